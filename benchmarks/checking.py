@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 import tensorclass
-from tensorclass.convert.pytree import PytreeNode
+from tensorclass.convert.python.pytree_converter import PytreeNode
 
 NON_TENSOR = (
     tensorclass.NonTensorData,

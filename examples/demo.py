@@ -10,11 +10,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tensorclass.atomic import whole_file
 from tensorclass.scores import compare, read_runs
 from tensorclass.scores.document import ComparedRuns, ScoredRun
 from tensorclass.scores.plot import plot
 from tensorclass.scores.table import tables
+from tensorclass.support.atomic import whole_file
 
 DATA = Path(__file__).parent / "data"
 FILES = [DATA / "synthetic-alpha.eval_results_strict.jsonl", DATA / "synthetic-beta.jsonl"]

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from tensorclass import DataLoader, TensorClass
-from tensorclass.progress import bar
+from tensorclass.support.progress import bar
 
 WRITERS = 2
 PIECE = 20_000  # rows that are made at a time

@@ -12,15 +12,18 @@ batch[:8].to("cuda").reshape(2, 4)
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from .archives import is_memmap_archive, pack_memmap, refresh_archive_checksums, unpack_memmap
-from .attributes import TensorAttrs
 from .contracts import ContractError, Device, DType, Range, Shape, validation
-from .convert.dataclass import record_from_attrs as from_attrs
-from .convert.dataclass import record_from_dataclass as from_dataclass
-from .convert.dataclass import record_from_pydantic as from_pydantic
-from .convert.functions import (
+from .convert.conversion_errors import ConversionError
+from .convert.python.dataclass import record_from_attrs as from_attrs
+from .convert.python.dataclass import record_from_dataclass as from_dataclass
+from .convert.python.dataclass import record_from_pydantic as from_pydantic
+from .data.loader import DataLoader, RecordDataset, RecordStream
+from .functions import (
+    append_memmap,
+    dumps,
     from_any,
     from_arrow,
+    from_consolidated,
     from_csv,
     from_dict,
     from_feather,
@@ -28,21 +31,35 @@ from .convert.functions import (
     from_huggingface,
     from_json,
     from_list,
+    from_module,
+    from_modules,
     from_namedtuple,
     from_pandas,
     from_parquet,
     from_polars,
     from_pytree,
     from_ray_dataset,
+    from_safetensors,
     from_struct_array,
     from_tuple,
     from_zarr,
+    is_memmap_archive,
     iter_csv,
     iter_feather,
     iter_huggingface,
     iter_json,
     iter_parquet,
     iter_ray_dataset,
+    load,
+    load_memmap,
+    load_safetensors,
+    memmap,
+    memmap_,
+    memmap_like,
+    pack_memmap,
+    refresh_archive_checksums,
+    save,
+    save_safetensors,
     to_arrow,
     to_attrs,
     to_csv,
@@ -59,31 +76,17 @@ from .convert.functions import (
     to_pydantic,
     to_pytree,
     to_ray_dataset,
+    to_safetensors,
     to_struct_array,
     to_tuple,
     to_zarr,
+    unpack_memmap,
 )
-from .convert.problems import ConversionError
-from .decorator import tensorclass
-from .loading import DataLoader, RecordDataset, RecordStream
-from .modules import from_module, from_modules
-from .persistent import (
-    append_memmap,
-    dumps,
-    from_consolidated,
-    from_safetensors,
-    load,
-    load_memmap,
-    load_safetensors,
-    memmap,
-    memmap_,
-    memmap_like,
-    save,
-    save_safetensors,
-    to_safetensors,
-)
-from .record import TensorClass
-from .stage import Pipeline, Stage
+from .pipelines.stage import Pipeline, Stage
+from .records.decorator import tensorclass
+from .records.record import TensorClass
+from .records.tensor_attributes import TensorAttrs
+from .records.typed import TypedTensorDict
 from .td import (
     KEY_SEPARATOR,
     LazyStackedTensorDict,
@@ -138,18 +141,17 @@ from .td import (
     unravel_key_to_tuple,
     where,
 )
-from .td.values import BatchMismatch
-from .typed import TypedTensorDict
+from .td.value_checks import BatchMismatch
 
 if TYPE_CHECKING:
-    from .storage.persistent import PersistentTensorDict
+    from .storage.hdf5_zarr.persistent_tensordict import PersistentTensorDict
 else:
 
     def __getattr__(name):
         """Import ``PersistentTensorDict`` on first access: programs without files do not need its modules."""
         if name != "PersistentTensorDict":
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from .storage.persistent import PersistentTensorDict
+        from .storage.hdf5_zarr.persistent_tensordict import PersistentTensorDict
 
         globals()[name] = PersistentTensorDict
         return PersistentTensorDict

@@ -13,18 +13,18 @@ from torch import Size, Tensor
 
 from .contracts.contract import Contract
 from .contracts.dims import Dim, evaluate, parse
-from .contracts.dtypes import name_of, usual
-from .contracts.making import tensor_or_collection
+from .contracts.dtype_names import name_of, usual
 from .contracts.ranges import finite, whole
-from .convert.extras import require
-from .record import TensorClass
+from .records.factories import tensor_or_collection
+from .records.record import TensorClass
+from .support.extras import require
 from .td.shapes import as_size
 from .td.tensordict import TensorDict
 
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn, SearchStrategy
 
-    from .fields import FieldSpec
+    from .records.fields import FieldSpec
 
 __all__ = ["records"]
 

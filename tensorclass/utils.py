@@ -3,7 +3,8 @@
 from torch.nn import Buffer
 
 from . import is_tensorclass
-from .log import logger
+from .support.log import logger
+from .support.timing import timeit
 from .td import (
     KEY_SEPARATOR,
     LinkedList,
@@ -29,7 +30,6 @@ from .td import (
     unravel_key,
     unravel_key_list,
 )
-from .timing import timeit
 
 __all__ = [
     "KEY_SEPARATOR",

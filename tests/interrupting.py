@@ -9,7 +9,7 @@ A harness runs the same work again and again, each time with a fault at another 
     if outcome.where is None:  # the work ended before the point came
         break
 
-The signal is a real one, so that blocks of :mod:`tensorclass.interrupts` defer it.
+The signal is a real one, so that blocks of :mod:`tensorclass.support.interrupts` defer it.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ class Held(NamedTuple):
     @staticmethod
     def now() -> Held:
         """What this process holds now."""
-        from tensorclass import interrupts
+        from tensorclass.support import interrupts
 
         files = Counter[str]()
         for name in os.listdir("/proc/self/fd"):

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from tensorclass import atomic
-from tensorclass.atomic import is_swapped, swapped_folder, whole_file, whole_folder, whole_path
-from tensorclass.interrupts import uninterrupted
+from tensorclass.support import atomic
+from tensorclass.support.atomic import is_swapped, swapped_folder, whole_file, whole_folder, whole_path
+from tensorclass.support.interrupts import uninterrupted
 from tests import interrupting
 from tests.interrupting import Held, calls, failing, interrupted
 
@@ -117,7 +117,7 @@ def test_drafts_of_writers_that_live_stay(tmp_path: Path) -> None:
 
 def test_without_locks_nothing_is_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     a_killed_writer(WRITERS["whole_file"], tmp_path)
-    monkeypatch.setattr("tensorclass.atomic.fcntl", None)
+    monkeypatch.setattr("tensorclass.support.atomic.fcntl", None)
     with whole_file(tmp_path / "place") as file:
         file.write(b"whole")
     assert (tmp_path / "place").read_bytes() == b"whole"
@@ -126,7 +126,7 @@ def test_without_locks_nothing_is_deleted(tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.fixture
 def no_exchange(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tensorclass.atomic._renameat2", None)
+    monkeypatch.setattr("tensorclass.support.atomic._renameat2", None)
 
 
 @pytest.mark.usefixtures("no_exchange")
@@ -483,7 +483,7 @@ def test_an_interrupt_at_any_line_leaves_the_old_or_the_new_and_nothing_else(
     if not exchanges:
         if kind != "swapped_folder":
             return
-        monkeypatch.setattr("tensorclass.atomic._renameat2", None)
+        monkeypatch.setattr("tensorclass.support.atomic._renameat2", None)
     monkeypatch.setattr(interrupting, "PACKAGE", (interrupting.PACKAGE, __file__))
     place = tmp_path / "place"
     seen = set()
@@ -513,7 +513,7 @@ def test_an_error_of_any_call_leaves_the_old_or_the_new_and_what_the_next_one_cl
     if not exchanges:
         if kind != "swapped_folder":
             return
-        monkeypatch.setattr("tensorclass.atomic._renameat2", None)
+        monkeypatch.setattr("tensorclass.support.atomic._renameat2", None)
     place = tmp_path / "place"
     made(kind, place)
     count = calls(lambda: written(kind, place))

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from tensorclass import interrupts
-from tensorclass.interrupts import uninterrupted
+from tensorclass.support import interrupts
+from tensorclass.support.interrupts import uninterrupted
 
 
 @pytest.fixture(autouse=True)

@@ -23,8 +23,8 @@ from hypothesis import strategies as st
 
 from tensorclass import TensorClass, TensorDict, lazy_stack, set_printoptions
 from tensorclass.cli import main
-from tensorclass.printable import printable
-from tensorclass.progress import bar
+from tensorclass.support.printable import printable
+from tensorclass.support.progress import bar
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\r\x9b31m\u202e\u2066\x00\x7f\u2028\x85\x08"
 """Clears the screen, sets the title, rings the bell, goes back to the start of the line, turns the text around."""
@@ -149,7 +149,7 @@ def test_stubs_of_hostile_files_are_told_of_without_commands(tmp_path: Path) -> 
 def test_progress_shows_hostile_names_of_files_without_commands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tensorclass.scores import command
+    from tensorclass.scores import scores_command as command
 
     path = tmp_path / "[red]\x1b]0;owned\x07\u202e.jsonl"
     path.write_text(json.dumps({"doc_id": 0, "metrics": ["acc"], "acc": 1.0}) + "\n", encoding="utf-8")

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from tensorclass import progress
-from tensorclass.progress import bar, bytes_of
+from tensorclass.support import progress
+from tensorclass.support.progress import bar, bytes_of
 
 
 class Terminal(io.StringIO):
@@ -91,7 +91,7 @@ def test_without_tqdm_only_a_bar_that_was_asked_for_is_an_error(monkeypatch: Pat
 
 
 def test_nothing_is_imported_for_a_bar_that_is_not_shown() -> None:
-    code = "import sys; from tensorclass.progress import bar; list(bar([1])); print('tqdm.auto' in sys.modules)"
+    code = "import sys; from tensorclass.support.progress import bar; list(bar([1])); print('tqdm.auto' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "False"
 

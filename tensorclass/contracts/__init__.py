@@ -7,9 +7,9 @@ The contract of a field is ``FieldSpec.contract`` (``Sample._specs["image"].cont
 """
 
 from .contract import Contract
+from .contract_error import Broken, ContractError
 from .dims import Dim
-from .errors import Broken, ContractError
 from .markers import Device, DType, Marker, Range, Shape
-from .switch import validation
+from .validation import validation
 
 __all__ = ["Broken", "Contract", "ContractError", "DType", "Device", "Dim", "Marker", "Range", "Shape", "validation"]

@@ -19,20 +19,19 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.compiler import is_compiling
 
 from tensorclass.td.collection import Collection, functorch
-from tensorclass.td.values import as_tensor, batch_mismatch
+from tensorclass.td.value_checks import as_tensor, batch_mismatch
 
 from .contract import Contract
+from .contract_error import Broken, ContractError
 from .dims import Dim, evaluate
-from .dtypes import category, name_of
-from .errors import Broken, ContractError
-from .generated import writer_of
+from .dtype_names import category, name_of
+from .generated_checks import writer_of
 from .ranges import rounded
-from .switch import VALIDATION
+from .validation import VALIDATION
 
 if TYPE_CHECKING:
-    from tensorclass.fields import FieldSpec
-
-    from .contracted import Contracted
+    from tensorclass.records.contracted import Contracted
+    from tensorclass.records.fields import FieldSpec
 
 # torch has no types for these
 _broadcast: Callable[..., Size] = torch.broadcast_shapes  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]

@@ -15,7 +15,7 @@ from torch import Tensor
 from tensorclass.td.collection import Collection
 
 from .dims import Dim, parse
-from .dtypes import matching
+from .dtype_names import matching
 from .markers import Device, DType, Marker, Range, Shape
 
 _UNIONS = (typing.Union, types.UnionType)

@@ -13,7 +13,7 @@ import math
 import torch
 
 from .dims import Dim, parse
-from .dtypes import category, name_of
+from .dtype_names import category, name_of
 
 
 def _quoted(text: str) -> str:

@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from .dtypes import name_of
+from .dtype_names import name_of
 
 
 def whole(low: float | None, high: float | None, dtype: torch.dtype) -> tuple[int, int]:

@@ -1,9 +1,7 @@
 """Converters: collections and records from other formats, and back. README.md in this folder says how they are made."""
 
-from .any import from_any
-from .arrow import from_arrow, to_arrow
-from .csv import from_csv, iter_csv, to_csv
-from .dataclass import (
+from .any_object import from_any
+from .python.dataclass import (
     from_attrs,
     from_dataclass,
     from_pydantic,
@@ -14,19 +12,21 @@ from .dataclass import (
     to_dataclass,
     to_pydantic,
 )
-from .dict import from_dict, from_dict_instance
-from .feather import from_feather, iter_feather, to_feather
-from .huggingface import from_huggingface, iter_huggingface, to_huggingface
-from .json import from_json, iter_json, to_json
-from .list import from_list
-from .namedtuple import from_namedtuple, to_namedtuple
-from .pandas import from_pandas, to_pandas
-from .parquet import from_parquet, iter_parquet, to_parquet
-from .polars import from_polars, to_polars
-from .pytree import from_pytree, to_pytree
-from .ray import from_ray_dataset, iter_ray_dataset, to_ray_dataset
-from .struct_array import from_struct_array, to_struct_array
-from .tuple import from_tuple, to_tuple
+from .python.dict import from_dict, from_dict_instance
+from .python.list import from_list
+from .python.namedtuple import from_namedtuple, to_namedtuple
+from .python.pytree_converter import from_pytree, to_pytree
+from .python.tuple import from_tuple, to_tuple
+from .tables.arrow import from_arrow, to_arrow
+from .tables.csv import from_csv, iter_csv, to_csv
+from .tables.feather import from_feather, iter_feather, to_feather
+from .tables.huggingface import from_huggingface, iter_huggingface, to_huggingface
+from .tables.json import from_json, iter_json, to_json
+from .tables.pandas import from_pandas, to_pandas
+from .tables.parquet import from_parquet, iter_parquet, to_parquet
+from .tables.polars import from_polars, to_polars
+from .tables.ray_dataset import from_ray_dataset, iter_ray_dataset, to_ray_dataset
+from .tables.struct_array import from_struct_array, to_struct_array
 
 __all__ = [
     "from_any",

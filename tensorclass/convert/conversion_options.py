@@ -17,7 +17,7 @@ from tensorclass.td import shapes
 from tensorclass.td.collection import DeviceLike, as_device
 from tensorclass.td.keys import NestedKey
 
-from .problems import Problems
+from .conversion_errors import Problems
 
 BatchSize: TypeAlias = Sequence[int] | int | None
 #: what becomes of nulls: the default of the field, an error, a zero (nan, ``None``), or that and a mask

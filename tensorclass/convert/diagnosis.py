@@ -8,17 +8,17 @@ from typing import Any, cast
 from torch import Size, Tensor
 
 from tensorclass.contracts.checking import inferred_size
-from tensorclass.contracts.errors import ContractError
-from tensorclass.fields import FieldSpec, shown_value
-from tensorclass.record import TensorClass
-from tensorclass.td import values as entering
+from tensorclass.contracts.contract_error import ContractError
+from tensorclass.records.fields import FieldSpec, shown_value
+from tensorclass.records.record import TensorClass
+from tensorclass.td import value_checks as entering
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
-from tensorclass.td.nontensor import NonTensorData, NonTensorDataBase
-from tensorclass.td.values import BatchMismatch, as_tensor
+from tensorclass.td.leaves.nontensor import NonTensorData, NonTensorDataBase
+from tensorclass.td.value_checks import BatchMismatch, as_tensor
 
-from .problems import Problems
-from .tree import entry_target, target_class
+from .conversion_errors import Problems
+from .conversion_steps import entry_target, target_class
 
 #: number of fields named in a message
 _NAMED = 12

@@ -6,10 +6,10 @@ small tensors share a buffer (:mod:`.message_buffer`). ``td.map(...)`` runs func
 called.
 """
 
-from tensorclass.td.shared_memory import NoSharedMemory
+from tensorclass.td.memory.shared_memory import NoSharedMemory
 
-from .executors import Runner
-from .faults import NotSendable, RecordsDiffer, WorkerDied, WorkerError, WorkerRaised, WorkerTimeout
+from .map.executors import Runner
+from .worker_errors import NotSendable, RecordsDiffer, WorkerDied, WorkerError, WorkerRaised, WorkerTimeout
 
 __all__ = [
     "NoSharedMemory",

@@ -1,7 +1,7 @@
 """Ray: calls on its workers, and functions from record to record on its datasets (the extra ``ray``).
 
 The object store needs nothing of this: ``ray.get(reference)`` of a record copies no tensor
-(:mod:`tensorclass.td.buffers`). ``to_ray_dataset`` and ``from_ray_dataset`` make and read datasets.
+(:mod:`tensorclass.td.pickle_buffers`). ``to_ray_dataset`` and ``from_ray_dataset`` make and read datasets.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Callable
 from concurrent.futures import Future, wait
 from typing import Any, NamedTuple, TypeVar, cast
 
-from tensorclass.convert.extras import require
-from tensorclass.convert.ray import check_dataset
-from tensorclass.stage import Stage
+from tensorclass.convert.tables.ray_dataset import check_dataset
+from tensorclass.pipelines.stage import Stage
+from tensorclass.support.extras import require
 from tensorclass.td.base import TensorCollection
 
-from .executors import Runner
+from .map.executors import Runner
 
 __all__ = ["RayRunner", "as_batches", "map_batches"]
 
@@ -185,7 +185,7 @@ class _RecordBatches:
         self.__name__: str = getattr(function, "name", getattr(function, "__name__", type(function).__name__))
 
     def __call__(self, table: Any) -> Any:
-        from tensorclass.convert.ray import as_plain
+        from tensorclass.convert.tables.ray_dataset import as_plain
 
         given = self.function(self.takes.from_arrow(as_plain(table), strict=self.strict))
         if not isinstance(given, TensorCollection):

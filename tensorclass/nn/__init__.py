@@ -2,7 +2,6 @@
 
 from tensorclass.td import make_tensordict
 
-from .base import TensorDictModuleBase
 from .cudagraphs import CudaGraphModule
 from .dispatch import dispatch
 from .distributions import (
@@ -23,10 +22,11 @@ from .ensemble import EnsembleModule
 from .functional import make_functional
 from .interaction import InteractionType, interaction_type, set_interaction_type
 from .module import TensorDictModule
+from .module_base import TensorDictModuleBase
 from .params import Buffer, TensorDictParams
 from .probabilistic import ProbabilisticTensorDictModule
 from .probabilistic_sequence import ProbabilisticTensorDictSequential
-from .records import TensorClassModuleBase, TensorClassModuleWrapper
+from .record_module import TensorClassModuleBase, TensorClassModuleWrapper
 from .sequence import TensorDictSequential
 from .skipping import set_skip_existing, skip_existing
 from .wrap import TensorDictModuleWrapper, WrapModule, as_tensordict_module

@@ -13,7 +13,7 @@ from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import FlatKey, NestedKey, unravel_key_list
 from tensorclass.td.tensordict import TensorDict
 
-from .base import DISCARDED
+from .module_base import DISCARDED
 
 F = TypeVar("F", bound=Callable[..., Any])
 

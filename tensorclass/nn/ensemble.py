@@ -15,10 +15,10 @@ from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import unravel_key_list
 from tensorclass.td.tensordict import TensorDict
 
-from .base import T, TensorDictModuleBase, names_of
 from .dispatch import as_outputs, collected, given_values
+from .fx_tracing import as_call
+from .module_base import T, TensorDictModuleBase, names_of
 from .params import TensorDictParams
-from .tracing import as_call
 
 if TYPE_CHECKING:
     from tensorclass.td.keys import NestedKey

@@ -6,7 +6,7 @@ from enum import Enum
 
 from typing_extensions import Self
 
-from .modes import Mode, ModeSetting
+from .module_modes import Mode, ModeSetting
 
 
 class InteractionType(str, Enum):

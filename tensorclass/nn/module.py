@@ -11,14 +11,14 @@ from torch import Tensor, nn
 from torch.fx import Proxy
 
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.get import MISSING
 from tensorclass.td.keys import FlatKey, NestedKey, unravel_key_list
-from tensorclass.td.reading import MISSING
 from tensorclass.td.tensordict import TensorDict
 
-from .base import DISCARDED, MissingKeys, T, TensorDictModuleBase, as_keys, missing_keys, names_of
 from .dispatch import collected, given_values
+from .module_base import DISCARDED, MissingKeys, T, TensorDictModuleBase, as_keys, missing_keys, names_of
+from .outputs import Inplace, beside, write
 from .skipping import SKIPPING, skips
-from .writing import Inplace, beside, write
 
 
 class WrongOutputs(RuntimeError):

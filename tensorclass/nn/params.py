@@ -14,17 +14,17 @@ from typing_extensions import Self
 
 from tensorclass.td import pytree
 from tensorclass.td.collection import Collection
-from tensorclass.td.reading import MISSING
-from tensorclass.td.state import State
-from tensorclass.td.stores.classes import OnStore
+from tensorclass.td.get import MISSING
+from tensorclass.td.safe_unpickling import allow_class, allow_function, found
+from tensorclass.td.state_dict import State
+from tensorclass.td.stores.store_classes import OnStore
 from tensorclass.td.tensordict import TensorDict
-from tensorclass.td.unpickling import allow_class, allow_function, found
 
-from .entries import ModuleEntries
+from .parameter_store import ModuleEntries
 
 if TYPE_CHECKING:
+    from tensorclass.td.get import IsLeaf
     from tensorclass.td.keys import NestedKey
-    from tensorclass.td.reading import IsLeaf
 
 __all__ = ["Buffer", "TensorDictParams"]
 

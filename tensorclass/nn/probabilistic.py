@@ -12,20 +12,20 @@ from torch.distributions import Distribution
 from torch.fx import Proxy
 
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.get import MISSING
 from tensorclass.td.keys import FlatKey, NestedKey, unravel_key
-from tensorclass.td.reading import MISSING
 
-from .base import DISCARDED, MissingKeys, T, TensorDictModuleBase, as_keys, missing_keys, names_of
 from .dispatch import as_outputs, collected, given_values
 from .distributions.aggregation import composite_lp_aggregate
 from .distributions.composite import CompositeDistribution, suffixed
 from .distributions.continuous import Delta
 from .distributions.deterministic import deterministic_sample
+from .fx_tracing import as_call
 from .interaction import InteractionType, as_interaction_type, interaction_type
+from .module_base import DISCARDED, MissingKeys, T, TensorDictModuleBase, as_keys, missing_keys, names_of
+from .outputs import write
 from .randomness import RandomSource, Source
 from .skipping import SKIPPING, skips
-from .tracing import as_call
-from .writing import write
 
 #: a class or function that makes a distribution from its parameters, given by keyword
 DistributionClass: TypeAlias = Callable[..., Distribution]

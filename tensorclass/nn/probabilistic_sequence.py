@@ -13,12 +13,12 @@ from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import FlatKey, NestedKey
 from tensorclass.td.tensordict import TensorDict
 
-from .base import T, TensorDictModuleBase
 from .distributions.composite import CompositeDistribution, suffixed
 from .interaction import InteractionType
+from .module_base import T, TensorDictModuleBase
+from .outputs import write
 from .probabilistic import MissingValues, ProbabilisticTensorDictModule, only_key
 from .sequence import TensorDictSequential, WrongArguments, keys_of
-from .writing import write
 
 
 class ProbabilisticTensorDictSequential(TensorDictSequential):

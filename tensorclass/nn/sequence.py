@@ -11,15 +11,15 @@ from torch.fx import Proxy
 from typing_extensions import Self
 
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.get import MISSING
 from tensorclass.td.keys import FlatKey, NestedKey, unravel_key_list
-from tensorclass.td.reading import MISSING
 
-from .base import DISCARDED, MissingKeys, T, TensorDictModuleBase, as_key_list, missing_keys, names_of
 from .dispatch import as_outputs, collected, given_values
 from .module import as_inplace, device_of
+from .module_base import DISCARDED, MissingKeys, T, TensorDictModuleBase, as_key_list, missing_keys, names_of
+from .outputs import Inplace, beside, noted, remove, restore, set_value, write
 from .skipping import SKIPPING, skips
 from .wrap import WrapModule
-from .writing import Inplace, beside, noted, remove, restore, set_value, write
 
 
 class TensorDictSequential(TensorDictModuleBase):

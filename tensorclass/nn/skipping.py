@@ -12,7 +12,7 @@ from typing_extensions import Self
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import NestedKey, unravel_key_list
 
-from .modes import Mode, ModeSetting
+from .module_modes import Mode, ModeSetting
 
 F = TypeVar("F", bound=Callable[..., Any])
 

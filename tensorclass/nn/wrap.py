@@ -12,9 +12,9 @@ from torch import nn
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import NestedKey
 
-from .base import DISCARDED, T, TensorDictModuleBase, as_key_list, names_of
 from .dispatch import as_outputs
 from .module import TensorDictModule
+from .module_base import DISCARDED, T, TensorDictModuleBase, as_key_list, names_of
 
 
 class WrapModule(TensorDictModuleBase):

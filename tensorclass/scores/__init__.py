@@ -11,7 +11,6 @@ Reading files, tables and plots need the extra: ``pip install 'tensorclass[score
 
 from tensorclass.scores.align import align
 from tensorclass.scores.comparison import compare
-from tensorclass.scores.errors import MissingExtraError, ScoreFileError
 from tensorclass.scores.estimate import Difference, Estimate
 from tensorclass.scores.families import (
     ExactMatchScoreData,
@@ -19,16 +18,17 @@ from tensorclass.scores.families import (
     PassAtKScoreData,
     PreferenceScoreData,
 )
-from tensorclass.scores.files import load_scores, save_scores
 from tensorclass.scores.ifeval import INSTRUCTION_TYPES, IFEvalScoreData
 from tensorclass.scores.intervals import wilson
 from tensorclass.scores.metrics import Mean, Metric, PassAtK, Ratio, Tally, codes, metric
 from tensorclass.scores.paired import mcnemar
 from tensorclass.scores.passatk import pass_at_k
 from tensorclass.scores.ragged import ragged
-from tensorclass.scores.reading import Run, read_run, read_runs, read_scores
-from tensorclass.scores.record import ScoreData
+from tensorclass.scores.readers import Run, read_run, read_runs, read_scores
 from tensorclass.scores.report import Comparison, Report
+from tensorclass.scores.score_data import ScoreData
+from tensorclass.scores.score_errors import MissingExtraError, ScoreFileError
+from tensorclass.scores.score_files import load_scores, save_scores
 
 __all__ = [
     "INSTRUCTION_TYPES",

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from tensorclass.scores.labels import common_codes, merge
 from tensorclass.scores.metrics import declared_codes
-from tensorclass.scores.record import ScoreData
-from tensorclass.scores.rows import plain_value
+from tensorclass.scores.score_arrays import plain_value
+from tensorclass.scores.score_data import ScoreData
 
 __all__ = ["align"]
 

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from tensorclass.scores.estimate import Difference, estimate_difference
 from tensorclass.scores.identity import paired_keys
 from tensorclass.scores.metrics import Tally
-from tensorclass.scores.record import ScoreData
 from tensorclass.scores.report import Comparison
-from tensorclass.scores.rows import RecordRows, pooling_note, tallies
+from tensorclass.scores.score_arrays import RecordRows, pooling_note, tallies
+from tensorclass.scores.score_data import ScoreData
 
 __all__ = ["compare", "pair"]
 

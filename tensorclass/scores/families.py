@@ -6,7 +6,7 @@ from torch import Tensor
 
 from tensorclass import field
 from tensorclass.scores.metrics import PassAtK, Ratio, metric
-from tensorclass.scores.record import ScoreData
+from tensorclass.scores.score_data import ScoreData
 
 __all__ = ["ExactMatchScoreData", "MultipleChoiceScoreData", "PassAtKScoreData", "PreferenceScoreData"]
 

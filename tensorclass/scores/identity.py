@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tensorclass.scores.labels import Vocabulary, common_codes
-from tensorclass.scores.rows import plain_value
+from tensorclass.scores.score_arrays import plain_value
 
 if TYPE_CHECKING:
-    from tensorclass.scores.record import ScoreData
+    from tensorclass.scores.score_data import ScoreData
 
 __all__ = ["paired_keys", "prompt_keys", "task_of_rows", "text_hash"]
 

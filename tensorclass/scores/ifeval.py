@@ -13,7 +13,7 @@ from torch import Tensor
 from tensorclass import field
 from tensorclass.scores.limits import ROUNDING
 from tensorclass.scores.metrics import Mean, Rows, codes, metric
-from tensorclass.scores.record import ScoreData
+from tensorclass.scores.score_data import ScoreData
 
 __all__ = ["INSTRUCTION_TYPES", "IFEvalScoreData"]
 

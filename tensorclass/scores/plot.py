@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from tensorclass.scores.document import ComparedRuns, ScoredRun
-from tensorclass.scores.errors import require
 from tensorclass.scores.estimate import show
+from tensorclass.scores.score_errors import require
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

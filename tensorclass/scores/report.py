@@ -9,9 +9,9 @@ from typing import Any, Generic, TypeVar, cast
 
 from torch import Tensor
 
-from tensorclass.printable import printable
 from tensorclass.scores.estimate import Difference, Estimate, compared, counted, show, show_interval
-from tensorclass.scores.rows import plain_value
+from tensorclass.scores.score_arrays import plain_value
+from tensorclass.support.printable import printable
 
 __all__ = ["Comparison", "Report"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from tensorclass.printable import printable
 from tensorclass.scores.document import ComparedRuns, ScoredRun
-from tensorclass.scores.errors import require
 from tensorclass.scores.estimate import Difference, Estimate, show, show_interval
 from tensorclass.scores.estimate import compared as compared_prompts
+from tensorclass.scores.score_errors import require
+from tensorclass.support.printable import printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

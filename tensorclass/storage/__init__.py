@@ -1,9 +1,11 @@
 """Save collections to files and load them, with a module for each format. README.md in this folder is an overview."""
 
-from .appending import append_memmap
 from .archive import is_memmap_archive, pack_memmap, refresh_archive_checksums, unpack_memmap
-from .consolidated import consolidate, from_consolidated
-from .memmap import (
+from .common.collection_tree import FileError
+from .consolidated_file import consolidate, from_consolidated
+from .hdf5_zarr.persistent_tensordict import PersistentTensorDict
+from .memmap.append import append_memmap
+from .memmap.memmap_methods import (
     load_memmap,
     load_memmap_,
     make_memmap,
@@ -15,9 +17,7 @@ from .memmap import (
     memmap_refresh_,
     saved_path,
 )
-from .persistent import PersistentTensorDict
 from .safetensors import load_safetensors, save_safetensors
-from .tree import FileError
 
 __all__ = [
     "FileError",

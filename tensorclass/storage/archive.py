@@ -25,23 +25,25 @@ from typing import IO, Any, NamedTuple
 import torch
 from torch import Size, Tensor
 
-from tensorclass.atomic import swapped_folder, whole_file
-from tensorclass.folder_locks import FolderLock
-from tensorclass.interrupts import uninterrupted
-from tensorclass.printable import printable
-from tensorclass.progress import Bar, bytes_of
-from tensorclass.regular import open_regular, reading_regular
+from tensorclass.support.atomic import swapped_folder, whole_file
+from tensorclass.support.folder_locks import FolderLock
+from tensorclass.support.interrupts import uninterrupted
+from tensorclass.support.printable import printable
+from tensorclass.support.progress import Bar, bytes_of
+from tensorclass.support.regular_files import open_regular, reading_regular
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import NestedKey, dotted, unravel_key_to_tuple
-from tensorclass.td.memmap import MODES, Filename, MemoryMappedTensor, pieces
-from tensorclass.td.nontensor_base import note_files
-from tensorclass.td.objects import CPU
+from tensorclass.td.leaves.nontensor_base import note_files
+from tensorclass.td.leaves.object_codes import CPU
+from tensorclass.td.memory.mapped_tensor import MODES, Filename, MemoryMappedTensor, pieces
 
-from . import folder, layout, tree
-from .ahead import prefetching
-from .deflation import Compression, excess_of, unpacked
-from .paths import check_parent, path_of
-from .tree import FileError, Source
+from .common import collection_tree
+from .common.collection_tree import FileError, Source
+from .common.decompression import Compression, excess_of, unpacked
+from .common.file_paths import check_parent, path_of
+from .common.prefetch import prefetching
+from .memmap import folder_layout
+from .memmap import memmap_folder as folder
 
 SUFFIX = ".tdz"  #: memmap() writes an archive to a path with this suffix
 
@@ -52,7 +54,7 @@ _METHODS = {
 _LEVELS = {zipfile.ZIP_DEFLATED: range(-1, 10), zipfile.ZIP_BZIP2: range(1, 10)}  #: other methods ignore the level
 _ALIGN = 64  #: stored members begin at multiples of this
 _PIECE = 2**24
-_DEEPEST = 2 * tree.DEPTH + 2  #: the most components of a member's path
+_DEEPEST = 2 * collection_tree.DEPTH + 2  #: the most components of a member's path
 _SIZES_BEHIND = 8  #: the flag of a member whose sizes are repeated after its bytes
 _FILLED = b"td"  #: the tag of padding in the header of a member
 _LOCAL, _CENTRAL = struct.Struct("<4s22xHH"), struct.Struct("<4s24xHHH12x")
@@ -100,17 +102,17 @@ def save_archive(
     """
     method = compression_method(compression, what)
     if not robust_key:
-        layout.check_keys(data, what)
-    node, leaves = tree.describe(data, what, allow_pickle, checksum)
+        folder_layout.check_keys(data, what)
+    node, leaves = collection_tree.describe(data, what, allow_pickle, checksum)
     for leaf in leaves:
         if type(leaf.tensor) is MemoryMappedTensor and leaf.tensor._filename is not None and not copy_existing:
             raise RuntimeError(
                 f"{what}: {dotted(leaf.path)} is mapped from the file {printable(leaf.tensor._filename)} already; "
                 "copy_existing=True copies it"
             )
-    meta_files = layout.meta_files(node, what, os.fspath(path))
+    meta_files = folder_layout.meta_files(node, what, os.fspath(path))
     for leaf in leaves:
-        name = layout.tensor_path(leaf)
+        name = folder_layout.tensor_path(leaf)
         if len(name) > _LONGEST_NAME // 4 and len(os.fsencode(name)) > _LONGEST_NAME:
             raise ValueError(
                 f"{what}: nothing was written; the keys {'.'.join(leaf.path)[:80]}... together are longer than a file "
@@ -124,11 +126,11 @@ def save_archive(
         section.interruptible(),
     ):
         for meta_folder, text in meta_files:
-            write(meta_folder + layout.META, iter([memoryview(text)]))
+            write(meta_folder + folder_layout.META, iter([memoryview(text)]))
         for leaf in leaves:
             if leaf.tensor.numel():
                 content = pieces(leaf.tensor) if values else _zeros(leaf.tensor)
-                write(layout.tensor_path(leaf), _with_progress(content, bar))
+                write(folder_layout.tensor_path(leaf), _with_progress(content, bar))
 
 
 def pack_memmap(
@@ -141,8 +143,8 @@ def pack_memmap(
 ) -> Path:
     """See :func:`tensorclass.pack_memmap`."""
     root = Path(path_of(prefix, "pack_memmap"))
-    if not (root / layout.META).is_file():
-        raise FileError(f"{root}: nothing is saved there: it has no {layout.META}")
+    if not (root / folder_layout.META).is_file():
+        raise FileError(f"{root}: nothing is saved there: it has no {folder_layout.META}")
     method = compression_method(compression, "pack_memmap")
     levels = _LEVELS.get(method)
     if compresslevel is not None and levels is not None and compresslevel not in levels:
@@ -151,8 +153,8 @@ def pack_memmap(
             f"{compresslevel!r}"
         )
     with uninterrupted() as section, FolderLock(section) as folder_lock:
-        folder_lock.share_above(root / layout.META)  # writers wait, so that one version is packed
-        files = sorted(_files_below(root, ""), key=lambda name: (name != layout.META, name))
+        folder_lock.share_above(root / folder_layout.META)  # writers wait, so that one version is packed
+        files = sorted(_files_below(root, ""), key=lambda name: (name != folder_layout.META, name))
         total = sum(os.path.getsize(root / name) for name in files)
         with (
             _archive_writer(archive_path, method, compresslevel) as write,
@@ -181,7 +183,7 @@ def _archive_writer(
                 info.compress_type, pieces = chosen.of(name, pieces)
                 info._compresslevel = level  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
                 start = file.tell() + 30 + len(name.encode()) + 20  # the header with its ZIP64 field
-                if method == zipfile.ZIP_STORED and name.endswith(layout.SUFFIX) and start % _ALIGN:
+                if method == zipfile.ZIP_STORED and name.endswith(folder_layout.SUFFIX) and start % _ALIGN:
                     fill = (-start - 4) % _ALIGN
                     info.extra = _FILLED + fill.to_bytes(2, "little") + bytes(fill)
                 with archive.open(info, "w", force_zip64=True) as member:
@@ -262,8 +264,8 @@ class _Archive:
             ends, gap = start + info.compress_size, bool(info.flag_bits & _SIZES_BEHIND)
         if ends > self.zip.start_dir or not (gap or ends == self.zip.start_dir):
             raise FileError(f"{name}: the sizes of its members do not fit its directory")
-        if layout.META not in self.members:
-            raise FileError(f"{name}: not an archive of a memory-mapped folder: it has no member {layout.META}")
+        if folder_layout.META not in self.members:
+            raise FileError(f"{name}: not an archive of a memory-mapped folder: it has no member {folder_layout.META}")
         if excess := excess_of(member.info for member in self.members.values()):
             raise FileError(
                 f"{name}: its compressed {excess}; if you trust it, unpack it with another program (unzip) and load "
@@ -362,8 +364,8 @@ class _ArchiveFolder(NamedTuple):
         member = self.archive.members.get(name)
         if member is None:
             raise self.archive.damaged(name, "missing")
-        if member.info.file_size > layout.LONGEST:
-            raise self.archive.damaged(name, f"it is longer than {layout.LONGEST} bytes")
+        if member.info.file_size > folder_layout.LONGEST:
+            raise self.archive.damaged(name, f"it is longer than {folder_layout.LONGEST} bytes")
         return b"".join(self.archive.pieces(name))
 
     def names(self) -> set[str]:
@@ -381,7 +383,7 @@ class _ArchiveFolderTree:
     def at(self, path: tuple[str, ...]) -> _ArchiveFolder:
         prefix = self.known.get(path)
         if prefix is None:
-            prefix = self.known[path] = f"{self.at(path[:-1]).prefix}{layout.file_name(path[-1])}/"
+            prefix = self.known[path] = f"{self.at(path[:-1]).prefix}{folder_layout.file_name(path[-1])}/"
             if prefix not in self.archive.folders:
                 raise self.archive.damaged(prefix, "missing")
         return _ArchiveFolder(self.archive, prefix)
@@ -391,8 +393,8 @@ class _ArchiveFolderTree:
         folders = _ArchiveFolderTree(self.archive, self.allow_pickle)
         for depth in range(len(keys)):
             outer = folders.at(keys[:depth])
-            values = f"{outer.prefix}{layout.VALUES_FOLDER}/{layout.META}"
-            if values in self.archive.members and "shape" not in layout.read_meta(outer):
+            values = f"{outer.prefix}{folder_layout.VALUES_FOLDER}/{folder_layout.META}"
+            if values in self.archive.members and "shape" not in folder_layout.read_meta(outer):
                 folders.use_values_folder(keys[:depth])
         return folders.at(keys).prefix
 
@@ -401,9 +403,9 @@ class _ArchiveFolderTree:
 
     def use_values_folder(self, path: tuple[str, ...]) -> None:
         prefix = self.at(path).prefix
-        if prefix.endswith(f"{layout.VALUES_FOLDER}/"):
-            raise self.archive.damaged(prefix + layout.META, "its shape is missing")
-        self.known[path] = f"{prefix}{layout.VALUES_FOLDER}/"
+        if prefix.endswith(f"{folder_layout.VALUES_FOLDER}/"):
+            raise self.archive.damaged(prefix + folder_layout.META, "its shape is missing")
+        self.known[path] = f"{prefix}{folder_layout.VALUES_FOLDER}/"
 
 
 @contextmanager
@@ -419,7 +421,7 @@ def is_memmap_archive(path: Filename) -> bool:
         return False
     try:
         with zipfile.ZipFile(path) as archive:
-            return layout.META in archive.namelist()
+            return folder_layout.META in archive.namelist()
     except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError):
         return False
 
@@ -469,10 +471,10 @@ def load_archive(
         if subpath is not None:
             folders.known[()] = folders.below(unravel_key_to_tuple(subpath))
         try:
-            node = layout.read_node(folders, ())
+            node = folder_layout.read_node(folders, ())
         except RecursionError:
             raise FileError(f"{archive.name}: its metadata is nested too deep") from None
-        needs_values = not tree.needs_no_values(device)
+        needs_values = not collection_tree.needs_no_values(device)
         maps: list[Any] = []
 
         def mapped() -> Any:
@@ -486,11 +488,13 @@ def load_archive(
 
         moves = device is not None and device.type != "cpu"
 
-        def open_tensor(key: tree.Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Callable[[], Tensor]:
+        def open_tensor(
+            key: collection_tree.Path, buffer: str, dtype: torch.dtype, shape: Size, /
+        ) -> Callable[[], Tensor]:
             count = shape.numel()
             if not needs_values or not count:
                 return lambda: torch.empty(shape, dtype=dtype, device=device or CPU)
-            name = folders.at(key[:-1]).prefix + layout.tensor_file(key[-1], buffer)
+            name = folders.at(key[:-1]).prefix + folder_layout.tensor_file(key[-1], buffer)
             member = archive.members.get(name)
             if member is None:
                 raise archive.damaged(name, "missing")
@@ -517,14 +521,14 @@ def load_archive(
 
             return read
 
-        def read_tensor(key: tree.Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
+        def read_tensor(key: collection_tree.Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
             return open_tensor(key, buffer, dtype, shape)()
 
         source = Source(archive.name, read_tensor, device or CPU, allow_pickle, strict, same_objects)
         if num_threads > 1 and needs_values:
             with prefetching(node, source, open_tensor, num_threads) as source:
-                return note_files(tree.rebuild(node, target, source))
-        return note_files(tree.rebuild(node, target, source))
+                return note_files(collection_tree.rebuild(node, target, source))
+        return note_files(collection_tree.rebuild(node, target, source))
 
 
 def _read_compressed(archive: _Archive, name: str, dtype: torch.dtype, count: int) -> Tensor:

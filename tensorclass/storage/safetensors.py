@@ -20,21 +20,21 @@ from typing import Any
 import torch
 from torch import Size, Tensor
 
-from tensorclass.atomic import whole_path
-from tensorclass.convert.extras import require
-from tensorclass.interrupts import uninterrupted
-from tensorclass.printable import printable
-from tensorclass.regular import open_regular
+from tensorclass.support.atomic import whole_path
+from tensorclass.support.extras import require
+from tensorclass.support.interrupts import uninterrupted
+from tensorclass.support.printable import printable
+from tensorclass.support.regular_files import open_regular
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike, as_device
 from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
-from tensorclass.td.memmap import Filename
-from tensorclass.td.objects import CPU
+from tensorclass.td.leaves.object_codes import CPU
+from tensorclass.td.memory.mapped_tensor import Filename
 
-from . import sealing, tree
-from .objects import TAG
-from .paths import check_parent, loading, path_of
-from .tree import FileError, Node, Source, as_dict, as_list
+from .common import collection_tree, sealed_json
+from .common.collection_tree import FileError, Node, Source, as_dict, as_list
+from .common.file_paths import check_parent, loading, path_of
+from .common.object_json import TAG
 
 _EXTRA = "safetensors"
 _KEY = "tensorclass"  #: of the tree in the metadata
@@ -49,7 +49,7 @@ def save_safetensors(data: TensorCollection, path: Filename, *, checksum: bool =
     path = path_of(path, "save_safetensors", writes=True)
     check_parent(path)
     library = require("safetensors.torch", _EXTRA, "save_safetensors")
-    node, leaves = tree.describe(data, "save_safetensors", None, checksum)
+    node, leaves = collection_tree.describe(data, "save_safetensors", None, checksum)
     if lacking := [".".join(leaf.path) for leaf in leaves if str(leaf.tensor.dtype).removeprefix("torch.") in _LACKS]:
         raise TypeError(f"save_safetensors: nothing was written; the format has no tensors of the dtypes of {lacking}")
     tensors: dict[str, Tensor] = {}
@@ -60,8 +60,8 @@ def save_safetensors(data: TensorCollection, path: Filename, *, checksum: bool =
         # the library refuses tensors that share memory, since they would not after loading
         tensors[_name(leaf.path, leaf.buffer)] = value.clone() if address in seen else value.as_subclass(Tensor)
         seen.add(address)
-    metadata = {"format": "pt", _KEY: sealing.sealed({"version": tree.VERSION, "tree": node}).decode()}
-    metadata[_MARK] = str(tree.VERSION)
+    metadata = {"format": "pt", _KEY: sealed_json.sealed({"version": collection_tree.VERSION, "tree": node}).decode()}
+    metadata[_MARK] = str(collection_tree.VERSION)
     for_peer = _to_peer_metadata(node, ())
     if for_peer is not None:
         metadata[_PEER] = json.dumps({"version": 1, "root": for_peer}, allow_nan=False)
@@ -94,7 +94,7 @@ def load_safetensors(
     """See :meth:`TensorDict.load_safetensors`."""
     name = path_of(path, "load_safetensors")
     target = as_device(device)
-    blank = tree.needs_no_values(target)
+    blank = collection_tree.needs_no_values(target)
     if isinstance(keys, str):
         raise TypeError(f"load_safetensors: expected keys to be a list of keys, as [{keys!r}], got {keys!r}")
     with loading(name, "load_safetensors"), _open_file(name) as file:
@@ -102,7 +102,7 @@ def load_safetensors(
         if keys is not None:
             node = _chosen(node, [unravel_key_to_tuple(key) for key in keys], name)
 
-        def read(where: tree.Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
+        def read(where: collection_tree.Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
             if blank:
                 return torch.empty(shape, dtype=dtype, device=target or CPU)
             try:
@@ -116,10 +116,10 @@ def load_safetensors(
                 )
             return value if target is None else value.to(target)
 
-        return tree.rebuild(node, cls, Source(name, read, target, False, strict, verify=verify))
+        return collection_tree.rebuild(node, cls, Source(name, read, target, False, strict, verify=verify))
 
 
-def _name(path: tree.Path, buffer: str) -> str:
+def _name(path: collection_tree.Path, buffer: str) -> str:
     joined = ".".join([key.replace("%", "%25").replace(".", "%2E") for key in path])
     return f"{joined}%{buffer}" if buffer else joined
 
@@ -144,19 +144,19 @@ def _open_file(name: str) -> Generator[Any, None, None]:
         os.close(handle)
 
 
-def _plain_name(path: tree.Path, buffer: str) -> str:
+def _plain_name(path: collection_tree.Path, buffer: str) -> str:
     return path[0]
 
 
-def _read_node(file: Any, name: str) -> tuple[Node, Callable[[tree.Path, str], str]]:
+def _read_node(file: Any, name: str) -> tuple[Node, Callable[[collection_tree.Path, str], str]]:
     """Return the tree in the metadata, or one of the tensors in a foreign file; and the function that names tensors."""
     metadata: dict[str, str] = file.metadata() or {}
     text = metadata.get(_KEY)
     if text is None and _MARK in metadata:
         raise FileError(f"{name}: its metadata is damaged: it has {_MARK!r} without {_KEY!r}")
     if text is None and _PEER in metadata:
-        names: dict[tree.Path, str] = {}
-        known = sealing.parse_json(metadata[_PEER].encode(), f"{name}: its metadata", nan=True)
+        names: dict[collection_tree.Path, str] = {}
+        known = sealed_json.parse_json(metadata[_PEER].encode(), f"{name}: its metadata", nan=True)
         if known.get("version") != 1:
             raise FileError(f"{name}: its metadata is of the version {ascii(known.get('version'))[:20]}")
         left: set[str] = set(file.keys())
@@ -166,15 +166,15 @@ def _read_node(file: Any, name: str) -> tuple[Node, Callable[[tree.Path, str], s
         for key in file.keys():  # noqa: SIM118  # not a mapping
             entries[key] = _tensor_node(file, key)
         return {"type": "collection", "batch_size": [], "entries": entries}, _plain_name
-    known = sealing.unsealed(text.encode(), f"{name}: its metadata")
+    known = sealed_json.unsealed(text.encode(), f"{name}: its metadata")
     node = as_dict(known.get("tree"))
-    if node is None or known.get("version") != tree.VERSION:
+    if node is None or known.get("version") != collection_tree.VERSION:
         version = ascii(known.get("version"))[:20]
-        raise FileError(f"{name}: its metadata has the version {version}; this package reads {tree.VERSION}")
+        raise FileError(f"{name}: its metadata has the version {version}; this package reads {collection_tree.VERSION}")
     return node, _name
 
 
-def _to_peer_metadata(node: Node, path: tree.Path) -> Node | None:
+def _to_peer_metadata(node: Node, path: collection_tree.Path) -> Node | None:
     """Return the peer's description of a tree; ``None`` if that cannot hold all of its values."""
     keys: Node = {}
     for key, entry in node["entries"].items() if node["type"] == "collection" else ():
@@ -194,7 +194,7 @@ def _to_peer_metadata(node: Node, path: tree.Path) -> Node | None:
 
 
 def _from_peer_metadata(
-    given: Any, path: tree.Path, names: dict[tree.Path, str], left: set[str], file: Any, name: str
+    given: Any, path: collection_tree.Path, names: dict[collection_tree.Path, str], left: set[str], file: Any, name: str
 ) -> Node:
     """Return the tree of the peer's description ``given``. The peer describes lazy stacks as collections.
 
@@ -202,7 +202,7 @@ def _from_peer_metadata(
     """
     known, where = as_dict(given) or {}, f"{name}: {'.'.join(path)}" if path else name
     keys = as_dict(known.get("keys"))
-    if keys is None or len(path) > tree.DEPTH:
+    if keys is None or len(path) > collection_tree.DEPTH:
         raise FileError(f"{where}: its metadata is damaged")
     entries: Node = {}
     for key, described in keys.items():
@@ -229,9 +229,9 @@ def _tensor_node(file: Any, name: str) -> Node:
     return {"type": "tensor", "dtype": str(tensor.dtype).removeprefix("torch."), "shape": list(tensor.shape)}
 
 
-def _chosen(node: Node, keys: list[tree.Path], name: str) -> Node:
+def _chosen(node: Node, keys: list[collection_tree.Path], name: str) -> Node:
     """Return the tree with only some keys."""
-    wanted: dict[str, list[tree.Path]] = {}
+    wanted: dict[str, list[collection_tree.Path]] = {}
     for key in keys:
         wanted.setdefault(key[0], []).append(key[1:])
     entries = as_dict(node.get("entries")) or {}

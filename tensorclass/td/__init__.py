@@ -1,11 +1,11 @@
 """The engine: untyped collections of tensors. It knows nothing of records."""
 
-from . import entering as entering  # it tells the others how objects enter
 from . import vmapping
 from .base import TensorCollection
-from .combining import cat, merge_tensordicts, stack, where
 from .comparing import assert_allclose_td, assert_close
+from .dataset import collate
 from .dtypes import is_bool, is_floating, is_inexact, is_integer
+from .get import default_is_leaf, get_defaults_to_none, set_get_defaults_to_none
 from .grouping import group_by, isin, remove_duplicates
 from .keys import (
     KEY_SEPARATOR,
@@ -15,17 +15,9 @@ from .keys import (
     unravel_key_list,
     unravel_key_to_tuple,
 )
-from .legacy import lazy_legacy, set_lazy_legacy
-from .linked import LinkedList
-from .loading import collate
-from .memmap import MemmapTensor, MemoryMappedTensor
-from .modes import (
-    capture_non_tensor_stack,
-    list_to_stack,
-    set_capture_non_tensor_stack,
-    set_list_to_stack,
-)
-from .nontensor import (
+from .leaves import wrap_objects as wrap_objects  # it registers how objects are stored
+from .leaves.linked_list import LinkedList
+from .leaves.nontensor import (
     MetaData,
     NonTensorData,
     NonTensorDataBase,
@@ -33,17 +25,25 @@ from .nontensor import (
     is_leaf_nontensor,
     is_non_tensor,
 )
+from .leaves.unbatched_tensor import UnbatchedTensor
+from .legacy import lazy_legacy, set_lazy_legacy
+from .memory.mapped_tensor import MemmapTensor, MemoryMappedTensor
+from .modes import (
+    capture_non_tensor_stack,
+    list_to_stack,
+    set_capture_non_tensor_stack,
+    set_list_to_stack,
+)
 from .packing import PackLayout
 from .padding import pad, pad_sequence, unpad_sequence
-from .parsing import parse_tensor_dict_string
 from .printing import get_printoptions, set_printoptions
-from .reading import default_is_leaf, get_defaults_to_none, set_get_defaults_to_none
+from .repr_parser import parse_tensor_dict_string
+from .shape_operations import expand_as_right, expand_right
 from .shapes import convert_ellipsis_to_idx, infer_size_impl
-from .shaping import expand_as_right, expand_right
+from .stack_and_cat import cat, merge_tensordicts, stack, where
 from .stores import SubTensorDict
 from .stores.lazy import LazyStackedTensorDict, dense_stack_tds, lazy_stack, maybe_dense_stack
 from .tensordict import TensorDict, fromkeys, make_tensordict
-from .unbatched import UnbatchedTensor
 
 vmapping.install()
 

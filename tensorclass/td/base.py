@@ -10,10 +10,9 @@ from torch.nn import Parameter
 from typing_extensions import Self
 
 from . import registry, shapes
+from .apply import Applying
 from .attributes import Attributes
-from .choosing import Choosing
 from .collection import Collection
-from .combining import Combining
 from .converting import Converting
 from .creation import Creation
 from .delegated.class_instances import ClassInstances
@@ -30,17 +29,18 @@ from .delegated.tables import Tables
 from .devices import Devices
 from .indexing import Indexing
 from .locking import Locking
-from .mapping import Applying
-from .modules import Modules
+from .module_parameters import Modules
 from .packing import Packing
 from .padding import Padding
 from .pointwise import Pointwise
 from .printing import Printing
 from .reductions import Reductions
+from .select_keys import Choosing
+from .shape_operations import Shaping
 from .shapes import Names
-from .shaping import Shaping
-from .state import State
-from .storing import Storing
+from .stack_and_cat import Combining
+from .state_dict import State
+from .storage_state import Storing
 from .torch_functions import HANDLERS, unsupported
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from torch import Size, Tensor
 from typing_extensions import Self
 
 from .collection import Collection
-from .reading import MISSING
+from .get import MISSING
 
 if TYPE_CHECKING:
     from .remove import Removing

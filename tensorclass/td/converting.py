@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from typing_extensions import Self
 
-from tensorclass.printable import printable
+from tensorclass.support.printable import printable
 
 from .collection import Collection
-from .linked import LinkedList
-from .objects import to_lists
+from .leaves.linked_list import LinkedList
+from .leaves.object_codes import to_lists
 
 
 class Converting(Collection):

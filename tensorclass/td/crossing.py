@@ -1,6 +1,6 @@
 """How collections cross to other processes of this machine: one handle for all tensors.
 
-:mod:`tensorclass.distributed.sharing` does it, and is imported when the first one is sent.
+:mod:`tensorclass.distributed.shared_pickle` does it, and is imported when the first one is sent.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from typing_extensions import Self, Unpack
 
 from . import registry
 from .collection import Collection, DeviceLike, as_device
-from .consolidated import moved_at_once
 from .context import CAST
+from .memory.consolidated_buffer import moved_at_once
 
 if TYPE_CHECKING:
     from .base import TensorCollection

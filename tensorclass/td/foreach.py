@@ -15,9 +15,9 @@ from torch import Tensor
 from torch._C import _are_functorch_transforms_active as _transforms_active
 from torch.compiler import is_dynamo_compiling
 
-from . import rehearsal
+from . import in_place_checks
 from .collection import Collection
-from .combining import _append_dims
+from .stack_and_cat import _append_dims
 
 #: a foreach kernel -> the tensor method that does the same
 SINGLE: dict[Callable[..., Any], str] = {}
@@ -143,7 +143,7 @@ def check_same_keys(left: Collection, right: Collection) -> None:
 def run_kernel(kernel: Callable[..., Any], values: list[Any], args: Any = (), kwargs: Any = {}) -> Any:  # noqa: B006
     """Call the kernel on the values. If it does not support them, call the method of each value instead."""
     if not is_dynamo_compiling() and not _transforms_active():
-        if kernel in IN_PLACE and not rehearsal.check(SINGLE[kernel], values, args, kwargs):
+        if kernel in IN_PLACE and not in_place_checks.check(SINGLE[kernel], values, args, kwargs):
             return foreach_over_trees(kernel, values, *args, **kwargs)
         try:
             return kernel(values, *args, **kwargs)

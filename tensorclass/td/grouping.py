@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from . import shapes
+from .get import MISSING
 from .keys import NestedKey, unravel_key_to_tuple
-from .nontensor import NonTensorDataBase
-from .objects import to_lists
-from .reading import MISSING
+from .leaves.nontensor import NonTensorDataBase
+from .leaves.object_codes import to_lists
 
 if TYPE_CHECKING:
     from .base import TensorCollection

@@ -13,11 +13,11 @@ from torch import Size, Tensor
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
-from . import jagged, registry, rehearsal, shapes
+from . import in_place_checks, jagged, registry, shapes
 from .collection import Collection, functorch
 from .keys import NestedKey, dotted, is_nested_key
-from .memmap import MemoryMappedTensor
-from .values import as_tensor, contains_itself, holds, shape_of
+from .memory.mapped_tensor import MemoryMappedTensor
+from .value_checks import as_tensor, contains_itself, holds, shape_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -337,7 +337,7 @@ class Indexing(Collection):
                     leaf._check_value(shape, target, ndim, (*path, key))
                 continue
             if leaf.requires_grad:
-                rehearsal.check_history((*path, key), leaf)
+                in_place_checks.check_history((*path, key), leaf)
             expected = target + leaf.shape[ndim:]
             if not _broadcasts(shape, expected):
                 raise RuntimeError(
@@ -411,7 +411,7 @@ class Indexing(Collection):
             if type(value) is Tensor and type(row) is Tensor:
                 behind = value.ndim - ndim
                 if value.requires_grad:
-                    rehearsal.check_history((*path, key), value)
+                    in_place_checks.check_history((*path, key), value)
                 if row.is_meta and not value.is_meta:
                     raise RuntimeError(
                         f"{'.'.join((*path, key))}: cannot write rows without data, on the device meta, into a tensor "

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias, TypeGuard
 
-from tensorclass.printable import printable
+from tensorclass.support.printable import printable
 
 NestedKey: TypeAlias = "str | tuple[NestedKey, ...]"
 FlatKey: TypeAlias = str | tuple[str, ...]

@@ -11,12 +11,12 @@ from torch._C import _are_functorch_transforms_active as _transforms_active
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
-from . import registry, rehearsal, shapes
+from . import in_place_checks, registry, shapes
 from .collection import Collection
-from .combining import _append_dims
 from .foreach import SINGLE, call_methods, check_same_keys, is_undispatched, require_leaf, run_kernel
 from .indexing import _broadcasts
-from .values import ShapeMismatch, is_strided_nested, strided_nested
+from .stack_and_cat import _append_dims
+from .value_checks import ShapeMismatch, is_strided_nested, strided_nested
 
 if TYPE_CHECKING:
     from .collection import Store
@@ -144,7 +144,7 @@ class Operands(Collection):
     def _binary_(self, kernel: Callable[..., Any], other: Any) -> Self:
         if isinstance(other, Collection) and not is_dynamo_compiling() and not _transforms_active():
             operands, values = self._operands(other), [*self._store.values()]
-            if values and rehearsal.alike(values, operands):  # what most calls are
+            if values and in_place_checks.alike(values, operands):  # what most calls are
                 try:
                     kernel(values, operands)
                     return self

@@ -12,8 +12,8 @@ from torch import Size, Tensor
 from typing_extensions import Self
 
 from . import registry, shapes
+from .get import MISSING
 from .keys import FlatKey, NestedKey, join_key, unravel_key, unravel_key_to_tuple
-from .reading import MISSING
 from .remove import Removing
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing_extensions import Self
 from . import registry
 from .collection import Collection
 from .keys import FlatKey, NestedKey, dotted, unravel_key, unravel_key_to_tuple
-from .objects import to_lists
+from .leaves.object_codes import to_lists
 
 if TYPE_CHECKING:
     from .base import TensorCollection
@@ -189,7 +189,7 @@ def pad_sequence(
         result._set_nested(path, masks)
     if out is None:
         return result  # type: ignore[no-any-return]
-    from .combining import _write_out
+    from .stack_and_cat import _write_out
 
     return _write_out(result, out)  # type: ignore[no-any-return]
 

@@ -18,13 +18,13 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from . import rehearsal
+from . import in_place_checks
 from .collection import Collection
-from .combining import _append_dims
 from .foreach import kernel_of, run_kernel
 from .indexing import _broadcasts
 from .operands import Operands
-from .values import ShapeMismatch
+from .stack_and_cat import _append_dims
+from .value_checks import ShapeMismatch
 
 C = TypeVar("C", bound="Pointwise")
 R = TypeVar("R", covariant=True)
@@ -757,9 +757,9 @@ class Pointwise(Operands):
                     f"expected a mask over the batch, {list(self._batch_size)}. Nothing was changed",
                 )
             if item.requires_grad:
-                rehearsal.check_history((*path, key), item)
+                in_place_checks.check_history((*path, key), item)
             if not (fits_reals and item.is_floating_point()):
-                rehearsal.check("masked_fill_", [item], [_append_dims(mask, item.ndim), value])
+                in_place_checks.check("masked_fill_", [item], [_append_dims(mask, item.ndim), value])
 
     # -- operators ----------------------------------------------------------------------------------------------------
 

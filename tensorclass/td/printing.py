@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from tensorclass.printable import printable
+from tensorclass.support.printable import printable
 
 from .collection import Collection
 from .dtypes import is_integer
-from .values import is_strided_nested
+from .value_checks import is_strided_nested
 
 #: facts in the long form, of collections and of tensors, with their defaults
 _SHOWN = {

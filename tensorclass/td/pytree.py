@@ -26,9 +26,9 @@ from torch.utils import _pytree
 
 from . import crossing, optree_nodes, registry, shapes
 from .collection import Collection, functorch
+from .safe_unpickling import allow_class, is_allowed
 from .shapes import Names
-from .unpickling import allow_class, is_allowed
-from .values import explained, refuse_strided_nested
+from .value_checks import explained, refuse_strided_nested
 
 if TYPE_CHECKING:
     from .base import TensorCollection

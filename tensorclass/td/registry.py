@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .base import TensorCollection as TensorCollection
-    from .entering import non_tensor as non_tensor
-    from .nontensor import NonTensorData as NonTensorData
-    from .nontensor import stack_of as stack_of
-    from .nontensor_base import NonTensorDataBase as NonTensorDataBase
-    from .stores.classes import dense_class as dense_class
-    from .stores.lazy.base import lazily as lazily
-    from .stores.lazy.stack import LazyStacked as LazyStacked
-    from .stores.lazy.stack import lazy_stack as lazy_stack
-    from .stores.lazy.stack import maybe_dense_stack as maybe_dense_stack
-    from .stores.sub import SubTensorDict as SubTensorDict
+    from .leaves.nontensor import NonTensorData as NonTensorData
+    from .leaves.nontensor import stack_of as stack_of
+    from .leaves.nontensor_base import NonTensorDataBase as NonTensorDataBase
+    from .leaves.wrap_objects import non_tensor as non_tensor
+    from .stores.lazy.lazy_base import lazily as lazily
+    from .stores.lazy.lazy_stack import LazyStacked as LazyStacked
+    from .stores.lazy.lazy_stack import lazy_stack as lazy_stack
+    from .stores.lazy.lazy_stack import maybe_dense_stack as maybe_dense_stack
+    from .stores.store_classes import dense_class as dense_class
+    from .stores.sub_tensordict import SubTensorDict as SubTensorDict
     from .tensordict import TensorDict as TensorDict
 
     #: the record that ``attrs()`` makes for each tensor; records register it, which the engine does not know

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Self
 
+from .get import MISSING
 from .keys import NestedKey, unravel_key_to_tuple
-from .reading import MISSING
 from .set import leaf_above
 from .update import Updating
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 from typing_extensions import Self
 
-from . import registry, rehearsal
+from . import in_place_checks, registry
 from .collection import Collection
+from .get import Reading
 from .indexing import check_objects_in_files
 from .keys import NestedKey, dotted, unravel_key_to_tuple
-from .reading import Reading
-from .values import (
+from .value_checks import (
     KindMismatch,
     Misfit,
     ShapeMismatch,
@@ -123,7 +123,7 @@ class Writing(Reading):
                     raise batch_mismatch(key, self._batch_size, value.shape)
                 _check_broadcast(key, value, current)
             if current.requires_grad:
-                rehearsal.check_history((key,), current)
+                in_place_checks.check_history((key,), current)
 
     def _set_(self, key: str, value: Any, non_blocking: bool = False) -> None:
         """Write in place into the value at a key of this level."""

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 from typing_extensions import Self
 
-from . import pytree, registry, shapes, values
+from . import pytree, registry, shapes, value_checks
 from .base import TensorCollection
 from .collection import Collection, DeviceLike, as_device
 from .keys import NestedKey, unravel_key_to_tuple
-from .unpickling import allow_class
+from .safe_unpickling import allow_class
 
 if TYPE_CHECKING:
     from .collection import Store
@@ -91,7 +91,7 @@ class TensorDict(TensorCollection):
                 else:
                     self._set_nested(unravel_key_to_tuple(key), value, False, blocking)
         except RuntimeError as error:
-            raise values.explained(error, items) from None
+            raise value_checks.explained(error, items) from None
         if not store:  # a tensor would have shown it
             shapes.check_size(size)
         if lock:

@@ -11,18 +11,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import combining
+from . import stack_and_cat
 from .collection import Collection
 from .foreach import SINGLE, foreach_over_trees
 from .pointwise import NAMES
 
 #: torch function -> handler that ``TensorCollection.__torch_function__`` calls with its arguments
 HANDLERS: dict[Callable[..., Any], Callable[..., Any]] = {
-    torch.stack: combining.stack,
-    torch.cat: combining.cat,
-    torch.concat: combining.cat,
-    torch.concatenate: combining.cat,
-    torch.where: combining.where,
+    torch.stack: stack_and_cat.stack,
+    torch.cat: stack_and_cat.cat,
+    torch.concat: stack_and_cat.cat,
+    torch.concatenate: stack_and_cat.cat,
+    torch.where: stack_and_cat.where,
 }
 
 
@@ -59,11 +59,13 @@ def _method(name: str) -> Callable[..., Any]:
 def _written(result: Any, out: Any) -> Any:
     """Write a result into ``out=``: a collection, or a tuple of collections for values and indices."""
     if isinstance(out, Collection):
-        return combining._write_out(result, out)
+        return stack_and_cat._write_out(result, out)
     items, targets, got = result, out, type(out).__name__
     if not isinstance(result, tuple) or not isinstance(out, (tuple, list)) or len(targets) != len(items):
         raise TypeError(f"out: expected the form of the result, {items.__class__.__name__}, got a {got}")
-    return items.__class__([combining._write_out(item, target) for item, target in zip(items, targets, strict=True)])
+    return items.__class__(
+        [stack_and_cat._write_out(item, target) for item, target in zip(items, targets, strict=True)]
+    )
 
 
 # Functions that take the same arguments, behind the first, as the method of the same name.

@@ -12,18 +12,18 @@ from torch import Size, Tensor
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
-from tensorclass.interrupts import uninterrupted
+from tensorclass.support.interrupts import uninterrupted
 
-from . import rehearsal, shapes
+from . import in_place_checks, shapes
 from .collection import Collection
+from .get import MISSING
 from .keys import NestedKey, tree_of, unravel_key_to_tuple
-from .reading import MISSING
 from .set import Writing, leaf_above
-from .values import Misfit, shape_of
+from .value_checks import Misfit, shape_of
 
 if TYPE_CHECKING:
     from .collection import Value
-    from .reading import IsLeaf
+    from .get import IsLeaf
 
     #: a collection with its previous entries, batch size and dimension names
     Before = tuple["Updating", dict[str, Value], Size, shapes.Names]
@@ -364,7 +364,7 @@ class Updating(Writing):
                 current = self._store.get(key)
                 if type(current) is Tensor and shape_of(value, key) == current.shape and not value.is_meta:
                     if current.requires_grad:
-                        rehearsal.check_history((key,), current)
+                        in_place_checks.check_history((key,), current)
                     continue
             first, *rest = unravel_key_to_tuple(key)
             if wanted is not None and (
@@ -504,7 +504,7 @@ class Updating(Writing):
                 if view.shape != row.shape:
                     return False
                 if value.requires_grad:
-                    rehearsal.check_history((key,), value)
+                    in_place_checks.check_history((key,), value)
                 views.append((view, row))
             elif (
                 not isinstance(value, Updating) or not isinstance(row, Updating)

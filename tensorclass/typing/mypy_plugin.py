@@ -58,7 +58,7 @@ def plugin(version: str) -> type[Plugin]:
 # -- decorated classes ------------------------------------------------------------------------------------------------
 
 #: the decorator, as code and as stubs can name it
-_DECORATORS = ("tensorclass.decorator.tensorclass", "tensorclass.tensorclass")
+_DECORATORS = ("tensorclass.records.decorator.tensorclass", "tensorclass.tensorclass")
 _RECORD = "tensorclass.TensorClass"
 
 

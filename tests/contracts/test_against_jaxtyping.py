@@ -34,7 +34,7 @@ from torch import Tensor
 
 from tensorclass import ContractError, TensorClass
 from tensorclass.contracts.checking import broken
-from tensorclass.contracts.dtypes import BY_NAME
+from tensorclass.contracts.dtype_names import BY_NAME
 
 Texts = list[str]
 Shapes = list[tuple[int, ...]]

@@ -13,8 +13,8 @@ import torch
 
 import tensorclass as tc
 from tensorclass import TensorClass, TensorDict
-from tensorclass.convert.arrow_text import ArrowText
-from tensorclass.td.nontensor import NonTensorStack
+from tensorclass.convert.tables.arrow_text import ArrowText
+from tensorclass.td.leaves.nontensor import NonTensorStack
 
 ROWS = [f"row {i}" for i in range(200)]
 

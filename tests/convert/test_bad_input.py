@@ -18,7 +18,7 @@ from torch import Tensor
 
 import tensorclass as tc
 from tensorclass import ContractError, ConversionError, DType, Shape, TensorClass, TensorDict
-from tensorclass.convert.problems import Problem, Problems
+from tensorclass.convert.conversion_errors import Problem, Problems
 from tests.convert.samples import Inner, values
 
 

@@ -10,8 +10,8 @@ from jaxtyping import Bool, Float, Float16, Int
 from torch import Size, Tensor
 
 from tensorclass import TensorClass, TensorDict
-from tensorclass.convert.declared import NOTHING, ColumnSchema, fill_rows, fit_columns
-from tensorclass.convert.tree import object_column
+from tensorclass.convert.conversion_steps import object_column
+from tensorclass.convert.tables.column_schema import NOTHING, ColumnSchema, fill_rows, fit_columns
 
 
 class Inner(TensorClass):

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tensorclass.convert.memory import make_writable
+from tensorclass.convert.tables.writable_memory import make_writable
 
 #: runs in a process of its own, which a write to read-only memory would kill
 SCRIPT = """

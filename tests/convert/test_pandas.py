@@ -19,8 +19,8 @@ from jaxtyping import Float32, Int
 from torch import Tensor
 
 from tensorclass import ConversionError, TensorClass, TensorDict
-from tensorclass.td.nontensor import NonTensorStack
-from tensorclass.td.objects import Deferred
+from tensorclass.td.leaves.nontensor import NonTensorStack
+from tensorclass.td.leaves.object_codes import Deferred
 from tests.convert.samples import Inner, Sample, values
 from tests.convert.sides import both
 

@@ -22,7 +22,7 @@ from torch.utils import _pytree
 
 import tensorclass as tc
 from tensorclass import NonTensorData, NonTensorStack, TensorDict
-from tensorclass.convert.pytree import TYPE, PytreeNode
+from tensorclass.convert.python.pytree_converter import TYPE, PytreeNode
 from tests.convert.samples import Inner, Pair, Sample, values
 from tests.convert.sides import both
 

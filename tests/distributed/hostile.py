@@ -20,7 +20,9 @@ import torch
 from torch import Tensor
 
 from tensorclass import TensorDict, UnbatchedTensor, lazy_stack
-from tensorclass.distributed import RecordsDiffer, agreement, layout, link, remote
+from tensorclass.distributed import RecordsDiffer
+from tensorclass.distributed.collectives import agreement
+from tensorclass.distributed.messages import exchange, record_layout, remote_init
 from tests.storage.notes import changes
 
 SECONDS = 10  #: that reading a message may take
@@ -46,13 +48,13 @@ def record() -> TensorDict:
 
 
 def _remote(text: bytes) -> None:
-    _, memory = remote._serialize(record(), "init_remote", False)
-    remote._deserialize(text, memory, TensorDict, "the record of rank 0", None, False)
+    _, memory = remote_init._serialize(record(), "init_remote", False)
+    remote_init._deserialize(text, memory, TensorDict, "the record of rank 0", None, False)
 
 
 def _told(text: bytes) -> None:
     """As ``broadcast`` and ``gather_and_stack`` read a record."""
-    specs = layout.specs_in(text, "broadcast")
+    specs = record_layout.specs_in(text, "broadcast")
     tensors: dict[Any, Tensor] = {}
     for spec in specs:
         if spec.component == "offsets" and spec.shape == (3,):
@@ -60,19 +62,19 @@ def _told(text: bytes) -> None:
         elif spec.shape.numel() < 1000:
             tensors[spec.path, spec.component] = torch.zeros(spec.shape, dtype=spec.dtype)
         else:
-            layout.allocate(spec.shape, spec.dtype, torch.device("cpu"), "broadcast")
+            record_layout.allocate(spec.shape, spec.dtype, torch.device("cpu"), "broadcast")
             raise ValueError("broadcast: it never comes")  # a message of its own, which ends with the time-out
-    layout.rebuild_record(text, None, layout.lookup_in(tensors, "broadcast"), "broadcast")
+    record_layout.rebuild_record(text, None, record_layout.lookup_in(tensors, "broadcast"), "broadcast")
 
 
 def _objects(text: bytes) -> None:
     data = record()
-    layout.read_objects(text, data, layout.layout_of(data), "recv: the record of rank 0")()
+    record_layout.read_objects(text, data, record_layout.layout_of(data), "recv: the record of rank 0")()
 
 
 def _answer(text: bytes) -> None:
-    found = link._parse_note(text, "recv: the note of rank 0")
-    layout.differences({"a": "float32 [3]"}, found["entries"])
+    found = exchange._parse_note(text, "recv: the note of rank 0")
+    record_layout.differences({"a": "float32 [3]"}, found["entries"])
 
 
 def _side(text: bytes) -> None:
@@ -85,9 +87,9 @@ def _texts() -> dict[str, tuple[bytes, Callable[[bytes], None]]]:
     note = {"digest": 1, "tag": 2, "size": 3, "entries": {"a": "float32 [3]"}, "gone": "", "beside": ""}
     side = {"what": "all_reduce", "entries": {"a": "float32 [3]"}, "problem": "ValueError: no"}
     return {
-        "from_remote_init": (remote._serialize(data, "init_remote", False)[0], _remote),
-        "broadcast": (layout.describe_record(data, "broadcast"), _told),
-        "recv": (layout.objects_text(data, layout.layout_of(data), "send"), _objects),
+        "from_remote_init": (remote_init._serialize(data, "init_remote", False)[0], _remote),
+        "broadcast": (record_layout.describe_record(data, "broadcast"), _told),
+        "recv": (record_layout.objects_text(data, record_layout.layout_of(data), "send"), _objects),
         "a note": (json.dumps(note).encode(), _answer),
         "a call": (json.dumps(side).encode(), _side),
     }

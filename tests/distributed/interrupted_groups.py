@@ -20,7 +20,8 @@ import torch
 import torch.distributed as dist
 
 from tensorclass import TensorDict
-from tensorclass.distributed import RecordsDiffer, WorkerError, point_to_point
+from tensorclass.distributed import RecordsDiffer, WorkerError
+from tensorclass.distributed.messages import point_to_point
 from tests.distributed.interrupts import left_since
 from tests.distributed.processes import Group, group_of
 from tests.interrupting import Held, interrupted

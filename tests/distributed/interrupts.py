@@ -29,7 +29,7 @@ import torch.multiprocessing
 
 from tensorclass import DataLoader, TensorDict
 from tensorclass.distributed import WorkerError
-from tensorclass.distributed.sharing import SMALL, packed
+from tensorclass.distributed.shared_pickle import SMALL, packed
 from tests.distributed import work
 from tests.interrupting import Held, Outcome, failing, interrupted
 

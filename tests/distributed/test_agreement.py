@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from tensorclass import TensorDict
-from tensorclass.distributed.faults import RecordsDiffer, WorkerRaised
-from tensorclass.distributed.layout import layout_of
+from tensorclass.distributed.messages.record_layout import layout_of
+from tensorclass.distributed.worker_errors import RecordsDiffer, WorkerRaised
 from tests.distributed.processes import Group
 
 ROUNDS = 4  #: after which a call is expected

@@ -11,8 +11,8 @@ import torch.distributed as dist
 from torch import Tensor
 
 from tensorclass import NonTensorData, TensorClass, TensorDict, UnbatchedTensor, lazy_stack
-from tensorclass.distributed import groups
-from tensorclass.distributed.faults import RecordsDiffer, WorkerDied, WorkerRaised, WorkerTimeout
+from tensorclass.distributed import process_groups
+from tensorclass.distributed.worker_errors import RecordsDiffer, WorkerDied, WorkerRaised, WorkerTimeout
 from tests.distributed.processes import Failed, Group, group_of
 
 
@@ -155,13 +155,13 @@ def what_torch_cannot_reduce_is_refused_before_anything_is_written(rank: int) ->
 
 def buckets_hold_no_more_than_was_said(rank: int) -> None:
     sent: list[int] = []
-    whole = groups.GroupCall.all_reduce
+    whole = process_groups.GroupCall.all_reduce
 
     def noted(self: Any, tensor: Tensor, op: Any) -> Any:
         sent.extend([tensor.numel()] * tensor.is_floating_point())  # the others are numbers that ranks compare
         return whole(self, tensor, op)
 
-    groups.GroupCall.all_reduce = noted  # type: ignore[method-assign]
+    process_groups.GroupCall.all_reduce = noted  # type: ignore[method-assign]
     try:
         for limit, count in ((1, 10), (40, 10), (80, 5), (10_000, 1)):
             data = TensorDict({str(at): torch.full((10,), float(at)) for at in range(10)})
@@ -171,20 +171,20 @@ def buckets_hold_no_more_than_was_said(rank: int) -> None:
             assert len(sent) == count, (limit, sent)
             sent.clear()
     finally:
-        groups.GroupCall.all_reduce = whole  # type: ignore[method-assign]
+        process_groups.GroupCall.all_reduce = whole  # type: ignore[method-assign]
     with pytest.raises(ValueError, match="bucket_bytes: expected a positive number"):
         data.all_reduce(bucket_bytes=0)
 
 
 def one_message_is_enough_once_a_form_is_known(rank: int) -> None:
     sent: list[str] = []
-    begin = groups.GroupCall._begin
+    begin = process_groups.GroupCall._begin
 
     def noted(self: Any, send: Any, *args: Any) -> Any:
         sent.append(send.__name__)
         return begin(self, send, *args)
 
-    groups.GroupCall._begin = noted  # type: ignore[method-assign]
+    process_groups.GroupCall._begin = noted  # type: ignore[method-assign]
     try:
         data = TensorDict({str(at): torch.ones(at) for at in range(50)})
         for _ in range(3):
@@ -200,7 +200,7 @@ def one_message_is_enough_once_a_form_is_known(rank: int) -> None:
         data.broadcast(0)
         assert len(sent) == 2, sent
     finally:
-        groups.GroupCall._begin = begin  # type: ignore[method-assign]
+        process_groups.GroupCall._begin = begin  # type: ignore[method-assign]
 
 
 def only_the_destination_changes(rank: int) -> None:

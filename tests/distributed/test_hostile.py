@@ -10,8 +10,9 @@ import pytest
 import torch
 
 from tensorclass import TensorDict
-from tensorclass.distributed import point_to_point, remote, spreading
-from tensorclass.storage.tree import FileError
+from tensorclass.distributed.collectives import broadcast_ranks
+from tensorclass.distributed.messages import point_to_point, remote_init
+from tensorclass.storage.common.collection_tree import FileError
 from tests.distributed import hostile
 from tests.distributed.processes import Group
 
@@ -46,17 +47,17 @@ def lies(rank: int, how: str) -> Any:
             if how == "recv: length":  # what nobody takes is not sent
                 posted = point_to_point._post
                 patch.setattr(point_to_point, "_post", lambda turn, messages: posted(turn, messages[:-1]))
-            text, memory = remote._serialize(data, "init_remote", False)
+            text, memory = remote_init._serialize(data, "init_remote", False)
             if how == "from_remote_init: length":
-                move = remote._PeerTransport.move
-                patch.setattr(remote, "_serialize", lambda *_: (Long(text), memory))
-                patch.setattr(remote._PeerTransport, "move", lambda way, messages: move(way, messages[:1]))
+                move = remote_init._PeerTransport.move
+                patch.setattr(remote_init, "_serialize", lambda *_: (Long(text), memory))
+                patch.setattr(remote_init._PeerTransport, "move", lambda way, messages: move(way, messages[:1]))
             elif how == "from_remote_init: text":
-                patch.setattr(remote, "_serialize", lambda *_: (b'{"tree":' + DEEP + b"}", memory))
+                patch.setattr(remote_init, "_serialize", lambda *_: (b'{"tree":' + DEEP + b"}", memory))
             shape = b"[3]" if how == "broadcast: text" else b"[%d]" % HUGE
-            other = spreading.describe_record(data, "broadcast").replace(b"[3]", shape).replace(b'"words"', DEEP)
+            other = broadcast_ranks.describe_record(data, "broadcast").replace(b"[3]", shape).replace(b'"words"', DEEP)
             if how.startswith("broadcast"):
-                patch.setattr(spreading, "describe_record", lambda *_: other)
+                patch.setattr(broadcast_ranks, "describe_record", lambda *_: other)
         call: Any = {
             "recv": lambda: data.send(1) if rank == 0 else data.recv(0, timeout=5),
             "from_remote_init": lambda: (

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tensorclass import NonTensorData, TensorClass, TensorDict, UnbatchedTensor, lazy_stack
-from tensorclass.distributed import layout as layouts
-from tensorclass.distributed.layout import (
+from tensorclass.distributed.messages import record_layout as layouts
+from tensorclass.distributed.messages.message_buffer import MessageBuffer, packing_of
+from tensorclass.distributed.messages.record_layout import (
     describe_record,
     differences,
     flatten_record,
@@ -18,7 +19,6 @@ from tensorclass.distributed.layout import (
     rebuild_record,
     specs_in,
 )
-from tensorclass.distributed.message_buffer import MessageBuffer, packing_of
 
 DTYPES = [torch.float32, torch.int64, torch.bool, torch.uint8, torch.bfloat16, torch.complex128, torch.float16]
 

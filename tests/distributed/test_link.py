@@ -10,10 +10,11 @@ import pytest
 import torch
 
 from tensorclass import TensorDict
-from tensorclass.distributed import RecordsDiffer, link
-from tensorclass.distributed.layout import layout_of
-from tensorclass.distributed.link import Endpoint
-from tensorclass.distributed.point_to_point import _pool, plan_of
+from tensorclass.distributed import RecordsDiffer
+from tensorclass.distributed.messages import exchange as link
+from tensorclass.distributed.messages.exchange import Endpoint
+from tensorclass.distributed.messages.point_to_point import _pool, plan_of
+from tensorclass.distributed.messages.record_layout import layout_of
 from tests.distributed.processes import group_of
 
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensorclass import LazyStackedTensorDict, TensorDict, lazy_stack
-from tensorclass.distributed import mapping
+from tensorclass.distributed.map import parallel_map
 from tests.checks import assert_equal
 from tests.distributed import work
 from tests.distributed.leftovers import nothing_left
@@ -197,7 +197,7 @@ def test_an_iteration_that_is_closed_is_dropped_without_a_call_in_which_an_inter
         assert [next(one) for one in held] == [0, 0]
         held[0].close()  # type: ignore[attr-defined]
         assert list(held[1]) == [1]
-        outcome = interrupted(held.clear, 1, inside=mapping.__file__)
+        outcome = interrupted(held.clear, 1, inside=parallel_map.__file__)
         assert (outcome.where, outcome.noticed) == (None, ())
 
 

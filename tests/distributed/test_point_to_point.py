@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from tensorclass import MemoryMappedTensor, NonTensorData, TensorClass, TensorDict, UnbatchedTensor, lazy_stack
 from tensorclass.distributed import RecordsDiffer, WorkerDied, WorkerTimeout
-from tensorclass.distributed.layout import layout_of
-from tensorclass.distributed.link import endpoint_of
+from tensorclass.distributed.messages.exchange import endpoint_of
+from tensorclass.distributed.messages.record_layout import layout_of
 from tests.distributed.processes import Failed, Group, free_port, group_of
 
 

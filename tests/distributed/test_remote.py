@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from tensorclass import LazyStackedTensorDict, TensorClass, TensorDict
-from tensorclass.distributed import RecordsDiffer, WorkerTimeout, remote
-from tensorclass.distributed.link import endpoint_of
+from tensorclass.distributed import RecordsDiffer, WorkerTimeout
+from tensorclass.distributed.messages import remote_init
+from tensorclass.distributed.messages.exchange import endpoint_of
 from tensorclass.storage import FileError
 from tests.distributed.processes import Group, group_of
 from tests.distributed.test_point_to_point import MADE, Sample, shown
@@ -207,9 +208,9 @@ def test_a_process_that_does_not_send_is_named_in_time() -> None:
 
 def test_tensors_that_share_bytes_are_refused() -> None:
     data = TensorDict(a=torch.ones(4), z=torch.zeros(0), b=torch.ones(4))
-    text, memory = remote._serialize(data, "init_remote", False)
+    text, memory = remote_init._serialize(data, "init_remote", False)
     known = json.loads(text)
-    assert remote._deserialize(text, memory, TensorDict, "here", None, False)["b"].tolist() == [1.0] * 4
+    assert remote_init._deserialize(text, memory, TensorDict, "here", None, False)["b"].tolist() == [1.0] * 4
     changed = json.dumps({**known, "starts": [0, 5, 8]}).encode()
     with pytest.raises(FileError, match="here: a and b have 8 bytes in common"):
-        remote._deserialize(changed, memory, TensorDict, "here", None, False)
+        remote_init._deserialize(changed, memory, TensorDict, "here", None, False)

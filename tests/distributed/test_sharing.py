@@ -27,8 +27,8 @@ from tensorclass import (
     UnbatchedTensor,
     lazy_stack,
 )
-from tensorclass.distributed import sharing
-from tensorclass.distributed.sharing import SMALL, packed
+from tensorclass.distributed import shared_pickle
+from tensorclass.distributed.shared_pickle import SMALL, packed
 from tests import strategies as draw
 from tests.checks import assert_equal
 from tests.distributed.leftovers import nothing_left
@@ -316,7 +316,7 @@ def test_an_interrupt_at_any_line_of_opening_leaves_no_memory_mapped() -> None:
         line += 1
         gc.collect()
         before = Held.now()
-        outcome = interrupted(work, line, inside=sharing.__file__)
+        outcome = interrupted(work, line, inside=shared_pickle.__file__)
         gc.collect()
         assert Held.now().beyond(before) == [], outcome.where
         if outcome.where is None:

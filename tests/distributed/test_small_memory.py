@@ -19,8 +19,8 @@ import torch.multiprocessing
 
 from tensorclass import DataLoader, MemoryMappedTensor, TensorDict
 from tensorclass.distributed import NoSharedMemory, WorkerRaised
-from tensorclass.distributed.sharing import SMALL
-from tensorclass.td import shared_memory
+from tensorclass.distributed.shared_pickle import SMALL
+from tensorclass.td.memory import shared_memory
 from tests.distributed.leftovers import nothing_left
 
 SECONDS = 30  #: that nothing here takes

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensorclass.distributed.task_queue import Task, TaskLimits, TaskQueue
+from tensorclass.distributed.map.task_queue import Task, TaskLimits, TaskQueue
 
 FAST, SLOW = 1e-6, 1.0  #: seconds of a chunk
 

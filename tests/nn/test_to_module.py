@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from tensorclass import TensorClass, TensorDict, UnbatchedTensor
 from tensorclass.nn import TensorDictParams
-from tensorclass.td.modules import ModuleMismatch
+from tensorclass.td.module_parameters import ModuleMismatch
 
 
 class Counting(nn.Module):

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tensorclass import TensorClass, TensorDict
-from tensorclass.storage.persistent import PersistentTensorDict
+from tensorclass.storage.hdf5_zarr.persistent_tensordict import PersistentTensorDict
 from tests import strategies as draw
 from tests.parity.sides import OURS, PEER, Collected, described
 

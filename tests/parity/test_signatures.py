@@ -15,7 +15,7 @@ import tensorclass
 import tensorclass.nn
 import tensorclass.utils
 from tensorclass import LazyStackedTensorDict, TensorClass, TensorDict, TypedTensorDict
-from tensorclass.td.nontensor import NonTensorData, NonTensorStack
+from tensorclass.td.leaves.nontensor import NonTensorData, NonTensorStack
 
 pytestmark = pytest.mark.parity
 

@@ -10,7 +10,7 @@ from torch.utils import _pytree
 
 import tensorclass as tc
 from tensorclass import TensorClass, TensorDict
-from tensorclass.td.stores.classes import dense_class
+from tensorclass.td.stores.store_classes import dense_class
 from tests.calls import CALLS, INTEGER
 from tests.records.classes import Decorated, Inner, Point, Sample, nested, point
 

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 import torch
 
-from tensorclass import interrupts
 from tensorclass.cli import main
-from tensorclass.scores import IFEvalScoreData, command, load_scores
-from tensorclass.scores import errors as errors_module
+from tensorclass.scores import IFEvalScoreData, load_scores, scores_command
+from tensorclass.scores import score_errors as errors_module
+from tensorclass.support import interrupts
 from tests.interrupting import Held, interrupted
 
 Write = Callable[..., Path]
@@ -233,17 +233,17 @@ def test_a_save_that_is_ended_leaves_nothing(
 def test_an_interrupt_at_any_line_of_the_command_leaves_the_handlers_as_they_were(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(command, "_run", lambda arguments: None)
+    monkeypatch.setattr(scores_command, "_run", lambda arguments: None)
 
     def work() -> None:
-        if command.run(Namespace()):
+        if scores_command.run(Namespace()):
             raise KeyboardInterrupt
 
     line = 0
     while True:
         line += 1
         before = Held.now().state
-        outcome = interrupted(work, line, inside=(command.__file__, interrupts.__file__))
+        outcome = interrupted(work, line, inside=(scores_command.__file__, interrupts.__file__))
         assert Held.now().state == before, outcome.where
         if outcome.where is None:
             break
@@ -334,9 +334,9 @@ def test_importing_the_command_loads_nothing_that_only_commands_need(repository:
 def test_a_long_file_shows_its_progress_on_a_terminal(
     logs: list[Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from tensorclass.scores import command
+    from tensorclass.scores import scores_command
 
-    monkeypatch.setattr(command, "LONG_FILE", 0)
+    monkeypatch.setattr(scores_command, "LONG_FILE", 0)
     leader, follower = os.openpty()
     with os.fdopen(follower, "w") as terminal:
         monkeypatch.setattr(sys, "stderr", terminal)

@@ -30,9 +30,9 @@ from tensorclass.scores import (
     read_runs,
     read_scores,
 )
-from tensorclass.scores.reading import lines
-from tensorclass.scores.reading.columns import prompt_id
-from tensorclass.scores.reading.lines import json_rows
+from tensorclass.scores.readers import lines
+from tensorclass.scores.readers.growing_columns import prompt_id
+from tensorclass.scores.readers.lines import json_rows
 from tests.interrupting import Held, interrupted
 
 Write = Callable[..., Path]

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tensorclass.storage import sealing
+from tensorclass.storage.common import sealed_json
 
 #: what docs/storage.md promises: seconds and bytes of memory that opening takes at most, fixed and for each byte
 SECONDS = (2.0, 1e-5)
@@ -72,7 +72,7 @@ def tensors(path: Path, text: Any, peer: Any = None, count: int = 1) -> None:
 
 
 def packed(path: Path, tree: Any, starts: list[int], size: int) -> None:
-    text = sealing.sealed({"version": 1, "size": size, "starts": starts, "tree": tree})
+    text = sealed_json.sealed({"version": 1, "size": size, "starts": starts, "tree": tree})
     shown = b'{"cls": "tensorclass"}'
     path.write_bytes(
         bytes(size) + text + len(text).to_bytes(8, "little") + b"tensorcl" + shown + len(shown).to_bytes(8, "little")

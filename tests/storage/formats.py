@@ -10,7 +10,7 @@ import torch
 
 from tensorclass import TensorDict, UnbatchedTensor, lazy_stack
 from tensorclass.storage import PersistentTensorDict
-from tensorclass.storage.persistent import _in_memory
+from tensorclass.storage.hdf5_zarr.persistent_tensordict import _in_memory
 from tests.storage import payload
 from tests.storage.payload import Spans
 

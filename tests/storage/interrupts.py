@@ -30,8 +30,8 @@ from typing import Any, NamedTuple
 import torch
 
 from tensorclass import MemoryMappedTensor, TensorDict, pack_memmap, refresh_archive_checksums, unpack_memmap
-from tensorclass.atomic import swapped_folder, whole_file, whole_folder, whole_path
 from tensorclass.storage import FileError
+from tensorclass.support.atomic import swapped_folder, whole_file, whole_folder, whole_path
 from tests.interrupting import Held, Outcome, failing, interrupted
 from tests.storage.formats import FORMATS
 from tests.storage.kills import forked
@@ -184,7 +184,7 @@ def _scores() -> Writer:
 
 
 def _stubs() -> Writer:
-    from tensorclass.typing.stubs.command import run
+    from tensorclass.typing.stubs.stubs_command import run
 
     def write(path: Path, number: int) -> None:
         source = path.with_name("source")
@@ -278,7 +278,7 @@ def _refreshed() -> Writer:
 
 def _saved_by_command() -> Writer:
     from tensorclass.scores import load_scores
-    from tensorclass.scores.command import run
+    from tensorclass.scores.scores_command import run
 
     def write(path: Path, number: int) -> None:
         rows = [

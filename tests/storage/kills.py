@@ -21,8 +21,9 @@ from pathlib import Path
 
 import torch
 
-from tensorclass import TensorDict, atomic
-from tensorclass.storage.hierarchy import Replaced
+from tensorclass import TensorDict
+from tensorclass.storage.hdf5_zarr.array_backend import Replaced
+from tensorclass.support import atomic
 from tests.storage.formats import FORMATS
 
 LEAVES = 12

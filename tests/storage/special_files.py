@@ -45,7 +45,7 @@ from tensorclass import (
     refresh_archive_checksums,
     unpack_memmap,
 )
-from tensorclass.storage.hierarchy import DRAFT
+from tensorclass.storage.hdf5_zarr.array_backend import DRAFT
 from tests.storage.formats import FORMATS, _close, contents
 
 SECONDS = 2.0  #: of the processor, for one case

@@ -12,9 +12,10 @@ import torch
 from torch import Size, Tensor
 
 from tensorclass import TensorClass, TensorDict, UnbatchedTensor, lazy_stack
-from tensorclass.storage import FileError, ahead, tree
-from tensorclass.storage.ahead import prefetching
-from tensorclass.storage.tree import Source
+from tensorclass.storage import FileError
+from tensorclass.storage.common import collection_tree, prefetch
+from tensorclass.storage.common.collection_tree import Source
+from tensorclass.storage.common.prefetch import prefetching
 
 
 class Sample(TensorClass):
@@ -58,8 +59,8 @@ class Seen:
 def test_checksums_are_compared_by_threads(tmp_path: Path, num_threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     saved = data()
     saved.memmap(tmp_path / "a", checksum=True)
-    seen = Seen(tree.checksum_of)
-    monkeypatch.setattr(tree, "checksum_of", seen)
+    seen = Seen(collection_tree.checksum_of)
+    monkeypatch.setattr(collection_tree, "checksum_of", seen)
     found = TensorDict.load_memmap(tmp_path / "a", verify=True, num_threads=num_threads)
     assert ("reading" in seen.threads) == (num_threads > 1)
     assert all(map(torch.equal, values(found), values(saved)))
@@ -98,7 +99,7 @@ def test_out_is_filled_in_place_by_threads(tmp_path: Path, num_threads: int, mon
     out["rows"] = ["x", "y"]
     own = out["a"]
     pools: list[int] = []
-    monkeypatch.setattr(ahead, "ThreadPoolExecutor", lambda n, **_: pools.append(n) or ThreadPoolExecutor(n))
+    monkeypatch.setattr(prefetch, "ThreadPoolExecutor", lambda n, **_: pools.append(n) or ThreadPoolExecutor(n))
     assert TensorDict.load_memmap(tmp_path / "a", out=out, num_threads=num_threads) is out
     assert pools == ([3] if num_threads == 3 else [])
     assert out["a"] is own
@@ -118,7 +119,7 @@ def test_an_out_that_does_not_fit_is_left_as_it_is(tmp_path: Path, num_threads: 
 
 def test_values_for_a_device_are_read_by_threads_in_their_order() -> None:
     saved = data()
-    node, leaves = tree.describe(saved, "test")
+    node, leaves = collection_tree.describe(saved, "test")
     tensors = {(leaf.path, leaf.buffer): leaf.tensor for leaf in leaves}
     threads: list[str] = []
     main: list[tuple[str, ...]] = []
@@ -135,7 +136,7 @@ def test_values_for_a_device_are_read_by_threads_in_their_order() -> None:
         return tensors[path, part]
 
     with prefetching(node, Source("file", read), opened, 3) as source:
-        found = tree.rebuild(node, None, source)
+        found = collection_tree.rebuild(node, None, source)
     assert all(map(torch.equal, values(found), values(saved)))
     assert len(threads) == len(tensors) - 1
     assert all(name.startswith("reading") for name in threads)

@@ -22,9 +22,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tensorclass import TensorClass, TensorDict, UnbatchedTensor, append_memmap, folder_locks, lazy_stack
-from tensorclass.atomic import swapped_folder
-from tensorclass.storage import FileError, appending
+from tensorclass import TensorClass, TensorDict, UnbatchedTensor, append_memmap, lazy_stack
+from tensorclass.storage import FileError
+from tensorclass.storage.memmap import append
+from tensorclass.support import folder_locks
+from tensorclass.support.atomic import swapped_folder
 from tests.interrupting import Held, failing, interrupted, points
 
 
@@ -211,7 +213,7 @@ def test_what_an_interrupted_append_left_is_written_over(tmp_path: Path) -> None
 
 def test_a_failing_append_leaves_the_files_as_they_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows_of(2, 0.0).memmap(tmp_path / "rows")
-    before, write = saved_files(tmp_path / "rows"), appending.write_values
+    before, write = saved_files(tmp_path / "rows"), append.write_values
     calls: list[int] = []
 
     def full(file: int, tensor: Tensor, advance: Any) -> None:
@@ -220,7 +222,7 @@ def test_a_failing_append_leaves_the_files_as_they_were(tmp_path: Path, monkeypa
         if len(calls) == 2:
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(appending, "write_values", full)
+    monkeypatch.setattr(append, "write_values", full)
     with pytest.raises(OSError, match="No space left"):
         Row.append_memmap(tmp_path / "rows", rows_of(3, 1.0))
     assert saved_files(tmp_path / "rows") == before
@@ -389,7 +391,7 @@ def test_a_save_waits_for_the_append_that_is_at_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
 ) -> None:
     rows_of(2, 0.0).memmap(tmp_path / "rows")
-    write, threads = appending.write_values, list[threading.Thread]()
+    write, threads = append.write_values, list[threading.Thread]()
 
     def saved_meanwhile(file: int, tensor: Tensor, advance: Any) -> None:
         write(file, tensor, advance)
@@ -398,7 +400,7 @@ def test_a_save_waits_for_the_append_that_is_at_work(
             if fails:
                 raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(appending, "write_values", saved_meanwhile)
+    monkeypatch.setattr(append, "write_values", saved_meanwhile)
     with pytest.raises(OSError, match="No space") if fails else contextlib.nullcontext():
         Row.append_memmap(tmp_path / "rows", rows_of(3, 1.0))
     threads[0].join(60)
@@ -423,14 +425,14 @@ def test_a_handler_of_signals_that_saves_to_the_folder_of_an_append_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows_of(2, 0.0).memmap(tmp_path / "rows")
-    write = appending.write_values
+    write = append.write_values
 
     def interrupted(file: int, tensor: Tensor, advance: Any) -> None:
         write(file, tensor, advance)
         signal.raise_signal(signal.SIGTERM)
 
     before = signal.signal(signal.SIGTERM, lambda *_: rows_of(1, 1.0).memmap(tmp_path / "rows"))
-    monkeypatch.setattr(appending, "write_values", interrupted)
+    monkeypatch.setattr(append, "write_values", interrupted)
     try:
         with pytest.raises(RuntimeError, match="this thread is writing to that folder already"):
             Row.append_memmap(tmp_path / "rows", rows_of(3, 1.0))

@@ -20,7 +20,7 @@ from tensorclass.storage import (
     refresh_archive_checksums,
     unpack_memmap,
 )
-from tensorclass.td.memmap import MemoryMappedTensor
+from tensorclass.td.memory.mapped_tensor import MemoryMappedTensor
 from tests.storage.test_memmap import Inner, Sample, a_tree, files_in
 
 

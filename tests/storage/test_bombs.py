@@ -56,7 +56,7 @@ def test_keys_of_one_hash_are_not_written(tmp_path: Path) -> None:
 def test_texts_of_other_programs_are_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import h5py
 
-    from tensorclass.storage import hdf5
+    from tensorclass.storage.hdf5_zarr import hdf5
 
     monkeypatch.setattr(hdf5, "VALUES", 2**16)
     texts = [f"text {at}" for at in range(1000)]

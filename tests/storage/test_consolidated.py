@@ -14,7 +14,8 @@ import torch
 from hypothesis import given, settings
 
 from tensorclass import TensorDict, UnbatchedTensor, lazy_stack
-from tensorclass.storage import FileError, sealing
+from tensorclass.storage import FileError
+from tensorclass.storage.common import sealed_json
 from tests.storage.test_archive import same
 from tests.storage.test_memmap import Inner, Sample, a_tree
 
@@ -172,8 +173,8 @@ def overlapping(path: Path, starts: list[int]) -> None:
     peer = int.from_bytes(raw[-8:], "little") + 8
     end = len(raw) - peer - 16
     own = int.from_bytes(raw[end : end + 8], "little")
-    known = sealing.unsealed(raw[end - own : end], "")
-    text = sealing.sealed({**known, "starts": starts})
+    known = sealed_json.unsealed(raw[end - own : end], "")
+    text = sealed_json.sealed({**known, "starts": starts})
     path.write_bytes(raw[: end - own] + text + len(text).to_bytes(8, "little") + raw[end + 8 :])
 
 

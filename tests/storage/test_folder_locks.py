@@ -12,8 +12,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from tensorclass import MemoryMappedTensor, TensorDict, folder_locks, pack_memmap
-from tensorclass.storage import archive, folder
+from tensorclass import MemoryMappedTensor, TensorDict, pack_memmap
+from tensorclass.storage import archive
+from tensorclass.storage.memmap import memmap_folder
+from tensorclass.support import folder_locks
 from tests.interrupting import Held, interrupted, points
 
 
@@ -71,7 +73,7 @@ def test_a_collection_whose_folder_is_gone_is_saved_again(tmp_path: Path) -> Non
 
 
 def test_a_save_gives_what_it_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    load, threads = folder.load_folder, list[threading.Thread]()
+    load, threads = memmap_folder.load_folder, list[threading.Thread]()
 
     def saved_before(*given: Any, **options: Any) -> Any:
         if not threads:
@@ -80,7 +82,7 @@ def test_a_save_gives_what_it_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             threads[0].join(0.3)
         return load(*given, **options)
 
-    monkeypatch.setattr(folder, "load_folder", saved_before)
+    monkeypatch.setattr(memmap_folder, "load_folder", saved_before)
     assert rows(2, 1.0).memmap(tmp_path / "rows")["x"].tolist() == [1.0, 1.0]
     threads[0].join(60)
     assert values_of(tmp_path / "rows") == [2.0] * 3
@@ -89,7 +91,7 @@ def test_a_save_gives_what_it_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_of_two_that_save_where_nothing_may_be_one_gets_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write, calls = folder.write_values, list[int]()
+    write, calls = memmap_folder.write_values, list[int]()
 
     def saved_meanwhile(file: int, tensor: Tensor, advance: Any = None) -> None:
         calls.append(file)
@@ -97,7 +99,7 @@ def test_of_two_that_save_where_nothing_may_be_one_gets_an_error(
             rows(3, 2.0).memmap(tmp_path / "rows", existsok=False)
         write(file, tensor, advance)
 
-    monkeypatch.setattr(folder, "write_values", saved_meanwhile)
+    monkeypatch.setattr(memmap_folder, "write_values", saved_meanwhile)
     with pytest.raises(FileExistsError, match="a collection is saved"):
         rows(2, 1.0).memmap(tmp_path / "rows", existsok=False)
     assert values_of(tmp_path / "rows") == [2.0] * 3
@@ -195,7 +197,7 @@ def test_a_file_that_cannot_be_written_takes_no_other_one_with_it(
         os.replace(tmp_path / "other", tmp_path / "x")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("tensorclass.td.memmap.write_values", replaced)
+    monkeypatch.setattr("tensorclass.td.memory.mapped_tensor.write_values", replaced)
     with pytest.raises(OSError, match="No space"):
         MemoryMappedTensor.from_tensor(torch.ones(3), filename=tmp_path / "x")
     assert (tmp_path / "x").read_text() == "of another writer"
@@ -243,7 +245,7 @@ def test_writers_of_inner_collections_share_the_outer_one(tmp_path: Path) -> Non
 def test_a_zarr_folder_that_is_replaced_while_it_is_opened_is_opened_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tensorclass.storage import zarr_store
+    from tensorclass.storage.hdf5_zarr import zarr_store
 
     rows(2, 1.0).to_zarr(tmp_path / "rows").close()
     init, calls = zarr_store.HeldFolder.__init__, list[str]()

@@ -135,9 +135,9 @@ def test_a_file_that_is_open_twice_has_one_state(tmp_path: Path, monkeypatch: py
 
 
 def test_much_that_is_overwritten_is_not_kept_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tensorclass.storage import restorable
+    from tensorclass.storage.hdf5_zarr import restorable_file
 
-    monkeypatch.setattr(restorable, "_HEAVY", 2**16)
+    monkeypatch.setattr(restorable_file, "_HEAVY", 2**16)
     data = TensorDict({"a": torch.zeros(1000, 1000)}, [1000]).to_h5(tmp_path / "f.h5", chunks=10)
     file: Any = data._store.file.backend._file  # type: ignore[attr-defined]
     for at in range(0, 1000, 10):
@@ -223,9 +223,9 @@ def test_an_error_says_that_values_written_over_in_large_pieces_may_be_new(
 def test_an_error_says_where_too_much_was_written_over_to_be_undone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tensorclass.storage import restorable
+    from tensorclass.storage.hdf5_zarr import restorable_file
 
-    monkeypatch.setattr(restorable, "_LARGEST", 2**30)
-    monkeypatch.setattr(restorable, "_MOST", 2**16)
+    monkeypatch.setattr(restorable_file, "_LARGEST", 2**30)
+    monkeypatch.setattr(restorable_file, "_MOST", 2**16)
     said = failed_overwrite(tmp_path / "f.h5", monkeypatch)
     assert "could not be undone: write the file again" in said

@@ -12,7 +12,10 @@ import pytest
 import torch
 
 from tensorclass import NonTensorData, TensorDict, lazy_stack
-from tensorclass.storage import consolidated, layout, safetensors, tree, zarr
+from tensorclass.storage import consolidated_file, safetensors
+from tensorclass.storage.common import collection_tree
+from tensorclass.storage.hdf5_zarr import zarr
+from tensorclass.storage.memmap import folder_layout
 from tests.storage.formats import FORMATS, a_bit_of_all, contents
 
 
@@ -39,16 +42,16 @@ def two_lengths() -> TensorDict:
 @pytest.mark.parametrize("form", [form for form in FORMATS if form not in ("zarr", "h5-chunks", "deflated")])  # slow
 def test_collections_may_be_nested_to_the_limit(form: str, tmp_path: Path) -> None:
     values = {"x": torch.ones(2), "text": "text", "flat": (1, (2,)), "stack": two_lengths()}
-    deepest = nested(tree.DEPTH - 1, {"x": torch.ones(2), "text": "text"})
-    data = TensorDict({"a": deepest, "b": nested(tree.DEPTH - 3, values)}, [])
+    deepest = nested(collection_tree.DEPTH - 1, {"x": torch.ones(2), "text": "text"})
+    data = TensorDict({"a": deepest, "b": nested(collection_tree.DEPTH - 3, values)}, [])
     FORMATS[form].save(data, tmp_path / "place")
     assert (contents(FORMATS[form].load(tmp_path / "place")) == contents(data)) is True  # shown, it takes minutes
 
 
 @pytest.mark.parametrize("form", ["zarr", "h5-chunks", "deflated"])
 def test_collections_may_be_nested_to_a_lower_limit(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tree, "DEPTH", 6)
-    data = TensorDict({"b": nested(tree.DEPTH - 3, {"x": torch.ones(2), "stack": two_lengths()})}, [])
+    monkeypatch.setattr(collection_tree, "DEPTH", 6)
+    data = TensorDict({"b": nested(collection_tree.DEPTH - 3, {"x": torch.ones(2), "stack": two_lengths()})}, [])
     FORMATS[form].save(data, tmp_path / "place")
     assert contents(FORMATS[form].load(tmp_path / "place")) == contents(data)
     with pytest.raises((TypeError, ValueError), match="nothing was written"):
@@ -63,11 +66,11 @@ def test_objects_may_be_nested_to_the_limit(form: str, tmp_path: Path) -> None:
 
 
 TOO_LARGE: dict[str, Callable[[], TensorDict]] = {
-    "a collection nested too deep": lambda: nested(tree.DEPTH + 1, {"x": torch.ones(2)}),
-    "a collection nested far too deep": lambda: nested(3 * tree.DEPTH, {"x": torch.ones(2)}),
-    "a stack nested too deep": lambda: nested(tree.DEPTH, {"stack": two_lengths()}),
+    "a collection nested too deep": lambda: nested(collection_tree.DEPTH + 1, {"x": torch.ones(2)}),
+    "a collection nested far too deep": lambda: nested(3 * collection_tree.DEPTH, {"x": torch.ones(2)}),
+    "a stack nested too deep": lambda: nested(collection_tree.DEPTH, {"stack": two_lengths()}),
     "parts of a stack nested too deep": lambda: nested(
-        tree.DEPTH - 2, {"stack": lazy_stack([nested(1, {"x": torch.ones(n)}) for n in (1, 2)])}
+        collection_tree.DEPTH - 2, {"stack": lazy_stack([nested(1, {"x": torch.ones(n)}) for n in (1, 2)])}
     ),
     "an object nested too deep": lambda: TensorDict({"x": NonTensorData([[deep_object()]])}, []),
     "a batch size": lambda: TensorDict({}, [2**40, 2**30]),
@@ -88,11 +91,11 @@ def test_what_could_not_be_loaded_leaves_the_old_version(form: str, tmp_path: Pa
 
 
 LENGTHS = {
-    "folder": (layout, "LONGEST"),
-    "archive": (layout, "LONGEST"),
-    "deflated": (layout, "LONGEST"),
+    "folder": (folder_layout, "LONGEST"),
+    "archive": (folder_layout, "LONGEST"),
+    "deflated": (folder_layout, "LONGEST"),
     "safetensors": (safetensors, "_LONGEST"),
-    "consolidated": (consolidated, "_LONGEST"),
+    "consolidated": (consolidated_file, "_LONGEST"),
 }
 
 
@@ -144,16 +147,16 @@ def test_a_part_that_is_appended_is_not_nested_too_deep_where_it_comes(tmp_path:
 
     lazy_stack([nested(1, {"x": torch.ones(1)}), nested(1, {"x": torch.ones(2)})]).memmap(tmp_path / "place")
     with pytest.raises((TypeError, ValueError), match="nested deeper"):
-        TensorDict.append_memmap(tmp_path / "place", parts(tree.DEPTH, 1))
-    TensorDict.append_memmap(tmp_path / "place", parts(tree.DEPTH - 1, 1))
+        TensorDict.append_memmap(tmp_path / "place", parts(collection_tree.DEPTH, 1))
+    TensorDict.append_memmap(tmp_path / "place", parts(collection_tree.DEPTH - 1, 1))
     assert TensorDict.load_memmap(tmp_path / "place").batch_size == torch.Size([4])
 
 
 def test_a_key_that_is_added_to_a_folder_is_not_nested_too_deep(tmp_path: Path) -> None:
-    data = nested(tree.DEPTH, {"x": torch.ones(2)})
+    data = nested(collection_tree.DEPTH, {"x": torch.ones(2)})
     data.memmap_(tmp_path / "place")
     with pytest.raises(ValueError, match="nested deeper"):
-        data.make_memmap((*("a",) * tree.DEPTH, "below", "x"), torch.Size([2]))
+        data.make_memmap((*("a",) * collection_tree.DEPTH, "below", "x"), torch.Size([2]))
     with pytest.raises(ValueError, match="no shapes as large"):
         data.make_memmap("new", torch.Size([2**59, 0]))
     assert (contents(TensorDict.load_memmap(tmp_path / "place")) == contents(data)) is True
@@ -165,8 +168,8 @@ def test_a_collection_that_is_put_into_a_file_is_not_nested_too_deep_where_it_co
     held = TensorDict.from_h5(tmp_path / "place", mode="r+")
     try:
         with pytest.raises((TypeError, ValueError), match="nested deeper"):
-            held["a", "a", "new"] = nested(tree.DEPTH - 2, {"x": torch.ones(2)})
-        held["a", "a", "new"] = nested(tree.DEPTH - 3, {"x": torch.ones(2)})
+            held["a", "a", "new"] = nested(collection_tree.DEPTH - 2, {"x": torch.ones(2)})
+        held["a", "a", "new"] = nested(collection_tree.DEPTH - 3, {"x": torch.ones(2)})
     finally:
         held.close()
     assert ("a", "a", "new") in FORMATS["h5"].load(tmp_path / "place").keys(True)

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from tensorclass import TensorClass, TensorDict, UnbatchedTensor, lazy_stack
 from tensorclass.storage import FileError
-from tensorclass.storage.memmap import take_values
-from tensorclass.td.memmap import MemoryMappedTensor
+from tensorclass.storage.memmap.memmap_methods import take_values
+from tensorclass.td.memory.mapped_tensor import MemoryMappedTensor
 from tests.interrupting import interrupted
 
 

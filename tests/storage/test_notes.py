@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tensorclass.storage.tree import FileError
+from tensorclass.storage.common.collection_tree import FileError
 from tests.storage import notes
 from tests.storage.formats import FORMATS, a_bit_of_all, plain
 from tests.storage.fuzz import read_files, settled, write_files

@@ -27,9 +27,9 @@ from torch import Tensor
 
 from tensorclass import NonTensorData, NonTensorStack, TensorClass, TensorDict, lazy_stack, set_printoptions
 from tensorclass.storage import FileError, PersistentTensorDict
-from tensorclass.storage.opening import make_backend
-from tensorclass.storage.restorable import RestorableFile
-from tensorclass.storage.zarr import Zarr
+from tensorclass.storage.hdf5_zarr.group_loader import make_backend
+from tensorclass.storage.hdf5_zarr.restorable_file import RestorableFile
+from tensorclass.storage.hdf5_zarr.zarr import Zarr
 from tests.storage.test_memmap import Inner, Sample, a_tree
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from tensorclass import TensorDict, append_memmap, pack_memmap, progress, unpack_memmap
+from tensorclass import TensorDict, append_memmap, pack_memmap, unpack_memmap
+from tensorclass.support import progress
 
 
 def data() -> TensorDict:

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from tensorclass import TensorDict
-from tensorclass.convert.node import PytreeNode
-from tensorclass.storage.objects import TAG, decode, encode
+from tensorclass.convert.python.pytree_node import PytreeNode
+from tensorclass.storage.common.object_json import TAG, decode, encode
 
 Point = namedtuple("Point", ["x", "y"])
 

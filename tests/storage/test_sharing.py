@@ -14,7 +14,7 @@ import torch.multiprocessing
 from torch import Tensor
 
 from tensorclass import TensorClass, TensorDict, UnbatchedTensor, lazy_stack
-from tensorclass.td.memmap import MemoryMappedTensor
+from tensorclass.td.memory.mapped_tensor import MemoryMappedTensor
 
 LIMIT = 60  # seconds, for what takes one
 

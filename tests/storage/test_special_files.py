@@ -28,11 +28,11 @@ from tensorclass import (
     refresh_archive_checksums,
     unpack_memmap,
 )
-from tensorclass.regular import NotRegular, open_regular
 from tensorclass.scores import ExactMatchScoreData, load_scores, save_scores
-from tensorclass.scores.errors import ScoreFileError
-from tensorclass.scores.reading.lines import json_rows
-from tensorclass.storage.tree import FileError
+from tensorclass.scores.readers.lines import json_rows
+from tensorclass.scores.score_errors import ScoreFileError
+from tensorclass.storage.common.collection_tree import FileError
+from tensorclass.support.regular_files import NotRegular, open_regular
 from tests.storage.formats import FORMATS, contents
 
 
@@ -361,7 +361,7 @@ def test_zarr_takes_no_names_from_copies_of_metadata(folder: str, mode: str, tmp
 @pytest.mark.parametrize("key", ["../outside/x", "below/../../outside", "/etc/../x", "a/./b", "a\0b"])
 def test_a_key_of_a_store_leads_nowhere_else(key: str, tmp_path: Path) -> None:
     pytest.importorskip("zarr")
-    from tensorclass.storage.zarr_store import FolderStore, HeldFolder
+    from tensorclass.storage.hdf5_zarr.zarr_store import FolderStore, HeldFolder
 
     (tmp_path / "saved").mkdir()
     (tmp_path / "outside").mkdir()

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from tensorclass import MetaData, NonTensorData, TensorClass, TensorDict, UnbatchedTensor, lazy_stack
-from tensorclass.td.unpickling import class_named, found
+from tensorclass.td.safe_unpickling import class_named, found
 
 RAN: list[str] = []
 
@@ -129,10 +129,10 @@ def test_a_file_cannot_call_the_class_of_a_record() -> None:
     assert RAN == []
 
 
-@pytest.mark.parametrize("module", ["tensorclass.td.state", "tensorclass.td.unbatched"])
+@pytest.mark.parametrize("module", ["tensorclass.td.state_dict", "tensorclass.td.leaves.unbatched_tensor"])
 def test_a_file_cannot_have_another_class_put_together(module: str) -> None:
     file = io.BytesIO()
-    if module == "tensorclass.td.state":
+    if module == "tensorclass.td.state_dict":
         call = _Calls(sys.modules[module].rebuild, torch.Tensor, {}, (), None, None, False)
     else:  # this one calls the class, which must be its own
         call = _Calls(sys.modules[module]._rebuild, Sample, torch.ones(2), (), None, False)
@@ -167,7 +167,7 @@ def test_the_last_class_of_a_name_is_taken() -> None:
         Again.__qualname__ = "Again"
         return Again
 
-    from tensorclass.td.unpickling import _NAMED, allow_class
+    from tensorclass.td.safe_unpickling import _NAMED, allow_class
 
     first, second = define(), define()
     for cls in (first, second):

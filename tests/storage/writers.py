@@ -34,10 +34,12 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tensorclass import TensorDict, folder_locks
-from tensorclass.interrupts import uninterrupted
-from tensorclass.storage import appending, folder
-from tensorclass.storage.hierarchy import Replaced
+from tensorclass import TensorDict
+from tensorclass.storage.hdf5_zarr.array_backend import Replaced
+from tensorclass.storage.memmap import append as appending
+from tensorclass.storage.memmap import memmap_folder
+from tensorclass.support import folder_locks
+from tensorclass.support.interrupts import uninterrupted
 from tests.storage.formats import FORMATS
 
 SECONDS = 60  #: after which a writer hangs
@@ -374,7 +376,7 @@ def result_of(child: tuple[int, int]) -> list[Any]:
 
 def full_disk(calls: int, thread: threading.Thread | None) -> Callable[..., None]:
     """A disk that is full when something was written a few times, for one thread or for all."""
-    real, count = folder.write_values, itertools.count()
+    real, count = memmap_folder.write_values, itertools.count()
 
     def fails(file: int, *given: Any) -> None:
         real(file, *given)
@@ -390,7 +392,7 @@ def write_one(plan: Round, who: int, path: Path) -> None:
     random.seed(plan.seed + who)
     time.sleep(plan.delays[who])
     if plan.faulty == who and plan.fault == "full":
-        folder.write_values = appending.write_values = full_disk(plan.calls, None)
+        memmap_folder.write_values = appending.write_values = full_disk(plan.calls, None)
     try:
         KINDS[plan.kind].writers[plan.names[who]].work(path, 1 + who)
     except (Exception, KeyboardInterrupt) as error:
@@ -408,7 +410,7 @@ def write_both(plan: Round, path: Path) -> list[list[str]]:
 
     def work(who: int) -> None:
         if plan.faulty == who:
-            folder.write_values = appending.write_values = full_disk(plan.calls, threading.current_thread())
+            memmap_folder.write_values = appending.write_values = full_disk(plan.calls, threading.current_thread())
         random.seed(plan.seed + who)
         time.sleep(plan.delays[who])
         try:

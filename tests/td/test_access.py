@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tensorclass import NonTensorData, NonTensorDataBase, NonTensorStack, TensorClass, TensorCollection, TensorDict
-from tensorclass.td.values import ContainsItself
+from tensorclass.td.value_checks import ContainsItself
 from tests import strategies as draw
 from tests.checks import assert_consistent, assert_equal
 from tests.samples import Unchanged, mixed, nested

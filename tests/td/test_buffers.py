@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tensorclass import TensorClass, TensorDict, lazy_stack
-from tensorclass.td.shared_pages import copy_on_write
+from tensorclass.td.memory.copy_on_write import copy_on_write
 from tests import strategies as draw
 from tests.checks import assert_equal
 from tests.samples import mixed

@@ -65,7 +65,11 @@ def test_importing_the_package_imports_none_of_the_functions():
     code = "import sys, tensorclass; print([m for m in sys.modules if m.startswith('tensorclass.')])"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert "tensorclass.td.delegated.files" in loaded
-    for module in ("tensorclass.storage.opening", "tensorclass.distributed.mapping", "tensorclass.nn.params"):
+    for module in (
+        "tensorclass.storage.hdf5_zarr.group_loader",
+        "tensorclass.distributed.map.parallel_map",
+        "tensorclass.nn.params",
+    ):
         assert module not in loaded
 
 

@@ -21,7 +21,7 @@ from torch.utils import _pytree
 from torch.utils._pytree import tree_leaves, tree_map
 
 from tensorclass import NonTensorData, TensorClass, TensorDict, TypedTensorDict, lazy_stack, tensorclass
-from tensorclass.td import pytree, unpickling
+from tensorclass.td import pytree, safe_unpickling
 from tensorclass.td.pytree import forget_class
 
 Made = tuple[Any, list[type[Any]]]
@@ -150,7 +150,7 @@ def registry_sizes() -> dict[str, int]:
         "optree": len(optree_registry._NODETYPE_REGISTRY),
         "classes": len(pytree.KINDS),
         "reducers": len(reducers),
-        "allowed in files": len(unpickling._NAMED),
+        "allowed in files": len(safe_unpickling._NAMED),
     }
 
 

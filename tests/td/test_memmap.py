@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tensorclass import MemmapTensor, MemoryMappedTensor, TensorDict
-from tensorclass.td import readahead
+from tensorclass.td.memory import readahead
 from tests.strategies import indices, shapes
 
 DTYPES = [

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tensorclass.td.packed import PackedTensor, as_packed_tensor
+from tensorclass.td.leaves.packed_tensor import PackedTensor, as_packed_tensor
 
 DTYPE = np.dtype([("flag", "u1"), ("x", "f8"), ("m", "f4", (2,)), ("i", "i8"), ("z", "c16"), ("h", "f2"), ("w", "u4")])
 NUMBERS = ("x", "m", "i", "z", "h", "w")

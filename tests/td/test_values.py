@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from tensorclass import NonTensorData, NonTensorStack, TensorClass, TensorDict
-from tensorclass.td.values import BatchMismatch, as_tensor
+from tensorclass.td.value_checks import BatchMismatch, as_tensor
 from tests.checks import assert_consistent, shares_memory
 from tests.samples import Unchanged
 

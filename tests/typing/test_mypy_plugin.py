@@ -85,9 +85,9 @@ CASES = {
         """,
     "the_decorator_by_other_names": """
         import tensorclass as other
-        import tensorclass.decorator as module
+        import tensorclass.records.decorator as module
         from tensorclass import tensorclass as record
-        from tensorclass.decorator import tensorclass as deep
+        from tensorclass.records.decorator import tensorclass as deep
         from .reexport import tensorclass as again
         @record
         class A:

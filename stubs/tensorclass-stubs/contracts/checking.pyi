@@ -2,9 +2,9 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 from torch import Size
-from tensorclass.contracts.errors import Broken, ContractError
-from tensorclass.fields import FieldSpec
-from tensorclass.contracts.contracted import Contracted
+from tensorclass.contracts.contract_error import Broken, ContractError
+from tensorclass.records.contracted import Contracted
+from tensorclass.records.fields import FieldSpec
 
 Sizes = dict[str, tuple[Any, str]]
 

@@ -6,7 +6,7 @@ from torch import Size
 from typing_extensions import Self, TypedDict, Unpack
 from tensorclass.td.collection import DeviceLike
 from tensorclass.td.keys import NestedKey
-from tensorclass.convert.problems import Problems
+from tensorclass.convert.conversion_errors import Problems
 
 BatchSize: TypeAlias = Sequence[int] | int | None
 NullMode: TypeAlias = Literal["default", "raise", "fill", "mask"]

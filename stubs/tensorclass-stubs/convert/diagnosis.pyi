@@ -2,9 +2,9 @@
 from collections.abc import Mapping
 from typing import Any
 from torch import Size
-from tensorclass.fields import FieldSpec
+from tensorclass.records.fields import FieldSpec
 from tensorclass.td.base import TensorCollection
-from tensorclass.convert.problems import Problems
+from tensorclass.convert.conversion_errors import Problems
 
 def diagnose(
     target: type[TensorCollection] | TensorCollection,

@@ -3,7 +3,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 from tensorclass.td.base import TensorCollection
-from tensorclass.distributed.executors import Runner
+from tensorclass.distributed.map.executors import Runner
 
 __all__ = ["RayRunner", "as_batches", "map_batches"]
 In = TypeVar("In", bound=TensorCollection)

@@ -2,7 +2,7 @@
 from typing import Any, overload
 from torch import Tensor
 from typing_extensions import Self
-from tensorclass.nn.base import T, TensorDictModuleBase
+from tensorclass.nn.module_base import T, TensorDictModuleBase
 from tensorclass.nn.params import TensorDictParams
 
 class EnsembleModule(TensorDictModuleBase):

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import NestedKey
-from tensorclass.nn.base import T, TensorDictModuleBase
-from tensorclass.nn.writing import Inplace
+from tensorclass.nn.module_base import T, TensorDictModuleBase
+from tensorclass.nn.outputs import Inplace
 
 class WrongOutputs(RuntimeError): ...
 

@@ -6,9 +6,9 @@ from torch import Tensor, nn
 from torch.nn import Buffer as Buffer
 from typing_extensions import Self
 from tensorclass.td.collection import Collection
-from tensorclass.td.stores.classes import OnStore
+from tensorclass.td.stores.store_classes import OnStore
+from tensorclass.td.get import IsLeaf
 from tensorclass.td.keys import NestedKey
-from tensorclass.td.reading import IsLeaf
 
 __all__ = ["Buffer", "TensorDictParams"]
 GetHook = Callable[["TensorDictParams", Tensor], Tensor | None]

@@ -5,8 +5,8 @@ from torch import Size
 from torch.distributions import Distribution
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import FlatKey, NestedKey
-from tensorclass.nn.base import MissingKeys, T, TensorDictModuleBase
 from tensorclass.nn.interaction import InteractionType
+from tensorclass.nn.module_base import MissingKeys, T, TensorDictModuleBase
 from tensorclass.nn.randomness import Source
 
 DistributionClass: TypeAlias = Callable[..., Distribution]

@@ -5,8 +5,8 @@ from torch import Size
 from torch.distributions import Distribution
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import FlatKey, NestedKey
-from tensorclass.nn.base import T
 from tensorclass.nn.interaction import InteractionType
+from tensorclass.nn.module_base import T
 from tensorclass.nn.sequence import TensorDictSequential
 
 class ProbabilisticTensorDictSequential(TensorDictSequential):

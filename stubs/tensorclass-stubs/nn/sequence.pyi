@@ -6,8 +6,8 @@ from torch import nn
 from typing_extensions import Self
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import FlatKey, NestedKey
-from tensorclass.nn.base import T, TensorDictModuleBase
-from tensorclass.nn.writing import Inplace
+from tensorclass.nn.module_base import T, TensorDictModuleBase
+from tensorclass.nn.outputs import Inplace
 
 class TensorDictSequential(TensorDictModuleBase):
     module: nn.ModuleList | nn.ModuleDict

@@ -4,7 +4,7 @@ from typing import Any, TypeAlias, TypeVar
 from typing_extensions import Self
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import NestedKey
-from tensorclass.nn.modes import Mode, ModeSetting
+from tensorclass.nn.module_modes import Mode, ModeSetting
 
 F = TypeVar("F", bound=Callable[..., Any])
 Skipped: TypeAlias = "bool | list[NestedKey]"

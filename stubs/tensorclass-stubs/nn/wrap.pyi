@@ -2,7 +2,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, overload
 from tensorclass.td.keys import NestedKey
-from tensorclass.nn.base import T, TensorDictModuleBase
+from tensorclass.nn.module_base import T, TensorDictModuleBase
 
 class WrapModule(TensorDictModuleBase):
     inplace: bool

@@ -2,7 +2,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-from tensorclass.scores.reading import Run
+from tensorclass.scores.readers import Run
 from tensorclass.scores.report import Comparison, Report
 
 __all__ = ["SCHEMA", "ComparedRuns", "ScoredRun", "document", "to_json"]

@@ -2,7 +2,7 @@
 import numpy as np
 from numpy.typing import NDArray
 from tensorclass.scores.labels import Vocabulary
-from tensorclass.scores.record import ScoreData
+from tensorclass.scores.score_data import ScoreData
 
 __all__ = ["paired_keys", "prompt_keys", "task_of_rows", "text_hash"]
 

@@ -3,7 +3,7 @@ from typing import ClassVar
 from torch import Tensor
 from tensorclass import field
 from tensorclass.scores.metrics import Rows
-from tensorclass.scores.record import ScoreData
+from tensorclass.scores.score_data import ScoreData
 
 __all__ = ["INSTRUCTION_TYPES", "IFEvalScoreData"]
 INSTRUCTION_TYPES: tuple[str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str]

@@ -2,9 +2,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 from typing_extensions import Self
+from tensorclass.td.apply import Applying
 from tensorclass.td.attributes import Attributes
-from tensorclass.td.choosing import Choosing
-from tensorclass.td.combining import Combining
 from tensorclass.td.converting import Converting
 from tensorclass.td.creation import Creation
 from tensorclass.td.delegated.class_instances import ClassInstances
@@ -21,16 +20,17 @@ from tensorclass.td.delegated.tables import Tables
 from tensorclass.td.devices import Devices
 from tensorclass.td.indexing import Index, Indexing
 from tensorclass.td.locking import Locking
-from tensorclass.td.mapping import Applying
-from tensorclass.td.modules import Modules
+from tensorclass.td.module_parameters import Modules
 from tensorclass.td.packing import Packing
 from tensorclass.td.padding import Padding
 from tensorclass.td.pointwise import Pointwise
 from tensorclass.td.printing import Printing
 from tensorclass.td.reductions import Reductions
-from tensorclass.td.shaping import Shaping
-from tensorclass.td.state import State
-from tensorclass.td.storing import Storing
+from tensorclass.td.select_keys import Choosing
+from tensorclass.td.shape_operations import Shaping
+from tensorclass.td.stack_and_cat import Combining
+from tensorclass.td.state_dict import State
+from tensorclass.td.storage_state import Storing
 from tensorclass.td.tensordict import TensorDict
 
 class TensorCollection(Indexing, Shaping, Choosing, Packing, Padding, Pointwise, Reductions, Combining, Creation, Converting, PythonObjects, ClassInstances, Tables, TableFiles, Datasets, Storing, MemoryMaps, Files, Stores, Modules, PointToPoint, Collectives, Map, Devices, Applying, Attributes, Locking, State, Printing):

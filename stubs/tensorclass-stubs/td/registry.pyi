@@ -2,17 +2,17 @@
 from collections.abc import Callable
 from typing import Any
 from tensorclass.td.base import TensorCollection as TensorCollection
-from tensorclass.td.entering import non_tensor as non_tensor
-from tensorclass.td.nontensor import NonTensorData as NonTensorData, stack_of as stack_of
-from tensorclass.td.nontensor_base import NonTensorDataBase as NonTensorDataBase
-from tensorclass.td.stores.classes import dense_class as dense_class
-from tensorclass.td.stores.lazy.base import lazily as lazily
-from tensorclass.td.stores.lazy.stack import (
+from tensorclass.td.leaves.nontensor import NonTensorData as NonTensorData, stack_of as stack_of
+from tensorclass.td.leaves.nontensor_base import NonTensorDataBase as NonTensorDataBase
+from tensorclass.td.leaves.wrap_objects import non_tensor as non_tensor
+from tensorclass.td.stores.lazy.lazy_base import lazily as lazily
+from tensorclass.td.stores.lazy.lazy_stack import (
     LazyStacked as LazyStacked,
     lazy_stack as lazy_stack,
     maybe_dense_stack as maybe_dense_stack,
 )
-from tensorclass.td.stores.sub import SubTensorDict as SubTensorDict
+from tensorclass.td.stores.store_classes import dense_class as dense_class
+from tensorclass.td.stores.sub_tensordict import SubTensorDict as SubTensorDict
 from tensorclass.td.tensordict import TensorDict as TensorDict
 
 TensorAttrs: Callable[..., TensorCollection]

@@ -2,8 +2,8 @@
 from collections.abc import Sequence
 from typing import Any
 from typing_extensions import Self
+from tensorclass.td.get import Reading
 from tensorclass.td.keys import NestedKey
-from tensorclass.td.reading import Reading
 
 def leaf_above(path: Sequence[str]) -> KeyError: ...
 

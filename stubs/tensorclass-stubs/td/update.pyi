@@ -7,7 +7,7 @@ from tensorclass.td import shapes
 from tensorclass.td.collection import Collection, Value
 from tensorclass.td.keys import NestedKey
 from tensorclass.td.set import Writing
-from tensorclass.td.reading import IsLeaf
+from tensorclass.td.get import IsLeaf
 
 Before = tuple["Updating", dict[str, Value], Size, shapes.Names]
 

@@ -6,7 +6,7 @@ import os
 
 from typing_extensions import Self
 
-from tensorclass.nn.modes import Mode, ModeSetting
+from tensorclass.nn.module_modes import Mode, ModeSetting
 
 _AGGREGATE: Mode[bool] = Mode(os.environ.get("COMPOSITE_LP_AGGREGATE", "0").lower() in ("1", "true"))
 

@@ -8,7 +8,7 @@ import torch
 from torch import Size, Tensor, nn
 from torch.fx import Proxy
 
-from tensorclass.nn.tracing import as_call
+from tensorclass.nn.fx_tracing import as_call
 
 from .scales import Mapping, mappings
 

@@ -64,7 +64,7 @@ class ClassInstances(Collection):
         strict: bool = ...,
     ) -> Any: ...
     @classmethod
-    @delegated("tensorclass.convert.dataclass")
+    @delegated("tensorclass.convert.python.dataclass")
     def from_dataclass(
         cls,
         dataclass: Any,
@@ -111,7 +111,7 @@ class ClassInstances(Collection):
         ...
 
     @classmethod
-    @delegated("tensorclass.convert.dataclass")
+    @delegated("tensorclass.convert.python.dataclass")
     def from_attrs(
         cls,
         instance: object,
@@ -157,7 +157,7 @@ class ClassInstances(Collection):
         ...
 
     @classmethod
-    @delegated("tensorclass.convert.dataclass")
+    @delegated("tensorclass.convert.python.dataclass")
     def from_pydantic(
         cls,
         model: object,
@@ -203,7 +203,7 @@ class ClassInstances(Collection):
 
     # -- out ----------------------------------------------------------------------------------------------------------
 
-    @delegated("tensorclass.convert.dataclass")
+    @delegated("tensorclass.convert.python.dataclass")
     def to_dataclass(self: ClassInstances, dest_cls: type[D]) -> D:
         """Convert to an instance of a dataclass, made by its constructor.
 
@@ -234,7 +234,7 @@ class ClassInstances(Collection):
         """
         ...
 
-    @delegated("tensorclass.convert.dataclass")
+    @delegated("tensorclass.convert.python.dataclass")
     def to_attrs(self: ClassInstances, dest_cls: type[D]) -> D:
         """Convert to an instance of an attrs class, as :meth:`to_dataclass` does. Its converters and validators run.
 
@@ -260,7 +260,7 @@ class ClassInstances(Collection):
         """
         ...
 
-    @delegated("tensorclass.convert.dataclass")
+    @delegated("tensorclass.convert.python.dataclass")
     def to_pydantic(self: ClassInstances, dest_cls: type[D]) -> D:
         """Convert to a pydantic model (or dataclass), as :meth:`to_dataclass` does. Pydantic validates the values.
 

@@ -15,7 +15,7 @@ from .declaration import delegated
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup, ReduceOp
 
-    from tensorclass.distributed.reducing import Pending
+    from tensorclass.distributed.collectives.reduce_ranks import Pending
 
 
 class Collectives(Collection):
@@ -23,7 +23,7 @@ class Collectives(Collection):
 
     __slots__ = ()
 
-    @delegated("tensorclass.distributed.spreading")
+    @delegated("tensorclass.distributed.collectives.broadcast_ranks")
     def broadcast(
         self,
         src: int,
@@ -59,7 +59,7 @@ class Collectives(Collection):
         """
         ...
 
-    @delegated("tensorclass.distributed.spreading")
+    @delegated("tensorclass.distributed.collectives.broadcast_ranks")
     def scatter(
         self,
         src: int,
@@ -95,7 +95,7 @@ class Collectives(Collection):
         """
         ...
 
-    @delegated("tensorclass.distributed.gathering")
+    @delegated("tensorclass.distributed.collectives.gather_ranks")
     def all_gather(
         self,
         *,
@@ -122,7 +122,7 @@ class Collectives(Collection):
         """
         ...
 
-    @delegated("tensorclass.distributed.gathering")
+    @delegated("tensorclass.distributed.collectives.gather_ranks")
     def gather_and_stack(
         self,
         dst: int,
@@ -175,7 +175,7 @@ class Collectives(Collection):
         bucket_bytes: int | None = ...,
         timeout: float | timedelta | None = ...,
     ) -> list[Pending] | None: ...
-    @delegated("tensorclass.distributed.reducing")
+    @delegated("tensorclass.distributed.collectives.reduce_ranks")
     def all_reduce(
         self,
         op: ReduceOp | ReduceOp.RedOpType | None = None,
@@ -216,7 +216,7 @@ class Collectives(Collection):
         """
         ...
 
-    @delegated("tensorclass.distributed.reducing")
+    @delegated("tensorclass.distributed.collectives.reduce_ranks")
     def reduce(
         self,
         dst: int,

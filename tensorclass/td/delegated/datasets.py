@@ -20,7 +20,7 @@ class Datasets(Collection):
     __slots__ = ()
 
     @classmethod
-    @delegated("tensorclass.convert.huggingface")
+    @delegated("tensorclass.convert.tables.huggingface")
     def from_huggingface(
         cls,
         dataset: Any,
@@ -76,7 +76,7 @@ class Datasets(Collection):
         ...
 
     @classmethod
-    @delegated("tensorclass.convert.huggingface")
+    @delegated("tensorclass.convert.tables.huggingface")
     def iter_huggingface(
         cls,
         dataset: Any,
@@ -112,7 +112,7 @@ class Datasets(Collection):
         """
         ...
 
-    @delegated("tensorclass.convert.huggingface")
+    @delegated("tensorclass.convert.tables.huggingface")
     def to_huggingface(self: Datasets, *, features: Any = None) -> Any:
         """Return a ``datasets.Dataset`` with one row per item of the batch.
 
@@ -138,7 +138,7 @@ class Datasets(Collection):
         ...
 
     @classmethod
-    @delegated("tensorclass.convert.ray")
+    @delegated("tensorclass.convert.tables.ray_dataset")
     def from_ray_dataset(
         cls,
         dataset: Any,
@@ -187,7 +187,7 @@ class Datasets(Collection):
         ...
 
     @classmethod
-    @delegated("tensorclass.convert.ray")
+    @delegated("tensorclass.convert.tables.ray_dataset")
     def iter_ray_dataset(
         cls,
         dataset: Any,
@@ -218,7 +218,7 @@ class Datasets(Collection):
         """
         ...
 
-    @delegated("tensorclass.convert.ray")
+    @delegated("tensorclass.convert.tables.ray_dataset")
     def to_ray_dataset(self: Datasets, *, blocks: int | None = None) -> Any:
         """Return a ``ray.data.Dataset`` with one row per item of the batch.
 

@@ -9,7 +9,7 @@ from typing_extensions import Self
 
 from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.keys import NestedKey
-from tensorclass.td.memmap import Filename
+from tensorclass.td.memory.mapped_tensor import Filename
 
 from .declaration import delegated
 
@@ -23,7 +23,7 @@ class Files(Collection):
     __slots__ = ()
 
     @classmethod
-    @delegated("tensorclass.storage.opening")
+    @delegated("tensorclass.storage.hdf5_zarr.group_loader")
     def from_h5(
         cls,
         filename: Filename,
@@ -77,7 +77,7 @@ class Files(Collection):
         """
         ...
 
-    @delegated("tensorclass.storage.opening")
+    @delegated("tensorclass.storage.hdf5_zarr.group_loader")
     def to_h5(
         self: Self,
         filename: Filename,
@@ -118,7 +118,7 @@ class Files(Collection):
         ...
 
     @classmethod
-    @delegated("tensorclass.storage.opening")
+    @delegated("tensorclass.storage.hdf5_zarr.group_loader")
     def from_zarr(
         cls,
         filename: Filename,
@@ -158,7 +158,7 @@ class Files(Collection):
         """
         ...
 
-    @delegated("tensorclass.storage.opening")
+    @delegated("tensorclass.storage.hdf5_zarr.group_loader")
     def to_zarr(
         self: Self,
         filename: Filename,
@@ -224,7 +224,7 @@ class Files(Collection):
         metadata: bool = ...,
         allow_pickle: bool = ...,
     ) -> Future[Self]: ...
-    @delegated("tensorclass.storage.consolidated")
+    @delegated("tensorclass.storage.consolidated_file")
     def consolidate(
         self,
         filename: Filename | None = None,
@@ -277,7 +277,7 @@ class Files(Collection):
         ...
 
     @classmethod
-    @delegated("tensorclass.storage.consolidated")
+    @delegated("tensorclass.storage.consolidated_file")
     def from_consolidated(
         cls, filename: Filename, *, device: DeviceLike | None = None, allow_pickle: bool = False, strict: bool = True
     ) -> Self:

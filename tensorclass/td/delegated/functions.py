@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from tensorclass.nn.params import TensorDictParams
     from tensorclass.td.base import TensorCollection
     from tensorclass.td.collection import DeviceLike
-    from tensorclass.td.memmap import Filename
+    from tensorclass.td.memory.mapped_tensor import Filename
 
 
-@delegated("tensorclass.storage.opening")
+@delegated("tensorclass.storage.hdf5_zarr.group_loader")
 def save(
     data: TensorCollection,
     filename: Filename,
@@ -38,7 +38,7 @@ def as_parameters(tree: Any) -> TensorDictParams:
     ...
 
 
-@delegated("tensorclass.distributed.sharing")
+@delegated("tensorclass.distributed.shared_pickle")
 def reduced(value: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """Return a function and its arguments, which make the collection again in another process."""
     ...

@@ -90,7 +90,7 @@ class Map(Collection):
         timeout: float | None = ...,
         retries: int = ...,
     ) -> list[Result]: ...
-    @delegated("tensorclass.distributed.mapping")
+    @delegated("tensorclass.distributed.map.parallel_map")
     def map(
         self,
         fn: Callable[[Any], Any],
@@ -173,7 +173,7 @@ class Map(Collection):
         """
         ...
 
-    @delegated("tensorclass.distributed.mapping")
+    @delegated("tensorclass.distributed.map.parallel_map")
     def map_iter(
         self,
         fn: Callable[[Self], Result],

@@ -12,7 +12,7 @@ from typing_extensions import Self
 
 from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.keys import NestedKey
-from tensorclass.td.memmap import Filename, MemoryMappedTensor
+from tensorclass.td.memory.mapped_tensor import Filename, MemoryMappedTensor
 
 from .declaration import delegated
 
@@ -63,7 +63,7 @@ class MemoryMaps(Collection):
         checksum: bool = ...,
         progress: bool | None = ...,
     ) -> Future[Self]: ...
-    @delegated("tensorclass.storage.memmap")
+    @delegated("tensorclass.storage.memmap.memmap_methods")
     def memmap(
         self: Self,
         prefix: Filename | None = None,
@@ -158,7 +158,7 @@ class MemoryMaps(Collection):
         checksum: bool = ...,
         progress: bool | None = ...,
     ) -> Future[Self]: ...
-    @delegated("tensorclass.storage.memmap")
+    @delegated("tensorclass.storage.memmap.memmap_methods")
     def memmap_(
         self: Self,
         prefix: Filename | None = None,
@@ -238,7 +238,7 @@ class MemoryMaps(Collection):
         atomic: bool = ...,
         allow_pickle: bool = ...,
     ) -> Future[Self]: ...
-    @delegated("tensorclass.storage.memmap")
+    @delegated("tensorclass.storage.memmap.memmap_methods")
     def memmap_like(
         self: Self,
         prefix: Filename | None = None,
@@ -295,7 +295,7 @@ class MemoryMaps(Collection):
     dumps = memmap
 
     @classmethod
-    @delegated("tensorclass.storage.memmap")
+    @delegated("tensorclass.storage.memmap.memmap_methods")
     def load_memmap(
         cls,
         prefix: Filename,
@@ -350,7 +350,7 @@ class MemoryMaps(Collection):
         ...
 
     @classmethod
-    @delegated("tensorclass.storage.memmap", "load_memmap")
+    @delegated("tensorclass.storage.memmap.memmap_methods", "load_memmap")
     def load(  # not an alias, which mypy does not take for a class method
         cls,
         prefix: Filename,
@@ -370,7 +370,7 @@ class MemoryMaps(Collection):
         ...
 
     @classmethod
-    @delegated("tensorclass.storage.appending")
+    @delegated("tensorclass.storage.memmap.append")
     def append_memmap(
         cls, prefix: Filename, rows: Self, *, allow_pickle: bool | None = None, progress: bool | None = None
     ) -> None:
@@ -404,7 +404,7 @@ class MemoryMaps(Collection):
         """
         ...
 
-    @delegated("tensorclass.storage.memmap")
+    @delegated("tensorclass.storage.memmap.memmap_methods")
     def load_memmap_(
         self,
         prefix: Filename,
@@ -443,7 +443,7 @@ class MemoryMaps(Collection):
 
     load_ = load_memmap_
 
-    @delegated("tensorclass.storage.memmap")
+    @delegated("tensorclass.storage.memmap.memmap_methods")
     def memmap_refresh_(self, *, allow_pickle: bool | None = None) -> Self:
         """Reload the folder of this memory-mapped collection, to see what another process saved there.
 
@@ -467,7 +467,7 @@ class MemoryMaps(Collection):
         """
         ...
 
-    @delegated("tensorclass.storage.memmap")
+    @delegated("tensorclass.storage.memmap.memmap_methods")
     def make_memmap(
         self, key: NestedKey, shape: Sequence[int], *, dtype: torch.dtype | None = None, robust_key: bool | None = True
     ) -> MemoryMappedTensor:
@@ -499,7 +499,7 @@ class MemoryMaps(Collection):
         """
         ...
 
-    @delegated("tensorclass.storage.memmap")
+    @delegated("tensorclass.storage.memmap.memmap_methods")
     def make_memmap_from_tensor(
         self,
         key: NestedKey,
@@ -526,7 +526,7 @@ class MemoryMaps(Collection):
         """
         ...
 
-    @delegated("tensorclass.storage.memmap")
+    @delegated("tensorclass.storage.memmap.memmap_methods")
     def make_memmap_from_storage(
         self,
         key: NestedKey,
@@ -555,7 +555,7 @@ class MemoryMaps(Collection):
         ...
 
     @property
-    @delegated("tensorclass.storage.memmap")
+    @delegated("tensorclass.storage.memmap.memmap_methods")
     def saved_path(self) -> Path:
         """The folder of a memory-mapped collection.
 

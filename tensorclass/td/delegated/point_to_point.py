@@ -14,7 +14,7 @@ from .declaration import delegated
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
-    from tensorclass.distributed.point_to_point import Transfer
+    from tensorclass.distributed.messages.point_to_point import Transfer
 
 
 class PointToPoint(Collection):
@@ -24,7 +24,7 @@ class PointToPoint(Collection):
 
     # -- point to point -----------------------------------------------------------------------------------------------
 
-    @delegated("tensorclass.distributed.point_to_point")
+    @delegated("tensorclass.distributed.messages.point_to_point")
     def send(
         self,
         dst: int | None = None,
@@ -67,7 +67,7 @@ class PointToPoint(Collection):
         """
         ...
 
-    @delegated("tensorclass.distributed.point_to_point")
+    @delegated("tensorclass.distributed.messages.point_to_point")
     def recv(
         self,
         src: int | None = None,
@@ -136,7 +136,7 @@ class PointToPoint(Collection):
         timeout: float | timedelta | None = ...,
         allow_pickle: bool = ...,
     ) -> list[Transfer]: ...
-    @delegated("tensorclass.distributed.point_to_point")
+    @delegated("tensorclass.distributed.messages.point_to_point")
     def isend(
         self,
         dst: int | None = None,
@@ -201,7 +201,7 @@ class PointToPoint(Collection):
         timeout: float | timedelta | None = ...,
         allow_pickle: bool = ...,
     ) -> list[Transfer]: ...
-    @delegated("tensorclass.distributed.point_to_point")
+    @delegated("tensorclass.distributed.messages.point_to_point")
     def irecv(
         self,
         src: int | None = None,
@@ -239,7 +239,7 @@ class PointToPoint(Collection):
 
     # -- to a process that does not know what comes -------------------------------------------------------------------
 
-    @delegated("tensorclass.distributed.remote")
+    @delegated("tensorclass.distributed.messages.remote_init")
     def init_remote(
         self,
         dst: int | None = None,
@@ -271,7 +271,7 @@ class PointToPoint(Collection):
         ...
 
     @classmethod
-    @delegated("tensorclass.distributed.remote")
+    @delegated("tensorclass.distributed.messages.remote_init")
     def from_remote_init(
         cls,
         src: int,

@@ -25,7 +25,7 @@ class PythonObjects(Collection):
     # -- python objects -----------------------------------------------------------------------------------------------
 
     @classmethod
-    @delegated("tensorclass.convert.any")
+    @delegated("tensorclass.convert.any_object")
     def from_any(
         cls,
         obj: Any,
@@ -68,7 +68,7 @@ class PythonObjects(Collection):
         ...
 
     @classmethod
-    @delegated("tensorclass.convert.dict")
+    @delegated("tensorclass.convert.python.dict")
     def from_dict(
         cls,
         input_dict: Mapping[Any, Any] | Collection,
@@ -107,7 +107,7 @@ class PythonObjects(Collection):
         """
         ...
 
-    @delegated("tensorclass.convert.dict")
+    @delegated("tensorclass.convert.python.dict")
     def from_dict_instance(
         self,
         input_dict: Mapping[Any, Any] | Collection,
@@ -144,7 +144,7 @@ class PythonObjects(Collection):
         ...
 
     @classmethod
-    @delegated("tensorclass.convert.namedtuple")
+    @delegated("tensorclass.convert.python.namedtuple")
     def from_namedtuple(
         cls,
         named_tuple: Any,
@@ -177,7 +177,7 @@ class PythonObjects(Collection):
         ...
 
     @classmethod
-    @delegated("tensorclass.convert.tuple")
+    @delegated("tensorclass.convert.python.tuple")
     def from_tuple(
         cls,
         obj: Sequence[Any],
@@ -206,7 +206,7 @@ class PythonObjects(Collection):
         ...
 
     @classmethod
-    @delegated("tensorclass.convert.list")
+    @delegated("tensorclass.convert.python.list")
     def from_list(
         cls,
         input: Sequence[Any],
@@ -239,7 +239,7 @@ class PythonObjects(Collection):
         ...
 
     @classmethod
-    @delegated("tensorclass.convert.pytree")
+    @delegated("tensorclass.convert.python.pytree_converter")
     def from_pytree(
         cls,
         pytree: Any,
@@ -280,7 +280,7 @@ class PythonObjects(Collection):
     # -- arrays -------------------------------------------------------------------------------------------------------
 
     @classmethod
-    @delegated("tensorclass.convert.struct_array")
+    @delegated("tensorclass.convert.tables.struct_array")
     def from_struct_array(
         cls,
         struct_array: Any,
@@ -332,7 +332,7 @@ class PythonObjects(Collection):
     def to_namedtuple(self: PythonObjects, dest_cls: None = None) -> Any: ...
     @overload
     def to_namedtuple(self: PythonObjects, dest_cls: type[D]) -> D: ...
-    @delegated("tensorclass.convert.namedtuple")
+    @delegated("tensorclass.convert.python.namedtuple")
     def to_namedtuple(self: PythonObjects, dest_cls: type[Any] | None = None) -> Any:
         """Return the values as a named tuple. Nested collections become named tuples too.
 
@@ -347,7 +347,7 @@ class PythonObjects(Collection):
         """
         ...
 
-    @delegated("tensorclass.convert.tuple")
+    @delegated("tensorclass.convert.python.tuple")
     def to_tuple(self: PythonObjects) -> tuple[Any, ...]:
         """Return the values as a tuple. Nested collections become tuples too. The inverse of :meth:`from_tuple`.
 
@@ -364,7 +364,7 @@ class PythonObjects(Collection):
         """
         ...
 
-    @delegated("tensorclass.convert.pytree")
+    @delegated("tensorclass.convert.python.pytree_converter")
     def to_pytree(self: PythonObjects) -> Any:
         """Return the tree from which :meth:`from_pytree` made this collection.
 
@@ -384,7 +384,7 @@ class PythonObjects(Collection):
         """
         ...
 
-    @delegated("tensorclass.convert.struct_array")
+    @delegated("tensorclass.convert.tables.struct_array")
     def to_struct_array(self: PythonObjects, dtype: DTypeLike | None = None) -> NDArray[Any]:
         """Return a copy of the values as a numpy array of a structured dtype. Its shape is the batch size.
 

@@ -14,7 +14,7 @@ from .arguments import BatchSize, Nulls, Source, Target
 from .declaration import delegated
 
 if TYPE_CHECKING:
-    from tensorclass.convert.streams import Batches
+    from tensorclass.convert.tables.row_batches import Batches
 
 
 class TableFiles(Collection):
@@ -25,7 +25,7 @@ class TableFiles(Collection):
     # -- parquet -------------------------------------------------------------------------------------------------------
 
     @classmethod
-    @delegated("tensorclass.convert.parquet")
+    @delegated("tensorclass.convert.tables.parquet")
     def from_parquet(
         cls,
         path: Source,
@@ -80,7 +80,7 @@ class TableFiles(Collection):
         ...
 
     @classmethod
-    @delegated("tensorclass.convert.parquet")
+    @delegated("tensorclass.convert.tables.parquet")
     def iter_parquet(
         cls,
         path: Source,
@@ -113,8 +113,9 @@ class TableFiles(Collection):
             kwargs: options, as in :meth:`from_parquet`.
 
         Returns:
-            An iterable of collections of this class: see :class:`tensorclass.convert.streams.Batches`. It can be
-            iterated over repeatedly, also by the workers of ``DataLoader(batches, batch_size=None, num_workers=2)``.
+            An iterable of collections of this class: see :class:`tensorclass.convert.tables.row_batches.Batches`. It
+            can be iterated over repeatedly, also by the workers of ``DataLoader(batches, batch_size=None,
+            num_workers=2)``.
 
         Raises:
             ConversionError: columns are missing or unexpected. Values that do not fit raise when their batch is read.
@@ -131,7 +132,7 @@ class TableFiles(Collection):
         """
         ...
 
-    @delegated("tensorclass.convert.parquet")
+    @delegated("tensorclass.convert.tables.parquet")
     def to_parquet(
         self: TableFiles,
         path: Target,
@@ -161,7 +162,7 @@ class TableFiles(Collection):
     # -- csv -----------------------------------------------------------------------------------------------------------
 
     @classmethod
-    @delegated("tensorclass.convert.csv")
+    @delegated("tensorclass.convert.tables.csv")
     def from_csv(
         cls,
         path: Source,
@@ -216,7 +217,7 @@ class TableFiles(Collection):
         ...
 
     @classmethod
-    @delegated("tensorclass.convert.csv")
+    @delegated("tensorclass.convert.tables.csv")
     def iter_csv(
         cls,
         path: Source,
@@ -246,8 +247,9 @@ class TableFiles(Collection):
             kwargs: options, as in :meth:`from_csv`.
 
         Returns:
-            An iterable of collections of this class: see :class:`tensorclass.convert.streams.Batches`. It can be
-            iterated over repeatedly, also by the workers of ``DataLoader(batches, batch_size=None, num_workers=2)``.
+            An iterable of collections of this class: see :class:`tensorclass.convert.tables.row_batches.Batches`. It
+            can be iterated over repeatedly, also by the workers of ``DataLoader(batches, batch_size=None,
+            num_workers=2)``.
 
         Raises:
             ConversionError: columns are missing or unexpected. Values that do not fit raise when their batch is read.
@@ -264,7 +266,7 @@ class TableFiles(Collection):
         """
         ...
 
-    @delegated("tensorclass.convert.csv")
+    @delegated("tensorclass.convert.tables.csv")
     def to_csv(
         self: TableFiles,
         path: Target,
@@ -302,7 +304,7 @@ class TableFiles(Collection):
     # -- json ----------------------------------------------------------------------------------------------------------
 
     @classmethod
-    @delegated("tensorclass.convert.json")
+    @delegated("tensorclass.convert.tables.json")
     def from_json(
         cls,
         path: Source,
@@ -356,7 +358,7 @@ class TableFiles(Collection):
         ...
 
     @classmethod
-    @delegated("tensorclass.convert.json")
+    @delegated("tensorclass.convert.tables.json")
     def iter_json(
         cls,
         path: Source,
@@ -388,8 +390,9 @@ class TableFiles(Collection):
             kwargs: options, as in :meth:`from_json`.
 
         Returns:
-            An iterable of collections of this class: see :class:`tensorclass.convert.streams.Batches`. It can be
-            iterated over repeatedly, also by the workers of ``DataLoader(batches, batch_size=None, num_workers=2)``.
+            An iterable of collections of this class: see :class:`tensorclass.convert.tables.row_batches.Batches`. It
+            can be iterated over repeatedly, also by the workers of ``DataLoader(batches, batch_size=None,
+            num_workers=2)``.
 
         Raises:
             ConversionError: columns are missing or unexpected. Values that do not fit raise when their batch is read.
@@ -406,7 +409,7 @@ class TableFiles(Collection):
         """
         ...
 
-    @delegated("tensorclass.convert.json")
+    @delegated("tensorclass.convert.tables.json")
     def to_json(
         self: TableFiles,
         path: Target,
@@ -447,7 +450,7 @@ class TableFiles(Collection):
     # -- feather -------------------------------------------------------------------------------------------------------
 
     @classmethod
-    @delegated("tensorclass.convert.feather")
+    @delegated("tensorclass.convert.tables.feather")
     def from_feather(
         cls,
         path: Source,
@@ -504,7 +507,7 @@ class TableFiles(Collection):
         ...
 
     @classmethod
-    @delegated("tensorclass.convert.feather")
+    @delegated("tensorclass.convert.tables.feather")
     def iter_feather(
         cls,
         path: Source,
@@ -539,8 +542,9 @@ class TableFiles(Collection):
             kwargs: options, as in :meth:`from_feather`.
 
         Returns:
-            An iterable of collections of this class: see :class:`tensorclass.convert.streams.Batches`. It can be
-            iterated over repeatedly, also by the workers of ``DataLoader(batches, batch_size=None, num_workers=2)``.
+            An iterable of collections of this class: see :class:`tensorclass.convert.tables.row_batches.Batches`. It
+            can be iterated over repeatedly, also by the workers of ``DataLoader(batches, batch_size=None,
+            num_workers=2)``.
 
         Raises:
             ConversionError: columns are missing or unexpected. Values that do not fit raise when their batch is read.
@@ -557,7 +561,7 @@ class TableFiles(Collection):
         """
         ...
 
-    @delegated("tensorclass.convert.feather")
+    @delegated("tensorclass.convert.tables.feather")
     def to_feather(
         self: TableFiles,
         path: Target,

@@ -26,7 +26,7 @@ class Tables(Collection):
     # -- in -----------------------------------------------------------------------------------------------------------
 
     @classmethod
-    @delegated("tensorclass.convert.pandas")
+    @delegated("tensorclass.convert.tables.pandas")
     def from_pandas(
         cls,
         dataframe: Any,
@@ -86,7 +86,7 @@ class Tables(Collection):
         ...
 
     @classmethod
-    @delegated("tensorclass.convert.arrow")
+    @delegated("tensorclass.convert.tables.arrow")
     def from_arrow(
         cls,
         table: Any,
@@ -147,7 +147,7 @@ class Tables(Collection):
         ...
 
     @classmethod
-    @delegated("tensorclass.convert.polars")
+    @delegated("tensorclass.convert.tables.polars")
     def from_polars(
         cls,
         frame: polars.DataFrame | polars.LazyFrame | polars.Series,
@@ -207,7 +207,7 @@ class Tables(Collection):
 
     # -- out ----------------------------------------------------------------------------------------------------------
 
-    @delegated("tensorclass.convert.pandas")
+    @delegated("tensorclass.convert.tables.pandas")
     def to_pandas(self: Tables, *, separator: str | None = None, copy: bool = True) -> Any:
         """Return a ``pandas.DataFrame`` with one row per item of the batch, which has one dimension.
 
@@ -232,7 +232,7 @@ class Tables(Collection):
         """
         ...
 
-    @delegated("tensorclass.convert.arrow")
+    @delegated("tensorclass.convert.tables.arrow")
     def to_arrow(self: Tables, *, schema: Any = None) -> Any:
         """Return a ``pyarrow.Table`` with one row per item of the first batch dimension.
 
@@ -260,7 +260,7 @@ class Tables(Collection):
         """
         ...
 
-    @delegated("tensorclass.convert.polars")
+    @delegated("tensorclass.convert.tables.polars")
     def to_polars(self: Tables) -> polars.DataFrame:
         """Return a ``polars.DataFrame`` with one row per item of the first batch dimension.
 

@@ -6,7 +6,7 @@ plain dict pay nothing for other stores. Operations that a store does not answer
 are on a plain dict.
 """
 
-from .classes import on_store
-from .sub import SubTensorDict
+from .store_classes import on_store
+from .sub_tensordict import SubTensorDict
 
 __all__ = ["SubTensorDict", "on_store"]

@@ -5,7 +5,7 @@
 ``writing`` prints the result. ``modules`` finds the modules that a user names and ``command`` is ``tensorclass stubs``.
 """
 
-from .module import Syntax, stub
-from .modules import Module
+from .module_stub import Syntax, stub
+from .module_paths import Module
 
 __all__ = ["Module", "Syntax", "stub"]

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from .names import Names, bound
+from .public_names import Names, bound
 
 #: the types of the names in a function: annotations, as text
 Types: TypeAlias = Mapping[str, str]

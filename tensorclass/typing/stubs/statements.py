@@ -7,10 +7,10 @@ import builtins
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from .context import ELLIPSIS, Context, annotation, is_simple, shown
-from .functions import function_stub, signature
+from .stub_context import ELLIPSIS, Context, annotation, is_simple, shown
+from .function_stub import function_stub, signature
 from .inference import union
-from .names import blocks, bound, bound_by, inside
+from .public_names import blocks, bound, bound_by, inside
 
 _TYPING = ("typing", "typing_extensions")
 _BUILTINS = {*dir(builtins), "__name__", "__file__", "__doc__"}
@@ -78,7 +78,7 @@ def _stub(statement: ast.stmt, context: Context, scope: StatementScope, known: s
         case ast.FunctionDef() | ast.AsyncFunctionDef():
             return [function_stub(statement, context, scope.has_self)]
         case ast.ClassDef():
-            from .classes import class_stub
+            from .class_stub import class_stub
 
             return [class_stub(statement, context)]
         case ast.AnnAssign(target=ast.Name() as target):

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tensorclass import TensorClass, TensorDict
 from tensorclass.distributed import ray as ours
-from tensorclass.distributed.executors import runner_of
+from tensorclass.distributed.map.executors import runner_of
 from tensorclass.distributed.ray import RayRunner
 
 pytestmark = [pytest.mark.xdist_group("ray")]

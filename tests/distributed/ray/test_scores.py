@@ -15,7 +15,7 @@ import pytest
 from tensorclass.cli import main
 from tensorclass.distributed import WorkerDied
 from tensorclass.scores import ScoreFileError, read_runs
-from tensorclass.scores.reading import spread
+from tensorclass.scores.readers import parallel
 from tests.checks import assert_equal
 
 pytestmark = [pytest.mark.xdist_group("ray")]
@@ -103,7 +103,7 @@ def ends() -> Any:
 
 def test_a_process_that_ends_is_told_with_its_file(cluster: Any) -> None:
     with pytest.raises(WorkerDied, match=r"^some\.jsonl: the process of Ray that read it did not come back"):
-        spread.read_spread([ends], ["some.jsonl"], cluster)
+        parallel.read_spread([ends], ["some.jsonl"], cluster)
 
 
 def test_without_the_extra_it_is_named(

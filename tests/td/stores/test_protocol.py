@@ -13,12 +13,12 @@ from torch import Tensor
 
 from tensorclass import PersistentTensorDict, TensorDict, lazy_stack
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.stores.classes import OnStore
-from tensorclass.td.stores.lazy.stack import LazyStacked
-from tensorclass.td.stores.mapping import OnMapping
-from tensorclass.td.stores.protocol import WRITTEN_BACK, StoreMapping, StoreMethods
-from tensorclass.td.stores.sub import SubTensorDict
-from tensorclass.td.stores.written import WrittenBack
+from tensorclass.td.stores.lazy.lazy_stack import LazyStacked
+from tensorclass.td.stores.store_classes import OnStore
+from tensorclass.td.stores.store_protocol import WRITTEN_BACK, StoreMapping, StoreMethods
+from tensorclass.td.stores.sub_tensordict import SubTensorDict
+from tensorclass.td.stores.user_mapping import OnMapping
+from tensorclass.td.stores.write_back import WrittenBack
 
 METHODS: list[type[OnStore]] = [LazyStacked, OnMapping, SubTensorDict, PersistentTensorDict]
 NAMES = [

@@ -53,7 +53,7 @@ class ClassInstances(Collection):
         strict: bool = ...,
     ) -> Any: ...
     @classmethod
-    @delegated("tensorclass.convert.dataclass")
+    @delegated("tensorclass.convert.python.dataclass")
     def from_attrs(
         cls,
         instance: object,
@@ -65,7 +65,7 @@ class ClassInstances(Collection):
         strict: bool = True,
     ) -> Self: ...
     @classmethod
-    @delegated("tensorclass.convert.dataclass")
+    @delegated("tensorclass.convert.python.dataclass")
     def from_pydantic(
         cls,
         model: object,
@@ -76,9 +76,9 @@ class ClassInstances(Collection):
         batch_size: BatchSize = None,
         strict: bool = True,
     ) -> Self: ...
-    @delegated("tensorclass.convert.dataclass")
+    @delegated("tensorclass.convert.python.dataclass")
     def to_dataclass(self: ClassInstances, dest_cls: type[D]) -> D: ...
-    @delegated("tensorclass.convert.dataclass")
+    @delegated("tensorclass.convert.python.dataclass")
     def to_attrs(self: ClassInstances, dest_cls: type[D]) -> D: ...
-    @delegated("tensorclass.convert.dataclass")
+    @delegated("tensorclass.convert.python.dataclass")
     def to_pydantic(self: ClassInstances, dest_cls: type[D]) -> D: ...

@@ -6,12 +6,12 @@ from typing_extensions import Self
 from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.delegated.declaration import delegated
 from torch.distributed import ProcessGroup, ReduceOp
-from tensorclass.distributed.reducing import Pending
+from tensorclass.distributed.collectives.reduce_ranks import Pending
 
 class Collectives(Collection):
     __slots__ = ()
 
-    @delegated("tensorclass.distributed.spreading")
+    @delegated("tensorclass.distributed.collectives.broadcast_ranks")
     def broadcast(
         self,
         src: int,
@@ -21,7 +21,7 @@ class Collectives(Collection):
         timeout: float | timedelta | None = None,
         allow_pickle: bool = False,
     ) -> Self: ...
-    @delegated("tensorclass.distributed.spreading")
+    @delegated("tensorclass.distributed.collectives.broadcast_ranks")
     def scatter(
         self,
         src: int,
@@ -32,11 +32,11 @@ class Collectives(Collection):
         timeout: float | timedelta | None = None,
         allow_pickle: bool = False,
     ) -> Self: ...
-    @delegated("tensorclass.distributed.gathering")
+    @delegated("tensorclass.distributed.collectives.gather_ranks")
     def all_gather(
         self, *, group: ProcessGroup | None = None, timeout: float | timedelta | None = None, allow_pickle: bool = False
     ) -> list[Self]: ...
-    @delegated("tensorclass.distributed.gathering")
+    @delegated("tensorclass.distributed.collectives.gather_ranks")
     def gather_and_stack(
         self,
         dst: int,
@@ -65,7 +65,7 @@ class Collectives(Collection):
         bucket_bytes: int | None = ...,
         timeout: float | timedelta | None = ...,
     ) -> list[Pending] | None: ...
-    @delegated("tensorclass.distributed.reducing")
+    @delegated("tensorclass.distributed.collectives.reduce_ranks")
     def reduce(
         self,
         dst: int,

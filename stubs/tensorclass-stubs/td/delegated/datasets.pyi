@@ -11,7 +11,7 @@ class Datasets(Collection):
     __slots__ = ()
 
     @classmethod
-    @delegated("tensorclass.convert.huggingface")
+    @delegated("tensorclass.convert.tables.huggingface")
     def from_huggingface(
         cls,
         dataset: Any,
@@ -28,7 +28,7 @@ class Datasets(Collection):
         strict: bool = True,
     ) -> Self: ...
     @classmethod
-    @delegated("tensorclass.convert.huggingface")
+    @delegated("tensorclass.convert.tables.huggingface")
     def iter_huggingface(
         cls,
         dataset: Any,
@@ -42,10 +42,10 @@ class Datasets(Collection):
         ragged: Ragged = "jagged",
         strict: bool = True,
     ) -> Iterator[Self]: ...
-    @delegated("tensorclass.convert.huggingface")
+    @delegated("tensorclass.convert.tables.huggingface")
     def to_huggingface(self: Datasets, *, features: Any = None) -> Any: ...
     @classmethod
-    @delegated("tensorclass.convert.ray")
+    @delegated("tensorclass.convert.tables.ray_dataset")
     def from_ray_dataset(
         cls,
         dataset: Any,
@@ -62,7 +62,7 @@ class Datasets(Collection):
         strict: bool = True,
     ) -> Self: ...
     @classmethod
-    @delegated("tensorclass.convert.ray")
+    @delegated("tensorclass.convert.tables.ray_dataset")
     def iter_ray_dataset(
         cls,
         dataset: Any,
@@ -77,5 +77,5 @@ class Datasets(Collection):
         ragged: Ragged = "jagged",
         strict: bool = True,
     ) -> Iterator[Self]: ...
-    @delegated("tensorclass.convert.ray")
+    @delegated("tensorclass.convert.tables.ray_dataset")
     def to_ray_dataset(self: Datasets, *, blocks: int | None = None) -> Any: ...

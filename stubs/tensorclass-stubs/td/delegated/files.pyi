@@ -4,7 +4,7 @@ from typing import Any, Literal, overload
 from typing_extensions import Self
 from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.keys import NestedKey
-from tensorclass.td.memmap import Filename
+from tensorclass.td.memory.mapped_tensor import Filename
 from tensorclass.td.delegated.declaration import delegated
 from concurrent.futures import Future
 
@@ -12,7 +12,7 @@ class Files(Collection):
     __slots__ = ()
 
     @classmethod
-    @delegated("tensorclass.storage.opening")
+    @delegated("tensorclass.storage.hdf5_zarr.group_loader")
     def from_h5(
         cls,
         filename: Filename,
@@ -27,7 +27,7 @@ class Files(Collection):
         strict: bool = True,
         verify: bool = False,
     ) -> Self: ...
-    @delegated("tensorclass.storage.opening")
+    @delegated("tensorclass.storage.hdf5_zarr.group_loader")
     def to_h5(
         self: Self,
         filename: Filename,
@@ -39,7 +39,7 @@ class Files(Collection):
         **kwargs: Any,
     ) -> Self: ...
     @classmethod
-    @delegated("tensorclass.storage.opening")
+    @delegated("tensorclass.storage.hdf5_zarr.group_loader")
     def from_zarr(
         cls,
         filename: Filename,
@@ -54,7 +54,7 @@ class Files(Collection):
         strict: bool = True,
         verify: bool = False,
     ) -> Self: ...
-    @delegated("tensorclass.storage.opening")
+    @delegated("tensorclass.storage.hdf5_zarr.group_loader")
     def to_zarr(
         self: Self,
         filename: Filename,
@@ -98,7 +98,7 @@ class Files(Collection):
         allow_pickle: bool = ...,
     ) -> Future[Self]: ...
     @classmethod
-    @delegated("tensorclass.storage.consolidated")
+    @delegated("tensorclass.storage.consolidated_file")
     def from_consolidated(
         cls, filename: Filename, *, device: DeviceLike | None = None, allow_pickle: bool = False, strict: bool = True
     ) -> Self: ...

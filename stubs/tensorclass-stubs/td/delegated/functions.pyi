@@ -5,9 +5,9 @@ from tensorclass.td.delegated.declaration import delegated
 from tensorclass.nn.params import TensorDictParams
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike
-from tensorclass.td.memmap import Filename
+from tensorclass.td.memory.mapped_tensor import Filename
 
-@delegated("tensorclass.storage.opening")
+@delegated("tensorclass.storage.hdf5_zarr.group_loader")
 def save(
     data: TensorCollection,
     filename: Filename,
@@ -23,5 +23,5 @@ def save(
 ) -> Any: ...
 @delegated("tensorclass.nn.params")
 def as_parameters(tree: Any) -> TensorDictParams: ...
-@delegated("tensorclass.distributed.sharing")
+@delegated("tensorclass.distributed.shared_pickle")
 def reduced(value: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]: ...

@@ -78,7 +78,7 @@ class Map(Collection):
         timeout: float | None = ...,
         retries: int = ...,
     ) -> list[Result]: ...
-    @delegated("tensorclass.distributed.mapping")
+    @delegated("tensorclass.distributed.map.parallel_map")
     def map_iter(
         self,
         fn: Callable[[Self], Result],

@@ -7,7 +7,7 @@ from torch import Tensor
 from typing_extensions import Self
 from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.keys import NestedKey
-from tensorclass.td.memmap import Filename, MemoryMappedTensor
+from tensorclass.td.memory.mapped_tensor import Filename, MemoryMappedTensor
 from tensorclass.td.delegated.declaration import delegated
 from concurrent.futures import Future
 
@@ -116,7 +116,7 @@ class MemoryMaps(Collection):
     dumps = memmap
 
     @classmethod
-    @delegated("tensorclass.storage.memmap")
+    @delegated("tensorclass.storage.memmap.memmap_methods")
     def load_memmap(
         cls,
         prefix: Filename,
@@ -133,7 +133,7 @@ class MemoryMaps(Collection):
         verify: bool = False,
     ) -> Self: ...
     @classmethod
-    @delegated("tensorclass.storage.memmap", "load_memmap")
+    @delegated("tensorclass.storage.memmap.memmap_methods", "load_memmap")
     def load(
         cls,
         prefix: Filename,
@@ -150,11 +150,11 @@ class MemoryMaps(Collection):
         verify: bool = False,
     ) -> Self: ...
     @classmethod
-    @delegated("tensorclass.storage.appending")
+    @delegated("tensorclass.storage.memmap.append")
     def append_memmap(
         cls, prefix: Filename, rows: Self, *, allow_pickle: bool | None = None, progress: bool | None = None
     ) -> None: ...
-    @delegated("tensorclass.storage.memmap")
+    @delegated("tensorclass.storage.memmap.memmap_methods")
     def load_memmap_(
         self,
         prefix: Filename,
@@ -165,13 +165,13 @@ class MemoryMaps(Collection):
     ) -> Self: ...
     load_ = load_memmap_
 
-    @delegated("tensorclass.storage.memmap")
+    @delegated("tensorclass.storage.memmap.memmap_methods")
     def memmap_refresh_(self, *, allow_pickle: bool | None = None) -> Self: ...
-    @delegated("tensorclass.storage.memmap")
+    @delegated("tensorclass.storage.memmap.memmap_methods")
     def make_memmap(
         self, key: NestedKey, shape: Sequence[int], *, dtype: torch.dtype | None = None, robust_key: bool | None = True
     ) -> MemoryMappedTensor: ...
-    @delegated("tensorclass.storage.memmap")
+    @delegated("tensorclass.storage.memmap.memmap_methods")
     def make_memmap_from_tensor(
         self,
         key: NestedKey,
@@ -181,7 +181,7 @@ class MemoryMaps(Collection):
         existsok: bool = True,
         robust_key: bool | None = True,
     ) -> MemoryMappedTensor: ...
-    @delegated("tensorclass.storage.memmap")
+    @delegated("tensorclass.storage.memmap.memmap_methods")
     def make_memmap_from_storage(
         self,
         key: NestedKey,
@@ -192,5 +192,5 @@ class MemoryMaps(Collection):
         robust_key: bool | None = True,
     ) -> MemoryMappedTensor: ...
     @property
-    @delegated("tensorclass.storage.memmap")
+    @delegated("tensorclass.storage.memmap.memmap_methods")
     def saved_path(self) -> Path: ...

@@ -5,12 +5,12 @@ from typing_extensions import Self
 from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.delegated.declaration import delegated
 from torch.distributed import ProcessGroup
-from tensorclass.distributed.point_to_point import Transfer
+from tensorclass.distributed.messages.point_to_point import Transfer
 
 class PointToPoint(Collection):
     __slots__ = ()
 
-    @delegated("tensorclass.distributed.point_to_point")
+    @delegated("tensorclass.distributed.messages.point_to_point")
     def send(
         self,
         dst: int | None = None,
@@ -23,7 +23,7 @@ class PointToPoint(Collection):
         timeout: float | timedelta | None = None,
         allow_pickle: bool = False,
     ) -> None: ...
-    @delegated("tensorclass.distributed.point_to_point")
+    @delegated("tensorclass.distributed.messages.point_to_point")
     def recv(
         self,
         src: int | None = None,
@@ -92,7 +92,7 @@ class PointToPoint(Collection):
         timeout: float | timedelta | None = ...,
         allow_pickle: bool = ...,
     ) -> list[Transfer]: ...
-    @delegated("tensorclass.distributed.remote")
+    @delegated("tensorclass.distributed.messages.remote_init")
     def init_remote(
         self,
         dst: int | None = None,
@@ -104,7 +104,7 @@ class PointToPoint(Collection):
         allow_pickle: bool = False,
     ) -> None: ...
     @classmethod
-    @delegated("tensorclass.distributed.remote")
+    @delegated("tensorclass.distributed.messages.remote_init")
     def from_remote_init(
         cls,
         src: int,

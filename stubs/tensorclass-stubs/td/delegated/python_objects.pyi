@@ -13,7 +13,7 @@ class PythonObjects(Collection):
     __slots__ = ()
 
     @classmethod
-    @delegated("tensorclass.convert.any")
+    @delegated("tensorclass.convert.any_object")
     def from_any(
         cls,
         obj: Any,
@@ -25,7 +25,7 @@ class PythonObjects(Collection):
         strict: bool = True,
     ) -> Any: ...
     @classmethod
-    @delegated("tensorclass.convert.dict")
+    @delegated("tensorclass.convert.python.dict")
     def from_dict(
         cls,
         input_dict: Mapping[Any, Any] | Collection,
@@ -37,7 +37,7 @@ class PythonObjects(Collection):
         names: Sequence[str | None] | None = None,
         strict: bool = True,
     ) -> Self: ...
-    @delegated("tensorclass.convert.dict")
+    @delegated("tensorclass.convert.python.dict")
     def from_dict_instance(
         self,
         input_dict: Mapping[Any, Any] | Collection,
@@ -50,7 +50,7 @@ class PythonObjects(Collection):
         strict: bool = True,
     ) -> Self: ...
     @classmethod
-    @delegated("tensorclass.convert.namedtuple")
+    @delegated("tensorclass.convert.python.namedtuple")
     def from_namedtuple(
         cls,
         named_tuple: Any,
@@ -62,7 +62,7 @@ class PythonObjects(Collection):
         strict: bool = True,
     ) -> Self: ...
     @classmethod
-    @delegated("tensorclass.convert.tuple")
+    @delegated("tensorclass.convert.python.tuple")
     def from_tuple(
         cls,
         obj: Sequence[Any],
@@ -74,7 +74,7 @@ class PythonObjects(Collection):
         strict: bool = True,
     ) -> Self: ...
     @classmethod
-    @delegated("tensorclass.convert.list")
+    @delegated("tensorclass.convert.python.list")
     def from_list(
         cls,
         input: Sequence[Any],
@@ -88,7 +88,7 @@ class PythonObjects(Collection):
         strict: bool = True,
     ) -> Self: ...
     @classmethod
-    @delegated("tensorclass.convert.pytree")
+    @delegated("tensorclass.convert.python.pytree_converter")
     def from_pytree(
         cls,
         pytree: Any,
@@ -101,7 +101,7 @@ class PythonObjects(Collection):
         strict: bool = True,
     ) -> Any: ...
     @classmethod
-    @delegated("tensorclass.convert.struct_array")
+    @delegated("tensorclass.convert.tables.struct_array")
     def from_struct_array(
         cls,
         struct_array: Any,
@@ -117,9 +117,9 @@ class PythonObjects(Collection):
     def to_namedtuple(self: PythonObjects, dest_cls: None = None) -> Any: ...
     @overload
     def to_namedtuple(self: PythonObjects, dest_cls: type[D]) -> D: ...
-    @delegated("tensorclass.convert.tuple")
+    @delegated("tensorclass.convert.python.tuple")
     def to_tuple(self: PythonObjects) -> tuple[Any, ...]: ...
-    @delegated("tensorclass.convert.pytree")
+    @delegated("tensorclass.convert.python.pytree_converter")
     def to_pytree(self: PythonObjects) -> Any: ...
-    @delegated("tensorclass.convert.struct_array")
+    @delegated("tensorclass.convert.tables.struct_array")
     def to_struct_array(self: PythonObjects, dtype: DTypeLike | None = None) -> NDArray[Any]: ...

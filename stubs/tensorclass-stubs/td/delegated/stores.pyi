@@ -9,7 +9,7 @@ class Stores(Collection):
     __slots__ = ()
 
     @classmethod
-    @delegated("tensorclass.td.stores.mapping")
+    @delegated("tensorclass.td.stores.user_mapping")
     def from_store(
         cls,
         store: MutableMapping[str, Any],

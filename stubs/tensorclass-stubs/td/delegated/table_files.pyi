@@ -6,13 +6,13 @@ from typing_extensions import Self
 from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.delegated.arguments import BatchSize, Nulls, Source, Target
 from tensorclass.td.delegated.declaration import delegated
-from tensorclass.convert.streams import Batches
+from tensorclass.convert.tables.row_batches import Batches
 
 class TableFiles(Collection):
     __slots__ = ()
 
     @classmethod
-    @delegated("tensorclass.convert.parquet")
+    @delegated("tensorclass.convert.tables.parquet")
     def from_parquet(
         cls,
         path: Source,
@@ -29,7 +29,7 @@ class TableFiles(Collection):
         **kwargs: Any,
     ) -> Self: ...
     @classmethod
-    @delegated("tensorclass.convert.parquet")
+    @delegated("tensorclass.convert.tables.parquet")
     def iter_parquet(
         cls,
         path: Source,
@@ -45,10 +45,10 @@ class TableFiles(Collection):
         progress: bool | None = None,
         **kwargs: Any,
     ) -> Batches[Self]: ...
-    @delegated("tensorclass.convert.parquet")
+    @delegated("tensorclass.convert.tables.parquet")
     def to_parquet(self: TableFiles, path: Target, *, separator: str | None = None, **kwargs: Any) -> None: ...
     @classmethod
-    @delegated("tensorclass.convert.csv")
+    @delegated("tensorclass.convert.tables.csv")
     def from_csv(
         cls,
         path: Source,
@@ -64,7 +64,7 @@ class TableFiles(Collection):
         **kwargs: Any,
     ) -> Self: ...
     @classmethod
-    @delegated("tensorclass.convert.csv")
+    @delegated("tensorclass.convert.tables.csv")
     def iter_csv(
         cls,
         path: Source,
@@ -79,10 +79,10 @@ class TableFiles(Collection):
         progress: bool | None = None,
         **kwargs: Any,
     ) -> Batches[Self]: ...
-    @delegated("tensorclass.convert.csv")
+    @delegated("tensorclass.convert.tables.csv")
     def to_csv(self: TableFiles, path: Target, *, separator: str | None = None, **kwargs: Any) -> None: ...
     @classmethod
-    @delegated("tensorclass.convert.json")
+    @delegated("tensorclass.convert.tables.json")
     def from_json(
         cls,
         path: Source,
@@ -99,7 +99,7 @@ class TableFiles(Collection):
         **kwargs: Any,
     ) -> Self: ...
     @classmethod
-    @delegated("tensorclass.convert.json")
+    @delegated("tensorclass.convert.tables.json")
     def iter_json(
         cls,
         path: Source,
@@ -115,12 +115,12 @@ class TableFiles(Collection):
         progress: bool | None = None,
         **kwargs: Any,
     ) -> Batches[Self]: ...
-    @delegated("tensorclass.convert.json")
+    @delegated("tensorclass.convert.tables.json")
     def to_json(
         self: TableFiles, path: Target, *, separator: str | None = None, lines: bool | None = None, **kwargs: Any
     ) -> None: ...
     @classmethod
-    @delegated("tensorclass.convert.feather")
+    @delegated("tensorclass.convert.tables.feather")
     def from_feather(
         cls,
         path: Source,
@@ -138,7 +138,7 @@ class TableFiles(Collection):
         **kwargs: Any,
     ) -> Self: ...
     @classmethod
-    @delegated("tensorclass.convert.feather")
+    @delegated("tensorclass.convert.tables.feather")
     def iter_feather(
         cls,
         path: Source,
@@ -155,7 +155,7 @@ class TableFiles(Collection):
         progress: bool | None = None,
         **kwargs: Any,
     ) -> Batches[Self]: ...
-    @delegated("tensorclass.convert.feather")
+    @delegated("tensorclass.convert.tables.feather")
     def to_feather(
         self: TableFiles,
         path: Target,

@@ -13,7 +13,7 @@ class Tables(Collection):
     __slots__ = ()
 
     @classmethod
-    @delegated("tensorclass.convert.pandas")
+    @delegated("tensorclass.convert.tables.pandas")
     def from_pandas(
         cls,
         dataframe: Any,
@@ -30,7 +30,7 @@ class Tables(Collection):
         strict: bool = True,
     ) -> Self: ...
     @classmethod
-    @delegated("tensorclass.convert.arrow")
+    @delegated("tensorclass.convert.tables.arrow")
     def from_arrow(
         cls,
         table: Any,
@@ -47,7 +47,7 @@ class Tables(Collection):
         strict: bool = True,
     ) -> Self: ...
     @classmethod
-    @delegated("tensorclass.convert.polars")
+    @delegated("tensorclass.convert.tables.polars")
     def from_polars(
         cls,
         frame: polars.DataFrame | polars.LazyFrame | polars.Series,
@@ -64,9 +64,9 @@ class Tables(Collection):
         batch_size: BatchSize = None,
         strict: bool = True,
     ) -> Self: ...
-    @delegated("tensorclass.convert.pandas")
+    @delegated("tensorclass.convert.tables.pandas")
     def to_pandas(self: Tables, *, separator: str | None = None, copy: bool = True) -> Any: ...
-    @delegated("tensorclass.convert.arrow")
+    @delegated("tensorclass.convert.tables.arrow")
     def to_arrow(self: Tables, *, schema: Any = None) -> Any: ...
-    @delegated("tensorclass.convert.polars")
+    @delegated("tensorclass.convert.tables.polars")
     def to_polars(self: Tables) -> polars.DataFrame: ...

@@ -2,7 +2,7 @@
 import ast
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
-from tensorclass.typing.stubs.names import Names
+from tensorclass.typing.stubs.public_names import Names
 
 Types: TypeAlias = Mapping[str, str]
 

@@ -2,7 +2,7 @@
 import ast
 from collections.abc import Sequence
 from typing import Protocol
-from tensorclass.typing.stubs.context import Context
+from tensorclass.typing.stubs.stub_context import Context
 
 class StatementScope(Protocol):
     @property

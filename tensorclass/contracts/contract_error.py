@@ -1,0 +1,65 @@
+"""The error for values that break the contracts of their fields."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from typing_extensions import Self
+
+from tensorclass.td.value_checks import Misfit
+
+
+class Broken(NamedTuple):
+    """A field whose value breaks its contract."""
+
+    #: the field, below the record that raised the error
+    path: tuple[str, ...]
+    #: what was expected, and behind which batch dimensions
+    expected: str
+    #: shape, dtype and device of the value
+    got: str
+    #: what is wrong
+    why: str
+
+    def __str__(self) -> str:
+        return f"{'.'.join(self.path)}: expected {self.expected}, got {self.got}: {self.why}"
+
+
+class ContractError(Misfit, TypeError, ValueError, RuntimeError):
+    """Values break the contracts of their fields. Nothing was made or changed.
+
+    It is a ``TypeError`` and a ``ValueError``, as for values of a wrong type, and a ``RuntimeError``, as for values
+    that lack the batch size.
+
+    Attributes:
+        owner: the name of the record class; empty if the record is nested in another collection.
+        broken: all fields that break their contracts.
+    """
+
+    def __init__(self, owner: str, broken: Sequence[Broken], hint: str = "") -> None:
+        self.owner: str = owner
+        self.hint: str = hint
+        self.broken: tuple[Broken, ...] = tuple(broken)
+        lines = [str(problem) for problem in self.broken]
+        if len(lines) == 1:
+            lines[0] = f"{owner}{owner and '.'}{lines[0]}"
+        else:
+            lines = [
+                f"{owner}{owner and ': '}{len(lines)} fields break their contracts:",
+                *[f"  {line}" for line in lines],
+            ]
+        message = "\n".join([*lines, hint] if hint else lines)
+        Exception.__init__(self, message)
+        self.key: tuple[str, ...] = self.broken[0].path
+        self.what: str = message
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.owner, self.broken, self.hint)
+
+    def below(self, *path: str) -> Self:
+        """Return the error of a collection that holds the record at ``path``."""
+        if not path:
+            return self
+        moved = [problem._replace(path=(*path, *problem.path)) for problem in self.broken]
+        return type(self)("", moved, self.hint)  # the path starts at another class now

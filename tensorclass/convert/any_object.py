@@ -1,0 +1,47 @@
+"""Any object, through the converter for its type."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from typing_extensions import Unpack
+
+from tensorclass.records.record import TensorClass
+from tensorclass.td.base import TensorCollection
+from tensorclass.td.value_checks import as_tensor
+
+from .conversion_options import ConversionKwargs, ConversionOptions
+from .conversion_steps import C, build, entries, from_entries, nested_object_column, with_metadata, with_metadata_of
+from .converter_registry import converter_of, describe_source
+from .python.list import from_list
+
+
+def from_any(cls: type[C], obj: Any, **kwargs: Unpack[ConversionKwargs]) -> Any:
+    """See :meth:`TensorDict.from_any`."""
+    options = ConversionOptions.of(f"{cls.__name__}.from_any", **kwargs)
+    is_record = issubclass(cls, TensorClass)
+    if isinstance(obj, TensorCollection):
+        if is_record and not isinstance(obj, cls):
+            names = None if options.auto or options.batch_size is not None else obj._names
+            return build(cls, dict(obj._store), with_metadata_of(obj, options)._replace(names=names))
+        unchanged = not options.auto and options.batch_size is None and options.device is None
+        return obj if unchanged else with_metadata(obj._shallow(), options)
+    if entries(obj) is not None:
+        return from_entries(cls, obj, options)
+    converter = converter_of(obj)
+    if converter is not None:
+        made = getattr(cls, converter.method)(obj, device=options.device, strict=options.strict)
+        return made if not options.auto and options.batch_size is None else with_metadata(made, options)
+    given: Any = obj  # keeps its type below, where checkers would narrow that of obj
+    rows = cast("list[object]", obj) if isinstance(obj, list) else None
+    if is_record and rows is not None:
+        return from_list(cls, rows, **kwargs)
+    if is_record:
+        raise TypeError(
+            f"{cls.__name__}.from_any: expected something with entries for the fields {list(cls._specs)}: a mapping, a "  # type: ignore[attr-defined]
+            f"dataclass, a named tuple, a structured array, a table, or a list of those; got {describe_source(given)}"
+        )
+    if rows is not None:
+        tensor = as_tensor(rows, options.device)
+        return nested_object_column(rows) if tensor is None else tensor
+    return given

@@ -1,0 +1,383 @@
+"""The two steps of every conversion: take an object apart to values by key, and build a collection of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar, cast
+
+import numpy as np
+from torch import Size, Tensor
+
+from tensorclass.contracts.checking import inferred_size
+from tensorclass.contracts.contract_error import ContractError
+from tensorclass.records.record import TensorClass
+from tensorclass.td import shapes
+from tensorclass.td.base import TensorCollection, has_shape
+from tensorclass.td.collection import Collection
+from tensorclass.td.keys import unravel_key_to_tuple
+from tensorclass.td.leaves.nontensor import NonTensorData, NonTensorDataBase, stack_of
+from tensorclass.td.leaves.object_codes import codes_row_by_row
+from tensorclass.td.stores.store_classes import dense_class
+from tensorclass.td.tensordict import TensorDict
+from tensorclass.td.value_checks import Misfit, as_tensor, shape_of
+
+from .conversion_errors import ConversionError, Problems
+from .conversion_options import ConversionOptions
+from .converter_registry import converter_of
+from .python.class_adapters import PLAIN, adapter_of
+from .python.record_class import matching_record_class
+
+C = TypeVar("C", bound=TensorCollection)
+
+#: The class of a converted value, or a collection of that structure. ``Tensor`` and ``None`` are for fields of records
+#: that hold a tensor or an object: their values are not taken apart.
+Target: TypeAlias = "type[TensorCollection] | TensorCollection | type[Tensor] | None"
+
+#: result of a conversion that failed; its problems are noted
+FAILED: Any = object()
+#: errors that values raise if they do not fit
+VALUE_ERRORS = (TypeError, ValueError, RuntimeError, AttributeError)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# taking apart
+
+
+def entries(obj: Any) -> dict[Any, Any] | None:
+    """Return the entries of a mapping, a (named) tuple or an instance with fields by key; ``None`` for other objects.
+
+    >>> entries((1, "a"))
+    {'0': 1, '1': 'a'}
+    """
+    if type(obj) in PLAIN:
+        return None
+    if type(obj) is dict or isinstance(obj, Mapping):
+        return dict(cast("Mapping[object, Any]", obj))
+    if isinstance(obj, tuple):
+        items = cast("tuple[object, ...]", obj)
+        fields: Sequence[str] | None = getattr(items, "_fields", None)
+        names = map(str, range(len(items))) if fields is None else fields
+        return dict(zip(names, items, strict=True))
+    adapter = adapter_of(obj.__class__)
+    return None if adapter is None else adapter.values(obj)
+
+
+def target_class(target: type[TensorCollection] | TensorCollection) -> type[TensorCollection]:
+    """Return the class of the result for a target."""
+    return dense_class(target if isinstance(target, type) else type(target))
+
+
+def entry_target(target: type[TensorCollection] | TensorCollection, key: str, value: object = None) -> Target:
+    """Return the target of an entry. ``value`` decides between the classes of a field that takes several."""
+    cls = target_class(target)
+    if isinstance(target, TensorCollection):
+        entry = target._store.get(key)
+        if isinstance(entry, TensorCollection) and entry._is_tree():
+            return entry
+    if issubclass(cls, TensorClass):
+        spec = cls._specs.get(key)
+        if spec is None:
+            return None
+        if len(spec.types) > 1 and value is not None:
+            for one in spec.types:
+                if issubclass(one, TensorClass) and matching_record_class(one, value) is not None:
+                    return one
+        return spec.target(cls)
+    return TensorDict
+
+
+def convert_value(value: Any, target: Target, options: ConversionOptions, path: tuple[str, ...] = ()) -> Any:
+    """Convert a value for a collection: objects with entries are taken apart, as far as the target says.
+
+    Returns ``FAILED`` if that is not possible; the problems are noted.
+    """
+    if target is None or isinstance(value, (Tensor, Collection)) or _is(target, Tensor):
+        return value
+    inner: Any = target
+    found = entries(value)
+    if found is not None:
+        # the class of the parent may not know this one
+        if isinstance(inner, TensorClass) or matching_record_class(inner, value) is not None:
+            return build_from_entries(inner, value, found, options._replace(device=None, names=None), path)
+        return convert_entries(found, inner, options, path)
+    converter = converter_of(value)
+    if converter is not None:
+        try:
+            return getattr(target_class(inner), converter.method)(value, strict=options.strict)
+        except ConversionError as error:
+            options.problems.below(error, path)
+            return FAILED
+    if isinstance(value, list):
+        rows = cast("list[object]", value)
+        if issubclass(target_class(inner), TensorClass) and rows and all(_has_entries(row) for row in rows):
+            from .python.list import from_rows
+
+            return from_rows(target_class(inner), rows, options.nested(), path)
+        tensor = as_tensor(rows, options.device)
+        if tensor is not None:
+            return tensor
+        if not options.batch_size:  # a list sets the rows, unless a batch size is given
+            return nested_object_column(rows)
+        return rows
+    return value
+
+
+def convert_entries(
+    found: Mapping[Any, Any],
+    target: type[TensorCollection] | TensorCollection,
+    options: ConversionOptions,
+    path: tuple[str, ...] = (),
+) -> dict[str, Any]:
+    """Convert the entries of an object, under string keys."""
+    values = _keyed(found, options.what, path)
+    failed: list[str] = []
+    for key, value in values.items():
+        if type(value) is not Tensor:
+            inner = TensorDict if target is TensorDict else entry_target(target, key, value)
+            made = values[key] = convert_value(value, inner, options, (*path, key))
+            if made is FAILED:
+                failed.append(key)
+            elif (
+                options.batch_size and inner is TensorDict and isinstance(made, (bool, int, float, complex, np.generic))
+            ):
+                values[key] = NonTensorData(made)  # one number for all rows
+    for key in failed:
+        del values[key]
+    return values
+
+
+def nested_object_column(rows: list[Any]) -> NonTensorDataBase:
+    """Return non-tensor data of a list, with an object for each row; nested lists of one length add dimensions.
+
+    >>> nested_object_column([["a", "b"], ["c", "d"]]).batch_size
+    torch.Size([2, 2])
+    """
+    shape: list[int] = []
+    level: list[Any] = [rows]
+    while level and all(isinstance(item, list) and len(item) == len(level[0]) for item in level):  # pyright: ignore[reportUnknownArgumentType]
+        shape.append(len(level[0]))
+        level = [item for items in level for item in items]
+    return object_column(level, Size(shape))
+
+
+def object_column(flat: list[Any], shape: Size, empty: Any = None) -> NonTensorDataBase:
+    """Return non-tensor data with an object for each position of a shape; ``empty`` fills an empty shape."""
+    if not flat and empty is not None:
+        return NonTensorData(empty, batch_size=shape)
+    if flat and all(item is None for item in flat):  # one None for all rows, as optional fields take it
+        return NonTensorData(None, batch_size=shape)
+    return stack_of(tuple(flat), codes_row_by_row(shape), None, None) if shape else NonTensorData(flat[0])
+
+
+def _is(target: Target, cls: type) -> bool:
+    return isinstance(target, type) and issubclass(target, cls)
+
+
+def _has_entries(row: object) -> bool:
+    return isinstance(row, TensorCollection) or entries(row) is not None
+
+
+def _keyed(source: Mapping[Any, Any], what: str, path: tuple[str, ...]) -> dict[str, Any]:
+    """Convert nested keys to nested dicts with plain strings as keys."""
+    if all(type(key) is str for key in source):
+        return dict(source)
+    result: dict[str, Any] = {}
+    made: set[int] = set()
+    for key, value in source.items():
+        try:
+            *parents, last = unravel_key_to_tuple(key)
+        except (TypeError, ValueError, KeyError, IndexError):
+            raise KeyError(
+                f"{what}: expected keys that are strings, or tuples of strings for nested ones, got {key!r}"
+                + (f" in {'.'.join(path)!r}" if path else "")
+                + "; from_pytree keeps keys of any kind"
+            ) from None
+        node = result
+        for name in parents:
+            inner: object = node.setdefault(name, {})
+            if id(inner) not in made:
+                if not isinstance(inner, Mapping):
+                    kind = type(inner).__name__
+                    raise KeyError(f"{what}: {key!r} is below {name!r}, which is a {kind} and has no keys")
+                inner = node[name] = dict(cast("Mapping[str, Any]", inner))
+                made.add(id(inner))
+            node = cast("dict[str, Any]", inner)
+        if last in node:
+            raise KeyError(f"{what}: two values are given for {'.'.join((*path, *parents, last))!r}")
+        node[last] = value
+    return result
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# putting together
+
+
+def build(
+    target: type[TensorCollection] | TensorCollection,
+    values: Mapping[str, Any],
+    options: ConversionOptions,
+) -> Any:
+    """Build a collection of converted values, with the requested batch size.
+
+    Raises:
+        ConversionError: there are problems, noted before or found here: required fields are missing, keys are no
+            fields, values do not fit their fields or lack the batch size. Lists all of them.
+        ContractError: values break contracts, and nothing else is wrong.
+    """
+    result = build_nested(target, values, options)
+    raise_problems(options)
+    return result
+
+
+def raise_problems(options: ConversionOptions) -> None:
+    """Raise the one error for all problems, or warn of keys that were left out."""
+    options.problems.check()
+    options.problems.warn()
+
+
+def build_nested(
+    target: type[TensorCollection] | TensorCollection,
+    values: Mapping[str, Any],
+    options: ConversionOptions,
+    path: tuple[str, ...] = (),
+    is_finished: bool = False,
+) -> Any:
+    """Build a nested collection. Problems are noted, and the result is ``FAILED`` then.
+
+    ``is_finished`` values went through a constructor, so the record's constructor does not run.
+    """
+    cls, problems = target_class(target), options.problems
+    if not options.strict:
+        from .diagnosis import without_undeclared
+
+        values = without_undeclared(target, values, problems, path)
+    size = options.batch_size
+    # a record takes lists as columns only if it knows its rows; names need dimensions
+    if options.auto and (issubclass(cls, TensorClass) or _named(values)):
+        size = Size((_common_size(values, target) or ())[: options.batch_dims])
+    if problems:  # it will not be made: find all problems
+        from .diagnosis import diagnose
+
+        diagnose(target, values, size, problems, path)
+        return FAILED
+    try:
+        owner: Any = cls
+        make: Any = owner._from_finished if is_finished else owner._from_mapping
+        result = make(values, size, options.device, None)
+    except VALUE_ERRORS as error:
+        note_cause(error, target, values, size, problems, path)
+        return FAILED
+    if options.auto:
+        result = result.clone(False)  # nested collections belong to the source
+        result.auto_batch_size_(options.batch_dims)
+    if options.names is not None:
+        result._set_names(shapes.as_names(options.names, result.ndim))
+    return result
+
+
+def build_from_entries(
+    target: type[TensorCollection] | TensorCollection,
+    obj: object,
+    found: Mapping[Any, Any],
+    options: ConversionOptions,
+    path: tuple[str, ...] = (),
+) -> Any:
+    """Build a nested collection of an object with these entries."""
+    own = matching_record_class(target, obj)
+    values = convert_entries(found, own or target, options, path)
+    return build_nested(own or target, values, options, path, is_finished=own is not None)
+
+
+def with_metadata_of(data: Collection, options: ConversionOptions) -> ConversionOptions:
+    """Return the options with the batch size and device of a collection, unless they give their own."""
+    size = options.batch_size if options.auto or options.batch_size is not None else data.batch_size
+    return options._replace(batch_size=size, device=options.device or data.device)
+
+
+def note_cause(
+    error: Exception,
+    target: type[TensorCollection] | TensorCollection,
+    values: Mapping[str, Any],
+    size: Size | None,
+    problems: Problems,
+    path: tuple[str, ...] = (),
+) -> None:
+    """Note the problems of values that a constructor refused with an error."""
+    if isinstance(error, ContractError):
+        problems.contracts.append(error.below(*path))
+        return
+    from .diagnosis import diagnose
+
+    known = len(problems)
+    diagnose(target, values, size, problems, path)
+    if len(problems) == known:  # another error, such as one of __post_init__
+        raise error.below(*path) if isinstance(error, Misfit) else error from None
+
+
+def from_entries(cls: type[C], source: Any, options: ConversionOptions) -> C:
+    """Convert an object with entries."""
+    result: C = build_from_entries(cls, source, entries(source) or {}, options)
+    raise_problems(options)
+    return result
+
+
+def with_metadata(data: C, options: ConversionOptions) -> C:
+    """Set the requested device, batch size and names of a new collection."""
+    if options.device is not None and data.device != options.device:
+        data = data.to(options.device)
+    if options.auto:
+        data.auto_batch_size_(options.batch_dims)
+    elif options.batch_size is not None:
+        data._set_batch_size(options.batch_size)
+    if options.names is not None:
+        data._set_names(shapes.as_names(options.names, data.ndim))
+    return data
+
+
+def _named(values: Mapping[str, Any]) -> bool:
+    """Return whether a collection among the values has named dimensions."""
+    for value in values.values():
+        if type(value) is dict:
+            if _named(cast("dict[str, Any]", value)):
+                return True
+        elif isinstance(value, Collection) and value._names is not None:
+            return True
+    return False
+
+
+def _common_size(
+    values: Mapping[str, Any], target: type[TensorCollection] | TensorCollection
+) -> tuple[int, ...] | None:
+    """Return the leading dimensions that all values share; ``None`` if no value has a shape.
+
+    Contracts of a record that determine the batch size take precedence.
+    """
+    cls = target_class(target)
+    if issubclass(cls, TensorClass) and cls._item_ranks:
+        told = inferred_size(cls._item_ranks, values)
+        if told is not None:
+            return tuple(told)
+    shape: list[tuple[int, ...]] = []
+    for key, value in values.items():
+        own = shape_of(value, key) if type(value) is Tensor else _shape(value, entry_target(target, key))
+        if own is not None:
+            shape.append(own)
+    return shapes.common(shape) if shape else None
+
+
+def _shape(value: Any, target: Target) -> tuple[int, ...] | None:
+    """Return the shape that a value will have; ``None`` if it fits any batch. A list is one object for each row."""
+    if isinstance(value, Tensor):
+        return value.shape
+    if isinstance(value, TensorCollection):
+        return value.shape if has_shape(value) else None
+    part: Any = target
+    if isinstance(value, dict):
+        inner = cast("dict[str, Any]", value)
+        return None if part is None or _is(part, Tensor) else _common_size(inner, part)
+    if isinstance(value, (bool, int, float, complex)):
+        return None if part is None else ()
+    tensor = as_tensor(value)
+    if tensor is not None:
+        return tensor.shape
+    return (len(cast("list[object]", value)),) if isinstance(value, list) else None

@@ -1,0 +1,1 @@
+"""Converters of Python objects: dicts, lists, tuples, classes, pytrees."""

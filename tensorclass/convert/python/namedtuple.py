@@ -1,0 +1,81 @@
+"""Named tuples, of ``collections`` and of ``typing``."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import typing
+from collections.abc import Mapping
+from typing import Any
+
+from typing_extensions import Unpack
+
+from tensorclass.convert.conversion_options import ConversionKwargs, ConversionOptions
+from tensorclass.convert.conversion_steps import C, from_entries, target_class
+from tensorclass.td.base import TensorCollection
+from tensorclass.td.collection import Collection
+
+
+def from_namedtuple(
+    cls: type[C],
+    named_tuple: Any,
+    **kwargs: Unpack[ConversionKwargs],
+) -> C:
+    """See :meth:`TensorDict.from_namedtuple`."""
+    options = ConversionOptions.of(f"{cls.__name__}.from_namedtuple", **kwargs)
+    if not is_namedtuple(named_tuple):
+        raise TypeError(
+            f"from_namedtuple: expected a named tuple, got a {type(named_tuple).__name__}; from_any takes other objects"
+        )
+    return from_entries(cls, named_tuple, options)
+
+
+def to_namedtuple(data: TensorCollection, dest_cls: type[Any] | None = None) -> Any:
+    """See :meth:`TensorDict.to_namedtuple`."""
+    hints = {} if dest_cls is None else _hints(dest_cls)
+    values: dict[str, Any] = {}
+    for key, value in data._items_for_export(dest_cls is None):
+        if isinstance(value, TensorCollection) and value._is_tree():
+            values[key] = to_namedtuple(value, hints.get(key))
+        else:
+            values[key] = value._unwrapped() if isinstance(value, Collection) else value  # type: ignore[attr-defined]
+    if dest_cls is None:
+        return _class_of(target_class(data).__name__, tuple(values))(**values)
+    fields: tuple[str, ...] = dest_cls._fields
+    optional: Mapping[str, Any] = getattr(dest_cls, "_field_defaults", {})
+    missing = [name for name in fields if name not in values and name not in optional]
+    unexpected = [name for name in values if name not in fields]
+    if missing or unexpected:
+        raise TypeError(
+            f"to_namedtuple: the keys must be the fields {list(fields)} of {dest_cls.__name__};"
+            + (f" missing: {missing}" if missing else "")
+            + (f" unexpected: {unexpected}" if unexpected else "")
+        )
+    return dest_cls(**values)
+
+
+def is_namedtuple(obj: object) -> bool:
+    """Return whether an object or a class is a named tuple."""
+    cls = obj if isinstance(obj, type) else type(obj)
+    return hasattr(cls, "_fields") and issubclass(cls, tuple)
+
+
+@functools.lru_cache(maxsize=256)
+def _class_of(name: str, fields: tuple[str, ...]) -> Any:
+    try:
+        make: Any = collections.namedtuple  # checkers cannot know the fields
+        return make(name, fields)
+    except ValueError as error:
+        raise ValueError(
+            f"to_namedtuple: {error}; a field of a named tuple is an identifier that does not begin with an "
+            "underscore: rename the key with rename_key_, or use to_dict"
+        ) from None
+
+
+def _hints(cls: type[Any]) -> dict[str, Any]:
+    """Return the named tuples among the annotations of a named tuple."""
+    try:
+        hints = typing.get_type_hints(cls)
+    except (NameError, TypeError):  # an annotation cannot be evaluated here
+        return {}
+    return {name: hint for name, hint in hints.items() if isinstance(hint, type) and is_namedtuple(hint)}

@@ -1,0 +1,1 @@
+"""Converters of tables and table files: Arrow, pandas, polars, Parquet, CSV, JSON."""

@@ -1,0 +1,408 @@
+"""CSV files, whole and in batches, and back.
+
+As in pyarrow's files, an empty cell without quotes is a null, and a quoted empty cell an empty text.
+"""
+
+from __future__ import annotations
+
+import csv as python_csv
+import io
+import re
+from collections.abc import Callable, Generator, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import torch
+
+from tensorclass.convert.conversion_errors import Problems
+from tensorclass.convert.conversion_options import BatchSize, NullMode
+from tensorclass.convert.conversion_steps import C
+from tensorclass.support.extras import require
+from tensorclass.support.interrupts import uninterrupted
+from tensorclass.support.printable import printable
+from tensorclass.td.base import TensorCollection
+from tensorclass.td.collection import DeviceLike
+
+from .file_columns import column_types, is_beyond_int64, kept_columns, optional_text
+from .file_requests import FileRequest, check_rows, flat_table
+from .file_sources import EXTRA, PyarrowOptions, TableFile, byte_stream, naming_file, open_for_writing, table_files
+from .row_batches import Batches, TableReader
+
+#: names of options in pandas, and what to use instead
+_OTHER_NAMES = {
+    "sep": "delimiter",
+    "usecols": "include_columns",
+    "names": "column_names",
+    "header": "autogenerate_column_names=True where the file has no names, or column_names",
+    "na_values": "null_values",
+    "skiprows": "skip_rows",
+    "quotechar": "quote_char",
+    "escapechar": "escape_char",
+    "doublequote": "double_quote",
+    "skip_blank_lines": "ignore_empty_lines",
+    "decimal": "decimal_point",
+    "converters": "column_types",
+    "chunksize": "iter_csv",
+    "nrows": "iter_csv",
+    "index_col": "nothing: there is no index",
+    "index": "nothing: there is no index",
+    "engine": "nothing: pyarrow does the work",
+    "compression": "a name that ends in .gz, .bz2, .lz4 or .zst",
+    "lineterminator": "eol",
+    "quoting": "quoting_style",
+    "columns": "select(...) before",
+    "na_rep": "null_string",
+}
+_GROUPS = ("ReadOptions", "ParseOptions", "ConvertOptions")
+
+
+def from_csv(
+    cls: type[C],
+    path: Any,
+    *,
+    auto_batch_size: bool = False,
+    batch_dims: int | None = None,
+    device: DeviceLike | None = None,
+    batch_size: BatchSize = None,
+    separator: str | None = None,
+    dtype: torch.dtype | None = None,
+    nulls: NullMode = "default",
+    strict: bool = True,
+    **kwargs: Any,
+) -> C:
+    """See :meth:`TensorDict.from_csv`."""
+    request = FileRequest.of(
+        f"{cls.__name__}.from_csv", auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device,
+        batch_size=batch_size, separator=separator, dtype=dtype, nulls=nulls, strict=strict,
+    )  # fmt: skip
+    reader = CSVReader(cls, path, request, kwargs)
+    return reader.request.collection(cls, reader.table())
+
+
+def iter_csv(
+    cls: type[C],
+    path: Any,
+    *,
+    batch_size: int,
+    drop_last: bool = False,
+    device: DeviceLike | None = None,
+    separator: str | None = None,
+    dtype: torch.dtype | None = None,
+    nulls: NullMode = "default",
+    strict: bool = True,
+    progress: bool | None = None,
+    **kwargs: Any,
+) -> Batches[C]:
+    """See :meth:`TensorDict.iter_csv`."""
+    what = f"{cls.__name__}.iter_csv"
+    request = FileRequest.of(what, device=device, separator=separator, dtype=dtype, nulls=nulls, strict=strict)
+    return Batches(CSVReader(cls, path, request, kwargs), batch_size, drop_last, progress)
+
+
+def to_csv(data: TensorCollection, path: Any, *, separator: str | None = None, **kwargs: Any) -> None:
+    """See :meth:`TensorDict.to_csv`."""
+    what = "to_csv"
+    pa, module = require("pyarrow", EXTRA, what), require("pyarrow.csv", EXTRA, what)
+    own = _names(module.WriteOptions)
+    given = PyarrowOptions(what, {"write": own}, _OTHER_NAMES).sorted(kwargs)["write"]
+    check_rows(data, what)
+    table = flat_table(data, separator)
+    problems = Problems(what)
+    for field in table.schema:
+        hint = _not_in_a_cell(pa, field.type)
+        if hint:
+            problems.add((field.name,), "one number, time or text a row", f"a column of {field.type}", hint)
+    problems.check()
+    if table.num_columns == 1 and table.column(0).null_count and not given.get("null_string"):
+        raise ValueError(
+            f"{what}: the only column {table.column_names[0]!r} has no value in {table.column(0).null_count} rows. "
+            "Readers skip empty lines: give null_string"
+        )
+    table = table.cast(pa.schema([(field.name, _written_as(pa, field.type)) for field in table.schema]))
+    with (
+        uninterrupted() as section,
+        open_for_writing(what, path, compressed=True) as file,
+        naming_file(what, TableFile(str(path))),
+        section.interruptible(),
+    ):
+        module.write_csv(table, file, module.WriteOptions(**given))
+
+
+class CSVReader(TableReader[C]):
+    """Reads CSV files with the same columns one after another."""
+
+    def __init__(self, cls: type[C], path: Any, request: FileRequest, pyarrow_options: Mapping[str, Any]) -> None:
+        what = request.what
+        module: Any = require("pyarrow.csv", EXTRA, what)
+        self._pyarrow_options = PyarrowOptions(
+            what, {name: _names(getattr(module, name)) for name in _GROUPS}, _OTHER_NAMES
+        ).sorted(pyarrow_options)
+        self._set_files(cls, request, table_files(what, path))
+        self._types: dict[str, Any] = {}
+        self._infer_schema()
+
+    def _infer_schema(self) -> None:
+        """Infer the columns and their types from the first rows."""
+        pa, pc = require("pyarrow", EXTRA, self.request.what), require("pyarrow.csv", EXTRA, self.request.what)
+        convert: dict[str, Any] = {
+            "null_values": [""],
+            "strings_can_be_null": True,
+            "quoted_strings_can_be_null": False,
+        }
+        self._convert = {**convert, **self._pyarrow_options["ConvertOptions"]}
+        self._column_types: dict[str, Any] = dict(self._convert.pop("column_types", None) or {})
+        names: list[str] = []
+        temporal: list[str] = []
+        zoned = set[str]()
+        for file in self.files:
+            with (
+                naming_file(self.request.what, file, partial(self._locate_error, file)),
+                byte_stream(self.request.what, file) as stream,
+            ):
+                head = pc.open_csv(stream, *self._settings({}))
+                with head:
+                    schema = head.schema
+            if not names:
+                names, temporal = schema.names, [one.name for one in schema if pa.types.is_temporal(one.type)]
+                zoned = {one.name for one in schema if pa.types.is_timestamp(one.type) and one.type.tz}
+            elif schema.names != names:
+                raise ValueError(
+                    f"{self.request.what}: {printable(file)}: expected the columns {names} of "
+                    f"{printable(self.files[0])}, got {schema.names}"
+                )
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"{self.request.what}: {self.files[0]}: several columns have the names {twice}")
+        problems = self.request.options.problems
+        paths = {self.request.path(name): name for name in names}
+        kept = kept_columns(self.cls, paths, problems, self.request.options.strict)
+        problems.check()
+        types = {name: pa.string() for name in temporal if "timestamp_parsers" not in self._convert}
+        types.update({paths[path]: arrow_type for path, arrow_type in column_types(pa, self.cls, kept).items()})
+        for name in zoned:
+            if name in types and types[name] == pa.timestamp("us"):
+                types[name] = pa.timestamp("us", "UTC")
+        self._types = {**types, **self._column_types}
+        if len(kept) < len(names) and "include_columns" not in self._convert:
+            self._convert["include_columns"] = [name for name in names if self.request.path(name) in kept]
+
+    def _settings(self, types: Mapping[str, Any], **read: Any) -> tuple[Any, Any, Any]:
+        """Return the options of pyarrow, with column types."""
+        pc: Any = require("pyarrow.csv", EXTRA, self.request.what)
+        return (
+            pc.ReadOptions(**{**self._pyarrow_options["ReadOptions"], **read}),
+            pc.ParseOptions(**self._pyarrow_options["ParseOptions"]),
+            pc.ConvertOptions(**{**self._convert, "column_types": {**self._column_types, **types}}),
+        )
+
+    def table(self) -> Any:
+        pa, pc = require("pyarrow", EXTRA, self.request.what), require("pyarrow.csv", EXTRA, self.request.what)
+        types, tables = dict(self._types), list[Any]()
+        for file in self.files:
+            with self._naming_file(file):
+                made = self._read(pc, file, types)
+                late = {one.name: pa.string() for one in made.schema if self._is_late_date(pa, one, types)}
+                if late:  # dates that begin after the first rows
+                    types.update(late)
+                    made = self._read(pc, file, types)
+                if large := self._find_large_integers(pa, pc, file, made, types):  # integers too large for int64
+                    types.update(large)
+                    made = self._read(pc, file, types)
+            tables.append(made)
+        if len(tables) > 1:
+            tables = [self._concatenate(pa, tables)]
+        return self._cast_to_fields(pa, tables[0])
+
+    def tables(self, rows: int) -> Generator[Any, None, None]:
+        pa, pc = require("pyarrow", EXTRA, self.request.what), require("pyarrow.csv", EXTRA, self.request.what)
+        types = dict(self._types)
+        for file in self.files:
+            with (
+                self._naming_file(file),
+                byte_stream(self.request.what, file) as stream,
+                pc.open_csv(stream, *self._settings(_readable(pa, types))) as opened,
+            ):
+                # the first file sets the types of all
+                types = {**{one.name: one.type for one in opened.schema}, **types}
+                for batch in opened:
+                    yield self._cast_to_fields(pa, pa.Table.from_batches([batch]))
+
+    def _read(self, pc: Any, file: TableFile, types: Mapping[str, Any]) -> Any:
+        with byte_stream(self.request.what, file) as stream:
+            return pc.read_csv(stream, *self._settings(_readable(require("pyarrow", EXTRA, "from_csv"), types)))
+
+    def _find_large_integers(
+        self, pa: Any, pc: Any, file: TableFile, table: Any, types: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Find integer columns that pyarrow read as doubles because int64 is too small. Return their types.
+
+        Raises:
+            ConversionError: not all values fit uint64.
+        """
+        doubles = [one.name for one in table.schema if one.type == pa.float64() and one.name not in types]
+        names = [name for name in doubles if is_beyond_int64(table.column(name))]
+        if not names or (
+            self.request.table_options.dtype is not None and self.request.table_options.dtype.is_floating_point
+        ):
+            return {}
+        texts = self._read(pc, file, {**types, **dict.fromkeys(names, pa.string())})
+        problems, large = Problems(self.request.options.what), dict[str, Any]()
+        check = _CHECKS["uint64"]
+        for name in names:
+            cells: list[str] = [cell for cell in texts.column(name).to_pylist() if cell]
+            if all(re.fullmatch(r"\s*-?\d+\s*", cell) for cell in cells):
+                large[name] = pa.uint64()
+                outside = next((cell for cell in cells if not check(cell)), None)
+                if outside is not None:
+                    hint = f"column_types={{{name!r}: pyarrow.float64()}} rounds them"
+                    problems.add(self.request.path(name), "integers from 0 to 2**64 - 1", f"{outside} in {file}", hint)
+        problems.check()
+        return large
+
+    def _is_late_date(self, pa: Any, field: Any, types: Mapping[str, Any]) -> bool:
+        """Return whether dates were inferred only after the first rows."""
+        known = field.name in types or "timestamp_parsers" in self._convert
+        return pa.types.is_temporal(field.type) and not known
+
+    def _concatenate(self, pa: Any, tables: list[Any]) -> Any:
+        """Concatenate the tables of several files, and promote types: integers in one file, doubles in the next."""
+        try:
+            return pa.concat_tables(tables, promote_options="permissive")
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise ValueError(
+                f"{self.request.what}: the columns of {len(tables)} files have different types: {error}; give "
+                "column_types"
+            ) from None
+
+    def _cast_to_fields(self, pa: Any, table: Any) -> Any:
+        """Cast columns to the types of the fields. Missing text becomes empty text if the field has nothing else for
+        it.
+        """
+        for position, field in enumerate(table.schema):
+            column, arrow_type = table.column(position), self._types.get(field.name, field.type)
+            is_text = pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
+            if self.request.table_options.nulls == "default" and is_text and column.null_count:
+                if not optional_text(self.cls, self.request.path(field.name)):
+                    column = column.fill_null("")
+            elif field.type != arrow_type:
+                column = column.cast(arrow_type)
+            else:
+                continue
+            table = table.set_column(position, field.name, column)
+        return table
+
+    # -- what is wrong ------------------------------------------------------------------------------------------------
+
+    def _naming_file(self, file: TableFile) -> Any:
+        return naming_file(self.request.what, file, partial(self._locate_error, file))
+
+    def _locate_error(self, file: TableFile, error: Exception) -> str | None:
+        """Locate an error: the first line with the wrong number of cells, or the first bad cell of each column.
+
+        Python reads the file again for this, because pyarrow does not name the line.
+
+        Raises:
+            ConversionError: cells do not have the type of their column.
+        """
+        problems = Problems(self.request.options.what)
+        checks = {name: _CHECKS.get(str(arrow_type)) for name, arrow_type in self._types.items()}
+        named_cell = re.search(
+            r"In CSV column #(\d+): .*conversion error to (\w+).*: invalid value '(.*)'", str(error), re.S
+        )
+        for line, names, row in self._rows(file):
+            if len(row) != len(names):
+                return f"line {line}: expected {_cells(len(names))}, got {len(row)}"
+            for position, (name, cell) in enumerate(zip(names, row, strict=True)):
+                path, check = self.request.path(name), checks.get(name)
+                if cell == "" or problems.covers(path):
+                    continue
+                if check is not None and not check(cell):
+                    problems.add(path, str(self._types[name]), f"{cell!r} in line {line} of {file}")
+                elif check is None and named_cell and int(named_cell[1]) == position and named_cell[3] == cell:
+                    hint = "what is in front of it says the type; give another one with column_types"
+                    problems.add(path, named_cell[2], f"{cell!r} in line {line} of {file}", hint)
+        problems.check()
+        return None
+
+    def _rows(self, file: TableFile) -> Iterator[tuple[int, list[str], list[str]]]:
+        """Yield each row with its last line number and the column names."""
+        read, parse = self._pyarrow_options["ReadOptions"], self._pyarrow_options["ParseOptions"]
+        quote = parse.get("quote_char", '"')
+        with byte_stream(self.request.what, file) as stream:
+            text = io.TextIOWrapper(io.BytesIO(stream.read()), read.get("encoding", "utf-8"), "replace", newline="")
+            for _ in range(read.get("skip_rows", 0)):
+                text.readline()
+            rows = python_csv.reader(
+                text,
+                delimiter=parse.get("delimiter", ","),
+                quotechar=quote or None,
+                quoting=python_csv.QUOTE_MINIMAL if quote else python_csv.QUOTE_NONE,
+                doublequote=bool(parse.get("double_quote", True)),
+                escapechar=parse.get("escape_char") or None,
+            )
+            names: list[str] = list(read.get("column_names") or ())
+            for row in rows:
+                if not row and parse.get("ignore_empty_lines", True):
+                    continue
+                if not names:
+                    names = [f"f{position}" for position in range(len(row))]
+                    if not read.get("autogenerate_column_names"):
+                        names = row
+                        continue
+                yield rows.line_num + read.get("skip_rows", 0), names, row
+
+
+def _names(options: Any) -> list[str]:
+    """Return the names of the options in a pyarrow options class."""
+    return [name for name in dir(options) if not name.startswith("_") and name not in ("equals", "validate")]
+
+
+def _cells(count: int) -> str:
+    return "1 cell" if count == 1 else f"{count} cells"
+
+
+def _readable(pa: Any, types: Mapping[str, Any]) -> dict[str, Any]:
+    """Return types that pyarrow can parse, to be cast to the wanted ones."""
+    return {name: pa.float32() if pa.types.is_float16(arrow_type) else arrow_type for name, arrow_type in types.items()}
+
+
+def _not_in_a_cell(pa: Any, arrow_type: Any) -> str:
+    """Return a hint for columns whose values do not fit a cell; empty for others."""
+    if pa.types.is_struct(arrow_type):
+        return "a separator gives nested values columns of their own: to_csv(path, separator='.')"
+    if isinstance(arrow_type, pa.BaseExtensionType) or pa.types.is_nested(arrow_type):
+        return "unbind it into several, or use to_json or to_parquet"
+    if pa.types.is_binary(arrow_type) or pa.types.is_large_binary(arrow_type):
+        return "bytes are no text: decode them, or use to_parquet"
+    return ""
+
+
+def _written_as(pa: Any, arrow_type: Any) -> Any:
+    """Return the type of a column in the file: dictionaries are decoded."""
+    return arrow_type.value_type if pa.types.is_dictionary(arrow_type) else arrow_type
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return "_" not in cell
+
+
+def _is_whole(low: int, high: int) -> Callable[[str], bool]:
+    def check(cell: str) -> bool:
+        try:
+            return "_" not in cell and low <= int(cell) < high
+        except ValueError:
+            return False
+
+    return check
+
+
+_CHECKS: dict[str, Callable[[str], bool]] = {
+    **dict.fromkeys(("double", "float", "halffloat"), _is_number),
+    **{f"int{bits}": _is_whole(-(2 ** (bits - 1)), 2 ** (bits - 1)) for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": _is_whole(0, 2**bits) for bits in (8, 16, 32, 64)},
+    "bool": lambda cell: cell.lower() in ("true", "false", "0", "1"),
+}

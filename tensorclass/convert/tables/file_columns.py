@@ -1,0 +1,195 @@
+"""Select the columns of a file for the fields of a class, and derive their Arrow types."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tensorclass.contracts.contract import Contract
+from tensorclass.convert.conversion_errors import Problems
+from tensorclass.convert.conversion_steps import entry_target
+from tensorclass.convert.diagnosis import is_required
+from tensorclass.records.fields import FieldSpec
+from tensorclass.records.record import TensorClass
+from tensorclass.support.extras import require
+
+#: dtypes for parsed numbers in order of preference, as far as a contract allows them
+_PREFERRED = (
+    ("float64", "float32", "float16"),
+    ("int64", "uint64", "int32", "uint32", "int16", "uint16", "int8", "uint8"),
+    ("bool",),
+)
+
+
+def kept_columns(cls: Any, paths: Iterable[tuple[str, ...]], problems: Problems, strict: bool) -> set[tuple[str, ...]]:
+    """Select the columns of a file that are for fields; an untyped collection takes all.
+
+    Notes required fields without a column and, if ``strict``, columns that are no fields. Otherwise those are noted as
+    left out.
+
+    Args:
+        cls: class of the result.
+        paths: the key of each column.
+        problems: takes the notes.
+        strict: whether a column that is no field is an error.
+    """
+    kept: set[tuple[str, ...]] = set()
+    for path in paths:
+        undeclared = _undeclared(cls, path)
+        if undeclared is None:
+            kept.add(path)
+        elif not strict:
+            problems.left_out[undeclared] = None
+        elif not problems.covers(undeclared):
+            hint = _separated(cls, path) or "strict=False leaves it out"
+            fields = f"one of the fields {_fields(cls, undeclared)}"
+            problems.add(undeclared, fields, "a column that is none of them", hint)
+    _note_missing(cls, kept, problems, ())
+    return kept
+
+
+def column_types(pa: Any, cls: Any, paths: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], Any]:
+    """Return Arrow types of columns with one value a row, as far as the fields of a record tell."""
+    types: dict[tuple[str, ...], Any] = {}
+    for path in paths:
+        owner: Any = cls
+        for name in path[:-1]:
+            owner = _below(owner, name)
+            if not _is_class(owner):
+                break
+        if _is_record(owner) and path[-1] in owner._specs:
+            found = _scalar(pa, owner._specs[path[-1]], owner)
+            if found is not None:
+                types[path] = found
+    return types
+
+
+def nested_types(pa: Any, cls: Any, separator: str | None = None) -> dict[str, Any]:
+    """Return the Arrow types of a record's fields, as far as they tell: lists for dimensions, structs for records.
+
+    A separator puts the fields of nested records under joined names instead.
+    """
+    types: dict[str, Any] = {}
+    for name, spec in cls._specs.items() if _is_record(cls) else ():
+        target: Any = spec.target(cls)
+        if _is_record(target) and target is not cls:
+            inner = nested_types(pa, target, separator)
+            if separator is not None:
+                types.update({f"{name}{separator}{key}": arrow_type for key, arrow_type in inner.items()})
+            elif inner:
+                types[name] = pa.struct([*inner.items()])
+            continue
+        found = _scalar(pa, spec, cls)
+        rank = spec.contract.rank if spec.contract is not None else None
+        if found is None or (target is Tensor and rank is None):
+            continue
+        for _ in range(rank or 0 if target is Tensor else 0):
+            found = pa.list_(found)
+        types[name] = found
+    return types
+
+
+def is_beyond_int64(column: Any) -> bool:
+    """Return whether some doubles of a column exceed int64: in the file it may have held larger integers."""
+    compute = require("pyarrow.compute", "arrow", "from_csv")
+    low, high = compute.min_max(column).as_py().values()
+    return high is not None and (high >= 2.0**63 or low < -(2.0**63))
+
+
+def optional_text(cls: Any, path: Sequence[str]) -> bool:
+    """Return whether a column holds text that may be missing: the field takes ``None`` or has a default."""
+    owner: Any = cls
+    for name in path[:-1]:
+        owner = _below(owner, name) if _is_class(owner) else None
+    spec: FieldSpec | None = owner._specs.get(path[-1]) if _is_record(owner) else None
+    return spec is not None and (spec.default is not None or spec.allows_none_in(owner))
+
+
+def _below(owner: Any, name: str) -> Any:
+    return entry_target(owner, name)
+
+
+def _is_class(target: Any) -> bool:
+    return isinstance(target, type) and target is not Tensor
+
+
+def _is_record(target: Any) -> bool:
+    return isinstance(target, type) and issubclass(target, TensorClass)
+
+
+def _undeclared(cls: Any, path: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Return the beginning of a path that is no field; ``None`` if the path leads to one."""
+    owner = cls
+    for depth, name in enumerate(path):
+        if not _is_record(owner):
+            return None  # a TensorDict takes every key; other fields raise by themselves
+        if name not in owner._specs:
+            return path[: depth + 1]
+        owner = _below(owner, name)
+    return None
+
+
+def _separated(cls: Any, path: tuple[str, ...]) -> str:
+    """Return a hint if splitting the column name leads to a field."""
+    for separator in (".", "/", "__", "_"):
+        if separator in path[-1] and _undeclared(cls, (*path[:-1], *path[-1].split(separator))) is None:
+            return f"separator={separator!r} splits it into the keys of a field"
+    return ""
+
+
+def _fields(cls: Any, path: Sequence[str]) -> str:
+    owner = cls
+    for name in path[:-1]:
+        owner = _below(owner, name)
+    return ", ".join([repr(name) for name in owner._specs])
+
+
+def _note_missing(cls: Any, kept: set[tuple[str, ...]], problems: Problems, path: tuple[str, ...]) -> None:
+    if not _is_record(cls):
+        return
+    for name, spec in cls._specs.items():
+        where = (*path, name)
+        if any(one[: len(where)] == where for one in kept):
+            inner = _below(cls, name)
+            if where not in kept and inner is not cls:
+                _note_missing(inner, kept, problems, where)
+        elif is_required(spec) and not problems.covers(where):
+            problems.add(where, spec.shown, "nothing: there is no such column")
+
+
+def _scalar(pa: Any, spec: FieldSpec, cls: Any) -> Any:
+    """Return the Arrow type of one value of a field; ``None`` if the field does not tell."""
+    target = spec.target(cls)
+    if target is Tensor:
+        return None if spec.contract is None else _of_dtypes(pa, spec.contract)
+    if target is not None:
+        return None
+    classes: set[Any] = {literal.__class__ for literal in spec.literals} if spec.literals else {*spec.types}
+    if len(classes) != 1:
+        return None
+    known: dict[Any, Any] = {
+        str: pa.string(),
+        int: pa.int64(),
+        float: pa.float64(),
+        bool: pa.bool_(),
+        datetime.date: pa.date32(),
+        datetime.datetime: pa.timestamp("us"),
+    }
+    return known.get(classes.pop())
+
+
+def _of_dtypes(pa: Any, contract: Contract) -> Any:
+    allowed: set[torch.dtype] = set()
+    for one in (contract, *contract.others):
+        if one.dtypes is None:
+            return None
+        allowed |= one.dtypes
+    by_category = [[name for name in names if getattr(torch, name) in allowed] for names in _PREFERRED]
+    fitting = [names[0] for names in by_category if names]
+    if len(fitting) != 1:  # several categories fit, so the text decides
+        return None
+    return getattr(pa, {"bool": "bool_"}.get(fitting[0], fitting[0]))()

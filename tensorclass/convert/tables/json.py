@@ -1,0 +1,580 @@
+"""JSON files: a line for each row, or an array of rows; and back."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import datetime
+import io
+import json as python_json
+import re
+from collections.abc import Callable, Generator, Mapping, Sequence
+from itertools import islice
+from typing import IO, Any, cast
+
+import torch
+from torch import Tensor
+
+from tensorclass.convert.conversion_errors import Problems
+from tensorclass.convert.conversion_options import BatchSize, NullMode
+from tensorclass.convert.conversion_steps import C
+from tensorclass.records.fields import shown_value
+from tensorclass.support.extras import require
+from tensorclass.support.interrupts import uninterrupted
+from tensorclass.support.printable import printable
+from tensorclass.td.base import TensorCollection
+from tensorclass.td.collection import DeviceLike
+
+from .file_columns import is_beyond_int64, nested_types
+from .file_requests import FileRequest, check_rows
+from .file_sources import EXTRA, PyarrowOptions, TableFile, byte_stream, naming_file, open_for_writing, table_files
+from .row_batches import Batches, TableReader
+
+#: names of options in pandas, and what to use instead
+_OTHER_NAMES = {
+    "orient": "lines=True, or an array of rows",
+    "chunksize": "iter_json",
+    "nrows": "iter_json",
+    "convert_dates": "nothing: text stays text",
+    "encoding": "UTF-8",
+    "compression": "a name that ends in .gz, .bz2, .lz4 or .zst",
+    "engine": "nothing: pyarrow does the work",
+    "index": "nothing: there is no index",
+    "double_precision": "nothing: numbers are exact",
+    "force_ascii": "ensure_ascii",
+}
+_COMPRESSED = re.compile(r"\.(gz|bz2|lz4|zst)$")
+#: number of bytes read at once
+_CHUNK = 1 << 20
+#: number of rows written at once
+_ROWS = 4096
+
+
+def from_json(
+    cls: type[C],
+    path: Any,
+    *,
+    auto_batch_size: bool = False,
+    batch_dims: int | None = None,
+    device: DeviceLike | None = None,
+    batch_size: BatchSize = None,
+    separator: str | None = None,
+    dtype: torch.dtype | None = None,
+    lines: bool | None = None,
+    nulls: NullMode = "default",
+    strict: bool = True,
+    **kwargs: Any,
+) -> C:
+    """See :meth:`TensorDict.from_json`."""
+    request = FileRequest.of(
+        f"{cls.__name__}.from_json", auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device,
+        batch_size=batch_size, separator=separator, dtype=dtype, nulls=nulls, strict=strict,
+    )  # fmt: skip
+    reader = JSONReader(cls, path, request, lines, kwargs)
+    return reader.request.collection(cls, reader.table())
+
+
+def iter_json(
+    cls: type[C],
+    path: Any,
+    *,
+    batch_size: int,
+    drop_last: bool = False,
+    device: DeviceLike | None = None,
+    separator: str | None = None,
+    dtype: torch.dtype | None = None,
+    lines: bool | None = None,
+    nulls: NullMode = "default",
+    strict: bool = True,
+    progress: bool | None = None,
+    **kwargs: Any,
+) -> Batches[C]:
+    """See :meth:`TensorDict.iter_json`."""
+    what = f"{cls.__name__}.iter_json"
+    request = FileRequest.of(what, device=device, separator=separator, dtype=dtype, nulls=nulls, strict=strict)
+    return Batches(JSONReader(cls, path, request, lines, kwargs), batch_size, drop_last, progress)
+
+
+def to_json(
+    data: TensorCollection, path: Any, *, separator: str | None = None, lines: bool | None = None, **kwargs: Any
+) -> None:
+    """See :meth:`TensorDict.to_json`."""
+    what = "to_json"
+    lines = _has_lines(what, [path], lines)
+    own = ("allow_nan", "default", "ensure_ascii", "indent", "separators", "sort_keys")
+    given = PyarrowOptions(what, {"write": own}, _OTHER_NAMES, of="Python's json").sorted(kwargs)["write"]
+    if lines and given.get("indent") is not None:
+        raise ValueError(f"{what}: a row has one line with lines=True; leave indent={given['indent']!r} out")
+    made: dict[str, Any] = {"ensure_ascii": False, "separators": (",", ":"), "default": _time, **given}
+    encode = python_json.JSONEncoder(**made).encode
+    check_rows(data, what)
+    source: Any = data if separator is None else TensorCollection.flatten_keys(data, separator)
+    first = True
+    with uninterrupted() as section, open_for_writing(what, path, compressed=True) as file, section.interruptible():
+        file.write(b"" if lines else b"[")
+        for start in range(0, len(source), _ROWS):
+            for row in _rows_of(source[start : start + _ROWS]):
+                try:
+                    text = encode(row)
+                except (TypeError, ValueError):
+                    _check_encodes(what, row, encode)
+                    raise
+                file.write(((b"" if first else b",\n") + text.encode()) if not lines else text.encode() + b"\n")
+                first = False
+        file.write(b"" if lines else b"]\n")
+
+
+def _time(value: Any) -> str:
+    """Write a date or time as ISO text, which date and time fields read."""
+    if isinstance(value, (datetime.date, datetime.time)):
+        return value.isoformat()
+    raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
+
+
+def _has_lines(what: str, paths: Sequence[Any], lines: bool | None) -> bool:
+    """Return whether files have one row in each line: as given, or according to their names.
+
+    Raises:
+        ValueError: the names of the files disagree.
+    """
+    if lines is not None:
+        return lines
+    names = [
+        str(getattr(path, "name", "") if hasattr(path, "read") or hasattr(path, "write") else path) for path in paths
+    ]
+    ends = {_COMPRESSED.sub("", name).endswith((".jsonl", ".ndjson")) for name in names}
+    if len(ends) > 1:
+        raise ValueError(f"{what}: expected files that all have a row in each line, or none, got {names}; say lines=")
+    return ends == {True}
+
+
+def _rows_of(data: TensorCollection) -> list[dict[str, Any]]:
+    """Return the rows of a collection as dicts."""
+    columns = {key: _row_values(value) for key, value in data._items_for_export(False)}
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)] or [{}] * len(data)
+
+
+def _row_values(value: Any) -> list[Any]:
+    """Convert a value to a list with an item for each row."""
+    if isinstance(value, TensorCollection) and value._is_tree():
+        return _rows_of(value) if len(value._batch_size) == 1 else [_row_values(row) for row in value]
+    if isinstance(value, Tensor) and value.is_nested:
+        return [row.tolist() for row in value.detach().unbind()]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return cast("list[Any]", value.tolist())  # pyright: ignore[reportUnknownMemberType]
+
+
+def _check_encodes(what: str, row: Mapping[str, Any], encode: Any) -> None:
+    """Raise an error that lists the values of a row that JSON cannot hold."""
+    problems = Problems(what)
+    found: list[tuple[tuple[str, ...], Any]] = [((key,), value) for key, value in row.items()]
+    while found:
+        path, value = found.pop(0)
+        if isinstance(value, dict):
+            found[:0] = [((*path, key), one) for key, one in cast("dict[str, Any]", value).items()]
+            continue
+        try:
+            encode(value)
+        except (TypeError, ValueError) as error:
+            problems.add(
+                path, "what JSON has: numbers, text, booleans, None, and lists of them", shown_value(value), str(error)
+            )
+    problems.check()
+
+
+# -- in ---------------------------------------------------------------------------------------------------------------
+
+
+class JSONReader(TableReader[C]):
+    """Reads JSON files one after another."""
+
+    def __init__(
+        self, cls: type[C], path: Any, request: FileRequest, lines: bool | None, pyarrow_options: Mapping[str, Any]
+    ) -> None:
+        what = request.what
+        require("pyarrow.json", EXTRA, what)
+        groups: dict[str, tuple[str, ...]] = {
+            "ReadOptions": ("block_size", "use_threads"),
+            "ParseOptions": ("explicit_schema", "newlines_in_values", "unexpected_field_behavior"),
+        }
+        paths = cast("Sequence[Any]", path) if isinstance(path, (list, tuple)) else [path]
+        self.lines: bool = _has_lines(what, paths, lines)
+        self._pyarrow_options = PyarrowOptions(
+            what, groups if self.lines else dict.fromkeys(groups, ()), _OTHER_NAMES
+        ).sorted(pyarrow_options)
+        self._set_files(cls, request, table_files(what, path))
+        self._schema: Any = self._pyarrow_options["ParseOptions"].pop("explicit_schema", None)
+        if self._schema is None:
+            self._infer_schema()
+
+    def _infer_schema(self) -> None:
+        """Choose the types of fields that the first row has."""
+        pa = require("pyarrow", EXTRA, self.request.what)
+        self._schema = pa.schema([])
+        for file in self.files:
+            types = nested_types(pa, self.cls, self.request.table_options.separator)
+            if not self.lines and self._begins_with(file, b"{"):  # an object of columns
+                self._schema = pa.schema([*types.items()])
+                return
+            with contextlib.closing(self._rows(file)) as rows:
+                first = next(rows, None)
+            if first is not None:
+                self._schema = pa.schema(_fields_in_row(pa, types, first[1]))
+                return
+
+    def _begins_with(self, file: TableFile, sign: bytes) -> bool:
+        with byte_stream(self.request.what, file) as stream:
+            return bool(stream.read(_CHUNK).lstrip().startswith(sign))
+
+    def table(self) -> Any:
+        pa = require("pyarrow", EXTRA, self.request.what)
+        tables: list[Any] = []
+        for file in self.files:
+            with self._naming_file(file):
+                tables.append(self._read_file(pa, file))
+        if len(tables) == 1:
+            return tables[0]
+        try:
+            return pa.concat_tables(tables, promote_options="permissive")
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise ValueError(
+                f"{self.request.what}: the columns of {len(tables)} files have different types: {error}"
+            ) from None
+
+    def tables(self, rows: int) -> Generator[Any, None, None]:
+        pa = require("pyarrow", EXTRA, self.request.what)
+        schema = self._schema
+        for file in self.files:
+            with self._naming_file(file), contextlib.closing(self._chunks(pa, file, rows)) as chunks:
+                for chunk in chunks:
+                    made = (
+                        self._of_lines(pa, chunk, schema) if isinstance(chunk, bytes) else _of_rows(pa, chunk, schema)
+                    )
+                    schema = _typed_fields(pa, made.schema)  # the next rows have the same types
+                    yield made
+
+    def _chunks(self, pa: Any, file: TableFile, rows: int) -> Generator[bytes | list[dict[str, Any]], None, None]:
+        if not self.lines:
+            with contextlib.closing(self._rows(file)) as found:
+                while chunk := [row for _, row in islice(found, rows)]:
+                    yield chunk
+            return
+        with byte_stream(self.request.what, file) as stream, _lines(stream) as opened:
+            while lines := [*islice(opened, rows)]:
+                text = b"".join(lines)
+                if not text.isspace():
+                    yield text
+
+    def _read_file(self, pa: Any, file: TableFile) -> Any:
+        if self.lines:
+            with byte_stream(self.request.what, file) as stream:
+                return self._of_lines(pa, stream.read(), self._schema)
+        with byte_stream(self.request.what, file) as stream:
+            found = _decoded(self.request.what, file, stream.read())
+        if isinstance(found, dict):
+            return pa.table(
+                {
+                    name: self._column(pa, name, items)
+                    for name, items in _columns_of_object(cast("dict[str, Any]", found)).items()
+                }
+            )
+        return _of_rows(pa, _checked_rows(self.request.what, file, found), self._schema)
+
+    def _column(self, pa: Any, name: str, items: list[Any]) -> Any:
+        index = self._schema.get_field_index(name)
+        return _array(pa, items, None if index < 0 else self._schema.field(index).type)
+
+    def _of_lines(self, pa: Any, text: bytes, schema: Any) -> Any:
+        """Parse lines. Text that looks like dates stays text, and integers stay exact."""
+        made = self._parsed(pa, text, schema)
+        late = [field.with_type(_as_text(pa, field.type)) for field in made.schema if field.name not in schema.names]
+        if any(field.type != made.schema.field(field.name).type for field in late):  # text that looks like dates
+            made = self._parsed(pa, text, pa.schema([*schema, *late]))
+        doubles = [one.name for one in made.schema if one.type == pa.float64() and one.name not in schema.names]
+        large = self._find_large_integers(text, [name for name in doubles if is_beyond_int64(made.column(name))])
+        if large:
+            late = [one.with_type(pa.uint64()) if one.name in large else one for one in late]
+            made = self._parsed(pa, text, pa.schema([*schema, *late]))
+        return made
+
+    def _find_large_integers(self, text: bytes, names: Sequence[str]) -> set[str]:
+        """Find integer columns that pyarrow read as doubles because int64 is too small.
+
+        Raises:
+            ConversionError: not all values fit uint64.
+        """
+        large, problems = set[str](), Problems(self.request.options.what)
+        if not names or (
+            self.request.table_options.dtype is not None and self.request.table_options.dtype.is_floating_point
+        ):
+            return large
+        rows = [_row(self.request.what, line) for line in text.splitlines() if not line.isspace()]
+        for name in names:
+            items: list[Any] = [row[name] for row in rows if row.get(name) is not None]
+            if all(isinstance(item, int) for item in items):
+                large.add(name)
+                outside = next((item for item in items if not 0 <= item < 2**64), None)
+                if outside is not None:
+                    hint = "explicit_schema with a column of doubles rounds them"
+                    problems.add(self.request.path(name), "integers from 0 to 2**64 - 1", f"{outside}", hint)
+        problems.check()
+        return large
+
+    def _parsed(self, pa: Any, text: bytes, schema: Any) -> Any:
+        module: Any = require("pyarrow.json", EXTRA, self.request.what)
+        readable = pa.schema([field.with_type(_readable(pa, field.type)) for field in schema])
+        parse = module.ParseOptions(**{**self._pyarrow_options["ParseOptions"], "explicit_schema": readable})
+        made = module.read_json(
+            pa.BufferReader(text), module.ReadOptions(**self._pyarrow_options["ReadOptions"]), parse
+        )
+        for position, field in enumerate(schema):
+            if readable.field(position).type != field.type:
+                at = made.schema.get_field_index(field.name)
+                made = made.set_column(at, field.name, _cast(pa, made.column(at), field.type))
+        return made
+
+    # -- row by row ---------------------------------------------------------------------------------------------------
+
+    def _rows(self, file: TableFile) -> Generator[tuple[int, dict[str, Any]], None, None]:
+        """Yield each row with its line (its position in an array), parsed by Python.
+
+        Raises:
+            ValueError: a line is not JSON, or not a row.
+        """
+        what = self.request.what
+        with byte_stream(what, file) as stream:
+            if not self.lines:
+                yield from enumerate(_array_items(what, file, stream))
+                return
+            with _lines(stream) as opened:
+                for number, line in enumerate(opened, 1):
+                    if not line.isspace():
+                        yield number, _row(f"{what}: {file}: line {number}", line)
+
+    def _naming_file(self, file: TableFile) -> Any:
+        return naming_file(self.request.what, file, lambda _: self._locate_error(file))
+
+    def _locate_error(self, file: TableFile) -> None:
+        """Raise an error that locates what is wrong. Python reads the file again for this.
+
+        Raises:
+            ValueError: a line is not JSON.
+            ConversionError: values do not have the type of their column.
+        """
+        pa = require("pyarrow", EXTRA, self.request.what)
+        problems = Problems(self.request.options.what)
+        seen: dict[str, tuple[str, int]] = {}
+        types = {field.name: field.type for field in self._schema}
+        for number, row in self._rows(file):
+            place = f"in {'line' if self.lines else 'row'} {number} of {file}"
+            for key, value in row.items():
+                path = self.request.path(key)
+                if value is None or problems.covers(path):
+                    continue
+                json_type, known = _json_type(value), types.get(key)
+                if known is not None:
+                    if not _is_of(pa, value, known):
+                        problems.add(path, str(known), f"{shown_value(value)} {place}")
+                elif seen.setdefault(key, (json_type, number))[0] != json_type:
+                    before, there = seen[key]
+                    problems.add(path, f"{before}, as in {there}", f"{shown_value(value)} {place}")
+        problems.check()
+
+
+@contextlib.contextmanager
+def _lines(stream: Any) -> Generator[io.BufferedReader, None, None]:
+    """Iterate over the lines of a stream without closing it."""
+    lines = io.BufferedReader(stream)
+    try:
+        yield lines
+    finally:
+        lines.detach()
+
+
+def _row(place: str, line: bytes) -> dict[str, Any]:
+    """Parse the row in a line."""
+    try:
+        row: Any = python_json.loads(line)
+    except python_json.JSONDecodeError as error:
+        raise ValueError(f"{place}, column {error.colno}: {error.msg}") from None
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}") from None
+    if not isinstance(row, dict):
+        hint = "; lines=False reads an array of rows" if isinstance(row, list) else ""
+        raise ValueError(f"{place}: expected an object with a value for each column, got {_json_type(row)}{hint}")
+    return cast("dict[str, Any]", row)
+
+
+def _array_items(what: str, file: TableFile, stream: IO[bytes]) -> Generator[dict[str, Any], None, None]:
+    """Yield the items of an array while the text is read; only a part of it is in memory.
+
+    The decoder of ``json`` parses each item. No parser here reads arrays piece by piece: ``json.load`` needs all of the
+    text, pyarrow reads lines only.
+    """
+    decode = python_json.JSONDecoder().raw_decode
+    text, lines, ended, started = "", 0, False, False
+    utf8 = codecs.getincrementaldecoder("utf-8-sig")()
+
+    def broken(message: str, at: int = 0) -> ValueError:
+        line = lines + text.count("\n", 0, at) + 1
+        column = at - (text.rfind("\n", 0, at) if "\n" in text[:at] else -1)
+        return ValueError(f"{what}: {printable(file)}: line {line}, column {column}: {message}")
+
+    at = 0
+    while True:
+        at = _skip_whitespace(text, at)
+        if at < len(text):
+            if not started:
+                if text[at] != "[":
+                    raise broken("expected an array of rows; lines=True reads a row for each line", at)
+                started, at = True, at + 1
+                continue
+            if text[at] == "]":
+                return
+            if text[at] == ",":
+                at += 1
+                continue
+            try:
+                item, end = decode(text, at)
+            except python_json.JSONDecodeError as error:
+                if ended:
+                    raise broken(error.msg, error.pos) from None
+            else:
+                if end < len(text) or ended:  # a number at the end of the text may continue
+                    yield _checked_rows(what, file, [item])[0]
+                    at = end
+                    continue
+        if ended:
+            raise broken("the array does not end", len(text))
+        chunk = stream.read(_CHUNK)
+        ended = not chunk
+        lines += text.count("\n", 0, at)
+        try:
+            text, at = text[at:] + utf8.decode(chunk, ended), 0
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{what}: {printable(file)}: {error}") from None
+
+
+def _skip_whitespace(text: str, at: int) -> int:
+    while at < len(text) and text[at] in " \t\r\n":
+        at += 1
+    return at
+
+
+def _decoded(what: str, file: TableFile, text: bytes) -> Any:
+    """Parse a whole file."""
+    try:
+        return python_json.loads(text)
+    except python_json.JSONDecodeError as error:
+        hint = "; lines=True reads a row for each line" if error.msg == "Extra data" else ""
+        raise ValueError(
+            f"{what}: {printable(file)}: line {error.lineno}, column {error.colno}: {error.msg}{hint}"
+        ) from None
+    except ValueError as error:
+        raise ValueError(f"{what}: {printable(file)}: {error}") from None
+
+
+def _checked_rows(what: str, file: TableFile, found: Any) -> list[dict[str, Any]]:
+    rows = cast("list[object]", found) if isinstance(found, list) else [found]
+    for row in rows:
+        if not isinstance(row, dict):
+            raise ValueError(
+                f"{what}: {printable(file)}: expected an array of objects with a value for each column, got "
+                f"{shown_value(row)} in it"
+            )
+    return cast("list[dict[str, Any]]", rows)
+
+
+def _columns_of_object(found: dict[str, Any]) -> dict[str, list[Any]]:
+    """Convert columns as pandas writes them, ``{"a": {"0": 1, "1": 2}}`` or ``{"a": [1, 2]}``, to lists."""
+    return {
+        name: [*cast("dict[str, Any]", items).values()] if isinstance(items, dict) else items
+        for name, items in found.items()
+    }
+
+
+def _of_rows(pa: Any, rows: Sequence[Mapping[str, Any]], schema: Any) -> Any:
+    names = [*dict.fromkeys([name for row in rows for name in row])]
+    known = {field.name: field.type for field in schema}
+    return pa.table({name: _array(pa, [row.get(name) for row in rows], known.get(name)) for name in names})
+
+
+def _array(pa: Any, items: list[Any], arrow_type: Any) -> Any:
+    """Make an array of values, of a type or of the type that Arrow infers."""
+    if arrow_type is not None:
+        return _cast(pa, pa.array(items, _readable(pa, arrow_type)), arrow_type)
+    try:
+        return pa.array(items)
+    except OverflowError:  # larger than int64
+        return pa.array(items, pa.uint64())
+
+
+def _cast(pa: Any, column: Any, arrow_type: Any) -> Any:
+    """Cast a column from the type it was read as. Times with a zone become UTC."""
+    if column.type == arrow_type:
+        return column
+    try:
+        return column.cast(arrow_type)
+    except pa.ArrowInvalid as error:
+        if "zone offset" not in str(error):
+            raise
+        return column.cast(
+            _map_types(pa, arrow_type, lambda one: pa.timestamp("us", "UTC") if one == pa.timestamp("us") else one)
+        )
+
+
+def _fields_in_row(pa: Any, types: Mapping[str, Any], row: Mapping[str, Any]) -> list[Any]:
+    """Return the types of the fields that are in a row."""
+    fields: list[Any] = []
+    for name, arrow_type in types.items():
+        value = row.get(name)
+        if name in row and pa.types.is_struct(arrow_type) and isinstance(value, Mapping):
+            inner = {
+                arrow_type.field(position).name: arrow_type.field(position).type
+                for position in range(arrow_type.num_fields)
+            }
+            fields.append(pa.field(name, pa.struct(_fields_in_row(pa, inner, cast("Mapping[str, Any]", value)))))
+        elif name in row and not pa.types.is_struct(arrow_type):
+            fields.append(pa.field(name, arrow_type))
+    return fields
+
+
+def _typed_fields(pa: Any, schema: Any) -> Any:
+    """Return the fields of a schema that are not null only."""
+    return pa.schema([field for field in schema if not pa.types.is_null(field.type)])
+
+
+def _map_types(pa: Any, arrow_type: Any, change: Callable[[Any], Any]) -> Any:
+    """Change the innermost types of a type."""
+    types = pa.types
+    if types.is_struct(arrow_type):
+        fields = [arrow_type.field(position) for position in range(arrow_type.num_fields)]
+        return pa.struct([field.with_type(_map_types(pa, field.type, change)) for field in fields])
+    if types.is_list(arrow_type):
+        return pa.list_(arrow_type.value_field.with_type(_map_types(pa, arrow_type.value_type, change)))
+    return change(arrow_type)
+
+
+def _as_text(pa: Any, arrow_type: Any) -> Any:
+    return _map_types(pa, arrow_type, lambda one: pa.string() if pa.types.is_temporal(one) else one)
+
+
+def _readable(pa: Any, arrow_type: Any) -> Any:
+    """Return the type that JSON has for a type: dates and times are text."""
+    return _as_text(pa, _map_types(pa, arrow_type, lambda one: pa.float32() if pa.types.is_float16(one) else one))
+
+
+def _is_of(pa: Any, value: Any, arrow_type: Any) -> bool:
+    try:
+        _array(pa, [value], arrow_type)
+    except (pa.ArrowException, TypeError, OverflowError, ValueError):
+        return False
+    return True
+
+
+def _json_type(value: Any) -> str:
+    if isinstance(value, bool):
+        return "a boolean"
+    if isinstance(value, (int, float)):
+        return "a number"
+    names: dict[Any, str] = {str: "text", list: "a list", dict: "an object"}
+    return names.get(value.__class__, "null")

@@ -1,0 +1,131 @@
+"""Readers of files that contain their schema: several files are the parts of one table."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from tensorclass.convert.conversion_steps import C
+from tensorclass.support.extras import require
+from tensorclass.support.printable import printable
+
+from .arrow_extensions import check_extensions
+from .column_reader import UnreadableColumn
+from .file_columns import kept_columns
+from .file_requests import FileRequest
+from .file_sources import EXTRA, TableFile
+from .row_batches import TableReader
+
+
+class PartitionedReader(TableReader[C], metaclass=abc.ABCMeta):
+    """Reads files with the same columns one after another.
+
+    Making the reader reads the schema of each file. Wrong columns raise before any data is read.
+    """
+
+    @abc.abstractmethod
+    def _opened(self, file: TableFile) -> AbstractContextManager[Any]:
+        """Open a file."""
+
+    @abc.abstractmethod
+    def _describe_file(self, opened: Any) -> tuple[int | None, Any]:
+        """Return the number of rows of an open file, if it is known, and its Arrow schema."""
+
+    def _infer_schema(self, columns: Sequence[str] | None) -> None:
+        """Read the schemas, and choose the columns."""
+        pa, what = require("pyarrow", EXTRA, self.request.what), self.request.what
+        schemas: list[Any] = []
+        self.rows = 0
+        for file in self.files:
+            with self._opened(file) as opened:
+                rows, schema = self._describe_file(opened)
+            self.rows = None if rows is None or self.rows is None else self.rows + rows
+            schemas.append(schema)
+            if {*schema.names} != {*schemas[0].names}:
+                odd = sorted({*schema.names} ^ {*schemas[0].names})
+                raise ValueError(
+                    f"{what}: {printable(file)}: expected the columns of {printable(self.files[0])}; "
+                    f"{odd} are only in one of the two"
+                )
+        first = schemas[0]
+        if twice := sorted({name for name in first.names if first.names.count(name) > 1}):
+            raise ValueError(f"{what}: {self.files[0]}: several columns have the names {twice}")
+        try:
+            schema = first if len(schemas) == 1 else pa.unify_schemas(schemas, promote_options="permissive")
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise ValueError(f"{what}: the columns of {len(schemas)} files have different types: {error}") from None
+        for name in self.files[0].folder_values:
+            values = [file.folder_values.get(name) for file in self.files]
+            if name not in schema.names and None not in values:
+                whole = all(value is not None and value.lstrip("-").isdecimal() for value in values)
+                schema = schema.append(pa.field(name, pa.int64() if whole else pa.string()))
+        self._choose_columns(pa, schema, columns)
+
+    def _choose_columns(self, pa: Any, schema: Any, columns: Sequence[str] | None) -> None:
+        """Choose the columns that fields take."""
+        problems = self.request.options.problems
+        leaves = {name: path for field in schema for name, path in _leaves(pa, field, self.request)}
+        if columns is not None:
+            if isinstance(columns, str):
+                raise TypeError(f"{self.request.what}: expected a list of columns, got the text {columns!r}")
+            for name in columns:
+                if not any(_is_in(leaf, name) for leaf in leaves):
+                    names = ", ".join(map(repr, schema.names))
+                    problems.add((name,), f"one of the columns {names}", "a name that is none of them")
+            problems.check()
+            leaves = {leaf: path for leaf, path in leaves.items() if any(_is_in(leaf, name) for name in columns)}
+        kept = kept_columns(self.cls, leaves.values(), problems, self.request.options.strict)
+        problems.check()
+        chosen = [leaf for leaf, path in leaves.items() if path in kept]
+        #: names of the columns to read, dotted for structs; ``None``: all
+        self._columns: list[str] | None = None if columns is None and len(chosen) == len(leaves) else chosen
+        self._schema = pa.schema(
+            [field for field in (_select_in_field(pa, one, chosen) for one in schema) if field is not None]
+        )
+        for field in self._schema:
+            try:
+                check_extensions(pa, field.type)
+            except UnreadableColumn as error:
+                problems.add(self.request.path(field.name), *error.problem)
+        problems.check()
+
+    def _align(self, pa: Any, table: Any, file: TableFile) -> Any:
+        """Give a table the columns of all files, with those in folder names."""
+        for field in self._schema:
+            if field.name not in table.column_names:
+                folder_values: Any = file.folder_values[field.name]
+                folder_values = int(folder_values) if pa.types.is_integer(field.type) else folder_values
+                table = table.append_column(field, pa.repeat(pa.scalar(folder_values, field.type), table.num_rows))
+        if table.schema.names != self._schema.names:
+            table = table.select(self._schema.names)
+        return table if table.schema.equals(self._schema) else table.cast(self._schema)
+
+
+def _is_in(leaf: str, name: str) -> bool:
+    return leaf == name or leaf.startswith(f"{name}.")
+
+
+def _leaves(pa: Any, field: Any, request: FileRequest) -> Iterable[tuple[str, tuple[str, ...]]]:
+    """Yield the columns in a field, those of structs one by one: name in the file, and key."""
+    found = [(field.name, request.path(field.name), field.type)]
+    while found:
+        name, path, arrow_type = found.pop(0)
+        if pa.types.is_struct(arrow_type) and arrow_type.num_fields:
+            inner = [arrow_type.field(position) for position in range(arrow_type.num_fields)]
+            found[:0] = [(f"{name}.{one.name}", (*path, one.name), one.type) for one in inner]
+        else:
+            yield name, path
+
+
+def _select_in_field(pa: Any, field: Any, chosen: Sequence[str], prefix: str = "") -> Any:
+    """Reduce a field to the chosen columns; ``None`` if it has none."""
+    name = prefix + field.name
+    if name in chosen:
+        return field
+    if not pa.types.is_struct(field.type):
+        return None
+    inner = [field.type.field(position) for position in range(field.type.num_fields)]
+    kept = [one for one in (_select_in_field(pa, one, chosen, f"{name}.") for one in inner) if one is not None]
+    return field.with_type(pa.struct(kept)) if kept else None

@@ -1,0 +1,87 @@
+"""Tables of polars: a column is a value, a row an item of the batch. Arrow reads their memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import Unpack
+
+from tensorclass.convert.conversion_errors import Problems
+from tensorclass.convert.conversion_options import TableKwargs, table_call_options
+from tensorclass.convert.conversion_steps import C
+from tensorclass.convert.converter_registry import describe_source
+from tensorclass.support.extras import require
+from tensorclass.td.base import TensorCollection
+
+from .arrow import read_columns
+from .arrow_reading import InputColumn, ObjectColumn
+from .arrow_writing import ColumnWriter
+from .column_reader import UnreadableColumn
+
+if TYPE_CHECKING:
+    import polars
+
+_EXTRA = "polars"
+
+
+class PolarsKwargs(TableKwargs, total=False):
+    """Keyword arguments of ``from_polars``."""
+
+    separator: str | None
+
+
+def from_polars(
+    cls: type[C],
+    frame: polars.DataFrame | polars.LazyFrame | polars.Series,
+    **kwargs: Unpack[PolarsKwargs],
+) -> C:
+    """See :meth:`TensorDict.from_polars`."""
+    what = f"{cls.__name__}.from_polars"
+    options, table_options = table_call_options(what, **kwargs)
+    pl, pa = require("polars", _EXTRA, "from_polars"), require("pyarrow", _EXTRA, "from_polars")
+    data = _collected(pl, frame, table_options.columns, what)
+    given: dict[str, InputColumn] = {}
+    for series in data.get_columns():
+        if series.dtype == pl.Object:
+            given[series.name] = InputColumn(ObjectColumn(series.to_list()))
+            continue
+        try:
+            given[series.name] = InputColumn(pa.chunked_array(series))
+        except pa.ArrowInvalid as error:
+            given[series.name] = InputColumn(UnreadableColumn("a dtype that Arrow has", f"{series.dtype}", str(error)))
+    return read_columns(cls, given, data.height, options, table_options)
+
+
+def to_polars(data: TensorCollection) -> polars.DataFrame:
+    """See :meth:`TensorDict.to_polars`."""
+    pl, pa = require("polars", _EXTRA, "to_polars"), require("pyarrow", _EXTRA, "to_polars")
+    if not isinstance(data, TensorCollection):
+        raise TypeError(f"to_polars: expected a collection, got a {type(data).__name__}")
+    if not data.batch_dims:
+        raise ValueError(
+            "to_polars: expected a batch dimension, the rows; got the batch size []; unsqueeze(0) adds one"
+        )
+    problems = Problems(f"{type(data).__name__}.to_polars")
+    arrays, fields = ColumnWriter(pa, problems, plain=True).columns(data, (), None)
+    problems.check()
+    table = pa.table(arrays, names=[field.name for field in fields])
+    made: polars.DataFrame = pl.from_arrow(table, rechunk=False)
+    return made
+
+
+def _collected(pl: Any, frame: Any, columns: Sequence[str] | None, what: str) -> polars.DataFrame:
+    """Collect the frame; a lazy frame collects only the requested columns."""
+    data: polars.DataFrame
+    if isinstance(frame, pl.LazyFrame):
+        known: set[str] = set(frame.collect_schema().names())
+        chosen = None if columns is None else [name for name in columns if name in known]
+        data = (frame if chosen is None else frame.select(chosen)).collect()
+    elif isinstance(frame, pl.Series) and frame.dtype == pl.Struct:
+        data = frame.struct.unnest()
+    elif isinstance(frame, pl.DataFrame):
+        data = frame
+    else:
+        got = f"a Series of {frame.dtype}" if isinstance(frame, pl.Series) else describe_source(frame)
+        raise TypeError(f"{what}: expected a polars.DataFrame, a LazyFrame or a Series of structs, got {got}")
+    return data

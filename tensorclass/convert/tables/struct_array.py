@@ -1,0 +1,236 @@
+"""Structured arrays of numpy."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Size, Tensor
+from typing_extensions import Unpack
+
+from tensorclass.convert.conversion_errors import Problems
+from tensorclass.convert.conversion_options import ConversionKwargs, ConversionOptions
+from tensorclass.convert.conversion_steps import C, build, object_column, with_metadata
+from tensorclass.td.base import TensorCollection
+from tensorclass.td.leaves.nontensor import NonTensorDataBase
+from tensorclass.td.leaves.packed_tensor import as_packed_tensor
+from tensorclass.td.tensordict import TensorDict
+
+from .column_schema import fit_columns
+
+#: object that stands for the rows of an empty array, so that text fields stay text
+_EMPTY: dict[str, Any] = {"U": "", "S": b""}
+
+# numpy types this function only in part
+_str_len: Callable[[Any], Any] = np.char.str_len  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+
+#: size in bytes from which arrays are written in blocks, and size of a block
+_LARGE, _BLOCK = 1 << 20, 1 << 17
+
+
+def from_struct_array(
+    cls: type[C],
+    struct_array: Any,
+    *,
+    copy: bool | None = None,
+    **kwargs: Unpack[ConversionKwargs],
+) -> C:
+    """See :meth:`TensorDict.from_struct_array`."""
+    options = ConversionOptions.of(f"{cls.__name__}.from_struct_array", **kwargs)
+    given: Any = struct_array
+    is_array: bool = isinstance(struct_array, (np.ndarray, np.void))
+    if not is_array or given.dtype.names is None:
+        kind = f"an array of dtype {given.dtype}" if is_array else repr(given)
+        raise TypeError(
+            f"from_struct_array: expected a numpy array of a structured dtype, such as [('a', 'i4')]; got {kind}"
+        )
+    if _is_masked(struct_array):
+        raise TypeError(
+            "from_struct_array: expected an array without masked values, which tensors do not have; .filled(...) puts "
+            "numbers in their place"
+        )
+    array: Any = np.asarray(given)
+    values = fit_columns(cls, _StructArrayReader(array, copy, options.problems).read(array, ()), array.shape)
+    data: C = build(cls, values, options._replace(auto=False, batch_size=Size(array.shape), device=None))
+    return with_metadata(data, options)
+
+
+def to_struct_array(data: TensorCollection, dtype: Any = None) -> Any:
+    """See :meth:`TensorDict.to_struct_array`."""
+    problems = Problems(f"{type(data).__name__}.to_struct_array")
+    columns = _columns(data, data.batch_dims, (), problems)
+    problems.check()
+    shape = tuple(data.batch_size)
+    # a given dtype may have gaps, which nothing writes to
+    result: Any = np.empty(shape, _dtype(columns)) if dtype is None else np.zeros(shape, dtype)
+    pairs = list(_field_pairs(result, columns, (), problems))
+    problems.check()
+    _write(pairs, shape, result.itemsize)
+    return result
+
+
+# -- in ---------------------------------------------------------------------------------------------------------------
+
+
+def _is_masked(array: Any) -> bool:
+    """Return whether any value of any field is masked."""
+    masked: Any = sys.modules.get("numpy.ma")  # slow to import, and imported if masked arrays exist
+    if masked is None or not isinstance(array, masked.MaskedArray):
+        return False
+    return b"\1" in masked.getmaskarray(array).tobytes()
+
+
+class _StructArrayReader:
+    """Reads the fields of an array. Numbers share its memory, unless a copy is requested or needed."""
+
+    def __init__(self, array: Any, copy: bool | None, problems: Problems) -> None:
+        self.copy, self.problems = copy, problems
+        #: why fields cannot share memory; ``None`` if they can
+        self.copy_reason: str | None = None
+        if not array.flags.writeable:
+            self.copy_reason = "a read-only array"
+        elif array.size and any(stride < 0 for stride in array.strides):
+            self.copy_reason = "an array with negative strides"
+
+    def read(self, array: Any, path: tuple[str, ...]) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for name in array.dtype.names:
+            part = array[name]
+            dtype = part.dtype
+            kind: str = dtype.kind
+            if kind in "biufc":
+                tensor = self.numbers(part, dtype, path, name)
+                if tensor is not None:
+                    values[name] = tensor
+            elif dtype.names is not None:  # its own batch size: a sub-array has more dimensions
+                values[name] = TensorDict(self.read(part, (*path, name)), part.shape)
+            else:
+                items = list(part.ravel()) if kind in "mM" else part.ravel().tolist()
+                values[name] = object_column(items, Size(part.shape), _EMPTY.get(kind))
+        return values
+
+    def numbers(self, part: Any, dtype: Any, path: tuple[str, ...], name: str) -> Tensor | None:
+        copy_reason = self.copy_reason or (None if dtype.isnative else "numbers in another byte order")
+        if copy_reason and self.copy is False:
+            hint = "leave out copy=False" + ("" if part.flags.writeable else ", or map a file with mmap_mode='c'")
+            self.problems.add((*path, name), "numbers that can be read without a copy", copy_reason, hint)
+            return None
+        try:
+            if copy_reason or self.copy:
+                return as_packed_tensor(part.astype(dtype.newbyteorder("="), order="C"))
+            return as_packed_tensor(part)
+        except TypeError:
+            self.problems.add((*path, name), "a dtype that torch has", str(dtype), "convert it first, with .astype")
+            return None
+
+
+# -- out --------------------------------------------------------------------------------------------------------------
+
+
+def _columns(data: TensorCollection, ndim: int, path: tuple[str, ...], problems: Problems) -> dict[Any, Any]:
+    """Convert values to arrays, nested collections to dicts, each with its batch shape under the key ``None``."""
+    columns: dict[Any, Any] = {None: tuple(data.batch_size[ndim:])}
+    for key, value in data._items_for_export(False):
+        if isinstance(value, NonTensorDataBase):
+            columns[key] = _array_of_objects(value), data.batch_dims
+        elif isinstance(value, TensorCollection):
+            columns[key] = _columns(value, data.batch_dims, (*path, key), problems)
+        elif value.is_nested or value.is_sparse:
+            hint = "to_padded_tensor() makes a rectangle of a ragged one"
+            problems.add((*path, key), "items of one shape", "a ragged or sparse tensor", hint)
+        else:
+            try:
+                columns[key] = value.numpy(force=True), data.batch_dims
+            except TypeError:
+                hint = f"convert it first, for instance with .to({torch.float32})"
+                problems.add((*path, key), "a dtype that numpy has", str(value.dtype), hint)
+    return columns
+
+
+def _array_of_objects(value: NonTensorDataBase) -> Any:
+    """Convert objects to an array: text, bytes, times and numbers in their own dtype, others in dtype object."""
+    given: list[Any] = list(value._objects)
+    items: Any = None
+    kinds: set[type] = set(map(type, given))
+    if len(kinds) == 1 and issubclass(next(iter(kinds)), (str, bytes, bool, int, float, complex, np.generic)):
+        plain: Any = np.array(given)
+        kind: str = plain.dtype.kind
+        # numpy cannot distinguish text that ends in zeros from padding
+        if kind in "bifcmM" or (kind in "US" and _str_len(plain).sum() == sum(map(len, given))):
+            items = plain
+    if items is None:
+        items = np.empty(len(given), dtype=object)
+        for position, item in enumerate(given):
+            items[position] = item
+    codes = value._codes().cpu()
+    return items[codes.reshape(-1).numpy()].reshape(tuple(codes.shape))
+
+
+def _dtype(columns: dict[Any, Any]) -> Any:
+    """Return the structured dtype of columns."""
+    fields: list[tuple[Any, ...]] = []
+    for key, column in columns.items():
+        if key is None:
+            continue
+        if isinstance(column, dict):
+            fields.append((key, _dtype(column), column[None]))  # pyright: ignore[reportUnknownArgumentType]
+        else:
+            array, ndim = column
+            dtype = array.dtype
+            if dtype.kind in "US" and dtype.itemsize == 0:  # numpy would drop a field of no size
+                dtype = np.dtype(f"{dtype.kind}1")
+            fields.append((key, dtype, array.shape[ndim:]))
+    made = np.dtype(fields)
+    if list(made.names or ()) != [field[0] for field in fields]:
+        raise ValueError(f"to_struct_array: numpy cannot have fields of the names {[field[0] for field in fields]}")
+    return made
+
+
+def _field_pairs(
+    result: Any, columns: dict[Any, Any], path: tuple[str, ...], problems: Problems
+) -> Iterator[tuple[Any, Any]]:
+    """Yield each field of the result with the array to write to it."""
+    names = [key for key in columns if key is not None]
+    if set(names) != set(result.dtype.names or ()):
+        problems.add(path, f"a dtype with the fields {names}", str(result.dtype))
+        return
+    for key in names:
+        column, part, where = columns[key], result[key], (*path, key)
+        if isinstance(column, dict):
+            yield from _field_pairs(part, column, where, problems)  # pyright: ignore[reportUnknownArgumentType]
+            continue
+        array: Any = column[0]
+        if array.shape != part.shape:
+            problems.add(where, f"a dtype of the shape {list(array.shape)}", str(list(part.shape)))
+        elif not _fits(array, part.dtype):
+            problems.add(where, f"a dtype that can hold {array.dtype}", str(part.dtype))
+        else:
+            yield part, array
+
+
+def _fits(array: Any, options: Any) -> bool:
+    """Return whether a dtype holds values of an array without changing their category or cutting text."""
+    given = array.dtype
+    if given.kind in "biufc" and options.kind in "biufc":
+        return np.can_cast(given, options, "same_kind")
+    if given.kind not in "US" or given.kind != options.kind or given.itemsize <= options.itemsize:
+        return True
+    return bool(_str_len(array).max(initial=0) * (4 if given.kind == "U" else 1) <= options.itemsize)
+
+
+def _write(pairs: list[tuple[Any, Any]], shape: tuple[int, ...], itemsize: int) -> None:
+    """Write the columns. Those of a large array are written block by block, so that its memory is fetched once."""
+    size = itemsize * math.prod(shape)
+    if size <= _LARGE:
+        for part, column in pairs:
+            part[...] = column
+        return
+    step = max(1, shape[0] * _BLOCK // size)
+    for start in range(0, shape[0], step):
+        rows = slice(start, start + step)
+        for part, column in pairs:
+            part[rows] = column[rows]

@@ -1,0 +1,1 @@
+"""Data sets of records, their batches, and a typed data loader."""

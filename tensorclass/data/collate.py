@@ -1,0 +1,150 @@
+"""Join samples field by field: a list of dicts, one for each sample, becomes one dict of batched values."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Size, Tensor
+
+from tensorclass.convert.conversion_steps import entry_target, object_column
+from tensorclass.records.fields import Kind
+from tensorclass.records.record import TensorClass
+from tensorclass.td.base import TensorCollection
+from tensorclass.td.dataset import Ragged
+from tensorclass.td.keys import dotted
+from tensorclass.td.stack_and_cat import stack
+from tensorclass.td.value_checks import as_tensor
+
+Path = tuple[str, ...]
+
+
+class SampleMismatch(ValueError):
+    """A sample does not fit the first sample of its batch."""
+
+    def __init__(self, position: int, path: Path, expected: str, got: str, hint: str = "") -> None:
+        super().__init__(f"{dotted(path)}: expected {expected}, got {got}")
+        self.position: int = position
+        self.path: Path = path
+        self.expected: str = expected
+        self.got: str = got
+        self.hint: str = hint
+
+
+class SampleJoiner:
+    """Joins the values of samples."""
+
+    def __init__(self, cls: type[Any], ragged: Ragged, count: int) -> None:
+        self.cls: type[Any] = cls
+        self.ragged: Ragged = ragged
+        self.count: int = count
+
+    def join(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
+        """Join the samples to one dict of batched values."""
+        masks: dict[Path, Tensor] = {}
+        columns = self._level(rows, self.cls, (), masks)
+        ragged = self.ragged
+        if missing := [path for path in (*ragged.padding, *ragged.jagged) if not _has(columns, path)]:
+            where = ".".join(missing[0])
+            raise KeyError(f"{self.cls.__name__}: the samples have no value under {where!r} to pad or to nest")
+        if not masks:
+            return columns
+        holds_tensor = ragged.together is not None and _kind(self.cls, ragged.together) is Kind.TENSOR
+        for path, mask in ragged.placed(masks, holds_tensor).items():
+            level = columns
+            for name in path[:-1]:
+                level = level.setdefault(name, {})
+            if level.get(path[-1]) is not None:
+                where = ".".join(path)
+                raise ValueError(f"{self.cls.__name__}: mask_key={where!r} is a key of the samples; give another one")
+            level[path[-1]] = mask
+        return columns
+
+    def _level(
+        self, rows: Sequence[Mapping[str, Any]], target: Any, path: Path, masks: dict[Path, Tensor]
+    ) -> dict[str, Any]:
+        first = rows[0]
+        keys = first.keys()
+        for position, row in enumerate(rows):
+            if row.keys() != keys:
+                raise SampleMismatch(position, path, f"the keys {list(first)}", f"{list(row)}")
+        return {key: self._column([row[key] for row in rows], target, (*path, key), masks) for key in first}
+
+    def _column(self, values: list[Any], target: Any, path: Path, masks: dict[Path, Tensor]) -> Any:
+        first, inner = values[0], entry_target(target, path[-1])
+        if path in self.ragged.padding or path in self.ragged.jagged:
+            joined, mask = self.ragged.join(_tensors(values, path, ragged=1), path)
+            if mask is not None:
+                masks[path] = mask
+            return joined
+        if isinstance(first, Tensor):
+            if all(issubclass(one, Tensor) for one in {*map(type, values)}) and len({v.dtype for v in values}) == 1:
+                with contextlib.suppress(RuntimeError):  # different shapes raise below, with a better message
+                    return torch.stack(values)
+            return torch.stack(_tensors(values, path))
+        if isinstance(first, dict) and inner is not None:
+            for position, value in enumerate(values):
+                if not isinstance(value, dict):
+                    raise SampleMismatch(position, path, "a mapping", f"a {type(value).__name__}")
+            return self._level(values, inner, path, masks)
+        if isinstance(first, TensorCollection):
+            return stack(values)
+        is_array = isinstance(first, (np.ndarray, np.generic))
+        if inner is not None or (is_array and _kind(target, (path[-1],)) is Kind.ANY):
+            if _are_numbers(values):
+                return torch.tensor(values)
+            if as_tensor(first) is not None:
+                return torch.stack(_tensors(values, path))
+        return object_column(values, Size([self.count]))
+
+
+def _are_numbers(values: list[Any]) -> bool:
+    first: object = values[0]
+    return isinstance(first, (bool, int, float)) and all(type(value) is type(first) for value in values)
+
+
+def _tensors(values: list[Any], path: Path, ragged: int = 0) -> list[Tensor]:
+    """Convert values to tensors that can be joined; their first ``ragged`` dimensions may differ."""
+    tensors: list[Tensor] = []
+    for position, value in enumerate(values):
+        tensor = value if isinstance(value, Tensor) else as_tensor(value)
+        if tensor is None or tensor.ndim < ragged:
+            raise SampleMismatch(
+                position, path, f"a tensor of at least {ragged} dimensions", f"a {type(value).__name__}"
+            )
+        tensors.append(tensor)
+    first = tensors[0]
+    for position, tensor in enumerate(tensors):
+        if tensor.dtype != first.dtype:
+            raise SampleMismatch(
+                position, path, f"the dtype {first.dtype}", f"{tensor.dtype}", "convert it with transform="
+            )
+        if tensor.shape[ragged:] != first.shape[ragged:]:
+            hint = "" if ragged else "pad_keys= pads the first dimension, nested_keys= keeps its lengths"
+            shape = list(first.shape[ragged:])
+            expected = f"the shape {shape}" if not ragged else f"the shape {shape} behind the first dimension"
+            raise SampleMismatch(position, path, expected, f"{list(tensor.shape[ragged:])}", hint)
+    return tensors
+
+
+def _kind(cls: Any, path: Path) -> Kind | None:
+    """Return the kind of value that a field of a record holds; ``None`` for keys of other collections."""
+    *above, last = path
+    for name in above:
+        cls = entry_target(cls, name)
+        if not isinstance(cls, type) or not issubclass(cls, TensorCollection):
+            return None
+    return cls._specs[last].kind if issubclass(cls, TensorClass) and last in cls._specs else None
+
+
+def _has(columns: dict[str, Any], path: Path) -> bool:
+    value: Any = columns
+    for name in path:
+        level = value
+        if not isinstance(value, dict) or name not in level:
+            return False
+        value = level[name]
+    return True

@@ -1,0 +1,315 @@
+"""``all_gather`` and ``gather_and_stack``: collect the records of all ranks, on all ranks or on one.
+
+The small tensors of a record are one message; large ones are sent as they are. All records have the same form, so sizes
+are known; only the text of non-tensor data may have any length.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from tensorclass.distributed.messages.message_buffer import MessageBuffer, Packing, packing_of
+from tensorclass.distributed.messages.record_layout import (
+    RecordLayout,
+    allocate,
+    describe_record,
+    flatten_record,
+    lookup_in,
+    objects_text,
+    read_objects,
+    rebuild_record,
+    specs_in,
+)
+from tensorclass.distributed.process_groups import GroupCall, group_of
+from tensorclass.td.base import TensorCollection
+from tensorclass.td.leaves.object_codes import CPU
+
+from . import rank_tensors
+from .agreement import (
+    MASK,
+    CallDescription,
+    PredictedMessage,
+    agree,
+    as_bytes,
+    as_numbers,
+    call_digest,
+    gather_tensors,
+    gather_texts,
+    predicted_message,
+    raise_on_all_ranks,
+    record_call,
+    to_bytes,
+)
+
+_MOST_PREDICTED = 2**20  #: bytes of all ranks together up to which a predicted message has the values
+_WORDS = 32  #: bytes of the header: the digest, length and checksum of the text of objects, padding
+
+
+class _RankData(NamedTuple):
+    """Tensors and non-tensor data of a rank."""
+
+    tensors: list[Tensor]
+    text: bytes  #: non-tensor data as JSON
+
+
+class PredictedGather(PredictedMessage):
+    """The small tensors of all ranks, each with a digest in front."""
+
+    __slots__ = ("buffer", "packing", "rows", "same", "sizes", "told", "words")
+
+    def __init__(self, call: int, packing: Packing, group: GroupCall, told: Any) -> None:
+        super().__init__(call)
+        self.packing: Packing = packing
+        self.buffer: MessageBuffer = MessageBuffer(_WORDS, packing, group.state.device)
+        self.words: Tensor = self.buffer.memory[:_WORDS].view(torch.int64)
+        self.told: Any = told  #: (call, description of the records), for a rank without a record
+        self.rows: Tensor = self.words
+        self.sizes: list[int] = []
+        self.same: bool = True
+
+    def agreed(self, group: GroupCall, call: int, content: Any) -> bool:
+        """See :meth:`.agreement.PredictedMessage.agreed`."""
+        told = [call, 0, 0, 0]
+        if content is not None:
+            told[1:3] = len(content.text), zlib.crc32(content.text)
+            if content.tensors:
+                self.buffer.gather(content.tensors)
+        self.words.copy_(torch.tensor(told, dtype=torch.int64, device="cpu"))
+        memory = self.buffer.memory
+        rows = torch.empty(group.state.size * len(memory), dtype=torch.uint8, device=memory.device)
+        group.wait(group.all_gather(rows, memory))
+        self.rows = rows.view(group.state.size, -1)
+        found: list[list[int]] = as_numbers(self.rows[:, :_WORDS].view(torch.int64))
+        self.sizes = [row[1] for row in found]
+        self.same = len({(row[1], row[2]) for row in found}) == 1
+        return all(row[0] == self.call for row in found)
+
+    def take(self) -> Tensor:
+        """Return what came, without the digests, and release it."""
+        rows, self.rows = self.rows, self.words
+        return rows[:, _WORDS:]
+
+
+def all_gather(
+    data: TensorCollection,
+    *,
+    group: dist.ProcessGroup | None = None,
+    timeout: float | timedelta | None = None,
+    allow_pickle: bool = False,
+) -> list[Any]:
+    """See :meth:`TensorDict.all_gather`."""
+    found = group_of(group, "all_gather", timeout)
+    if found is None:
+        return []
+    state = found.state
+    layout, mine, call = _prepare(data, found, "all_gather()", False, allow_pickle)
+    packing = packing_of(layout.specs)
+    small, large = _split(mine, packing, state.device)
+    predicted: Any = predicted_message(found)
+    if predicted is not None and predicted.agreed(found, call.digest, small if predicted.call == call.digest else None):
+        rows, sizes, same = predicted.take(), predicted.sizes, predicted.same
+    else:
+        sizes, same = None, agree(found, call).same
+        rows = gather_tensors(found, _pack(packing, small, state.device))
+    _record(found, call.digest, packing, None)
+    wide = [gather_tensors(found, tensor) for tensor in large]
+    told = [mine.text] * state.size if same else gather_texts(found, mine.text, sizes)
+    return [
+        _remake(
+            data,
+            layout,
+            packing.merge(packing.views(rows[at]), [all_of[at] for all_of in wide]),
+            told[at],
+            found,
+            at,
+            allow_pickle,
+        )
+        for at in range(state.size)
+    ]
+
+
+def gather_and_stack(
+    data: TensorCollection,
+    dst: int,
+    group: dist.ProcessGroup | None = None,
+    *,
+    timeout: float | timedelta | None = None,
+    allow_pickle: bool = False,
+) -> Any:
+    """See :meth:`TensorDict.gather_and_stack`."""
+    found = group_of(group, "gather_and_stack", timeout)
+    if found is None:
+        return None
+    state, root = found.state, found.group_rank(dst, "dst")
+    what = f"gather_and_stack(dst={dst})"
+    senders = [rank for rank in range(state.size) if rank != root]
+    if not senders:
+        return data
+    predicted: Any = predicted_message(found)
+    last: tuple[str, bytes] = (
+        predicted.told if isinstance(predicted, PredictedGather) and predicted.told is not None else ("", b"")
+    )
+    mine, text = _RankData([], b""), b""
+    if root == state.rank:
+        call = CallDescription(what, 0, {})
+        ours = last[0] == what
+        digest = predicted.call if ours else call.digest
+    else:
+        _, mine, call = _prepare(data, found, what, True, allow_pickle)
+        text = describe_record(data, what, allow_pickle) if state.rank == senders[0] else b""
+        digest = call.digest
+        ours = predicted is not None and predicted.call == digest
+    rows: Tensor | None = None
+    told: bytes
+    if predicted is not None and predicted.agreed(
+        found, digest, _split(mine, predicted.packing, state.device)[0] if ours else None
+    ):
+        told, packing = last[1], predicted.packing
+        rows, sizes = predicted.take(), predicted.sizes
+    else:
+        agreed = agree(found, call._replace(numbers=(*(call.numbers or (0, 0)), len(text))))
+        sizes, digest = (None if agreed.most[0] else [0] * state.size), call_digest(what, agreed.form)
+        told = _broadcast_text(found, text, agreed.most[2], senders[0])
+        packing = packing_of(specs_in(told, what))
+    small, large = _split(mine, packing, state.device)
+    if rows is None:
+        rows = _gather_to(found, root, _pack(packing, small, state.device))
+    _record(found, digest, packing, (what, told))
+    wide = [
+        _gather_to(found, root, _large_or_empty(found, packing, at, large, which, state.device))
+        for which, at in enumerate(packing.large)
+    ]
+    # the description can be that of an earlier call, since when non-tensor data has changed
+    texts_of = gather_texts(found, mine.text, sizes)
+    if root != state.rank:
+        return None
+    stack = _stack(found, told, senders, packing, rows, wide, texts_of, allow_pickle)
+    if stack.batch_size[: data.batch_dims] != data.batch_size:
+        raise RuntimeError(
+            f"gather_and_stack: expected a collection with the batch size of the stack, {list(stack.batch_size)}, on "
+            f"rank {dst}, got {list(data.batch_size)}. Nothing was written there"
+        )
+    return data.update_(stack) if data.is_locked else data.update(stack)
+
+
+def _prepare(
+    data: TensorCollection, group: GroupCall, what: str, whole: bool, pickles: bool
+) -> tuple[RecordLayout, _RankData, CallDescription]:
+    """Flatten a record to send it. If that fails, all ranks raise.
+
+    Args:
+        data: the record.
+        group: the group.
+        what: the call.
+        whole: compare batch sizes, names and classes as well.
+        pickles: pickle objects that JSON cannot hold.
+    """
+    try:
+        found = flatten_record(data)
+        layout = found.layout
+        text = objects_text(data, layout, group.what, pickles) if layout.objects else b""
+    except Exception as error:
+        raise_on_all_ranks(group, what, error)
+    form, entries = layout.digest, layout.entries
+    if whole:
+        predicted = rank_tensors.structure_of(data)
+        form, entries = call_digest(predicted, form), {**entries, "batch sizes": predicted}
+    call = CallDescription(what, form & MASK, entries, None, (len(text), zlib.crc32(text)))
+    return layout, _RankData(found.tensors, text), call
+
+
+def _split(content: _RankData, packing: Packing, device: torch.device) -> tuple[_RankData, list[Tensor]]:
+    """Split into small and large tensors."""
+    if not content.tensors or not packing.large:
+        return content, []
+    small = content._replace(tensors=[content.tensors[at] for at in packing.small])
+    return small, [as_message(content.tensors[at], device) for at in packing.large]
+
+
+def as_message(tensor: Tensor, device: torch.device) -> Tensor:
+    """Return a contiguous tensor without conjugate and negative bits."""
+    return tensor.detach().resolve_conj().resolve_neg().to(device).contiguous()
+
+
+def _pack(packing: Packing, content: _RankData, device: torch.device) -> Tensor:
+    """Return the small tensors in one buffer, or zeros without tensors."""
+    buffer = MessageBuffer(0, packing, device)
+    if content.tensors:
+        buffer.gather(content.tensors)
+    return buffer.memory
+
+
+def _large_or_empty(
+    group: GroupCall, packing: Packing, at: int, large: Sequence[Tensor], which: int, device: torch.device
+) -> Tensor:
+    dtype, shape = packing.forms[at]
+    return large[which] if large else allocate(shape, dtype, device, group.what)
+
+
+def _gather_to(group: GroupCall, root: int, tensor: Tensor) -> Tensor:
+    """Gather tensors on the rank ``root``. Other ranks return an empty tensor."""
+    size = group.state.size if group.state.rank == root else 0
+    target = torch.empty(size, *tensor.shape, dtype=tensor.dtype, device=tensor.device)
+    if tensor.numel():
+        group.wait(group.gather(list(target), tensor, root))
+    return target
+
+
+def _record(group: GroupCall, call: int, packing: Packing, told: Any) -> None:
+    small = (packing.size + _WORDS) * group.state.size <= _MOST_PREDICTED
+    record_call(group, call, lambda: PredictedGather(call, packing, group, told) if small else None)
+
+
+def _broadcast_text(group: GroupCall, text: bytes, size: int, root: int) -> bytes:
+    """Broadcast the text of one rank."""
+    own = as_bytes(text) if group.state.rank == root else allocate(size, torch.uint8, CPU, group.what)
+    own = own.to(group.state.device)
+    group.wait(group.broadcast(own, root))
+    return to_bytes(own.cpu())
+
+
+def _remake(
+    data: Any,
+    layout: RecordLayout,
+    tensors: list[Tensor],
+    text: bytes,
+    group: GroupCall,
+    rank: int,
+    pickles: bool,
+) -> Any:
+    """Make a record like ``data`` with other tensors and non-tensor data."""
+    made = rank_tensors.remade(data, layout, tensors)
+    if layout.objects:
+        read_objects(text, made, layout, f"{group.what}: rank {group.state.ranks[rank]}", pickles)()
+    return made
+
+
+def _stack(
+    group: GroupCall,
+    told: bytes,
+    senders: list[int],
+    packing: Packing,
+    rows: Tensor,
+    wide: list[Tensor],
+    texts_of: list[bytes],
+    pickles: bool,
+) -> Any:
+    """Stack the records of the senders."""
+    parts = specs_in(told, group.what)
+    found: list[Any] = []
+    for at in senders:
+        tensors = packing.merge(packing.views(rows[at]), [all_of[at] for all_of in wide])
+        if found:
+            made = found[0]
+        else:
+            named = {(spec.path, spec.component): tensor for spec, tensor in zip(parts, tensors, strict=True)}
+            made = rebuild_record(told, None, lookup_in(named, group.what), group.what, allow_pickle=pickles)
+        found.append(_remake(made, flatten_record(made).layout, tensors, texts_of[at], group, at, pickles))
+    return torch.stack(found, 0)

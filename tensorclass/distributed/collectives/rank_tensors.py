@@ -1,0 +1,208 @@
+"""The tensors of a record for reductions: local shards of ``DTensor`` leaves, and copies of values in other stores."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from tensorclass.distributed.messages.record_layout import RecordLayout, TensorSpec, copy, flatten_record, path_name
+from tensorclass.distributed.process_groups import GroupCall
+from tensorclass.td.base import TensorCollection
+from tensorclass.td.leaves.nontensor import NonTensorDataBase
+from tensorclass.td.leaves.unbatched_tensor import UnbatchedTensor
+from tensorclass.td.memory.consolidated_buffer import is_sharded, with_parts
+from tensorclass.td.stores.lazy.lazy_stack import LazyStacked
+
+from .agreement import call_digest
+
+_ONLY_TENSORS = {Tensor}
+
+
+class ReductionInput(NamedTuple):
+    """A record prepared for a reduction."""
+
+    layout: RecordLayout
+    tensors: list[Tensor]
+    form: int  #: digest over all that must be the same on all ranks
+    entries: dict[str, str]  #: what the digest is computed from
+    finish: Callable[[], object] | None  #: writes values back, if the tensors are copies
+
+
+def name_of(spec: TensorSpec) -> str:
+    """Return the name of a tensor for messages."""
+    return f"{path_name(spec.path)}: {spec.component}" if spec.component else path_name(spec.path)
+
+
+def _is_plain(data: Any) -> bool:
+    """Return whether all tensors are in dicts, so that writing to a tensor writes to the record."""
+    if isinstance(data, LazyStacked):
+        return all(_is_plain(part) for part in data._store.items_)
+    store = data._store
+    if store.__class__ is not dict:
+        return False
+    return all(_is_plain(value) for value in store.values() if isinstance(value, TensorCollection))
+
+
+def prepare_reduction(data: TensorCollection, group: GroupCall) -> ReductionInput:
+    """Prepare a record whose tensors are going to be written.
+
+    Raises:
+        TypeError: a value that no message can hold, or a ``DTensor`` whose shards are on the ranks of the group.
+    """
+    placements: list[str] = []
+    try:
+        found = flatten_record(data)
+    except TypeError:
+        if not any(map(is_sharded, data._leaves())):
+            raise
+        data = data._with_leaves(iter([_local(leaf, group, placements) for leaf in data._leaves()]))
+        found = flatten_record(data)
+    layout, tensors = found.layout, found.tensors
+    if found.is_plain and found.tree_leaves is None and not placements and _ONLY_TENSORS.issuperset(map(type, tensors)):
+        return ReductionInput(layout, tensors, layout.digest & 2**63 - 1, layout.entries, None)
+    finish: Callable[[], object] | None = None
+    if not _is_plain(data):
+        dense = data.to_tensordict()
+        finish = partial(data.update_, dense)
+        data = dense
+        layout, tensors, *_ = flatten_record(data)
+    devices = {tensor.device.type for tensor in tensors}
+    ragged = any(spec.component for spec in layout.specs)
+    if devices <= {"cpu"} and not ragged and not placements:
+        return ReductionInput(layout, tensors, layout.digest & 2**63 - 1, layout.entries, finish)
+    entries = dict(layout.entries)
+    if placements:
+        entries["placements"] = ", ".join(placements)
+    for spec, tensor in zip(layout.specs, tensors, strict=True):
+        name = path_name(spec.path)
+        if spec.component:  # offsets of rows are not reduced: they must be equal
+            entries[name] += f", rows {zlib.crc32(tensor.cpu().numpy().tobytes()):08x}"
+        elif tensor.device.type != "cpu":
+            entries[name] += f" on {tensor.device.type}"
+    return ReductionInput(layout, tensors, call_digest(str(sorted(entries.items())), 0), entries, finish)
+
+
+def separate_overlapping(tensors: list[Tensor]) -> list[Tensor]:
+    """Copy tensors that overlap in memory, so that each keeps its values while others are written."""
+    storages = [tensor.untyped_storage()._cdata for tensor in tensors]
+    if len(set(storages)) == len(storages):
+        return tensors
+    spans: list[tuple[int, int, int, int]] = []
+    for at, (tensor, storage) in enumerate(zip(tensors, storages, strict=True)):
+        if tensor.numel():
+            steps = zip(tensor.shape, tensor.stride(), strict=True)
+            start = int(tensor.storage_offset()) * tensor.dtype.itemsize
+            last = sum((size - 1) * step for size, step in steps)
+            spans.append((storage, start, start + (last + 1) * tensor.dtype.itemsize, at))
+    spans.sort()
+    found, before = list(tensors), (0, 0, 0, -1)
+    for span in spans:
+        if span[0] == before[0] and span[1] < before[2]:
+            for at in (before[3], span[3]):
+                if found[at] is tensors[at]:
+                    found[at] = tensors[at].detach().clone()
+            before = before if before[2] > span[2] else span
+        else:
+            before = span
+    return found
+
+
+def write(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
+    """Copy tensors into others, also into expanded tensors, whose rows share memory."""
+    try:
+        copy(targets, sources)
+    except RuntimeError as error:
+        if "single memory location" not in str(error):
+            raise
+        for target, source in zip(targets, sources, strict=True):
+            copy([without_repetitions(target)], [without_repetitions(source, like=target)])
+
+
+def without_repetitions(tensor: Tensor, like: Tensor | None = None) -> Tensor:
+    """Return a tensor without the repetitions of an expanded one."""
+    model = tensor if like is None else like
+    for dim, stride in enumerate(model.stride()):
+        if stride == 0:
+            tensor = tensor.narrow(dim, 0, min(1, tensor.shape[dim]))
+    return tensor
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# shards
+
+
+def _local(leaf: Any, group: GroupCall, placements: list[str]) -> Tensor:
+    """Return the local shard of a ``DTensor``, and any other tensor as it is."""
+    if not is_sharded(leaf):
+        return leaf  # type: ignore[no-any-return]
+    mesh = leaf.device_mesh
+    for dim, placement in enumerate(leaf.placements):
+        shared = [rank for rank in mesh.mesh.flatten().tolist() if rank in group.state.ranks]
+        along = _along(mesh, dim)
+        if not placement.is_replicate() and sum(rank in group.state.ranks for rank in along) > 1:
+            raise TypeError(
+                f"{group.what}: a DTensor with placements {tuple(leaf.placements)} has different shards on the ranks "
+                f"{shared} of the group, which cannot be reduced with one another; use a group across the mesh, or "
+                "value.full_tensor(), or value.redistribute(...)"
+            )
+    placements.append(f"{tuple(leaf.placements)} of {tuple(leaf.shape)} on a mesh of {tuple(mesh.mesh.shape)}")
+    found: Any = leaf.to_local()
+    local: Tensor = found.wait() if hasattr(found, "wait") else found
+    return local
+
+
+def _along(mesh: Any, dim: int) -> list[int]:
+    """Return the ranks along a dimension of a mesh through this one."""
+    here: list[int] | None = mesh.get_coordinate()
+    if here is None:
+        return []
+    ranks = mesh.mesh
+    for other, at in reversed(list(enumerate(here))):
+        if other != dim:
+            ranks = ranks.select(other, at)
+    found: list[int] = ranks.tolist()
+    return found
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# records with other tensors
+
+
+def remade(data: Any, layout: RecordLayout, tensors: Sequence[Tensor]) -> Any:
+    """Make a record like ``data`` with other tensors, in the order of its layout."""
+    order: list[int] | None = layout.plans.get("tree")
+    if order is None:
+        at = {(spec.path, spec.component): number for number, spec in enumerate(layout.specs)}
+        order = layout.plans["tree"] = [at[key] for key in _names_in_tree_order(data, ())]
+    return with_parts(data, [tensors[at] for at in order])
+
+
+def _names_in_tree_order(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield path and component of the tensors, in tree order."""
+    if isinstance(value, LazyStacked):
+        for at, part in enumerate(value._store.items_):
+            yield from _names_in_tree_order(part, (*path, str(at)))
+        return
+    for key, item in value._store.items():
+        where = (*path, key)
+        if isinstance(item, Tensor):
+            yield where, ""
+            if item.is_nested:
+                yield where, "offsets"
+        elif isinstance(item, UnbatchedTensor):
+            yield where, ""
+        elif not isinstance(item, NonTensorDataBase):
+            yield from _names_in_tree_order(item, where)
+
+
+def structure_of(value: Any) -> str:
+    """Return classes, batch sizes and names of a record and its nested collections, which a layout lacks."""
+    if isinstance(value, LazyStacked):
+        return f"[{','.join(structure_of(part) for part in value._store.items_)}]{value._names}"
+    below = [f"{key}:{structure_of(item)}" for key, item in value._store.items() if isinstance(item, TensorCollection)]
+    names = "" if value._names is None else str(value._names)
+    return f"{type(value).__qualname__}{list(value._batch_size)}{names}{sorted(below)}"

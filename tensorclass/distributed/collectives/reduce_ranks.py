@@ -1,0 +1,534 @@
+"""``all_reduce`` and ``reduce``: reduce the records of all ranks, in place.
+
+Small tensors of one dtype share flat buckets, so that the cost grows with bytes and not with the number of fields. A
+large tensor is reduced as it is, without a copy. A :class:`ReductionPlan` is made once for each form of records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from tensorclass.distributed.messages.message_buffer import LARGE, contiguous_strides
+from tensorclass.distributed.messages.record_layout import RecordLayout, copy
+from tensorclass.distributed.process_groups import GroupCall, GroupState, group_of
+from tensorclass.td.base import TensorCollection
+
+from . import rank_tensors
+from .agreement import (
+    CallDescription,
+    PredictedMessage,
+    agree,
+    call_digest,
+    predicted_message,
+    raise_on_all_ranks,
+    record_call,
+)
+
+#: default bytes of a bucket: more would not be faster, and takes memory
+BUCKET = 4 * 2**20
+#: bytes up to which a predicted message has the values
+_MOST_PREDICTED = 2**20
+
+_ReduceOp: Any = dist.ReduceOp
+_SUM, _AVG, _MAX, _MIN = _ReduceOp.SUM, _ReduceOp.AVG, _ReduceOp.MAX, _ReduceOp.MIN
+#: the number up to which a dtype has all integers
+_EXACT: dict[torch.dtype, int] = {
+    torch.float64: 2**53,
+    torch.float32: 2**24,
+    torch.float16: 2**11,
+    torch.bfloat16: 2**8,
+    torch.int64: 2**63,
+    torch.int32: 2**31 - 1,
+    torch.int16: 2**15 - 1,
+    torch.int8: 2**7 - 1,
+    torch.uint8: 2**8 - 1,
+}
+#: dtypes that gloo reduces, besides complex numbers, which are pairs of real ones
+_GLOO = {
+    torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int8, torch.uint8,
+    torch.bool,
+}  # fmt: skip
+_BITWISE = (_ReduceOp.BAND, _ReduceOp.BOR, _ReduceOp.BXOR)
+
+
+class Bucket:
+    """Tensors of one dtype and device that share a flat buffer.
+
+    Attributes:
+        members: indices of the tensors in the layout.
+        forms: shape, strides and offset of each, in items.
+        count: number of items of the buffer.
+    """
+
+    __slots__ = ("count", "device", "dtype", "forms", "members")
+
+    def __init__(self, dtype: torch.dtype, device: torch.device) -> None:
+        self.dtype: torch.dtype = dtype
+        self.device: torch.device = device
+        self.members: list[int] = []
+        self.forms: list[tuple[Sequence[int], Sequence[int], int]] = []
+        self.count: int = 0
+
+    def add(self, member: int, shape: torch.Size) -> None:
+        """Append a tensor."""
+        self.members.append(member)
+        self.forms.append((shape, contiguous_strides(shape), self.count))
+        self.count += shape.numel()
+
+    def of(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """Select the tensors of this bucket."""
+        return [tensors[at] for at in self.members]
+
+    def views(self, memory: Tensor) -> list[Tensor]:
+        """Return the tensors as views of a buffer."""
+        return [memory.as_strided(*form) for form in self.forms]
+
+
+class ReductionPlan:
+    """Plan of a reduction: the messages for tensors of one form.
+
+    Attributes:
+        call: digest of the call.
+        buckets: the small tensors.
+        alone: indices of the tensors that are reduced as they are.
+        count: number of messages.
+        several: whether two messages have one dtype, so that tensors that share memory can be in both.
+        problem: why the tensors cannot be reduced.
+    """
+
+    __slots__ = ("alone", "buckets", "call", "count", "problem", "several")
+
+    def __init__(self, prepared: rank_tensors.ReductionInput, what: str, op: Any, limit: int, gloo: bool) -> None:
+        self.call: int = call_digest(what, prepared.form)
+        self.alone: list[int] = []
+        self.problem: tuple[type[Exception], str] | None = None
+        self.buckets: list[Bucket] = []
+        filling: dict[tuple[torch.dtype, str], Bucket] = {}
+        problems: list[str] = []
+        for at, (spec, tensor) in enumerate(zip(prepared.layout.specs, prepared.tensors, strict=True)):
+            if spec.component:
+                continue  # offsets of a jagged tensor
+            if why := _unfit(spec.dtype, op, gloo):
+                problems.append(f"{rank_tensors.name_of(spec)}: {why}")
+            if spec.nbytes >= min(limit, LARGE):
+                self.alone.append(at)
+            elif spec.nbytes:
+                key = spec.dtype, tensor.device.type
+                bucket = filling.get(key)
+                if bucket is None or bucket.count * spec.dtype.itemsize + spec.nbytes > limit:
+                    bucket = filling[key] = Bucket(spec.dtype, tensor.device)
+                    self.buckets.append(bucket)
+                bucket.add(at, spec.shape)
+        self.count: int = len(self.buckets) + len(self.alone)
+        self.several: bool = bool(self.alone) or len(filling) < len(self.buckets)
+        if problems:
+            # torch raises the same class
+            strange = any(spec.dtype.is_complex for spec in prepared.layout.specs) and op not in (_SUM, _AVG)
+            self.problem = (
+                ValueError if strange else RuntimeError,
+                f"{what}: nothing was written; {'; '.join(problems)}",
+            )
+
+
+def _unfit(dtype: torch.dtype, op: Any, gloo: bool) -> str:
+    if dtype.is_complex and op not in (_SUM, _AVG):
+        return f"{_op_name(op)} is not defined for {dtype}"
+    if op == _AVG and not (dtype.is_floating_point or dtype.is_complex):
+        return f"the mean of {dtype} is not a {dtype}; cast it first, or reduce with SUM"
+    if gloo and dtype not in _GLOO and not dtype.is_complex:
+        return f"gloo cannot reduce {dtype}; cast it first"
+    if gloo and op in _BITWISE and dtype.is_floating_point:
+        return f"{_op_name(op)} is not defined for {dtype}"
+    return ""
+
+
+class PredictedReduce(PredictedMessage):
+    """A bucket of small tensors, followed by the digest of its call as numbers that survive the reduction.
+
+    The sum (or mean) of the numbers is that of equal ones only if all ranks sent the same, but for a chance of
+    2 ** -63. For maxima and minima, the complements to 255 are sent as well.
+    """
+
+    __slots__ = ("_free", "_last", "at", "bucket", "numbers", "op", "right", "words")
+
+    def __init__(self, plan: ReductionPlan, at: int, op: Any, numbers: Callable[[int], list[int]], size: int) -> None:
+        super().__init__(plan.call)
+        self.at: int = at  #: index of the bucket, as the cached plan can be another object later
+        self.bucket: Bucket = plan.buckets[at]
+        bucket = self.bucket
+        self.op: Any = op
+        self.numbers: Callable[[int], list[int]] = numbers
+        own = torch.tensor(numbers(plan.call), dtype=torch.int64, device="cpu")
+        self.words: Tensor = own.to(bucket.device, bucket.dtype)
+        self.right: Tensor = (own * size if op == _SUM else own).to(bucket.device, bucket.dtype)
+        self._free: list[_PredictedBuffer] = []
+        self._last: _PredictedBuffer | None = None
+
+    def sent(
+        self, group: GroupCall, call: int, content: rank_tensors.ReductionInput | None
+    ) -> tuple[dist.Work, _PredictedBuffer]:
+        """Start the message. Return it and its buffer, to be given back with :meth:`give`."""
+        buffer = self._free.pop() if self._free else _PredictedBuffer(self.bucket, self.words)
+        if content is None:
+            buffer.whole.zero_()
+            buffer.received_words.copy_(torch.tensor(self.numbers(call), dtype=torch.int64, device="cpu"))
+        else:
+            buffer.fill(self.bucket.of(content.tensors), self.words)
+        return group.all_reduce(buffer.whole, self.op), buffer
+
+    def give(self, buffer: _PredictedBuffer) -> None:
+        """Return a buffer."""
+        self._free.append(buffer)
+
+    def agreed(self, group: GroupCall, call: int, content: Any) -> bool:
+        """See :meth:`.agreement.PredictedMessage.agreed`; ``content`` is the prepared record."""
+        work, buffer = self.sent(group, call, content)
+        group.wait(work)
+        self._last = buffer
+        self.give(buffer)
+        return torch.equal(buffer.received_words, self.right)
+
+    def write(self, content: rank_tensors.ReductionInput, buffer: _PredictedBuffer | None = None) -> None:
+        """Write the reduced values into the record."""
+        found = buffer or self._last
+        if found is not None:
+            rank_tensors.write(self.bucket.of(content.tensors), found.views)
+
+
+class _PredictedBuffer:
+    """A bucket and the words of its call in one tensor."""
+
+    __slots__ = ("received_words", "views", "whole")
+
+    def __init__(self, bucket: Bucket, words: Tensor) -> None:
+        self.whole: Tensor = torch.zeros(bucket.count + words.numel(), dtype=bucket.dtype, device=bucket.device)
+        self.views: list[Tensor] = bucket.views(self.whole)
+        self.received_words: Tensor = self.whole[bucket.count :]
+
+    def fill(self, tensors: list[Tensor], words: Tensor) -> None:
+        copy([*self.views, self.received_words], [*tensors, words])
+
+
+def _predicted(plan: ReductionPlan, op: Any, state: GroupState) -> PredictedMessage | None:
+    """Return the predicted message of a plan, if one of its buckets fits."""
+    if op not in (_SUM, _MAX, _MIN) and not (op == _AVG and state.gloo):  # others may divide before they add
+        return None
+    extreme = op in (_MAX, _MIN)
+    for at, bucket in enumerate(plan.buckets):
+        most = _EXACT.get(bucket.dtype, 0) // (1 if extreme else state.size)
+        if most and bucket.count * bucket.dtype.itemsize <= _MOST_PREDICTED:
+            numbers = partial(_numbers, 8 if most >= 255 else 1, extreme)
+            return PredictedReduce(plan, at, op, numbers, state.size)
+    return None
+
+
+def _numbers(width: int, extreme: bool, call: int) -> list[int]:
+    """Return a digest as small numbers."""
+    most = 2**width - 1
+    found = [call >> at & most for at in range(0, 64, width)]
+    return found + [most - number for number in found] if extreme else found
+
+
+class Pending:
+    """A message of a reduction under way.
+
+    :meth:`wait` writes the values into the record.
+    """
+
+    __slots__ = ("_done", "_group", "_work", "_write")
+
+    def __init__(self, group: GroupCall, work: dist.Work | None, write: Callable[[], object] | None) -> None:
+        self._group: GroupCall = group
+        self._work: dist.Work | None = work
+        self._write: Callable[[], object] | None = write
+        self._done: bool = work is None
+
+    def wait(self) -> bool:
+        """Wait for the message and write its values into the record. Return ``True``.
+
+        Raises:
+            RecordsDiffer: the records of the ranks differ. Nothing was written.
+            WorkerTimeout: not all ranks came in time.
+            WorkerDied: a rank is gone.
+        """
+        if not self._done:
+            if self._work is not None:
+                self._group.wait(self._work)
+            if self._write is not None:
+                self._write()
+                self._write = None
+            self._done = True
+        return True
+
+    def is_completed(self) -> bool:
+        """Whether the message has arrived, so that :meth:`wait` returns at once."""
+        return self._done or self._work is None or self._work.is_completed()
+
+
+class _PredictedPending(Pending):
+    """The predicted message of an asynchronous call, with all values of the record.
+
+    If it shows that a rank made another call, all ranks compare their calls, and those messages must be the next ones.
+    So it is checked before anything else is sent in the group (:func:`.groups.finish_pending`), or when it is waited
+    for.
+    """
+
+    __slots__ = (
+        "_before",
+        "_buffer",
+        "_call",
+        "_error",
+        "_predicted",
+        "_rest",
+        "_right",
+        "_start_rest",
+        "_write_predicted",
+    )
+
+    def __init__(
+        self,
+        group: GroupCall,
+        predicted: PredictedReduce,
+        prepared: rank_tensors.ReductionInput,
+        call: CallDescription,
+        writes: bool,
+        start_rest: Callable[[], list[Pending]],
+    ) -> None:
+        work, buffer = predicted.sent(group, predicted.call, prepared)
+        super().__init__(group, work, prepared.finish if writes else None)
+        self._call: CallDescription = call
+        self._predicted: PredictedReduce = predicted
+        self._buffer: _PredictedBuffer = buffer
+        self._write_predicted: Callable[[], None] | None = (
+            partial(predicted.write, prepared, buffer) if writes else None
+        )
+        self._start_rest: Callable[[], list[Pending]] | None = start_rest
+        self._right: bool = False
+        self._rest: list[Pending] = []
+        self._error: BaseException | None = None
+        state = group.state
+        self._before: int = state.last
+        state.last = predicted.call
+        state.finish_agreement = self._finish
+
+    def _finish(self) -> None:
+        group, start_rest = self._group, self._start_rest
+        if start_rest is None or self._work is None:
+            return
+        try:
+            group.wait(self._work)
+            self._right = torch.equal(self._buffer.received_words, self._predicted.right)
+            if not self._right:
+                group.state.last = self._before
+                agree(group, self._call)
+                self._rest = start_rest()
+        except BaseException as error:
+            self._error = error
+            raise
+        finally:
+            group.state.finish_agreement = self._start_rest = None
+
+    def wait(self) -> bool:
+        if self._done:
+            return True
+        if self._error is not None:
+            raise self._error
+        self._finish()
+        if not self._right:
+            for message in self._rest:
+                message.wait()
+        elif self._write_predicted is not None:
+            self._write_predicted()
+        self._write_predicted, self._rest = None, []
+        if self._write is not None:
+            self._write()
+            self._write = None
+        self._predicted.give(self._buffer)
+        self._done = True
+        return True
+
+
+def _check_op(op: Any, what: str) -> Any:
+    if op is None:
+        return _SUM
+    if isinstance(op, type) or not isinstance(op, (_ReduceOp, _ReduceOp.RedOpType)):
+        raise TypeError(f"{what}: op: expected one of torch.distributed.ReduceOp, got {op!r}")
+    return op
+
+
+def _op_name(op: Any) -> str:
+    """Return the name of an operation, with its factor if it has one.
+
+    >>> _op_name(dist.ReduceOp.SUM), _op_name(dist.ReduceOp(dist.ReduceOp.SUM))
+    ('SUM', 'SUM')
+    """
+    kind, factor = (op, None) if isinstance(op, _ReduceOp.RedOpType) else op.__getstate__()
+    return f"{kind.name}" if factor is None else f"{kind.name}({factor})"
+
+
+def _check_bucket_bytes(bucket_bytes: int | None, what: str) -> int:
+    if bucket_bytes is None:
+        return BUCKET
+    if bucket_bytes < 1:
+        raise ValueError(f"{what}: bucket_bytes: expected a positive number of bytes, got {bucket_bytes}")
+    return bucket_bytes
+
+
+def all_reduce(
+    data: TensorCollection,
+    op: Any = None,
+    *,
+    group: dist.ProcessGroup | None = None,
+    async_op: bool = False,
+    bucket_bytes: int | None = None,
+    timeout: float | timedelta | None = None,
+) -> list[Pending] | None:
+    """See :meth:`TensorDict.all_reduce`."""
+    op, limit = _check_op(op, "all_reduce"), _check_bucket_bytes(bucket_bytes, "all_reduce")
+    found = group_of(group, "all_reduce", timeout)
+    if found is None:
+        return None
+    return _reduce(data, op, found, limit, None, async_op)
+
+
+def reduce(
+    data: TensorCollection,
+    dst: int,
+    op: Any = None,
+    async_op: bool = False,
+    return_premature: bool = False,
+    group: dist.ProcessGroup | None = None,
+    *,
+    bucket_bytes: int | None = None,
+    timeout: float | timedelta | None = None,
+) -> list[Pending] | None:
+    """See :meth:`TensorDict.reduce`."""
+    op, limit = _check_op(op, "reduce"), _check_bucket_bytes(bucket_bytes, "reduce")
+    found = group_of(group, "reduce", timeout)
+    if found is None:
+        return None
+    pending = _reduce(data, op, found, limit, found.group_rank(dst, "dst"), async_op)
+    if pending is None or return_premature:
+        return pending
+    for message in pending:
+        message.wait()
+    return None
+
+
+_plans: dict[tuple[RecordLayout, int, str, bool], ReductionPlan] = {}  #: cached plans
+_MOST = 256
+
+
+def _plan(prepared: rank_tensors.ReductionInput, what: str, op: Any, limit: int, gloo: bool) -> ReductionPlan:
+    key = prepared.layout, prepared.form, what, gloo
+    plan = _plans.get(key)
+    if plan is None:
+        if len(_plans) >= _MOST:
+            _plans.clear()
+        plan = _plans[key] = ReductionPlan(prepared, what, op, limit, gloo)
+    return plan
+
+
+def _reduce(
+    data: TensorCollection, op: Any, group: GroupCall, limit: int, root: int | None, async_op: bool
+) -> list[Pending] | None:
+    state = group.state
+    to = "" if root is None else f"dst={state.ranks[root]}, "
+    what = f"{group.what}({to}{_op_name(op)}, bucket_bytes={limit})"
+    try:
+        prepared = rank_tensors.prepare_reduction(data, group)
+    except Exception as error:
+        raise_on_all_ranks(group, what, error)
+    plan, call = _plan(prepared, what, op, limit, state.gloo), CallDescription(what, prepared.form, prepared.entries)
+    if plan.problem is not None:
+        kind, why = plan.problem
+        call = call._replace(problem=kind(why))
+    writes = root is None or root == state.rank
+    sources = rank_tensors.separate_overlapping(prepared.tensors) if writes and plan.several else prepared.tensors
+    predicted: Any = predicted_message(group)
+    ours = isinstance(predicted, PredictedReduce) and predicted.call == plan.call
+    begun: int | None = None
+
+    def start_rest() -> list[Pending]:
+        record_call(group, plan.call, lambda: _predicted(plan, op, state))
+        return _messages(group, plan, sources, prepared.tensors, op, root, begun, async_op)
+
+    if ours and async_op and plan.count == 1:
+        deferred: Pending = _PredictedPending(group, predicted, prepared, call, writes, start_rest)
+        return [deferred]
+    if predicted is not None and predicted.agreed(group, plan.call, prepared if ours else None):
+        begun = predicted.at
+        if writes:
+            predicted.write(prepared)
+    if begun is None:
+        agree(group, call)
+    pending = start_rest()
+    if async_op and prepared.finish is None:
+        return pending
+    for message in pending:
+        message.wait()
+    if prepared.finish is not None and writes:
+        prepared.finish()
+    return [] if async_op else None
+
+
+def _messages(
+    group: GroupCall,
+    plan: ReductionPlan,
+    sources: list[Tensor],
+    targets: list[Tensor],
+    op: Any,
+    root: int | None,
+    begun: int | None,
+    async_op: bool,
+) -> list[Pending]:
+    """Start all messages but the one that has come."""
+    writes = root is None or root == group.state.rank
+    pending: list[Pending] = []
+    for at, bucket in enumerate(plan.buckets):
+        if at == begun:
+            if async_op:
+                pending.append(Pending(group, None, None))
+            continue
+        memory = torch.empty(bucket.count, dtype=bucket.dtype, device=bucket.device)
+        views = bucket.views(memory)
+        copy(views, bucket.of(sources))
+        write = _writer(bucket.of(targets), views) if writes else None
+        pending.append(Pending(group, _begin(group, memory, op, root), write))
+        if not async_op and len(pending) > 2:
+            pending.pop(0).wait()  # at most three buckets at once
+    for at in plan.alone:
+        value, target = sources[at].detach(), targets[at].detach()
+        if writes or async_op:
+            pending.append(_alone(group, value, target, op, root, writes))
+        else:  # one after the other, as they share scratch memory
+            group.wait(_begin(group, group.state.scratch_copy(value), op, root))
+    return pending
+
+
+def _writer(targets: list[Tensor], sources: list[Tensor]) -> Callable[[], None]:
+    return lambda: rank_tensors.write(targets, sources)
+
+
+def _begin(group: GroupCall, tensor: Tensor, op: Any, root: int | None) -> dist.Work:
+    if tensor.is_complex():
+        tensor = torch.view_as_real(tensor)
+    return group.all_reduce(tensor, op) if root is None else group.reduce(tensor, op, root)
+
+
+def _alone(group: GroupCall, value: Tensor, target: Tensor, op: Any, root: int | None, writes: bool) -> Pending:
+    """Reduce a large tensor in its own memory, if it is contiguous and may be overwritten."""
+    if writes and value.is_contiguous() and not value.is_conj() and not value.is_neg():
+        if value.data_ptr() == target.data_ptr():
+            return Pending(group, _begin(group, value, op, root), None)
+        piece = value  # a copy
+    else:
+        piece = value.resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
+    return Pending(group, _begin(group, piece, op, root), _writer([target], [piece]) if writes else None)

@@ -1,0 +1,1 @@
+"""Parallel ``map`` over the rows of a collection."""

@@ -1,0 +1,350 @@
+"""``map`` and ``map_iter``: a function on chunks of a collection, in other processes.
+
+This module checks the arguments and plans the call. The :class:`.scheduler.Scheduler` runs it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import multiprocessing
+import os
+import threading
+from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
+from typing import Any
+from weakref import WeakSet, finalize
+
+import torch
+from torch import Tensor
+
+from tensorclass.distributed.worker_errors import WorkerError
+from tensorclass.support.interrupts import uninterrupted
+from tensorclass.support.progress import bar
+from tensorclass.td.base import TensorCollection
+from tensorclass.td.leaves.nontensor import NonTensorDataBase
+from tensorclass.td.stores.lazy.lazy_stack import LazyStacked
+
+from .executors import Location, Runner, runner_of
+from .row_chunks import Chunks, Joined, Target, join_all
+from .scheduler import MapOptions, Scheduler
+from .worker_task import Job
+
+
+def map(
+    data: TensorCollection,
+    fn: Callable[[Any], Any],
+    dim: int = 0,
+    num_workers: int | None = None,
+    chunksize: int | None = None,
+    num_chunks: int | None = None,
+    pool: Any = None,
+    generator: torch.Generator | None = None,
+    max_tasks_per_child: int | None = None,
+    worker_threads: int = 1,
+    mp_start_method: str | None = None,
+    *,
+    out: Any = None,
+    index_with_generator: bool = False,
+    pbar: bool = False,
+    executor: Any = None,
+    timeout: float | None = None,
+    retries: int = 0,
+) -> Any:
+    """See :meth:`TensorDict.map`."""
+    options = MapOptions(
+        dim, num_workers, chunksize, num_chunks, pool, generator, max_tasks_per_child, worker_threads,
+        index_with_generator, pbar, mp_start_method, executor, timeout, retries,
+    )  # fmt: skip
+    scheduler = _plan("map", data, fn, out, options, shuffle=False)
+    results: dict[int, Joined] = {}  #: by first chunk
+    with uninterrupted() as section:
+        try:
+            with (
+                section.interruptible(),
+                bar(scheduler.chunks.total, "map", unit="chunk", progress=pbar) as progress,
+            ):
+                for first, done, values in scheduler.run():
+                    if isinstance(values, WorkerError):
+                        raise values
+                    results[first] = values
+                    if scheduler.writes_here and scheduler.target is not None:
+                        for chunk, value in enumerate(values.each or (), first):
+                            if value is not None:
+                                scheduler.target.write(chunk, value)
+                        results.clear()
+                    progress.advance(done)
+        finally:
+            scheduler.end()
+    if out is not None:
+        return out
+    return join_all([results[first] for first in sorted(results)], scheduler.chunks.dim, scheduler.chunks.single)
+
+
+def map_iter(
+    data: TensorCollection,
+    fn: Callable[[Any], Any],
+    dim: int = 0,
+    num_workers: int | None = None,
+    *,
+    shuffle: bool = False,
+    chunksize: int | None = None,
+    num_chunks: int | None = None,
+    pool: Any = None,
+    generator: torch.Generator | None = None,
+    max_tasks_per_child: int | None = None,
+    worker_threads: int = 1,
+    index_with_generator: bool = True,
+    pbar: bool = False,
+    mp_start_method: str | None = None,
+    executor: Any = None,
+    timeout: float | None = None,
+    retries: int = 0,
+) -> Iterator[Any]:
+    """See :meth:`TensorDict.map_iter`."""
+    options = MapOptions(
+        dim, num_workers, chunksize, num_chunks, pool, generator, max_tasks_per_child, worker_threads,
+        index_with_generator, pbar, mp_start_method, executor, timeout, retries,
+    )  # fmt: skip
+    if shuffle and not index_with_generator:
+        raise RuntimeError(
+            "map_iter: shuffle=True indexes the rows of each chunk, which cannot be split in advance: leave "
+            "index_with_generator=True"
+        )
+    scheduler = _plan("map_iter", data, fn, None, options, shuffle=shuffle)
+    results = _MapIterator(scheduler, _one_by_one(scheduler, shuffle, pbar))
+    _open_iterators.add(results)
+    return results
+
+
+class _MapIterator(Iterator[Any]):
+    """Results of a call, one by one. However the iteration ends, its processes end, too."""
+
+    def __init__(self, scheduler: Scheduler, results: Generator[Any, None, None]) -> None:
+        self._scheduler: Scheduler = scheduler
+        self._results: Generator[Any, None, None] = results
+        # Not __del__: Python drops exceptions raised there, and so an interrupt that arrives in it.
+        self._finalizer: finalize[Any, _MapIterator] = finalize(self, _end, results, scheduler)
+        self._finalizer.atexit = False  # _close_all runs earlier
+
+    def __iter__(self) -> _MapIterator:
+        return self
+
+    def __next__(self) -> Any:
+        with uninterrupted() as section:
+            try:
+                with section.interruptible():
+                    return next(self._results)
+            except BaseException:
+                self._scheduler.end()
+                self._finalizer.detach()
+                raise
+
+    def close(self) -> None:
+        """End the processes. Remaining results are lost."""
+        with uninterrupted():
+            _end(self._results, self._scheduler)
+            self._finalizer.detach()
+
+
+def _end(results: Generator[Any, None, None], scheduler: Scheduler) -> None:
+    with uninterrupted():
+        results.close()
+        scheduler.end()
+
+
+def _one_by_one(scheduler: Scheduler, shuffle: bool, pbar: bool) -> Generator[Any, None, None]:
+    held: dict[int, list[Any] | WorkerError] = {}  #: by first chunk
+    next_chunk = 0
+    results = scheduler.run()
+    try:
+        with bar(scheduler.chunks.total, "map_iter", unit="chunk", progress=pbar) as progress:
+            for first, done, values in results:
+                held[first] = values
+                if shuffle:
+                    next_chunk = first
+                while next_chunk in held:
+                    ready = held.pop(next_chunk)
+                    if isinstance(ready, WorkerError):
+                        raise ready
+                    next_chunk += len(ready)
+                    scheduler.held = len(held)
+                    yield from ready
+                progress.advance(done)
+                scheduler.held = len(held)
+    finally:
+        results.close()
+
+
+_open_iterators: WeakSet[_MapIterator] = WeakSet()
+
+
+def _close_all() -> None:
+    for iterator in list(_open_iterators):
+        with suppress(ValueError):  # another thread runs it
+            iterator.close()
+
+
+# Runs at exit before concurrent.futures waits for all tasks: callbacks run in reverse order of registration.
+_at_exit: Callable[[Callable[[], None]], Any] = getattr(threading, "_register_atexit", atexit.register)
+_at_exit(_close_all)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# arguments
+
+
+def _plan(what: str, data: Any, fn: Any, out: Any, options: MapOptions, shuffle: bool) -> Scheduler:
+    """Check the arguments of a call and make its scheduler."""
+    if not callable(fn):
+        raise TypeError(f"{what}: expected a function of a chunk, got {fn!r}")
+    runner = _runner(what, options)
+    workers = _workers(what, options) if runner is None else runner.workers
+    _check_limits(what, options)
+    chunks = _chunks(what, data, options, workers)
+    seed = _seed(what, options, runner)
+    if shuffle and chunks.length:
+        order = torch.randperm(chunks.length, generator=options.generator)
+        chunks = chunks._replace(order=order)
+    target = None if out is None else _target(what, out, chunks)
+    location: Location = "processes" if runner is None else runner.place
+    writes_here = target is not None and not _workers_write(out, location)
+    job = Job(
+        fn,
+        chunks,
+        None if writes_here else target,
+        seed,
+        joins=what == "map" and not writes_here,
+        packs=location == "processes",
+        threads=torch.get_num_threads(),
+    )
+    return Scheduler(what, data, job, target if writes_here else None, runner, workers, options)
+
+
+def _runner(what: str, options: MapOptions) -> Runner | None:
+    """Return the runner of ``executor`` or ``pool``, or ``None`` if processes are to be started."""
+    given = {"pool": options.pool, "executor": options.executor}
+    names = [name for name, value in given.items() if value is not None]
+    if not names:
+        return None
+    if len(names) > 1:
+        raise ValueError(f"{what}: expected a pool or an executor, got both")
+    owned = {
+        "num_workers": options.num_workers is not None,
+        "max_tasks_per_child": options.max_tasks_per_child is not None,
+        "mp_start_method": options.mp_start_method is not None,
+        "worker_threads": options.worker_threads != 1,
+    }
+    if wrong := [name for name, is_given in owned.items() if is_given]:
+        raise ValueError(
+            f"{what}: {', '.join(wrong)} cannot change the workers of {names[0]}=, which run already; give it to the "
+            f"{names[0]} when you create it"
+        )
+    return runner_of(given[names[0]])
+
+
+def _workers(what: str, options: MapOptions) -> int:
+    workers = options.num_workers
+    if workers is None:
+        if hasattr(os, "sched_getaffinity"):
+            return len(os.sched_getaffinity(0))
+        return os.cpu_count() or 1
+    if type(workers) is not int or workers < 1:
+        raise ValueError(
+            f"{what}: num_workers: expected a number of processes, at least 1, got {workers!r}; to stay in this "
+            "process, call the function itself, or give executor=ThreadPoolExecutor(1)"
+        )
+    return workers
+
+
+def _chunks(what: str, data: Any, options: MapOptions, workers: int) -> Chunks:
+    ndim = data.ndim
+    dim = options.dim
+    if type(dim) is not int:
+        raise TypeError(f"{what}: dim: expected an int, got {dim!r}")
+    if not -ndim <= dim < ndim:
+        hint = "" if ndim else "; to have rows, construct the record with batch_size=[rows]"
+        raise IndexError(f"{what}: dim: the batch size {list(data.batch_size)} has no dimension {dim}{hint}")
+    dim %= ndim
+    length = data.batch_size[dim]
+    size, count = options.chunksize, options.num_chunks
+    if size is not None and count is not None:
+        raise ValueError(f"{what}: expected chunksize or num_chunks, got both ({size} and {count})")
+    for name, value in (("chunksize", size), ("num_chunks", count)):
+        if value is not None and type(value) is not int:
+            raise TypeError(f"{what}: {name}: expected an int, got {value!r}")
+    if size is not None:
+        if size < 0:
+            raise ValueError(f"{what}: chunksize: expected a number of rows, or 0 for single ones, got {size}")
+        return Chunks(dim, length, size or 1, size == 0)
+    if count is None:
+        count = workers
+    if count < 1:
+        raise ValueError(f"{what}: num_chunks: expected at least one, got {count}")
+    return Chunks(dim, length, max(1, -(-length // count)), False)
+
+
+def _check_limits(what: str, options: MapOptions) -> None:
+    start = options.mp_start_method
+    if start is not None and start not in multiprocessing.get_all_start_methods():
+        known = ", ".join([repr(name) for name in multiprocessing.get_all_start_methods()])
+        raise ValueError(f"{what}: mp_start_method: expected one of {known}, got {start!r}")
+    if options.timeout is not None and not options.timeout > 0:
+        raise ValueError(f"{what}: timeout: expected seconds, more than 0, got {options.timeout!r}")
+    for name, value, least in (
+        ("retries", options.retries, 0),
+        ("worker_threads", options.worker_threads, 1),
+        ("max_tasks_per_child", options.max_tasks_per_child, 1),
+    ):
+        if value is not None and (type(value) is not int or value < least):
+            raise ValueError(f"{what}: {name}: expected an int, at least {least}, got {value!r}")
+
+
+def _seed(what: str, options: MapOptions, runner: Runner | None) -> int | None:
+    """Draw the seed of the first chunk; ``None`` leaves the generators of the workers alone."""
+    generator = options.generator
+    if generator is not None and not isinstance(generator, torch.Generator):
+        raise TypeError(f"{what}: generator: expected a torch.Generator, got {generator!r}")
+    if runner is not None and generator is None:
+        return None
+    if runner is not None and runner.place == "threads":
+        raise ValueError(
+            f"{what}: generator: threads share one global generator, so chunks cannot have their own seeds; leave it "
+            "out, or draw the numbers in advance and add them to the data as a field"
+        )
+    return int(torch.empty((), dtype=torch.int64).random_(0, 2**62, generator=generator))
+
+
+def _target(what: str, out: Any, chunks: Chunks) -> Target:
+    """Check that ``out`` has room for the results."""
+    if not isinstance(out, (Tensor, TensorCollection)):
+        raise TypeError(f"{what}: out: expected a collection or a tensor, got a {type(out).__name__}")
+    size = out.shape
+    if len(size) <= chunks.dim:
+        raise ValueError(f"{what}: out: expected a dimension {chunks.dim}, got the batch size {list(size)}")
+    target = Target(out, chunks, size[chunks.dim])
+    bounds = [chunks.rows(at)[1] for at in range(chunks.total)] if chunks.length else []
+    if chunks.single or not chunks.length:
+        fits = target.length == chunks.length
+    else:
+        fits = all(bound * target.length % chunks.length == 0 for bound in bounds)
+    if not fits:
+        raise ValueError(
+            f"{what}: out: expected {chunks.length} rows in dimension {chunks.dim}, as the data has (or a multiple or "
+            f"fraction of it that divides each chunk evenly), got {target.length}"
+        )
+    return target
+
+
+def _workers_write(out: Any, location: Location) -> bool:
+    """Return whether workers can write into ``out``: it is shared memory or a file, and has no objects."""
+    if location == "machines" or not (isinstance(out, Tensor) or not _has_objects(out)):
+        return False
+    if location == "threads" or out.is_shared():
+        return True
+    return not isinstance(out, Tensor) and out.is_memmap()
+
+
+def _has_objects(node: Any) -> bool:
+    if isinstance(node, NonTensorDataBase) or (type(node._store) is not dict and not isinstance(node, LazyStacked)):
+        return True
+    return any(_has_objects(below) for below in node._nodes())

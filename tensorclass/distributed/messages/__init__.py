@@ -1,0 +1,1 @@
+"""Messages: a collection from one process to another."""

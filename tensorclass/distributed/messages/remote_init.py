@@ -1,0 +1,234 @@
+"""Send a collection to a process that does not know its keys: ``init_remote`` and ``from_remote_init``.
+
+There are three messages: a header of fixed size, with the lengths of the others, and the text if it is short; the text
+(JSON, as in files) if it is long; and the memory of the tensors, one behind the other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Size, Tensor
+from torch.distributed import distributed_c10d as c10d
+
+from tensorclass.distributed.process_groups import as_timeout, finish_pending
+from tensorclass.storage.common import collection_tree, sealed_json
+from tensorclass.storage.common.collection_tree import FileError, Source, as_list
+from tensorclass.td.collection import DeviceLike, as_device
+from tensorclass.td.memory.consolidated_buffer import flat_of, view
+
+from .exchange import Endpoint, Exchange, endpoint_of, peer_of, translate
+from .record_layout import allocate
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
+
+_HEADER = 4096  #: bytes of the first message
+_NUMBERS = 24  #: bytes of its numbers: a mark, the length of the text, the length of the memory
+_ENTRIES = {"the whole collection": "from init_remote to from_remote_init"}
+_DIGEST = int.from_bytes(hashlib.blake2b(json.dumps(_ENTRIES).encode(), digest_size=8).digest(), "little")
+_MARK = _DIGEST.to_bytes(8, "little")
+
+
+def init_remote(
+    data: Any,
+    dst: int | None = None,
+    group: ProcessGroup | None = None,
+    device: DeviceLike | None = None,
+    use_broadcast: bool = False,
+    *,
+    timeout: float | timedelta | None = None,
+    allow_pickle: bool = False,
+) -> None:
+    """See :meth:`TensorDict.init_remote`."""
+    what = "init_remote"
+    limit = as_timeout(timeout, what)
+    pg, endpoint = endpoint_of(group, what, as_device(device))
+    if use_broadcast and dst is not None:
+        raise ValueError(f"{what}: use_broadcast=True sends to all processes of the group; leave out dst")
+    if not use_broadcast and dst is None:
+        raise ValueError(f"{what}: give dst, or send to all other processes with use_broadcast=True")
+    peer = None if use_broadcast else peer_of(endpoint, dst, group, None, what, "dst")
+    text, memory = _serialize(data, what, allow_pickle)
+    header = bytearray(_HEADER)
+    header[:_NUMBERS] = _MARK + len(text).to_bytes(8, "little") + len(memory).to_bytes(8, "little")
+    short = len(text) <= _HEADER - _NUMBERS
+    if short:
+        header[_NUMBERS : _NUMBERS + len(text)] = text
+    messages = [_tensor(header), *([] if short else [_tensor(text)]), *([memory] if len(memory) else [])]
+    messages = [message.to(endpoint.device) for message in messages]
+    transport = (
+        _BroadcastTransport(what, pg, endpoint, endpoint.rank, limit)
+        if peer is None
+        else _PeerTransport(what, pg, endpoint, peer, True, limit)
+    )
+    transport.move(messages)
+
+
+def from_remote_init(
+    cls: Any,
+    src: int,
+    group: ProcessGroup | None = None,
+    device: DeviceLike | None = None,
+    use_broadcast: bool = False,
+    *,
+    timeout: float | timedelta | None = None,
+    allow_pickle: bool = False,
+) -> Any:
+    """See :meth:`TensorDict.from_remote_init`."""
+    what = "from_remote_init"
+    limit = as_timeout(timeout, what)
+    target = as_device(device)
+    pg, endpoint = endpoint_of(group, what)
+    if target is not None and target.type in {found.type for found in getattr(pg, "_device_types", ())}:
+        pg, endpoint = endpoint_of(group, what, target)
+    peer = peer_of(endpoint, src, group, None, what, "src")
+    transport = (
+        _BroadcastTransport(what, pg, endpoint, peer, limit)
+        if use_broadcast
+        else _PeerTransport(what, pg, endpoint, peer, False, limit)
+    )
+    (first,) = transport.move([torch.empty(_HEADER, dtype=torch.uint8, device=endpoint.device)])
+    header = _bytes(first)
+    if header[:8] != _MARK:
+        raise FileError(f"{what}: the message of {transport.name} does not come from init_remote")
+    length, size = int.from_bytes(header[8:16], "little"), int.from_bytes(header[16:24], "little")
+    short = length <= _HEADER - _NUMBERS
+    sizes = ([] if short else [length]) + ([size] if size else [])
+    origin = f"{what}: the record of {transport.name}"
+    try:
+        targets = [allocate(count, torch.uint8, endpoint.device, origin) for count in sizes]
+    except FileError:
+        transport.stop()
+        raise
+    rest = transport.move(targets)
+    text = header[_NUMBERS : _NUMBERS + length] if short else _bytes(rest[0])
+    memory = rest[-1] if size else torch.empty(0, dtype=torch.uint8, device=endpoint.device)
+    if target is not None:
+        memory = memory.to(target)
+    return _deserialize(text, memory, cls, origin, target, allow_pickle)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# serialization
+
+
+def _serialize(data: Any, what: str, allow_pickle: bool) -> tuple[bytes, Tensor]:
+    """Return a collection as text and the memory of its tensors."""
+    node, leaves = collection_tree.describe(data, what, allow_pickle)
+    flat = flat_of(data._leaves())
+    if flat is None and leaves:
+        flat = flat_of(data.consolidate()._leaves())
+    if flat is None:  # no tensor has items
+        starts, memory = [0] * len(leaves), torch.empty(0, dtype=torch.uint8, device="cpu")
+    else:
+        starts, memory = [place[2] for place in flat.places], flat.memory
+    text = json.dumps({"tree": node, "starts": starts}, allow_nan=False, separators=(",", ":"))
+    return text.encode(), memory
+
+
+def _deserialize(
+    text: bytes, memory: Tensor, cls: Any, origin: str, device: torch.device | None, allow_pickle: bool
+) -> Any:  # fmt: skip
+    document = sealed_json.parse_json(text, origin)
+    node, starts = document.get("tree"), as_list(document.get("starts"))
+    keys = [(path, component) for path, component, _ in collection_tree.tensor_nodes(node)]
+    if starts is None or len(starts) != len(keys):
+        raise FileError(f"{origin}: its description is damaged")
+    start_of = dict(zip(keys, starts, strict=True))
+    spans = collection_tree.Spans(origin)
+
+    def read(path: collection_tree.Path, component: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
+        start, count = start_of.get((path, component)), shape.numel() * dtype.itemsize
+        if type(start) is not int or not 0 <= start <= start + count <= len(memory):
+            raise FileError(f"{origin}: {'.'.join(path)}: its values were not sent")
+        spans.add(start, start + count, path)
+        return view(memory, dtype, shape, start)
+
+    received = collection_tree.rebuild(node, cls, Source(origin, read, device, allow_pickle))
+    spans.check()
+    return received
+
+
+def _tensor(text: bytes | bytearray) -> Tensor:
+    tensor: Tensor = torch.frombuffer(bytearray(text), dtype=torch.uint8)  # pyright: ignore[reportUnknownMemberType]
+    return tensor
+
+
+def _bytes(tensor: Tensor) -> bytes:
+    return tensor.cpu().numpy().tobytes()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# transport
+
+
+class _PeerTransport:
+    """Messages to one process, or from it."""
+
+    def __init__(
+        self, what: str, group: Any, endpoint: Endpoint, peer: int, sends: bool, limit: timedelta | None
+    ) -> None:  # fmt: skip
+        self._exchange = Exchange(what, group, endpoint, peer, sends, 0, _DIGEST, _ENTRIES, _HEADER)
+        self._seconds: float | None = None if limit is None else limit.total_seconds()
+        self._end: float | None = None if self._seconds is None else time.monotonic() + self._seconds
+        self._count: int = 0
+        self.name: str = self._exchange.name
+
+    def move(self, messages: list[Tensor]) -> list[Tensor]:
+        """Send or receive messages, all at the same time."""
+        exchange = self._exchange
+        try:
+            if not self._count:
+                exchange.agree(self._end)
+            works = [exchange.post(message, self._count + at) for at, message in enumerate(messages)]
+            for work in works:
+                exchange.wait(work, self._end, self._seconds)
+                if not self._count:
+                    exchange.end()
+                self._count += 1
+        except BaseException:
+            exchange.stop()
+            raise
+        return messages
+
+    def stop(self) -> None:
+        """Give up the remaining messages."""
+        self._exchange.stop()
+
+
+class _BroadcastTransport:
+    """Messages of one process to all others of the group."""
+
+    def __init__(self, what: str, group: Any, endpoint: Endpoint, root: int, limit: timedelta | None) -> None:
+        finish_pending(group)
+        self._what = what
+        self._options: Any = c10d.BroadcastOptions()
+        self._options.rootRank, self._options.rootTensor = root, 0
+        if limit is not None:
+            self._options.timeout = limit
+        self._run: Callable[..., Any] = group.broadcast
+        self.name: str = f"rank {endpoint.ranks[root]}"
+
+    def move(self, messages: list[Tensor]) -> list[Tensor]:
+        """Send or receive messages, one after another."""
+        for message in messages:
+            try:
+                self._run([message], self._options).wait()
+            except RuntimeError as error:
+                raise translate(
+                    error,
+                    f"{self._what}: not all processes of the group received in time what {self.name} sends",
+                    f"{self._what}: a process of the group has ended, or has given up receiving from {self.name}",
+                    "the group",
+                ) from error
+        return messages
+
+    def stop(self) -> None:
+        """Give up the remaining messages."""

@@ -1,0 +1,1 @@
+"""Typed pipelines: stages from record to record, joined with ``>>``."""

@@ -1,0 +1,1 @@
+"""Records: collections whose keys are declared as the fields of a class."""

@@ -1,0 +1,311 @@
+"""The generated ``__init__`` of record classes."""
+
+from __future__ import annotations
+
+import dataclasses
+import linecache
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, get_args
+
+from torch import Size, Tensor
+from torch.compiler import is_compiling
+
+from tensorclass.contracts.checking import Checks, entered, inferred_size
+from tensorclass.contracts.contract import described_array
+from tensorclass.contracts.generated_checks import CheckWriter, writer_of
+from tensorclass.td import shapes
+from tensorclass.td.base import TensorCollection
+from tensorclass.td.collection import DeviceLike, as_device
+from tensorclass.td.value_checks import batch_mismatch, explained
+
+from .fields import FieldSpec, Kind, evaluated
+from .frozen import IN_POST_INIT
+from .record import METADATA, RecordMeta, TensorClass
+
+
+class _Factory:
+    """Shown in signatures as the default of fields that have a ``default_factory``."""
+
+    def __repr__(self) -> str:
+        return "<factory>"
+
+
+_FACTORY = _Factory()
+
+#: globals of every generated function; the prefix keeps them apart from fields, which may have names of builtins
+_GLOBALS: dict[str, Any] = {
+    "__isinstance": isinstance,
+    "__len": len,
+    "__type": type,
+    "__Tensor": Tensor,
+    "__Size": Size,
+    "__as_size": shapes.as_size,
+    "__check_size": shapes.check_size,
+    "__as_names": shapes.as_names,
+    "__as_device": as_device,
+    "__explained": explained,
+    "__mismatch": batch_mismatch,
+    "__FACTORY": _FACTORY,
+    "__infer": inferred_size,
+    "__is_compiling": is_compiling,
+    "__IN_POST_INIT": IN_POST_INIT,
+}
+
+
+def has_own_init(cls: Any) -> bool:
+    """Return whether the class has, or inherits from a record, a hand-written ``__init__``."""
+    for base in cls.__mro__:
+        if base is TensorClass:
+            break
+        if isinstance(base, RecordMeta) and "__init__" in base.__dict__:
+            return not getattr(base.__dict__["__init__"], "__generated__", False)
+    return False
+
+
+def generate_init(cls: Any, specs: Mapping[str, FieldSpec]) -> Callable[..., None]:
+    """Write and compile the ``__init__`` of a class.
+
+    The lines of each field depend on its annotation.
+    """
+    namespace = {**_GLOBALS}
+    checks: Checks | None = cls._checks
+    nested = any(getattr(kind, "_checks", None) is not None for spec in specs.values() for kind in spec.types)
+    if checks is None and nested and cls._options["validate"]:  # one error lists the mistakes of all nested records
+        checks = Checks(cls.__qualname__, specs)
+    writer = None if checks is None else writer_of(specs)
+    if writer is not None:
+        namespace.update(writer.space)
+        writer.space = namespace
+    metadata = [name for name in METADATA if name not in specs]
+    me = "__self" if "self" in cls.__dataclass_fields__ else "self"
+    device = "device" if "device" in metadata else "__device"
+    positional: list[str] = []
+    keyword: list[str] = []
+    shape_defaults: list[str] = []
+    body: list[str] = []
+    init_vars: list[str] = []
+    parameters: dict[str, Any] = {}
+    seen_default = ""
+    for f in cls.__dataclass_fields__.values():
+        field_type = f._field_type
+        name = f.name
+        if field_type is dataclasses._FIELD_CLASSVAR or (name in METADATA and name not in specs):  # type: ignore[attr-defined]
+            continue
+        default = ""
+        if f.default is not dataclasses.MISSING:
+            namespace[f"__default_{name}"] = f.default
+            default = f"__default_{name}"
+        elif f.default_factory is not dataclasses.MISSING:
+            namespace[f"__factory_{name}"] = f.default_factory
+            default = "__FACTORY"
+        if f.init:
+            parameters[name] = f.type
+            parameter = f"{name}={default}" if default else name
+            if f.kw_only:
+                keyword.append(parameter)
+            else:
+                if seen_default and not default:
+                    raise TypeError(
+                        f"{cls.__name__}: the field {name!r} without a default follows {seen_default!r}, which has "
+                        f"one; give it one too, or make it keyword-only: class {cls.__name__}(..., kw_only=True)"
+                    )
+                seen_default = name if default else seen_default
+                positional.append(parameter)
+        elif default:
+            body.append(f"{name} = {default}")
+        else:
+            continue
+        if field_type is dataclasses._FIELD_INITVAR:  # type: ignore[attr-defined]
+            init_vars.append(name)
+            continue
+        if f.default_factory is not dataclasses.MISSING:
+            make_default = [f"if {name} is __FACTORY:", f"    {name} = __factory_{name}()"]
+            if f.init and name in cls._item_ranks:
+                shape_defaults += make_default
+            else:
+                body += make_default
+        body += _field_lines(specs[name], namespace, me, device, writer)
+    signature = ", ".join([me, *positional, "*", *keyword, *[f"{name}=None" for name in metadata]])
+    values = ", ".join([f"{name!r}: {name}" for name in parameters if name in specs])
+    # a strided nested tensor has no shape; a try block costs nothing while nothing is raised
+    checked = _with_contract_checks(checks, writer, body, namespace, me)
+    stores_fields = ["try:", *[f"    {line}" for line in checked or ["pass"]]]
+    stores_fields += ["except RuntimeError as __error:", f"    raise __explained(__error, {{{values}}}) from None"]
+    sizes = (*shape_defaults, *_batch_size_lines(cls._item_ranks, parameters, namespace))
+    if len(sizes) > 1:  # shapes are read
+        sizes = ("try:", *[f"    {line}" for line in sizes], *stores_fields[-2:])
+    lines = [
+        f"def __init__({signature}):",
+        *(f"    {line}" for line in sizes),
+        "    __ndim = __len(__size)",
+        f"    {device} = " + ("None if device is None else __as_device(device)" if device in metadata else "None"),
+        f"    {me}._batch_size = __size",
+        f"    {me}._device = {device}",
+        f"    {me}._names = "
+        + ("None if names is None else __as_names(names, __ndim)" if "names" in metadata else "None"),
+        f"    {me}._lock = None",
+        f"    {me}._store = __store = {{}}",
+        *(f"    {line}" for line in stores_fields),
+        "    if not __store:",  # without values nothing has shown that the batch size is valid
+        "        __check_size(__size)",
+    ]
+    if hasattr(cls, "__post_init__"):
+        call = f"{me}.__post_init__({', '.join(init_vars)})"
+        if cls._options["frozen"]:
+            lines += [f"    {me}._context = __IN_POST_INIT", f"    {call}", f"    del {me}._context"]
+        else:
+            lines.append(f"    {call}")
+    source = "\n".join(lines) + "\n"
+    return _compiled(cls, source, namespace, parameters)
+
+
+def _compiled(cls: Any, source: str, namespace: dict[str, Any], parameters: Mapping[str, Any]) -> Callable[..., None]:
+    """Compile the text of an ``__init__``, and keep the text for debuggers and tracebacks."""
+    filename = f"<generated __init__ of {cls.__module__}.{cls.__qualname__}>"
+    exec(compile(source, filename, "exec"), namespace)
+    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+    init: Any = namespace["__init__"]
+    init.__qualname__ = f"{cls.__qualname__}.__init__"
+    init.__module__ = cls.__module__
+    init.__annotations__ = {**parameters, "return": None}
+    init.__generated__ = True
+    return init  # type: ignore[no-any-return]
+
+
+def describe_init(cls: Any, own: Mapping[str, Any], scope: Mapping[str, Any]) -> None:
+    """Give the generated ``__init__`` a docstring, and its annotations as objects, for ``inspect`` and ``help``.
+
+    Text annotations would be looked up in the globals of the generated function, which are not those of the module.
+    """
+    init = cls.__init__
+    inherited: dict[str, Any] = {}
+    for base in reversed(cls.__mro__[1:]):
+        if getattr(base.__dict__.get("__init__"), "__generated__", False):
+            inherited.update(base.__dict__["__init__"].__annotations__)
+    namespace = getattr(sys.modules.get(cls.__module__), "__dict__", {})
+    annotations = init.__annotations__
+    for name, annotation in annotations.items():
+        if name not in own and name in inherited:
+            annotations[name] = inherited[name]
+        elif isinstance(annotation, str):
+            annotations[name] = evaluated(annotation, namespace, scope)
+        if isinstance(annotations[name], dataclasses.InitVar):
+            annotations[name] = annotations[name].type
+    metadata = {name: hint for name, hint in _METADATA_HINTS.items() if name not in cls._specs}
+    init.__annotations__ = {**annotations, **metadata, "return": None}
+    init.__doc__ = "Make a record of the values of its fields; for ``batch_size``, ``device``, ``names`` see the bases."
+    if any(described_array(part) is not None for hint in annotations.values() for part in (hint, *get_args(hint))):
+        # jaxtyping's annotations describe one item: its checker of calls would refuse a batch
+        init.__no_type_check__ = True
+
+
+_METADATA_HINTS: dict[str, Any] = {
+    "batch_size": Sequence[int] | int | None,
+    "device": DeviceLike | None,
+    "names": Sequence[str | None] | None,
+}
+
+
+def _batch_size_lines(
+    item_ranks: Mapping[str, int], parameters: Mapping[str, Any], namespace: dict[str, Any]
+) -> list[str]:
+    """Return the lines that set the batch size: the argument, or what the first field with a contract implies."""
+    given = "batch_size if __type(batch_size) is __Size else __as_size(batch_size)"
+    ranks = {name: rank for name, rank in item_ranks.items() if name in parameters}
+    if not ranks:
+        return [f"__size = {given}"]
+    namespace["__ranks"] = ranks
+    lines = ["if batch_size is not None:", f"    __size = {given}"]
+    for name, rank in ranks.items():
+        lines += [
+            f"elif __isinstance({name}, __Tensor):",
+            f"    __size = {name}.shape" + (f"[:-{rank}]" if rank else ""),
+        ]
+    values = ", ".join([f"{name!r}: {name}" for name in ranks])
+    return [*lines, "else:", f"    __size = __as_size(__infer(__ranks, {{{values}}}))"]
+
+
+def _with_contract_checks(
+    checks: Checks | None, writer: CheckWriter | None, body: list[str], namespace: dict[str, Any], me: str
+) -> list[str]:
+    """Return the lines that store the fields, surrounded by the checks of their contracts, if the class has any."""
+    if checks is None or writer is None:
+        return body
+    namespace.update(__made=checks.made, __ranges=checks.ranges, __entered=entered)
+    lines = ["__checked = not __is_compiling()", "__broken = False", *writer.start()]
+    wrong, errors = "__broken", ""
+    if any("__errors" in line for line in body):  # of nested records
+        lines.append("__errors = []")
+        wrong, errors = "__broken or __errors", ", __errors"
+    lines += body
+    if end := writer.end("__broken = True"):
+        lines += ["if __checked:", *[f"    {line}" for line in end]]
+    lines += [f"if {wrong}:", f"    __made({me}, batch_size is None{errors})"]
+    return [*lines, "elif __checked:", f"    __ranges({me}, batch_size is None)"] if checks.bounded else lines
+
+
+def _field_lines(
+    spec: FieldSpec, namespace: dict[str, Any], me: str, device: str, writer: CheckWriter | None
+) -> list[str]:
+    """Return the lines that check one field and store it."""
+    name = spec.name
+    own = f"__spec_{name}"
+    namespace[own] = spec
+    if writer is not None and spec.kind is Kind.TENSOR:
+        fails = "__broken = True"
+        behind = ["if __shape != __size and __shape[:__ndim] != __size:", f"    {fails}"]
+        if spec.contract is not None:
+            behind = writer.field(name, name, not spec.optional, fails)
+        store = [
+            f"__store[{name!r}] = {name}",
+            f"__shape = {name}.shape",
+            "if __checked:",
+            *[f"    {line}" for line in behind],
+            "elif __shape[:__ndim] != __size:",
+            f"    raise __mismatch({name!r}, __size, __shape)",
+        ]
+        lines = [
+            f"if __isinstance({name}, __Tensor):",
+            f"    if {device} is not None and {name}.device != {device}:",
+            f"        {name} = {name}.to({device})",
+            f"elif {name} is not None:",
+            f"    {name} = {own}.fit({me}, {name})",
+        ]
+        if spec.optional:
+            return [*lines, f"if {name} is not None:", *[f"    {line}" for line in store]]
+        return [*lines, "else:", f"    raise {own}.mismatch({name})", *store]
+    if spec.kind is Kind.TENSOR:
+        lines = [
+            f"if __isinstance({name}, __Tensor):",
+            f"    __shape = {name}.shape",
+            "    if __shape != __size and __shape[:__ndim] != __size:",
+            f"        raise __mismatch({name!r}, __size, __shape)",
+            f"    __store[{name!r}] = {name} if {device} is None or {name}.device == {device} else {name}.to({device})",
+            f"elif {name} is not None:",
+            f"    __store[{name!r}] = {own}.fit({me}, {name})",
+        ]
+    elif writer is not None and any(issubclass(kind, TensorCollection) for kind in spec.types):
+        lines = [
+            f"if {name} is not None:",
+            f"    __entry = __entered({own}, {me}, {name}, __errors) if __checked else {own}.fit({me}, {name})",
+            "    if __entry is not None:",
+            f"        __store[{name!r}] = __entry",
+        ]
+    else:
+        lines = [f"if {name} is not None:", f"    __store[{name!r}] = {own}.fit({me}, {name})"]
+    if spec.kind is None:  # the annotation names a class that is defined later
+        lines += [f"elif not {own}.allows_none({me}):", f"    raise {own}.mismatch({name})"]
+    elif not spec.optional:
+        lines += ["else:", f"    raise {own}.mismatch({name})"]
+    if writer is not None and spec.contract is not None:
+        checks = writer.field(name, "__entry", False, "__broken = True")
+        lines += [
+            f"__entry = __store.get({name!r}) if __checked else None",
+            "if __entry is not None:",
+            "    __shape = __entry.shape",
+            *[f"    {line}" for line in checks],
+        ]
+    elif writer is not None and spec.kind is None:
+        lines += [f"if __checked and {own}.contract is not None:", "    __broken = True"]
+    return lines

@@ -1,0 +1,248 @@
+"""The base class of records with the methods about contracts: checking, making values, schemas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from torch import Size
+from typing_extensions import Self
+
+from tensorclass.contracts.checking import Checks, inferred_size, problems_below
+from tensorclass.contracts.contract_error import ContractError
+from tensorclass.contracts.validation import validation
+from tensorclass.td.base import TensorCollection
+from tensorclass.td.collection import DeviceLike
+
+from .factories import Drawn, Empty, SizeLike, make, ones, zeros
+from .schema import json_schema, schema
+
+if TYPE_CHECKING:
+    from tensorclass.records.fields import FieldSpec
+    from tensorclass.td.collection import Value
+
+
+class Contracted(TensorCollection):
+    """A collection whose keys are fields that can have contracts."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:  # annotations that typing.get_type_hints shall not find
+        _specs: ClassVar[dict[str, FieldSpec]]
+        _item_ranks: ClassVar[dict[str, int]]
+        _checks: ClassVar[Checks | None]
+    else:
+        _specs = {}
+        _item_ranks = {}  # dimensions of one item, by field: see item_ranks()
+        _checks = None  # None if the class has no contracts
+
+    # -- checking ------------------------------------------------------------------------------------------------------
+
+    def _check_entering(self, entries: Mapping[str, Value]) -> None:
+        if self._checks is not None:
+            self._checks.entering(self, entries)
+
+    def _check_changed(self, before: Mapping[str, Value]) -> None:
+        if self._checks is not None:
+            changed = {key: value for key, value in self._store.items() if before.get(key) is not value}
+            if changed:
+                self._checks.entering(self, changed)
+
+    def _check_behind(self, size: Size) -> None:
+        super()._check_behind(size)
+        if self._checks is not None:
+            self._checks.entering(self, self._store, size)
+
+    def _find_batch_size(self, batch_dims: int | None, keep_compliant_size: bool) -> None:
+        size = inferred_size(self._item_ranks, self._store) if self._item_ranks else None
+        if size is None:
+            super()._find_batch_size(batch_dims, keep_compliant_size)
+        else:
+            self._set_batch_size(size[:batch_dims])
+
+    @classmethod
+    def unchecked(cls, *args: Any, **kwargs: Any) -> Self:
+        """Make a record without checking contracts: the arguments are those of the constructor.
+
+        >>> import torch
+        >>> from typing import Annotated
+        >>> from tensorclass import Shape, TensorClass
+        >>> class Image(TensorClass):
+        ...     pixels: Annotated[torch.Tensor, Shape("3 h w")]
+        >>> Image.unchecked(torch.zeros(4, 1, 8, 8), batch_size=[4]).pixels.shape
+        torch.Size([4, 1, 8, 8])
+        """
+        dense: type[Self] = getattr(cls, "_dense", cls)
+        with validation(False):
+            return dense(*args, **kwargs)
+
+    def validate(self) -> Self:
+        """Check the contracts of all fields, including nested records, even if checks are switched off.
+
+        Returns:
+            The record itself.
+
+        Raises:
+            ContractError: values break the contracts of their fields. The error lists all of them.
+        """
+        found = problems_below(self)
+        if found:
+            raise ContractError(type(self).__name__, found)
+        return self
+
+    # -- made of contracts --------------------------------------------------------------------------------------------
+
+    @classmethod
+    def zeros(
+        cls,
+        batch_size: Sequence[int] | int = (),
+        *,
+        device: DeviceLike | None = None,
+        names: Sequence[str | None] | None = None,
+        sizes: Mapping[str, SizeLike] | None = None,
+        **named: SizeLike,
+    ) -> Self:
+        """Make a record of zeros: each tensor has the shape and dtype of its field's contract.
+
+        A dtype is torch's default dtype where the contract allows it, otherwise ``int64``, ``bool``, a complex one,
+        and so on. An item of a field without a shape is one number. Fields with a default have it, and those that can
+        be ``None`` are it. A dimension that can have any size has size one, and ``...`` stands for none.
+
+        >>> import torch
+        >>> from typing import Annotated
+        >>> from tensorclass import DType, Shape, TensorClass
+        >>> class Image(TensorClass):
+        ...     pixels: Annotated[torch.Tensor, Shape("3 h w")]
+        ...     label: Annotated[torch.Tensor, Shape(""), DType("int")]
+        >>> image = Image.zeros([8], h=32, w=16)
+        >>> image.pixels.shape, image.label.dtype
+        (torch.Size([8, 3, 32, 16]), torch.int64)
+
+        Args:
+            batch_size: of the record.
+            device: of the record and all of its tensors; by default each is where its contract, or torch, says.
+            names: a name or ``None`` for each batch dimension.
+            sizes: the sizes of the dimensions that contracts name, where they cannot be keywords.
+            named: the same by keyword: a number, or several for a ``*name``. They hold for nested records too; those of
+                one of these alone stand under its field: ``Pair.zeros(8, h=32, left={"h": 16})``.
+
+        Raises:
+            TypeError: sizes are not given, or are given for what is no dimension of a field that is made; nothing says
+                what to put into a field.
+            ContractError: zeros are not in the range of a field.
+        """
+        return make(cls, "zeros", zeros, batch_size, device, names, sizes, named)
+
+    @classmethod
+    def ones(
+        cls,
+        batch_size: Sequence[int] | int = (),
+        *,
+        device: DeviceLike | None = None,
+        names: Sequence[str | None] | None = None,
+        sizes: Mapping[str, SizeLike] | None = None,
+        **named: SizeLike,
+    ) -> Self:
+        """A record of ones; see :meth:`zeros`."""
+        return make(cls, "ones", ones, batch_size, device, names, sizes, named)
+
+    @classmethod
+    def random(
+        cls,
+        batch_size: Sequence[int] | int = (),
+        *,
+        device: DeviceLike | None = None,
+        names: Sequence[str | None] | None = None,
+        generator: torch.Generator | None = None,
+        seed: int | None = None,
+        sizes: Mapping[str, SizeLike] | None = None,
+        **named: SizeLike,
+    ) -> Self:
+        """A record of random values that keep the contracts; see :meth:`zeros` for what is made.
+
+        Floating numbers are uniform between the bounds of their range; with one bound, they are away from it by the
+        absolute value of a normal number; without any, they are normal, as complex ones are. Whole numbers are uniform
+        between their bounds, or among the hundred next to the one that there is; from 0 to 99 without any.
+
+        >>> import torch
+        >>> from typing import Annotated
+        >>> from tensorclass import Range, Shape, TensorClass
+        >>> class Image(TensorClass):
+        ...     pixels: Annotated[torch.Tensor, Shape("3 h w"), Range(0, 1)]
+        >>> Image.random(2, h=4, w=4, seed=0).pixels.amax() <= 1
+        tensor(True)
+
+        Args:
+            batch_size: of the record.
+            device: as for :meth:`zeros`.
+            names: a name or ``None`` for each batch dimension.
+            generator: draws the values, on their device; torch's own by default.
+            seed: of a new generator, instead of one that is given.
+            sizes: as for :meth:`zeros`.
+            named: as for :meth:`zeros`.
+
+        Raises:
+            TypeError: as for :meth:`zeros`.
+            ValueError: the dtype of a field has no value in its range.
+        """
+        return make(cls, "random", Drawn(generator, seed), batch_size, device, names, sizes, named)
+
+    if TYPE_CHECKING:
+        empty: ClassVar[Empty]  # pyright: ignore[reportIncompatibleMethodOverride]
+    else:
+        empty = Empty()  # Sample.empty(batch_size) makes a record, record.empty() is one without its values
+
+    @classmethod
+    def schema(cls) -> dict[str, Any]:
+        """Return the declarations of the class as plain data that JSON can hold. Equal classes give equal data.
+
+        >>> import torch
+        >>> from typing import Annotated
+        >>> from tensorclass import DType, Shape, TensorClass
+        >>> class Image(TensorClass):
+        ...     pixels: Annotated[torch.Tensor, Shape("3 h w"), DType("float")]
+        ...     source: str = ""
+        >>> schema = Image.schema()
+        >>> schema["version"], schema["name"], [*schema["fields"]]
+        (1, 'Image', ['pixels', 'source'])
+        >>> schema["fields"]["pixels"]
+        {'kind': 'tensor', 'optional': False, 'contract': {'shape': '3 h w', 'dtype': ['float']}}
+        >>> schema["fields"]["source"]
+        {'kind': 'object', 'optional': False, 'types': ['str'], 'default': ''}
+
+        Returns:
+            ``version`` (of this form), ``name`` and ``module`` of the class, ``fields`` in their order, and, where
+            there are any, ``records``: ``name``, ``module`` and ``fields`` of the classes of nested records, by the
+            names that ``record`` of a field gives them.
+
+            A field has its ``kind`` (``"tensor"``, ``"record"``, ``"collection"``, ``"object"``, ``"any"``), whether it
+            is ``optional`` (can be ``None``), and, where it has them: ``record``; ``types`` and ``values``, the classes
+            or the only objects that it takes; ``contract``; ``default``, or ``default_repr`` of one that JSON cannot
+            hold, or the name of its ``default_factory``; ``init`` and ``kw_only`` where they are not as usual.
+
+            A contract has the arguments of the markers that make it: ``shape``, ``dtype`` (a list), ``low`` and
+            ``high``, ``device``, and, for a union, ``or``: a list of other contracts.
+        """
+        return schema(cls)
+
+    @classmethod
+    def json_schema(cls, batch_dims: int = 0) -> dict[str, Any]:
+        """Return a JSON Schema (draft 2020-12) of the nested lists that ``to_dict(convert_tensors=True)`` returns.
+
+        Each of the rows that ``tolist(convert_tensors=True)`` gives is a record without batch dimensions. That two
+        dimensions of one name have one size cannot be said there; complex numbers, which JSON has none of, and objects
+        of other classes than its own are anything, and a tensor of any dtype is one of numbers or booleans.
+
+        >>> import torch
+        >>> from typing import Annotated
+        >>> from tensorclass import DType, Range, Shape, TensorClass
+        >>> class Point(TensorClass):
+        ...     place: Annotated[torch.Tensor, Shape("3"), DType("float"), Range(low=0)]
+        >>> Point.json_schema()["properties"]["place"]
+        {'type': 'array', 'items': {'type': 'number', 'minimum': 0}, 'minItems': 3, 'maxItems': 3}
+
+        Args:
+            batch_dims: how many dimensions the batch has: the lists around those of an item.
+        """
+        return json_schema(cls, batch_dims)

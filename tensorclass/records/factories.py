@@ -1,0 +1,365 @@
+"""Records made from the contracts of their fields: ``Sample.zeros``, ``ones``, ``empty``, ``random``.
+
+First a plan of shapes is made, which collects everything that is missing. Then the plan is filled with tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, overload
+
+import torch
+from torch import Size, Tensor
+
+from tensorclass.contracts.contract import Contract
+from tensorclass.contracts.dtype_names import usual
+from tensorclass.contracts.ranges import finite, whole
+from tensorclass.contracts.validation import validation
+from tensorclass.records.fields import FieldSpec, Kind
+from tensorclass.td.base import TensorCollection
+from tensorclass.td.collection import DeviceLike
+from tensorclass.td.shapes import as_size
+from tensorclass.td.tensordict import TensorDict
+
+if TYPE_CHECKING:
+    from .contracted import Contracted
+
+R = TypeVar("R", bound="Contracted")
+R_co = TypeVar("R_co", bound="Contracted", covariant=True)
+
+#: size of a dimension; sizes of a variadic dimension; for a field that holds a record, sizes for that record
+SizeLike = int | Sequence[int] | Mapping[str, Any]
+
+#: makes a tensor of a shape, dtype and device, for a contract
+Fill = Callable[[tuple[int, ...], torch.dtype, "torch.device | None", Contract], Tensor]
+
+_ANY = Contract()
+
+
+class PlannedTensor(NamedTuple):
+    """A tensor of the plan."""
+
+    shape: tuple[int, ...]
+    contract: Contract
+
+
+class PlannedCollection(NamedTuple):
+    """A record, or another collection, of the plan."""
+
+    cls: type[Any]
+    batch_size: Size
+    fields: dict[str, Any]
+
+
+def make(
+    cls: type[R],
+    what: str,
+    fill: Fill,
+    batch_size: Sequence[int] | int,
+    device: DeviceLike | None,
+    names: Sequence[str | None] | None,
+    sizes: Mapping[str, SizeLike] | None,
+    named: Mapping[str, SizeLike],
+) -> R:
+    """Make a record whose tensors come from ``fill``.
+
+    Args:
+        cls: the record class.
+        what: the name of the method, for messages.
+        fill: makes a tensor.
+        batch_size: the batch size of the record.
+        device: the device of the record and of all tensors; by default that of each contract, or torch's default.
+        names: the names of the batch dimensions.
+        sizes: the sizes of the dimensions that contracts name.
+        named: more sizes, by keyword.
+
+    Raises:
+        TypeError: sizes are missing or unused, or a required field has no contract to make a value from.
+    """
+    cls = getattr(cls, "_dense", cls)
+    if twice := [name for name in named if sizes and name in sizes]:
+        raise TypeError(f"{cls.__name__}.{what}: got the sizes of {', '.join(twice)} twice, by keyword and in sizes=")
+    plan = _Planner(cls, what).planned(as_size(batch_size), {**(sizes or {}), **named})
+    where = None if device is None else torch.device(device)
+    made: R = _filled(plan, fill, where, names)
+    return made
+
+
+def _filled(
+    plan: PlannedCollection, fill: Fill, device: torch.device | None, names: Sequence[str | None] | None
+) -> Any:
+    values: dict[str, Any] = {}
+    for key, part in plan.fields.items():
+        if isinstance(part, PlannedTensor):
+            contract = part.contract
+            values[key] = fill(part.shape, usual(contract.dtypes)[0], device or contract.device, contract)
+        else:
+            values[key] = _filled(part, fill, device, None)
+    return plan.cls._from_mapping(values, plan.batch_size, device, names)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# the plan
+
+
+class _Sizes:
+    """The sizes given for a record; names that are not given there are looked up in those of the outer record."""
+
+    def __init__(self, given: Mapping[str, SizeLike], above: _Sizes | None = None, path: str = "") -> None:
+        self.given, self.above, self.path = given, above, path
+        self.used: set[str] = set()
+
+    def find(self, name: str, kind: type) -> Any:
+        """Return the size given for a name, here or for an outer record; ``None`` if there is none."""
+        around = None if self.above is None or kind is Mapping else self.above.find(name, kind)
+        value = self.given.get(name)
+        if not isinstance(value, kind):
+            return around
+        self.used.add(name)
+        return value
+
+
+class _Planner:
+    """Plans a record and its nested records; collects what is missing."""
+
+    def __init__(self, cls: type[Contracted], what: str) -> None:
+        self.cls, self.what = cls, what
+        self.scopes: list[_Sizes] = []
+        self.missing: dict[str, None] = {}
+        self.unknown: list[str] = []
+
+    def planned(self, batch_size: Size, given: Mapping[str, SizeLike]) -> PlannedCollection:
+        plan = self._record(self.cls, batch_size, _Sizes(given), ())
+        call = f"{self.cls.__name__}.{self.what}"
+        if self.unknown:
+            raise TypeError(
+                f"{call}: nothing says what to put into {', '.join(self.unknown)}; give such a field a default, "
+                "or make the record with its constructor"
+            )
+        if self.missing:
+            example = ", ".join([f"{name}=..." for name in self.missing])
+            raise TypeError(
+                f"{call}: the sizes of the dimensions {', '.join(self.missing)} are not given; give them by keyword: "
+                f"{call}({list(batch_size)}, {example})"
+            )
+        if unused := [scope.path + name for scope in self.scopes for name in scope.given if name not in scope.used]:
+            raise TypeError(
+                f"{call}: no field that is made has the dimensions {', '.join(unused)}, for which sizes are given"
+            )
+        return plan
+
+    def _record(self, cls: type[Any], batch_size: Size, scope: _Sizes, path: tuple[type, ...]) -> PlannedCollection:
+        self.scopes.append(scope)
+        specs: Mapping[str, FieldSpec] = cls._specs
+        parts: dict[str, tuple[type[Any], Contract]] = {}
+        for name, spec in specs.items():
+            if not spec.init or spec.default is not None:
+                continue
+            target = tensor_or_collection(spec, cls)
+            if spec.optional:
+                continue
+            if target is None or (target is not Tensor and target in path):
+                self.unknown.append(f"{scope.path}{name} ({spec.shown})")
+            else:
+                parts[name] = target, spec.contract or _ANY
+        shapes = self._shapes({name: contract for name, (_, contract) in parts.items()}, scope)
+        fields: dict[str, Any] = {}
+        for name, (target, contract) in parts.items():
+            shape = batch_size + shapes[name]
+            if target is Tensor:
+                fields[name] = PlannedTensor(shape, contract)
+                continue
+            if target is TensorDict:
+                fields[name] = PlannedCollection(TensorDict, shape, {})
+                continue
+            own: Mapping[str, SizeLike] = scope.find(name, Mapping) or {}
+            fields[name] = self._record(target, shape, _Sizes(own, scope, f"{scope.path}{name}."), (*path, cls))
+        return PlannedCollection(cls, batch_size, fields)
+
+    def _shapes(self, contracts: Mapping[str, Contract], scope: _Sizes) -> dict[str, tuple[int, ...]]:
+        """Return the shape of one item of each field."""
+        sizes: dict[str, int] = {}
+        variadic: dict[str, tuple[int, ...]] = {}
+        for name in dict.fromkeys(name for contract in contracts.values() for name in contract.names):
+            plain = name.removeprefix("*")
+            found: Any = scope.find(name, int if plain == name else Sequence)
+            if found is None and plain != name:
+                found = scope.find(plain, Sequence)
+            if found is None:
+                self.missing[plain] = None
+            elif plain == name:
+                sizes[name] = self._size(name, found)
+            else:
+                variadic[plain] = tuple([self._size(name, size) for size in found])
+        return {
+            key: () if self.missing else contract.item_shape(sizes, variadic) for key, contract in contracts.items()
+        }
+
+    def _size(self, name: str, size: Any) -> int:
+        if not isinstance(size, int) or size < 0:
+            raise TypeError(f"{self.cls.__name__}.{self.what}: the size of {name} is a whole number, not {size!r}")
+        return size
+
+
+def tensor_or_collection(spec: FieldSpec, cls: type[Contracted]) -> type[Any] | None:
+    """Return what can be made for a field of ``cls``: ``Tensor``, a record class or ``TensorDict``; else ``None``."""
+    target = spec.target(cls)
+    if target is None:
+        return Tensor if spec.contract is not None and spec.kind is Kind.ANY else None
+    if target is Tensor or target is TensorDict:
+        return target
+    return target if getattr(target, "_specs", None) else None
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# what fills the plan
+
+
+def zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device | None, contract: Contract) -> Tensor:
+    """A :data:`Fill`."""
+    return torch.zeros(shape, dtype=dtype, device=device)
+
+
+def ones(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device | None, contract: Contract) -> Tensor:
+    """A :data:`Fill`."""
+    return torch.ones(shape, dtype=dtype, device=device)
+
+
+def uninitialised(
+    shape: tuple[int, ...], dtype: torch.dtype, device: torch.device | None, contract: Contract
+) -> Tensor:
+    """A :data:`Fill`."""
+    return torch.empty(shape, dtype=dtype, device=device)
+
+
+class Drawn:
+    """A :data:`Fill` of random values.
+
+    Args:
+        generator: the generator; torch's default one if ``None``.
+        seed: the seed of new generators, one for each device, instead of ``generator``.
+    """
+
+    def __init__(self, generator: torch.Generator | None, seed: int | None) -> None:
+        if generator is not None and seed is not None:
+            raise TypeError("random: a generator has its own seed; give one of the two")
+        self._generator, self._seed = generator, seed
+        self._seeded: dict[torch.device, torch.Generator] = {}
+
+    def __call__(
+        self, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device | None, contract: Contract
+    ) -> Tensor:
+        generator = self._on(device)
+        # (torch.compile takes sizes that vary only without a generator)
+        options: dict[str, Any] = {"device": device, **({} if generator is None else {"generator": generator})}
+        if dtype.is_complex:
+            return torch.randn(shape, dtype=dtype, **options)
+        if not dtype.is_floating_point:
+            return _integers(shape, dtype, contract, options)
+        low, high = finite(contract.low, contract.high, dtype)
+        # wide enough to hold the bounds exactly, so that the final rounding cannot cross them
+        exact = torch.float64 if dtype is torch.float64 else torch.float32
+        if contract.low is not None and contract.high is not None:
+            share = torch.rand(shape, dtype=exact, **options)
+            values = low * (1 - share) + high * share
+        else:
+            values = torch.randn(shape, dtype=exact, **options)
+            if contract.low is not None:
+                values = low + values.abs()
+            elif contract.high is not None:
+                values = high - values.abs()
+        return values.clamp(low, high).to(dtype)
+
+    def _on(self, device: torch.device | None) -> torch.Generator | None:
+        if self._seed is None:
+            return self._generator
+        drawn_on = torch.get_default_device() if device is None else device
+        if drawn_on.type == "meta":
+            return None
+        if drawn_on not in self._seeded:
+            self._seeded[drawn_on] = torch.Generator(drawn_on).manual_seed(self._seed)
+        return self._seeded[drawn_on]
+
+
+#: number of different integers to draw from if the range is open
+_SPAN = 100
+
+
+def _integers(shape: tuple[int, ...], dtype: torch.dtype, contract: Contract, options: dict[str, Any]) -> Tensor:
+    least, most = whole(contract.low, contract.high, dtype)
+    if dtype is not torch.bool:
+        if contract.high is None:
+            least = max(least, 0) if contract.low is None else least
+            most = min(most, least + _SPAN - 1)
+        elif contract.low is None:
+            least = max(least, most - _SPAN + 1)
+    last = torch.iinfo(torch.int64).max  # which torch cannot draw
+    drawn = torch.randint(min(least, last - 1), min(most, last - 1) + 1, shape, dtype=torch.int64, **options)
+    return drawn.to(dtype)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# ``empty``, which a collection has as well
+
+
+def make_empty(
+    cls: type[R],
+    batch_size: Sequence[int] | int = (),
+    *,
+    device: DeviceLike | None = None,
+    names: Sequence[str | None] | None = None,
+    sizes: Mapping[str, SizeLike] | None = None,
+    **named: SizeLike,
+) -> R:
+    """Make a record of uninitialised tensors; see :meth:`TensorClass.zeros` for the arguments.
+
+    On an instance, ``record.empty()`` returns a record without values: see :meth:`TensorDict.empty`.
+    """
+    with validation(False):
+        return make(cls, "empty", uninitialised, batch_size, device, names, sizes, named)
+
+
+make_empty.__name__ = "empty"
+make_empty.__qualname__ = "TensorClass.empty"
+
+
+class MakesEmpty(Protocol[R_co]):
+    """The signature of ``Sample.empty``."""
+
+    def __call__(
+        self,
+        batch_size: Sequence[int] | int = ...,
+        *,
+        device: DeviceLike | None = ...,
+        names: Sequence[str | None] | None = ...,
+        sizes: Mapping[str, SizeLike] | None = ...,
+        **named: SizeLike,
+    ) -> R_co: ...
+
+
+class Emptied(Protocol[R_co]):
+    """The signature of ``record.empty``."""
+
+    def __call__(
+        self,
+        recurse: bool = ...,
+        *,
+        batch_size: Sequence[int] | None = ...,
+        device: DeviceLike | None = ...,
+        names: Sequence[str | None] | None = ...,
+    ) -> R_co: ...
+
+
+class Empty:
+    """Descriptor: :func:`make_empty` on the class, ``TensorDict.empty`` on instances."""
+
+    __doc__ = make_empty.__doc__
+
+    @overload
+    def __get__(self, record: None, owner: type[R]) -> MakesEmpty[R]: ...
+    @overload
+    def __get__(self, record: R, owner: type[R] | None = None) -> Emptied[R]: ...
+    def __get__(self, record: Any, owner: Any = None) -> Any:
+        if record is None:
+            return make_empty.__get__(owner)  # (torch.compile traces this, and no types.MethodType)
+        return TensorCollection.empty.__get__(record)

@@ -1,0 +1,103 @@
+"""The property of each field of a record class."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor
+from torch.compiler import is_dynamo_compiling
+
+from tensorclass.td.leaves.nontensor import NonTensorData
+
+from .field_names import MEMBER_NAMES
+from .fields import FieldSpec, Kind
+from .frozen import FROZEN_MEMBERS
+from .record import TensorClass
+
+
+def field_property(spec: FieldSpec, frozen: bool) -> property:
+    """Make the property of a field.
+
+    All decisions that follow from the annotation are made here, once a class, so that reading the field makes none.
+    """
+    # (A __getattr__ could word the errors for unknown attributes, but its mere presence slows every attribute down.)
+    name = spec.name
+    removed = f"{spec.owner}.{name} is not set: it was removed, or not selected"
+    tensor = spec.kind in (Kind.TENSOR, Kind.COLLECTION)
+    plain = spec.kind is Kind.TENSOR and spec.contract is None
+    # a plain bool: torch.compile can take that from a closure, a FieldSpec not
+    required = spec.kind is not None and not spec.optional
+
+    def get_value(self: TensorClass) -> Any:
+        try:
+            return self._store[name]
+        except KeyError:
+            raise AttributeError(removed) from None
+
+    def get_optional(self: TensorClass) -> Any:
+        return self._store.get(name)
+
+    def get_object(self: TensorClass) -> Any:
+        value = self._store.get(name)
+        if type(value) is NonTensorData:  # the usual case
+            return value._objects[0]
+        if value is None:
+            if required:
+                raise AttributeError(removed)
+            return None
+        return value if isinstance(value, Tensor) else self._out(value, name)
+
+    def set_tensor(self: TensorClass, value: Any) -> None:
+        try:
+            fits = (
+                self._lock is None
+                and isinstance(value, Tensor)
+                and value.shape[: len(self._batch_size)] == self._batch_size
+                and (self._device is None or value.device == self._device)
+            )
+        except RuntimeError:  # a nested tensor can have no shape
+            fits = False
+        if fits:
+            self._store[name] = value
+        else:
+            self._set(name, value)
+
+    def set_value(self: TensorClass, value: Any) -> None:
+        self._set(name, value)
+
+    def delete(self: TensorClass) -> None:
+        self._check_unlocked()
+        if name in self._store:
+            del self._store[name]
+        elif required:
+            raise AttributeError(removed)
+
+    getter: Callable[[Any], Any] = get_object if not tensor else get_optional if spec.optional else get_value
+    if name in MEMBER_NAMES:
+        as_frozen = frozen and name in FROZEN_MEMBERS
+        member = FROZEN_MEMBERS[name] if as_frozen else inspect.getattr_static(TensorClass, name)
+        getter = hiding(getter, member)
+    setter = set_tensor if plain and not frozen else set_value
+    return property(getter, setter, delete, f"A field: {spec.shown}")
+
+
+def hiding(getter: Callable[[Any], Any], member: Any) -> Callable[[Any], Any]:
+    """Return the getter of a field that hides a member of collections.
+
+    The engine calls members of collections by their public names, also on such a class: it still gets the member.
+    """
+
+    def get(self: Any) -> Any:
+        # (torch.compile cannot trace the question which module reads the attribute)
+        if is_dynamo_compiling() or not sys._getframe(1).f_globals.get("__name__", "").startswith(_ENGINE):
+            return getter(self)
+        return member.__get__(self, type(self))
+
+    return get
+
+
+#: modules whose functions get the hidden member
+_ENGINE = ("tensorclass.td.", "tensorclass.convert.")

@@ -1,0 +1,517 @@
+"""Fields of records: their annotations, and the values that they accept."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import dataclasses
+import enum
+import sys
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import typing_extensions
+from torch import Tensor
+
+from tensorclass.contracts.checking import inferred_size
+from tensorclass.contracts.contract import Contract, described_array
+from tensorclass.contracts.contract_error import ContractError
+from tensorclass.td import shapes, value_checks
+from tensorclass.td.base import TensorCollection
+from tensorclass.td.leaves.nontensor import NonTensorData, NonTensorDataBase, NonTensorStack
+from tensorclass.td.leaves.object_codes import Deferred, flatten_lists
+from tensorclass.td.modes import LIST_TO_STACK
+from tensorclass.td.same_named_classes import namesake
+from tensorclass.td.tensordict import TensorDict
+from tensorclass.td.value_checks import BatchMismatch
+
+if TYPE_CHECKING:
+    from tensorclass.td.collection import Value
+
+    from .contracted import Contracted
+
+_UNIONS = (typing.Union, types.UnionType)
+_SELF: tuple[Any, ...] = tuple(vars(module).get("Self") for module in (typing, typing_extensions))
+
+
+class Kind(enum.Enum):
+    """The kind of value that a field holds."""
+
+    TENSOR = enum.auto()  #: a tensor
+    COLLECTION = enum.auto()  #: a record or another collection
+    OBJECT = enum.auto()  #: an object, stored as non-tensor data
+    ANY = enum.auto()  #: any value
+
+
+class Meaning(NamedTuple):
+    """The meaning of an annotation."""
+
+    kind: Kind
+    #: the classes that a value must be an instance of; empty if any value will do
+    types: tuple[type, ...] = ()
+    #: whether ``None`` is allowed
+    optional: bool = False
+    #: the allowed values of a ``Literal``; empty for others
+    literals: tuple[Any, ...] = ()
+
+
+class Unresolved(Exception):
+    """A string annotation that names something not defined yet."""
+
+
+class FieldSpec:
+    """One field: its name, kind and types, taken from its annotation.
+
+    A string annotation may name a class that is defined later, or the class itself. It is then evaluated again when the
+    first value is written.
+    """
+
+    __slots__ = (
+        "_annotation",
+        "_kind",
+        "_literals",
+        "_module",
+        "_options",
+        "contract",
+        "default",
+        "factory",
+        "init",
+        "kw_only",
+        "name",
+        "optional",
+        "owner",
+        "types",
+    )
+
+    def __init__(
+        self,
+        owner: str,
+        declared: dataclasses.Field[Any],
+        module: str,
+        scope: Mapping[str, Any],
+        options: Mapping[str, bool],
+    ) -> None:
+        self.owner: str = owner
+        self.name: str = declared.name
+        self.init: bool = declared.init
+        self.kw_only: bool = declared.kw_only is True
+        #: returns the default; ``None`` if there is none
+        self.default: Callable[[], Any] | None = None
+        #: the ``default_factory`` of the declaration, if any
+        self.factory: Callable[[], Any] | None = None
+        if declared.default is not dataclasses.MISSING:
+            self.default = lambda: declared.default
+        elif declared.default_factory is not dataclasses.MISSING:
+            self.default = self.factory = declared.default_factory
+        self.optional: bool = declared.default is None
+        self.types: tuple[type, ...] = ()
+        #: shape, dtype, range and device that the annotation requires
+        self.contract: Contract | None = None
+        self._literals: tuple[Any, ...] = ()
+        self._annotation: Any = declared.type
+        self._module = module
+        self._options = options
+        self._kind: Kind | None = None
+        with contextlib.suppress(Unresolved):
+            self._resolve(scope)
+
+    def under(self, options: Mapping[str, bool]) -> FieldSpec:
+        """Return the same field for a class with other options."""
+        if self._options == options:
+            return self
+        new = object.__new__(FieldSpec)
+        for slot in FieldSpec.__slots__:
+            setattr(new, slot, getattr(self, slot))
+        new._options = options
+        new._only_tensors()
+        return new
+
+    @property
+    def kind(self) -> Kind | None:
+        """The kind of value; ``None`` while the annotation names a class that is not defined yet."""
+        return self._kind
+
+    def _resolve(self, scope: Mapping[str, Any]) -> None:
+        module = sys.modules.get(self._module)
+        space = {} if module is None else vars(module)
+        self._kind, self.types, optional, self._literals = classify(
+            self._annotation, space, scope, scope.get(self.owner)
+        )
+        self.optional = self.optional or optional
+        try:
+            self.contract = Contract.of(self._annotation, lambda text: _evaluated(text, space, scope))
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{self.owner}.{self.name}: {error}") from None
+        self._only_tensors()
+        self._check_contract()
+
+    def _check_contract(self) -> None:
+        """Raise if the contract is one for tensors and the field does not hold a tensor."""
+        contract = self.contract
+        if contract is None or self._kind in (Kind.TENSOR, Kind.ANY):
+            return
+        if self._kind is Kind.OBJECT:
+            raise TypeError(
+                f"{self.owner}.{self.name}: {contract.shown}: Shape, DType, Range and Device speak of tensors, and the "
+                "field holds none"
+            )
+        if contract.bounded or any((one.dtypes, one.device) != (None, None) for one in (contract, *contract.others)):
+            raise TypeError(
+                f"{self.owner}.{self.name}: {contract.shown}: the dtypes, ranges and devices of a record are declared "
+                "at its own fields; here stands the shape of its batch alone"
+            )
+
+    def _only_tensors(self) -> None:
+        if self._options["tensor_only"] and self._kind in (Kind.OBJECT, Kind.ANY):
+            self._kind, self.types, self._literals = Kind.TENSOR, (Tensor,), ()
+
+    @property
+    def shown(self) -> str:
+        """The annotation, for messages."""
+        return self._annotation if isinstance(self._annotation, str) else shown_annotation(self._annotation)
+
+    @property
+    def literals(self) -> tuple[Any, ...]:
+        """The objects of a ``Literal``, the only ones that the field accepts; empty for other fields."""
+        return self._literals
+
+    def _known_kind(self, cls: type[Contracted], value: object = None) -> Kind | None:
+        """Return the kind. Evaluate the annotation again if it was not known before; ``None`` if it still is not.
+
+        A value helps: its classes count as names that the annotation can use.
+        """
+        if self._kind is None:
+            # finds a class that is local to a function, or imported for type checkers only
+            scope: dict[str, Any] = {base.__name__: base for base in reversed(type(value).__mro__)}
+            try:
+                self._resolve({**scope, cls.__name__: cls})
+            except Unresolved:
+                if value is not None:
+                    raise NameError(
+                        f"{self.owner}.{self.name}: the annotation {self._annotation!r} names what is not defined, "
+                        f"neither in the module {self._module!r} nor where the class is, and got a "
+                        f"{type(value).__name__}; correct it, import the name, or annotate the field with Any"
+                    ) from None
+        return self._kind
+
+    def allows_none(self, record: Contracted) -> bool:
+        """Return whether the field can be ``None``, which is then not stored."""
+        return self.allows_none_in(type(record))
+
+    def allows_none_in(self, cls: type[Contracted]) -> bool:
+        """:meth:`allows_none` for the records of a class."""
+        self._known_kind(cls)
+        return self.optional or self._kind is None
+
+    @property
+    def can_be_missing(self) -> bool:
+        """``True`` if a saved record may lack the field: it has a default, or can be ``None``."""
+        return self.optional or self._kind is None or (self.init and self.default is not None)
+
+    def target(self, cls: type[Contracted]) -> type[TensorCollection] | type[Tensor] | None:
+        """Return the class that a converter makes of an object for this field of ``cls``.
+
+        That is a collection class, or ``Tensor``, or ``None`` if the field takes the object unchanged.
+        """
+        kind = self._known_kind(cls)
+        if kind is Kind.TENSOR:
+            return Tensor
+        collections = [t for t in self.types if issubclass(t, TensorCollection)]
+        if kind is Kind.OBJECT or not collections or not all(issubclass(t, (Tensor, *collections)) for t in self.types):
+            return None
+        return TensorDict if collections[0] is TensorCollection else collections[0]
+
+    # -- values -------------------------------------------------------------------------------------------------------
+
+    def fit(self, record: Contracted, value: Any, non_blocking: bool = False) -> Value:
+        """Return the value to store for a value that is not ``None``: converted, moved and checked.
+
+        Raises:
+            TypeError: the value does not match the annotation.
+            RuntimeError: the value does not have the record's batch size in front.
+        """
+        kind = self._kind or self._known_kind(type(record), value)
+        if kind is Kind.TENSOR:
+            if type(value) is Tensor and record._device is None:
+                size = record._batch_size
+                try:
+                    shape = value.shape
+                except RuntimeError:
+                    shape = value_checks.shape_of(value, self.name)
+                if len(size) == 1 and shape and shape[0] == size[0]:  # the usual case
+                    return value
+            return self._fit_tensor(record, value, non_blocking)
+        if kind is Kind.COLLECTION:
+            if not isinstance(value, self.types):
+                value = self._as_collection(record, value)
+            return value_checks.fit_collection(record, self.name, value, non_blocking)
+        if isinstance(value, NonTensorDataBase):
+            for item in self._to_check(value._objects):
+                if not self._is_item(item):
+                    raise self.mismatch(item)
+            return value_checks.fit_collection(record, self.name, value, non_blocking)
+        if kind is Kind.ANY:
+            return self._fit_any(record, value, non_blocking)
+        return self._fit_object(record, value)
+
+    def check(self, record: Contracted, rows: Value, is_new: bool = False) -> None:
+        """Raise if rows of a value cannot be rows of this field."""
+        kind = self._kind or self._known_kind(type(record), rows)
+        if isinstance(rows, NonTensorDataBase):
+            fits = kind in (Kind.OBJECT, Kind.ANY) and all(map(self._is_item, self._to_check(rows._objects)))
+        else:
+            fits = not is_new or not self.types or isinstance(rows, self.types)
+        if not fits:
+            raise self.mismatch(rows._unwrapped() if isinstance(rows, NonTensorDataBase) else rows)
+
+    def check_items(self, value: Any, depth: int) -> None:
+        """Raise if the field does not accept the objects in lists for rows, nested ``depth`` lists deep."""
+        for item in flatten_lists(value, depth)[0]:
+            held = self._to_check(item._objects) if isinstance(item, NonTensorDataBase) else (item,)
+            for one in held:
+                if not self._is_item(one):
+                    raise self.mismatch(one)
+
+    def _fit_tensor(self, record: Contracted, value: Any, non_blocking: bool) -> Value:
+        if not isinstance(value, Tensor):
+            tensor = None if self._options["nocast"] else value_checks.as_tensor(value, record._device)
+            if tensor is None:
+                raise self.mismatch(value)
+            value = tensor
+        return value_checks.fit(record, self.name, value, non_blocking)
+
+    def _as_collection(self, record: Contracted, value: Any) -> TensorCollection:
+        """Convert a mapping or TensorDict to the class of the field; with ``autocast``, also another record."""
+        targets = [target for target in self.types if issubclass(target, TensorCollection)]
+        entries, size, device, names = value, record._batch_size, record._device, None
+        if isinstance(value, TensorCollection) and value._is_tree():
+            entries, size, device, names = value._store, value._batch_size, value._device, value._names
+            if not isinstance(value, TensorDict) and not self._options["autocast"]:
+                targets = [target for target in targets if issubclass(target, TensorDict)]
+        elif type(value) is not dict and not isinstance(value, Mapping):
+            raise self.mismatch(value)
+        for position, target in enumerate(targets, 1):
+            concrete = TensorDict if target is TensorCollection else target
+            item_ranks: Mapping[str, int] = getattr(concrete, "_item_ranks", {})
+            found = (
+                inferred_size(item_ranks, entries) if item_ranks and not isinstance(value, TensorCollection) else None
+            )
+            try:
+                return concrete._from_mapping(entries, size if found is None else found, device, names)
+            except (BatchMismatch, ContractError) as error:
+                raise error.below(self.name) from None
+            except ValueError as error:  # the keys do not match the fields
+                if position == len(targets):
+                    raise ValueError(f"{self.owner}.{self.name}: {error}") from None
+        raise self.mismatch(value)
+
+    def _fit_any(self, record: Contracted, value: Any, non_blocking: bool) -> Value:
+        given: object = value
+        if not self.types:
+            is_array = not self._options["nocast"] and isinstance(value, (np.ndarray, np.generic))
+            if is_array or isinstance(value, (Tensor, TensorCollection)):
+                return value_checks.fit(record, self.name, value, non_blocking)
+            return self._stored(record, value)
+        if self._is_object(value):
+            if isinstance(value, (Tensor, TensorCollection)):
+                return value_checks.fit(record, self.name, value, non_blocking)
+            return self._stored(record, value)
+        if isinstance(given, (Mapping, TensorCollection)) and any(issubclass(t, TensorCollection) for t in self.types):
+            return value_checks.fit_collection(record, self.name, self._as_collection(record, value), non_blocking)
+        if self._is_column(record, value):
+            return self._stored_column(record, value)
+        if any(issubclass(t, Tensor) for t in self.types):
+            return self._fit_tensor(record, value, non_blocking)
+        raise self.mismatch(value)
+
+    def _fit_object(self, record: Contracted, value: Any) -> Value:
+        if not self._is_object(value):
+            if self._is_column(record, value):
+                return self._stored_column(record, value)
+            if not self._options["autocast"] or isinstance(value, TensorCollection):
+                raise self.mismatch(value)
+            try:
+                value = self.types[0](value)
+            except (TypeError, ValueError) as error:
+                raise self.mismatch(value, f" ({error})") from None
+            if not self._is_object(value):
+                raise self.mismatch(value)
+        return self._stored(record, value)
+
+    def _stored(self, record: Contracted, value: Any) -> Value:
+        shapes.check_size(record._batch_size)
+        result = NonTensorData(value, batch_size=record._batch_size, device=record._device)
+        result._names = record._names
+        return result
+
+    def _stored_column(self, record: Contracted, value: list[Any]) -> Value:
+        return self.fit(record, NonTensorStack.from_list(value))
+
+    def _is_column(self, record: Contracted, value: Any) -> bool:
+        """Return whether a value is a list with an object for each row."""
+        column, size, mode = value, record._batch_size, LIST_TO_STACK.current()
+        if not isinstance(value, list) or mode is False:
+            return False
+        return (mode or (len(size) > 0 and len(column) == size[0])) and self._are_items(column)
+
+    def _are_items(self, items: list[Any]) -> bool:
+        for item in items:
+            row = item
+            if not (self._are_items(row) if isinstance(item, list) else self._is_item(item)):
+                return False
+        return True
+
+    def _to_check(self, objects: Sequence[Any]) -> Sequence[Any]:
+        """Return the objects to check: one is enough if all are known to be of one class."""
+        if isinstance(objects, Deferred) and len(objects) and not self._literals:
+            return (objects[0],)
+        return objects
+
+    def _is_item(self, value: Any) -> bool:
+        return self.optional if value is None else self._is_object(value)
+
+    def _is_object(self, value: Any) -> bool:
+        if self._literals:
+            return any(type(value) is type(literal) and value == literal for literal in self._literals)
+        if not self.types or isinstance(value, self.types):
+            return True
+        # an int is accepted for a float, and both for a complex, as in type checkers
+        return (float in self.types and type(value) is int) or (
+            complex in self.types and isinstance(value, (int, float)) and not isinstance(value, bool)
+        )
+
+    def mismatch(self, value: Any, why: str = "") -> TypeError:
+        """Return the error for a value that does not match the annotation."""
+        hint = self.namesake(value) or self.hint(value) or "give it that type, or change the annotation of the field"
+        return TypeError(f"{self.owner}.{self.name}: expected {self.shown}, got {shown_value(value)}{why}; {hint}")
+
+    def namesake(self, value: Any) -> str:
+        """Return advice for a value whose class only has the name of one that the field takes; empty for others."""
+        cls: type = value.__class__
+        return namesake(cls, self.types)
+
+    def hint(self, value: Any) -> str:
+        """Return advice for a list of objects in a record without batch dimensions; empty for other values."""
+        rows: Any = value
+        is_list = isinstance(value, list) and len(rows) > 0 and self._kind in (Kind.OBJECT, Kind.ANY)
+        if not is_list or not self._are_items(rows):
+            return ""
+        return f"it has an object for each row of a batch: give batch_size=[{len(rows)}]"
+
+
+def shown_value(value: Any) -> str:
+    """Return a value for a message: its class, and its ``repr`` if that is short."""
+    shown = repr(value)
+    return f"{type(value).__name__} {shown}" if len(shown) < 40 else type(value).__name__
+
+
+def shown_annotation(annotation: Any) -> str:
+    """Return an annotation for a message."""
+    return (
+        annotation.__name__ if isinstance(annotation, type) and not hasattr(annotation, "__args__") else str(annotation)
+    )
+
+
+def classify(annotation: Any, space: dict[str, Any], scope: Mapping[str, Any], owner: type | None = None) -> Meaning:
+    """Return the meaning of an annotation.
+
+    Args:
+        annotation: the annotation, as an object or as text.
+        space: the names of its module.
+        scope: more names: those of the function around the class, and of the class itself.
+        owner: the class that ``Self`` stands for.
+
+    >>> classify(Tensor | None, {}, {})
+    Meaning(kind=<Kind.TENSOR: 1>, types=(<class 'torch.Tensor'>,), optional=True, literals=())
+    """
+    if isinstance(annotation, typing.ForwardRef):
+        annotation = annotation.__forward_arg__
+    if isinstance(annotation, str):
+        return classify(_evaluated(annotation, space, scope), space, scope, owner)
+    if annotation is None or annotation is type(None):
+        return Meaning(Kind.OBJECT, (type(None),), True)
+    if annotation is Any:  # a class since Python 3.11
+        return Meaning(Kind.ANY, optional=True)
+    if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
+        return _of_class(annotation)
+    if annotation in _SELF:
+        return Meaning(Kind.COLLECTION, (owner or TensorCollection,))
+    origin = typing.get_origin(annotation)
+    if origin in (typing.Annotated, typing.Final, typing.ClassVar):
+        return classify(typing.get_args(annotation)[0], space, scope, owner)
+    if origin in _UNIONS:
+        return _union([classify(part, space, scope, owner) for part in typing.get_args(annotation)])
+    if origin is typing.Literal:
+        literals = typing.get_args(annotation)
+        values_only = tuple([literal for literal in literals if literal is not None])
+        classes: dict[type, None] = {type(literal): None for literal in values_only}
+        return Meaning(Kind.OBJECT, tuple(classes), None in literals, values_only)
+    if isinstance(origin, type):  # list[str], Node[int], ...
+        return _of_class(origin)
+    if isinstance(annotation, typing.TypeVar):
+        if annotation.__constraints__:
+            return _union([classify(part, space, scope, owner) for part in annotation.__constraints__])
+        if annotation.__bound__ is not None:
+            return classify(annotation.__bound__, space, scope, owner)
+    for alias in ("__supertype__", "__value__"):  # NewType; a type alias
+        if hasattr(annotation, alias):
+            return classify(getattr(annotation, alias), space, scope, owner)
+    return Meaning(Kind.ANY, optional=True)  # type variables, and annotations that are not known here
+
+
+def _evaluated(annotation: str, space: dict[str, Any], scope: Mapping[str, Any]) -> Any:
+    """Evaluate an annotation that is text."""
+    try:
+        return eval(annotation, space, dict(scope))  # the same text that Python itself would evaluate
+    except (NameError, AttributeError):
+        raise Unresolved from None
+    except TypeError:  # an expression that this Python version cannot evaluate
+        return Any
+
+
+def evaluated(annotation: str, space: dict[str, Any], scope: Mapping[str, Any]) -> Any:
+    """Evaluate an annotation that is text; return the text if it names a class that is not defined yet."""
+    try:
+        found = _evaluated(annotation, space, scope)
+    except Unresolved:
+        return annotation
+    return annotation if found is Any else found
+
+
+def _of_class(cls: type) -> Meaning:
+    plain = Meaning(Kind.OBJECT, (cls,)) if _checkable(cls) else Meaning(Kind.ANY)
+    array = described_array(cls)
+    if array is not None and issubclass(array, (Tensor, TensorCollection)):
+        return _of_class(array)
+    if issubclass(cls, Tensor):
+        return Meaning(Kind.TENSOR, (cls,))
+    if issubclass(cls, NonTensorDataBase) or cls is builtins.object:
+        return Meaning(Kind.ANY, optional=True)
+    if issubclass(cls, TensorCollection):
+        return Meaning(Kind.COLLECTION, (cls,))
+    return plain
+
+
+def _union(parts: list[Meaning]) -> Meaning:
+    optional = any(part.optional for part in parts)
+    rest = [part for part in parts if part.types != (type(None),)]
+    if any(part.kind is Kind.ANY and not part.types for part in rest):
+        return Meaning(Kind.ANY, (), optional)
+    classes = tuple({cls: None for part in rest for cls in part.types})
+    literals = tuple([literal for part in rest for literal in part.literals])
+    kinds = {part.kind for part in rest}
+    if not all(part.literals for part in rest):
+        literals = ()
+    return Meaning(kinds.pop() if len(kinds) == 1 else Kind.ANY, classes, optional, literals)
+
+
+def _checkable(cls: type) -> bool:
+    """Return whether ``isinstance(x, cls)`` is allowed."""
+    try:
+        isinstance(None, cls)
+    except TypeError:  # a protocol without @runtime_checkable, a TypedDict
+        return False
+    return True

@@ -1,0 +1,679 @@
+"""Records: collections whose keys are declared as fields."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Callable, Container, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from torch import Size, Tensor
+from torch.compiler import is_compiling
+from typing_extensions import Self, dataclass_transform
+
+from tensorclass.contracts.checking import inferred_size
+from tensorclass.contracts.validation import validation
+from tensorclass.td import shapes
+from tensorclass.td.base import TensorCollection
+from tensorclass.td.collection import Collection, DeviceLike, as_device
+from tensorclass.td.keys import unravel_key_to_tuple
+from tensorclass.td.leaves.linked_list import LinkedList
+from tensorclass.td.leaves.nontensor import NonTensorData, NonTensorDataBase
+from tensorclass.td.printing import value_repr
+from tensorclass.td.same_named_classes import not_of_class
+from tensorclass.td.tensordict import TensorDict
+
+from .contracted import Contracted
+from .fields import FieldSpec
+
+if TYPE_CHECKING:
+    from tensorclass.td.collection import Store, Value
+    from tensorclass.td.devices import CastFilter
+    from tensorclass.td.keys import NestedKey
+    from tensorclass.td.same_named_classes import DefinitionSite
+
+#: the options of a record class, with their defaults
+OPTIONS: dict[str, bool] = {
+    "autocast": False,
+    "nocast": False,
+    "frozen": False,
+    "tensor_only": False,
+    "shadow": False,
+    "kw_only": False,
+    "skip_post_init_on_rebuild": True,
+    "validate": True,
+}
+
+#: the keywords of a class statement
+KEYWORDS: tuple[str, ...] = (*OPTIONS, "cast_filter")
+
+#: arguments of every constructor that are not fields
+METADATA = ("batch_size", "device", "names")
+
+
+@dataclass_transform(field_specifiers=(dataclasses.field, dataclasses.Field), eq_default=False)
+class RecordMeta(abc.ABCMeta):
+    """Metaclass of records: turns fields into properties, and generates ``__init__``, once for each class."""
+
+    if not TYPE_CHECKING:
+        # records have no virtual subclasses: the checks of abstract base classes would only cost time
+        __instancecheck__ = type.__instancecheck__
+        __subclasscheck__ = type.__subclasscheck__
+
+    def __new__(
+        mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], *, is_base: bool = False, **kwargs: Any
+    ) -> RecordMeta:
+        given = {key: kwargs.pop(key) for key in kwargs.keys() & set(KEYWORDS)}
+        # without a __dict__ an instance is small, and assigning an unknown attribute is an error
+        namespace.setdefault("__slots__", ())
+        try:
+            cls = super().__new__(mcs, name, bases, namespace, **kwargs)
+        except TypeError as error:
+            if kwargs and "takes no keyword arguments" in str(error):
+                raise TypeError(f"{name}: unknown options {sorted(kwargs)}; there are {list(KEYWORDS)}") from None
+            raise
+        if not is_base:
+            from .definition import define
+
+            define(cls, given)
+        return cls
+
+    def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any) -> None:
+        super().__init__(name, bases, namespace)
+
+
+if TYPE_CHECKING:
+    # types of an attribute when it is read, and when the constructor or an assignment sets it
+
+    class _BatchSize:
+        def __get__(self, record: object, owner: object) -> Size: ...
+        def __set__(self, record: object, value: Sequence[int] | int | None) -> None: ...
+
+    class _Device:
+        def __get__(self, record: object, owner: object) -> torch.device | None: ...
+        def __set__(self, record: object, value: DeviceLike | None) -> None: ...
+
+    class _Names:
+        def __get__(self, record: object, owner: object) -> list[str | None]: ...
+        def __set__(self, record: object, value: Sequence[str | None] | None) -> None: ...
+
+
+class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
+    """Base class of records: fields hold tensors, other records, or objects that share one batch size.
+
+    Declare fields as for a dataclass; instances behave like a dataclass, and like one tensor of the shape of their
+    batch size.
+
+        class Sample(TensorClass):
+            image: Tensor
+            label: Tensor
+            source: str = ""
+
+        batch = Sample(image=torch.zeros(32, 3, 8, 8), label=torch.zeros(32), batch_size=[32])
+        batch[:8].reshape(2, 4)
+
+    A cast to a floating or complex dtype leaves integer and boolean tensors as they are.
+
+    Fields are given by position or by keyword, in the order of their declaration; then, by keyword:
+
+    Args:
+        batch_size: the leading dimensions that all values share; none by default.
+        device: the device that values are moved to when they are written; by default they stay where they are.
+        names: a name or ``None`` for each batch dimension.
+
+    Options are class keywords, ``class Sample(TensorClass, frozen=True)``, or ``TensorClass["frozen"]``:
+
+    - ``autocast``: convert values to the type of the annotation (``int``, ``str``, ...).
+    - ``nocast``: take only tensors for tensor fields; by default numbers, arrays and lists of numbers become tensors.
+    - ``frozen``: fields cannot be set, replaced or removed, but by ``__post_init__``; the tensors can be written to.
+    - ``tensor_only``: every field holds a tensor (or a collection), whatever its annotation.
+    - ``shadow``: allow fields with the name of a method or attribute of records, which they then hide.
+    - ``kw_only``: fields are given by keyword only.
+    - ``cast_filter``: a function, called with key (a tuple) and tensor: whether casts to another dtype (``half()``,
+      ``to(dtype)``) cast the tensor, where they are given no filter of their own. (A class keyword only.)
+    - ``validate``: ``False`` lets values in that do not keep the contracts of their fields.
+    - ``skip_post_init_on_rebuild``: results of operations do not run ``__post_init__``. They never do.
+    """
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        # Arguments of every constructor that are not fields. Not as InitVars, which checkers would expect in
+        # __post_init__; not in a base class, which would conflict in each class that has several bases.
+        _: dataclasses.KW_ONLY
+        batch_size: _BatchSize = dataclasses.field(default=None)  # type: ignore[assignment, override]
+        device: _Device = dataclasses.field(default=None)  # type: ignore[assignment, override]
+        names: _Names = dataclasses.field(default=None)  # type: ignore[assignment, override]
+        # not fields; typing.get_type_hints must not find these annotations
+        _options: ClassVar[dict[str, bool]]
+        _defined_at: ClassVar[DefinitionSite | None]
+        _cast_filter: ClassVar[CastFilter | None]
+        _takes_fields: ClassVar[bool]
+        _CASTS_INTEGERS: ClassVar[bool]
+        __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
+    else:
+        _options = dict(OPTIONS)
+        _defined_at = None  # for messages about classes of one name
+        _cast_filter = None
+        _CASTS_INTEGERS = False  # ids and masks are not cast
+        _takes_fields = False  # whether the constructor takes all fields and the metadata by name
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Set the given fields. Classes with a hand-written ``__init__`` call it; others have a generated one.
+
+        Fields that are neither given nor have a default stay unset, to be assigned afterwards.
+
+        Args:
+            args: values of fields, in the order of their declaration.
+            kwargs: values of fields by name, and ``batch_size``, ``device``, ``names``.
+
+        Raises:
+            TypeError: an argument is unexpected, or given twice.
+        """
+        cls = type(self)
+        taken = [name for name, spec in cls._specs.items() if spec.init]
+        names = [name for name in taken if not cls._specs[name].kw_only]
+        if len(args) > len(names):
+            raise TypeError(f"{cls.__name__}: expected at most {len(names)} positional arguments, got {len(args)}")
+        given = dict(zip(names, args, strict=False))
+        if twice := sorted(given.keys() & kwargs.keys()):
+            raise TypeError(f"{cls.__name__}: got multiple values for {twice}")
+        given.update(kwargs)
+        metadata = {name: given.pop(name, None) for name in METADATA if name not in cls._specs}
+        if unexpected := [name for name in given if name not in taken]:
+            raise TypeError(f"{cls.__name__}: got unexpected arguments {unexpected}; its fields are {list(cls._specs)}")
+        self._set_up(given, **metadata)
+
+    def _set_up(self, values: Mapping[str, Any], batch_size: Any = None, device: Any = None, names: Any = None) -> None:
+        """Set the metadata, and the fields from ``values`` or their defaults."""
+        found = inferred_size(self._item_ranks, values) if batch_size is None and self._item_ranks else batch_size
+        self._batch_size = shapes.as_size(found)
+        self._device = as_device(device)
+        self._names = shapes.as_names(names, len(self._batch_size))
+        self._lock = None
+        self._store = {}
+        for name, spec in self._specs.items():
+            if name in values:
+                value = values[name]
+            elif spec.default is not None:
+                value = spec.default()
+            else:
+                continue
+            if value is not None:
+                self._store[name] = spec.fit(self, value)
+            elif not spec.allows_none(self):
+                raise spec.mismatch(value)
+        if self._checks is not None and not is_compiling():
+            self._checks.made(self, batch_size is None)
+        if not self._store:  # without values nothing has shown that the batch size is valid
+            shapes.check_size(self._batch_size)
+
+    def __class_getitem__(cls, item: Any) -> Any:
+        given = item
+        options: tuple[Any, ...] = given if isinstance(item, tuple) else (item,)
+        generic = getattr(super(), "__class_getitem__", None)
+        if options and all(isinstance(option, str) for option in options) and not cls._specs:
+            unknown = [option for option in options if option not in OPTIONS]
+            if not unknown:
+                base = RecordMeta(cls.__name__, (cls,), {"__module__": cls.__module__}, is_base=True)
+                base._options = {**cls._options, **dict.fromkeys(options, True)}  # type: ignore[attr-defined]
+                return base
+            if generic is None:
+                raise ValueError(f"{cls.__name__}[...]: unknown options {unknown}; there are {list(OPTIONS)}")
+        if generic is None:
+            raise TypeError(f"{cls.__name__} is not generic: it cannot be subscripted with {item!r}")
+        return generic(item)
+
+    # -- fields -------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def fields(cls) -> tuple[dataclasses.Field[Any], ...]:
+        """Return the fields, as ``dataclasses.fields`` does."""
+        return dataclasses.fields(cls)
+
+    def _fit(self, key: str, value: Any, non_blocking: bool = False) -> Value:
+        return self._spec(key).fit(self, value, non_blocking)
+
+    def _out(self, value: Any, key: NestedKey) -> Any:
+        read = super()._out(value, key)
+        if type(read) is LinkedList and type(key) is str:
+            read.check = self._spec(key).check_items
+        return read
+
+    def _spec(self, key: str) -> FieldSpec:
+        try:
+            return self._specs[key]
+        except KeyError:
+            raise AttributeError(
+                f"{type(self).__name__} has no field {key!r}; its fields are {list(self._specs)}"
+            ) from None
+
+    def _check_new_key(self, key: str) -> None:
+        self._spec(key)
+
+    def _set(self, key: str, value: Any, inplace: bool = False, non_blocking: bool = False) -> None:
+        if inplace and key in self._store:
+            self._set_(key, value, non_blocking)
+            return
+        self._check_unlocked()
+        spec = self._specs.get(key) or self._spec(key)
+        if type(value) is not Tensor and (value is None or _is_none(value)):
+            if not spec.allows_none(self):
+                raise spec.mismatch(value)
+            self._store.pop(key, None)
+            return
+        fitted = spec.fit(self, value, non_blocking)
+        if self._checks is not None:
+            self._checks.entering(self, {key: fitted})
+        self._store[key] = fitted
+
+    def _put(self, key: str, value: Any, inplace: bool = False, non_blocking: bool = False) -> None:
+        if self._checks is None or (inplace and key in self._store) or value is None or _is_none(value):
+            self._set(key, value, inplace, non_blocking)
+        else:
+            self._check_unlocked()
+            self._store[key] = self._spec(key).fit(self, value, non_blocking)
+
+    # -- rows ---------------------------------------------------------------------------------------------------------
+
+    def _as_rows(self, rows: Mapping[Any, Any], batch_size: Size) -> Self:
+        result = self._like({}, batch_size)
+        result._device = None
+        for key, value in rows.items():
+            name, *rest = unravel_key_to_tuple(key)
+            entry: Any = {tuple(rest): value} if rest else value
+            is_mapping = issubclass(type(entry), Mapping)
+            spec = result._spec(name)
+            current: Any = self._store.get(name)
+            if is_mapping and isinstance(current, TensorCollection) and current._is_tree():
+                part = current._as_rows(entry, batch_size)
+                already = result._store.get(name)
+                if isinstance(already, Collection):
+                    part._store = {**already._store, **part._store}
+                result._store[name] = part  # type: ignore[assignment]
+            elif entry is not None:
+                result._store[name] = spec.fit(result, entry)
+            elif not spec.allows_none(result):
+                raise spec.mismatch(entry)
+        return result
+
+    def _check_rows(self, rows: Collection, ndim: int, row_ndim: int, path: tuple[str, ...]) -> None:
+        super()._check_rows(rows, ndim, row_ndim, path)
+        for key, row in rows._store.items():
+            if type(row) is not Tensor or key not in self._store:
+                self._spec(key).check(self, row, key not in self._store)
+                if key not in self._store and self._checks is not None:
+                    self._checks.entering(self, {key: row}, row.shape[:row_ndim])
+
+    def set(  # type: ignore[override]
+        self,
+        key: NestedKey,
+        value: Any,
+        inplace: bool = False,
+        non_blocking: bool = False,
+        *,
+        validate: bool = True,
+    ) -> Self:
+        """Write a field, or a value nested in it; see :meth:`TensorDict.set`.
+
+        Args:
+            key: the name of a field, or a nested key that begins with it.
+            value: the value.
+            inplace: whether to copy the value into the present one, if there is one.
+            non_blocking: whether not to wait for transfers to the record's device.
+            validate: ``False`` accepts a value that breaks the contract of its field.
+
+        Returns:
+            The record itself.
+        """
+        if not validate:
+            with validation(False):
+                return self.set(key, value, inplace, non_blocking)
+        if type(key) is str:
+            self._set(key, value, inplace, non_blocking)
+        else:
+            self._set_nested(unravel_key_to_tuple(key), value, inplace, non_blocking)
+        return self
+
+    def set_at_(self, key: NestedKey, value: Any, index: Any, *, non_blocking: bool = False) -> Self:
+        """Write rows of the value at ``key``: ``record[key][index] = value``."""
+        *path, last = unravel_key_to_tuple(key)
+        holder: Any = self._find(tuple(path))
+        current = holder._store.get(last) if isinstance(holder, TensorClass) else None
+        if isinstance(current, NonTensorDataBase):
+            item = value if isinstance(value, NonTensorDataBase) else NonTensorData(value)
+            holder._spec(last).check(holder, item)
+        return super().set_at_(key, value, index, non_blocking=non_blocking)
+
+    def _holds_none(self, key: str) -> bool:
+        return key in self._specs and self._specs[key].optional
+
+    def _holds_tensor(self, key: str) -> bool:
+        return key in self._specs and self._specs[key].target(type(self)) is Tensor
+
+    def _merges(self, source: object) -> bool:
+        # a record of another class is not merged, even if its fields have the same names: writing it raises the error
+        return super()._merges(source) and (type(source) is type(self) or not isinstance(source, TensorClass))
+
+    def rename_key_(self, old_key: NestedKey, new_key: NestedKey, safe: bool = False) -> Self:
+        """Move the value of a field to another field; see :meth:`TensorDict.rename_key_`."""
+        self._check_unlocked()
+        if type(old_key) is not str or type(new_key) is not str or old_key not in self._store:
+            return super().rename_key_(old_key, new_key, safe)
+        value = self._spec(new_key).fit(self, self._store[old_key])
+        if self._checks is not None:
+            self._checks.entering(self, {new_key: value})
+        super().rename_key_(old_key, new_key, safe)
+        self._store[new_key] = value
+        return self
+
+    # -- as a dataclass -----------------------------------------------------------------------------------------------
+
+    def replace(self, *args: Any, **kwargs: Any) -> Self:
+        """Return a record with some values replaced: ``record.replace(label=...)``. The other values are shared.
+
+        Args:
+            args: at most one mapping or record with new values.
+            kwargs: new values by field.
+        """
+        if len(args) > 1:
+            raise TypeError(
+                f"replace: expected one mapping or record and keywords, got {len(args)} positional arguments"
+            )
+        new = self._shallow()
+        for source in (*args, kwargs):
+            for key, value in (source._store if isinstance(source, Collection) else source).items():
+                spec = new._spec(key)
+                if value is not None and not _is_none(value):
+                    new._store[key] = spec.fit(new, value)
+                elif spec.allows_none(new):
+                    new._store.pop(key, None)
+                else:
+                    raise spec.mismatch(value)
+        new._check_changed(self._store)
+        return new
+
+    def __replace__(self, /, **changes: Any) -> Self:
+        return dataclasses.replace(self, **changes)
+
+    # -- with others --------------------------------------------------------------------------------------------------
+
+    def _stack(self, items: list[Any], dim: int) -> Self:
+        self._check_class("stack", items)
+        return super()._stack(items, dim)
+
+    def _cat(self, items: list[Any], dim: int) -> Self:
+        self._check_class("cat", items)
+        return super()._cat(items, dim)
+
+    def _check_class(self, what: str, items: list[Any]) -> None:
+        cls: Any = type(self)
+        classes: list[type] = [type(item) for item in items]
+        if classes.count(cls) == len(items):
+            return
+        cls = getattr(cls, "_dense", cls)  # on another store
+        for position, item in enumerate(items):
+            if not isinstance(item, cls):
+                raise not_of_class(what, cls, position, item)
+
+    # -- results with other keys are TensorDicts ----------------------------------------------------------------------
+
+    def _untyped(self, store: Store) -> TensorCollection:
+        return TensorDict._of(self, store)
+
+    def flatten_keys(  # type: ignore[override]
+        self, separator: str = ".", inplace: bool = False, is_leaf: Callable[[type], bool] | None = None
+    ) -> TensorDict:
+        """Return a flat :class:`TensorDict` of the leaves, whose keys are joined by ``separator``."""
+        self._refuse_inplace("flatten_keys", inplace)
+        return super().flatten_keys(separator, False, is_leaf)  # type: ignore[return-value]
+
+    def unflatten_keys(self, separator: str = ".", inplace: bool = False) -> TensorDict:  # type: ignore[override]
+        """Return a :class:`TensorDict` in which keys that contain ``separator`` are nested."""
+        self._refuse_inplace("unflatten_keys", inplace)
+        return super().unflatten_keys(separator, False)  # type: ignore[return-value]
+
+    def _refuse_inplace(self, what: str, inplace: bool) -> None:
+        if inplace:
+            raise TypeError(
+                f"{what}(inplace=True): the keys of a {type(self).__name__} are declared, they cannot change"
+            )
+
+    # -- in and out ---------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_any(
+        cls,
+        obj: Any,
+        *,
+        auto_batch_size: bool = False,
+        batch_dims: int | None = None,
+        device: DeviceLike | None = None,
+        batch_size: Sequence[int] | int | None = None,
+        strict: bool = True,
+    ) -> Self:
+        """Make a record of any object that has entries for its fields; see :meth:`TensorDict.from_any`."""
+        record: Self = super().from_any(
+            obj, auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device, batch_size=batch_size,
+            strict=strict,
+        )  # fmt: skip
+        return record
+
+    @classmethod
+    def from_pytree(
+        cls,
+        pytree: Any,
+        *,
+        batch_size: Sequence[int] | int | None = None,
+        auto_batch_size: bool = False,
+        batch_dims: int | None = None,
+        device: DeviceLike | None = None,
+        namespace: str = "",
+        strict: bool = True,
+    ) -> Self:
+        """Make a record of a mapping, named tuple or dataclass of trees; see :meth:`TensorDict.from_pytree`."""
+        record: Self = super().from_pytree(
+            pytree, batch_size=batch_size, auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device,
+            namespace=namespace, strict=strict,
+        )  # fmt: skip
+        return record
+
+    @classmethod
+    def from_tensordict(
+        cls,
+        tensordict: Collection | Mapping[str, Any],
+        non_tensordict: Mapping[str, Any] | None = None,
+        safe: bool | None = None,
+    ) -> Self:
+        """Make a record that shares the values of a collection whose keys are its fields.
+
+        Args:
+            tensordict: the collection; its values are shared, not copied.
+            non_tensordict: more fields, by name.
+            safe: ``False`` accepts a mapping, too.
+
+        Raises:
+            ValueError: a key is not a field, or a field without default is missing. The error lists all of them.
+        """
+        if isinstance(tensordict, Collection):
+            items = {**tensordict._store, **(non_tensordict or {})}
+            return cls._from_mapping(items, tensordict._batch_size, tensordict._device, tensordict._names)
+        if safe is not False or not isinstance(tensordict, Mapping):
+            raise TypeError(f"from_tensordict: expected a collection, got a {type(tensordict).__name__}")
+        return cls._from_mapping({**tensordict, **(non_tensordict or {})}, None, None, None)
+
+    @classmethod
+    def _check_keys(cls, keys: Mapping[str, Any], complete: bool = False) -> None:
+        """Raise if keys are not fields, or required fields are missing.
+
+        Args:
+            keys: the keys.
+            complete: whether fields with a default are required, too.
+        """
+        specs = cls._specs
+        unexpected = [key for key in keys if key not in specs]
+        missing = [
+            name
+            for name, spec in specs.items()
+            if name not in keys
+            and not (spec.optional or spec.kind is None)
+            and (complete or (spec.init and spec.default is None))
+        ]
+        if unexpected or missing:
+            raise ValueError(
+                f"{cls.__name__}: the keys must be the fields {list(specs)};"
+                + (f" missing: {missing}" if missing else "")
+                + (f" unexpected: {unexpected}" if unexpected else "")
+            )
+
+    def _check_entry(self, key: str, value: Any) -> None:
+        self._spec(key).check(self, value, True)
+
+    def _nested_class(self, key: str) -> type[TensorCollection]:
+        targets = [cls for cls in self._spec(key).types if issubclass(cls, TensorCollection)]
+        return targets[0] if targets and targets[0] is not TensorCollection else TensorDict
+
+    @classmethod
+    def _from_mapping(cls, source: Mapping[Any, Any], batch_size: Any, device: Any, names: Any) -> Self:
+        specs = cls._specs
+        if cls._takes_fields and source.keys() == specs.keys() and not any(map(_is_none, source.values())):
+            return cls(**source, batch_size=batch_size, device=device, names=names)
+        cls._check_keys(source)
+        values = {key: None if _is_none(value) else value for key, value in source.items()}
+        for name, spec in specs.items():
+            if name not in source and spec.init and spec.default is None:
+                values[name] = None
+        if not getattr(cls.__init__, "__generated__", False):  # its arguments are unknown
+            record = object.__new__(cls)
+            record._set_up(values, batch_size, device, names)
+            return record
+        metadata = {"batch_size": batch_size, "device": device, "names": names}
+        arguments = {key: value for key, value in metadata.items() if key not in specs}
+        arguments.update((key, value) for key, value in values.items() if specs[key].init)
+        record = cls(**arguments)
+        for key, value in values.items():
+            if not specs[key].init and value is not None:
+                record._store[key] = specs[key].fit(record, value)
+        if "device" in specs and device is not None:  # fields of a class with shadow=True
+            moved: Any = TensorCollection.to(record, device)
+            record = moved
+        if "names" in specs and names is not None:
+            record._set_names(shapes.as_names(names, len(record._batch_size)))
+        return record
+
+    @classmethod
+    def _from_finished(cls, source: Mapping[Any, Any], batch_size: Any, device: Any, names: Any) -> Self:
+        """Make a record without calling the constructor: the values come from an object that was constructed."""
+        cls._check_keys(source)
+        record = object.__new__(cls)
+        record._set_up(source, batch_size, device, names)
+        return record
+
+    # -- restored from a file or pickle, whose class may have had other fields ----------------------------------------
+
+    def _pickled(self) -> tuple[Any, ...]:
+        store = self._store
+        absent = tuple(
+            [name for name in self._specs if name not in store]
+        )  # a field that is missing here was added to the class later
+        return (absent,) if absent else ()
+
+    def _unpickled(self, absent: Sequence[str] = ()) -> None:
+        store, specs = self._store, self._specs
+        known = {*store, *absent}
+        if known == specs.keys():
+            return
+        missing = self._lacking(known)
+        unexpected = [key for key in store if key not in specs]
+        wrong: list[str] = []
+        if missing or unexpected:
+            wrong.append(
+                f"its fields are {list(specs)}, those of the class that was pickled were {sorted(known)};"
+                + (f" missing, without a default: {missing}" if missing else "")
+                + (f" unexpected: {unexpected}" if unexpected else "")
+                + " (to read it, let the class have them, with a default)"
+            )
+        self._store = {}
+        wrong += [str(error) for error in self._restore(store, {*missing, *absent})]
+        if wrong:
+            raise ValueError(f"{type(self).__name__}: {'; '.join(wrong)}")
+
+    @classmethod
+    def _lacking(cls, known: Container[str]) -> list[str]:
+        """Return the fields that need a value and did not exist when a record was saved."""
+        return [name for name, spec in cls._specs.items() if name not in known and not spec.can_be_missing]
+
+    def _restore(self, values: Mapping[str, Any], absent: Container[str]) -> list[Exception]:
+        """Set the fields to saved values, or to their defaults, except those in ``absent``.
+
+        Ranges are not checked: that would read all elements.
+
+        Returns:
+            The errors of values that do not fit.
+        """
+        problems: list[Exception] = []
+        for name, spec in self._specs.items():
+            if name in absent:
+                continue
+            try:
+                value = values[name] if name in values else None if spec.default is None else spec.default()
+                if value is not None and not _is_none(value):
+                    self._store[name] = spec.fit(self, value)
+                elif name in values and not spec.allows_none(self):
+                    raise spec.mismatch(None)
+            except (ValueError, TypeError, RuntimeError) as error:
+                problems.append(error)
+        if self._checks is not None:
+            try:
+                self._checks.made(self, False, elements=False)
+            except (ValueError, TypeError, RuntimeError) as error:
+                problems.append(error)
+        return problems
+
+    @classmethod
+    def fromkeys(cls, keys: Any, value: Any = 0) -> Self:
+        """Make a record without batch dimensions, with ``value`` in each of the named fields."""
+        return cls._from_mapping(dict.fromkeys(keys, value), None, None, None)
+
+    def _items_for_export(self, retain_none: bool) -> Any:
+        for name in self._specs:
+            if name in self._store:
+                yield name, self._store[name]
+            elif retain_none:
+                yield name, NonTensorData(None, batch_size=self._batch_size, device=self._device)
+
+    def _items_for_repr(self) -> Any:
+        store = self._store
+        return [
+            (f.name, store.get(f.name))
+            for f in dataclasses.fields(self)
+            if f.repr and (f.name in store or self._specs[f.name].optional)
+        ]
+
+    def _long(self) -> str:
+        parts = [f"{name}={_shown(value)}" for name, value in self._items_for_repr()] + self._facts()
+        return f"{type(self).__name__}(\n    " + ",\n    ".join(part.replace("\n", "\n    ") for part in parts) + ")"
+
+
+def _is_none(value: Any) -> bool:
+    """Return whether a value is the non-tensor data that represents ``None`` in a collection."""
+    return type(value) is NonTensorData and value._objects[0] is None
+
+
+def _shown(value: Any) -> str:
+    return value_repr(value._unwrapped() if isinstance(value, NonTensorData) else value)
+
+
+# batch_size, device and names are arguments of __init__ that are not fields. dataclasses.replace passes them on because
+# they are declared as InitVars.
+TensorClass.__dataclass_fields__ = {}
+TensorClass.__dataclass_params__ = dataclasses._DataclassParams(  # type: ignore[attr-defined]
+    **dict.fromkeys(dataclasses._DataclassParams.__slots__, False)  # type: ignore[attr-defined]
+)
+for _name in METADATA:
+    _field: Any = dataclasses.field(default=None, kw_only=True)
+    _field.name = _name
+    _field.type = dataclasses.InitVar
+    _field._field_type = dataclasses._FIELD_INITVAR  # type: ignore[attr-defined]
+    TensorClass.__dataclass_fields__[_name] = _field

@@ -1,0 +1,319 @@
+"""A TensorDict with declared keys: ``data.image`` beside ``data["image"]``, and any other keys as well."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import typing_extensions
+from torch import Tensor
+from typing_extensions import Self, dataclass_transform
+
+from tensorclass.td import pytree
+from tensorclass.td.collection import Collection
+from tensorclass.td.stores.lazy import LazyStacked
+from tensorclass.td.stores.store_classes import OnStore, on_store
+from tensorclass.td.tensordict import TensorDict
+
+from .definition import annotations_of
+from .field_names import unusable
+from .field_properties import hiding
+
+if TYPE_CHECKING:
+    from tensorclass.td.collection import DeviceLike
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(dataclasses.field, dataclasses.Field), eq_default=False)
+class TypedMeta(type):
+    """Makes a class of typed TensorDicts: the declared keys become properties."""
+
+    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any) -> Any:
+        given = {key: kwargs.pop(key) for key in (*_OPTIONS, *_OF_RECORDS) if key in kwargs}
+        # without a __dict__ assigning an attribute that is no key is an error
+        namespace.setdefault("__slots__", ())
+        cls = super().__new__(mcs, name, bases, namespace, **kwargs)
+        if any(isinstance(base, TypedMeta) for base in bases) and not issubclass(cls, OnStore):
+            _declare(cls, given)
+            pytree.register(cls)  # type: ignore[arg-type]
+        return cls
+
+    def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any) -> None:
+        super().__init__(name, bases, namespace)
+
+
+if TYPE_CHECKING:
+
+    class _Declared(metaclass=TypedMeta):
+        # arguments of every constructor that are no keys
+        batch_size: dataclasses.InitVar[Sequence[int] | int | None] = dataclasses.field(default=None)
+        device: dataclasses.InitVar[DeviceLike | None] = dataclasses.field(default=None)
+        names: dataclasses.InitVar[Sequence[str | None] | None] = dataclasses.field(default=None)
+        non_blocking: dataclasses.InitVar[bool | None] = dataclasses.field(default=None)
+        lock: dataclasses.InitVar[bool] = dataclasses.field(default=False)
+else:
+    _Declared = object
+
+_ARGUMENTS = ("batch_size", "device", "names", "non_blocking", "lock")
+_OPTIONS = ("shadow", "frozen")
+#: options of records, which look at what is written
+_OF_RECORDS = ("autocast", "nocast", "tensor_only")
+
+
+class TypedTensorDict(  # pyright: ignore[reportIncompatibleVariableOverride]  # arguments named as properties are
+    TensorDict, _Declared, metaclass=TypedMeta
+):
+    """A :class:`TensorDict` whose keys are declared, as those of a ``TypedDict`` are.
+
+    The constructor wants the declared keys, and they are attributes. Otherwise it is a TensorDict: it takes any further
+    key and any value, and results of operations are of its class whatever keys they have. Where the types shall be
+    checked and no other key be there, declare a record: a :class:`TensorClass`.
+
+    ``NotRequired[...]`` marks a key that need not be there, as a default does. Keys of the bases belong to a class too.
+
+    Args:
+        source: a mapping or a collection with the required keys, and any other ones; or give the values by keyword:
+            declared keys only.
+        batch_size: the dimensions that all values have in front; none by default.
+        device: values are moved there when they are written.
+        names: a name or ``None`` for each batch dimension.
+        non_blocking: do not wait for transfers to the device.
+        lock: lock the keys.
+
+    Options are class keywords, ``class State(TypedTensorDict, frozen=True)``, or ``TypedTensorDict["frozen"]``:
+
+    - ``shadow``: allow keys with the name of a method or attribute, which they then hide.
+    - ``frozen``: what the constructor makes is locked.
+
+    Raises:
+        TypeError: a required key is missing, or a keyword is no declared key.
+
+    >>> import torch
+    >>> from typing_extensions import NotRequired
+    >>> class State(TypedTensorDict):
+    ...     observation: Tensor
+    ...     reward: NotRequired[Tensor]
+    >>> state = State(observation=torch.zeros(3, 4), batch_size=[3])
+    >>> state.observation is state["observation"], "reward" in state
+    (True, False)
+    >>> state.reward = torch.ones(3)
+    >>> state[0].reward
+    tensor(1.)
+    """
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        _defaults: ClassVar[Mapping[str, Any]]
+        _typed_options: ClassVar[frozenset[str]]
+        __required_keys__: ClassVar[frozenset[str]]
+        __optional_keys__: ClassVar[frozenset[str]]
+    else:
+        _defaults = {}
+        _typed_options = frozenset()
+        __required_keys__ = frozenset()
+        __optional_keys__ = frozenset()
+
+    def __class_getitem__(cls, item: Any) -> Any:
+        generic = getattr(super(), "__class_getitem__", None)
+        given: Any = item
+        names: tuple[Any, ...] = given if isinstance(item, tuple) else (item,)
+        if generic is None or all(isinstance(name, str) for name in names):
+            if not all(isinstance(name, str) for name in names):
+                raise TypeError(f"{cls.__name__} is not generic: it cannot be subscripted with {item!r}")
+            options: dict[str, Any] = dict.fromkeys(names, True)
+            return TypedMeta(cls.__name__, (cls,), {"__module__": cls.__module__}, **options)
+        return generic(item)
+
+    def __init__(
+        self,
+        source: Mapping[Any, Any] | Collection | None = None,
+        /,
+        *,
+        batch_size: Sequence[int] | int | None = None,
+        device: DeviceLike | None = None,
+        names: Sequence[str | None] | None = None,
+        non_blocking: bool | None = None,
+        lock: bool = False,
+        **values: Any,
+    ) -> None:
+        cls = type(self)
+        if source is None:
+            if unexpected := [name for name in values if name not in cls.__required_keys__ | cls.__optional_keys__]:
+                raise TypeError(
+                    f"{cls.__name__}: got values for {unexpected}, which are no declared keys; those are "
+                    f"{sorted(cls.__required_keys__ | cls.__optional_keys__)}. Other keys can be set afterwards"
+                )
+            cls._check_required(values)
+            defaults = {name: made() for name, made in cls._defaults.items() if name not in values}
+            given = {**values, **{name: value for name, value in defaults.items() if value is not None}}
+            super().__init__(given, batch_size, device, names, non_blocking)
+        else:
+            if isinstance(source, (Mapping, Collection)):
+                cls._check_required(source._store if isinstance(source, Collection) else source)
+            super().__init__(source, batch_size, device, names, non_blocking, **values)
+        if lock or "frozen" in cls._typed_options:
+            self.lock_()
+
+    @classmethod
+    def _check_required(cls, keys: Iterable[str]) -> None:
+        if missing := sorted(cls.__required_keys__.difference(keys)):
+            raise TypeError(
+                f"{cls.__name__}: {missing} must be given; the declared keys are {sorted(cls.__required_keys__)}, and "
+                f"{sorted(cls.__optional_keys__)} which need not"
+            )
+
+    @classmethod
+    def _from_mapping(cls, source: Any, batch_size: Any, device: Any, names: Any) -> Self:
+        new = object.__new__(cls)  # what a converter finds is not checked
+        TensorDict.__init__(new, source, batch_size, device, names)
+        return new
+
+    @classmethod
+    def from_tensordict(cls, td: Collection, *, check: bool = True) -> Self:
+        """The same collection with the attributes of this class: a key set in one of the two is set in both.
+
+        Batch size, names and lock are its own. A lazy stack stays one.
+
+        Args:
+            td: the collection.
+            check: whether all required keys must be there; other ones may be in any case.
+
+        Raises:
+            TypeError: a required key is missing.
+        """
+        if not isinstance(td, Collection):
+            raise TypeError(f"{cls.__name__}.from_tensordict: expected a collection, got a {type(td).__name__}")
+        if check:
+            cls._check_required(td._store)
+        if isinstance(td, LazyStacked) and td.tensordicts:
+            parts = [cls.from_tensordict(part, check=False) for part in td.tensordicts]
+            stacked: Any = td._with_parts(parts)
+            return stacked  # type: ignore[no-any-return]
+        # the class of the store's methods is the first base of the source's class: see on_store
+        target = on_store(type(td).__bases__[0], cls) if isinstance(td, OnStore) else cls
+        new = object.__new__(target)
+        new._store = td._store
+        new._batch_size = td._batch_size
+        new._device = td._device
+        new._names = td._names
+        new._lock = None if td._lock is None else ()
+        return new
+
+    @classmethod
+    def from_dict(
+        cls,
+        input_dict: Mapping[Any, Any] | Collection,
+        *,
+        auto_batch_size: bool | None = None,
+        batch_size: Sequence[int] | int | None = None,
+        device: DeviceLike | None = None,
+        batch_dims: int | None = None,
+        names: Sequence[str | None] | None = None,
+        check: bool = True,
+        strict: bool = True,
+    ) -> Self:
+        """:meth:`TensorDict.from_dict`, where the required keys must be given, unless ``check`` is ``False``."""
+        if check:
+            cls._check_required(input_dict._store if isinstance(input_dict, Collection) else input_dict)
+        made = super().from_dict(
+            input_dict, auto_batch_size=auto_batch_size, batch_size=batch_size, device=device, batch_dims=batch_dims,
+            names=names, strict=strict,
+        )  # fmt: skip
+        return made.lock_() if "frozen" in cls._typed_options else made
+
+
+_RESERVED = frozenset(name for name in dir(TypedTensorDict) if not name.startswith("__")) | set(_ARGUMENTS)
+
+
+def _declare(cls: Any, given: Mapping[str, Any]) -> None:
+    """Makes properties of the annotations of a new class."""
+    if of_records := [name for name in _OF_RECORDS if given.get(name)]:
+        raise TypeError(
+            f"{cls.__name__}: a typed TensorDict does not look at values, and has no options {of_records}; those are "
+            "of records (TensorClass)"
+        )
+    options = {name for name in _OPTIONS if given.get(name)}
+    required: set[str] = set()
+    optional: set[str] = set()
+    defaults: dict[str, Callable[[], Any]] = {}
+    for base in reversed(cls.__mro__[1:]):
+        if issubclass(base, TypedTensorDict):
+            options |= base._typed_options
+            required |= base.__required_keys__
+            optional |= base.__optional_keys__
+            defaults.update(base._defaults)
+    for name, annotation in annotations_of(cls).items():
+        mark = _mark(annotation)
+        if mark == "ClassVar":
+            continue
+        if why := unusable(name):
+            raise AttributeError(f"{cls.__name__}: no key can be declared as {name!r}: {why}; rename the key")
+        if name in _RESERVED and name.startswith("_") and "shadow" in options:
+            raise AttributeError(
+                f"{cls.__name__}: collections keep what they hold under the name {name!r}, which cannot be hidden; "
+                "rename it"
+            )
+        if name in _RESERVED and ("shadow" not in options or name in _ARGUMENTS):
+            raise AttributeError(
+                f"{cls.__name__}: collections have a member of their own with the name {name!r}, which operations may "
+                "need; rename the key"
+                + ("" if name in _ARGUMENTS else ", or hide the member with the option shadow=True")
+            )
+        if name in vars(cls):
+            defaults[name] = _default(vars(cls)[name])
+        has_default = name in defaults
+        (optional if mark == "NotRequired" or has_default else required).add(name)
+        (required if mark == "NotRequired" or has_default else optional).discard(name)
+        setattr(cls, name, _property(cls.__name__, name, has_default and defaults[name]() is None))
+    cls._typed_options = frozenset(options)
+    cls.__required_keys__, cls.__optional_keys__ = frozenset(required), frozenset(optional)
+    cls._defaults = defaults
+
+
+def _mark(annotation: Any) -> str | None:
+    """The outermost of the marks around an annotation: ``NotRequired``, ``ClassVar``."""
+    if isinstance(annotation, str):
+        found = re.match(r"(?:\w+\.)*(\w+)", annotation)
+        return found[1] if found is not None else None
+    origin = typing.get_origin(annotation) or annotation
+    if origin in (getattr(typing, "NotRequired", None), typing_extensions.NotRequired):
+        return "NotRequired"
+    return "ClassVar" if origin is ClassVar else None
+
+
+def _default(value: Any) -> Callable[[], Any]:
+    given: Any = value
+    if not isinstance(value, dataclasses.Field):
+        return lambda: given
+    factory: Any = given.default_factory
+    return (lambda: given.default) if factory is dataclasses.MISSING else factory
+
+
+def _property(owner: str, name: str, is_none: bool) -> property:
+    """The property of a declared key; ``is_none`` where its default is ``None``, which is not stored."""
+
+    def get(self: TypedTensorDict) -> Any:
+        value = self._store.get(name)
+        if value is None:
+            if is_none:
+                return None
+            raise AttributeError(f"{owner}.{name} is not set: the key is declared, but not there")
+        return value if isinstance(value, Tensor) else self._out(value, name)
+
+    def put(self: TypedTensorDict, value: Any) -> None:
+        if is_none and value is None:
+            if name in self._store:
+                self.del_(name)
+        else:
+            self.set(name, value)
+
+    def delete(self: TypedTensorDict) -> None:
+        self.del_(name)
+
+    if name in _RESERVED:  # the engine still sees the member
+        return property(hiding(get, inspect.getattr_static(TensorDict, name)), put, delete)
+    return property(get, put, delete)

@@ -1,0 +1,183 @@
+"""Result files of IFEval's reference scorer: two a model, strict and loose, with rows in the same order.
+
+One JSON object a line: ``{"follow_all_instructions": bool, "follow_instruction_list": [bool, ...],
+"instruction_id_list": [str, ...], "prompt": str, "response": str}``. Source: Zhou et al., 2023, arXiv 2311.07911. A row
+doesn't say whether it is strict or loose; the name of the file does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tensorclass.scores.ifeval import INSTRUCTION_TYPES, IFEvalScoreData
+from tensorclass.scores.readers.growing_columns import (
+    NumberColumn,
+    PromptColumn,
+    RaggedColumn,
+    RaggedLabelColumn,
+    shared_texts,
+    shown,
+)
+from tensorclass.scores.readers.instructions import check_levels
+from tensorclass.scores.readers.lines import Row
+from tensorclass.scores.readers.run import Run
+from tensorclass.scores.score_errors import ScoreFileError
+
+__all__ = ["LEVELS", "is_reference", "level_of", "other_level", "read_reference"]
+
+FORMAT = "ifeval-reference"
+
+LEVELS = ("strict", "loose")
+
+_KEYS = ("follow_all_instructions", "follow_instruction_list", "instruction_id_list", "prompt")
+
+
+def is_reference(row: Row) -> bool:
+    """Return whether a row comes from the reference scorer."""
+    return "follow_all_instructions" in row and "follow_instruction_list" in row
+
+
+def level_of(path: str | Path) -> str | None:
+    """``"strict"`` or ``"loose"``, as the file's name says (the last of the words counts); None where it doesn't."""
+    name = Path(path).name.lower()
+    found = max(LEVELS, key=name.rfind)
+    return found if found in name else None
+
+
+def other_level(path: str | Path) -> Path | None:
+    """The name of the file with the other level of the same run; None where the name says no level.
+
+    Example:
+        >>> other_level("gpt4.eval_results_strict.jsonl").name
+        'gpt4.eval_results_loose.jsonl'
+    """
+    path, level = Path(path), level_of(path)
+    if level is None:
+        return None
+    start = path.name.lower().rindex(level)
+    other = LEVELS[1 - LEVELS.index(level)]
+    return path.with_name(path.name[:start] + other + path.name[start + len(level) :])
+
+
+def read_reference(
+    strict: tuple[str, Iterable[tuple[int, Row]]] | None,
+    loose: tuple[str, Iterable[tuple[int, Row]]] | None,
+    name: str,
+) -> Run:
+    """The run in a pair of result files, or in one of them.
+
+    Args:
+        strict: the strict file's path, and its rows with their line numbers; or None.
+        loose: likewise.
+        name: the run's name.
+
+    Raises:
+        ScoreFileError: a row that isn't of the format, or rows of the two files that are not of the same prompt with
+            the same instructions.
+    """
+    given = {level: file for level, file in zip(LEVELS, (strict, loose), strict=True) if file is not None}
+    if not given:
+        raise ValueError("strict, loose: expected at least one file, got None for both")
+    prompts, types = PromptColumn(), RaggedLabelColumn(INSTRUCTION_TYPES)
+    verdicts = {level: (NumberColumn(share=True), RaggedColumn(share=True)) for level in given}
+    count = 0
+    for rows in _together(given):
+        path, number, row = rows[next(iter(given))]
+        _add(path, number, row, {"instruction_id_list": types})
+        text = row["prompt"]
+        if not isinstance(text, str):
+            raise ScoreFileError(path, number, f"prompt: expected the prompt's text, got {shown(text)}")
+        prompts.add(json.dumps([text, row["instruction_id_list"]]), text)
+        for level, (path, number, row) in rows.items():
+            every, each = verdicts[level]
+            _add(path, number, row, {"follow_all_instructions": every, "follow_instruction_list": each})
+            if each.lengths[-1] != types.lengths[-1]:
+                raise ScoreFileError(
+                    path,
+                    number,
+                    f"follow_instruction_list: expected a verdict for each of the {types.lengths[-1]} instructions, "
+                    f"got {each.lengths[-1]}",
+                )
+            check_levels(path, number, "follow_all_instructions", "follow_instruction_list", every.last(), each.last())
+        count += 1
+    width = IFEvalScoreData.ragged_width
+    values: dict[str, Any] = {}
+    for level in LEVELS:
+        every_and_each = verdicts.get(level)
+        values[f"prompt_level_{level}_acc"] = None if every_and_each is None else every_and_each[0].tensor(width)
+        values[f"inst_level_{level}_acc"] = None if every_and_each is None else every_and_each[1].tensor(width)
+    scores = IFEvalScoreData(
+        **values,
+        prompt_id=prompts.tensor(width),
+        prompt_task=torch.full((count,), -1, dtype=torch.int32, device="cpu"),  # no row says it, and no file name
+        task_names=(),
+        instruction_id=types.tensor(width),
+        instruction_types=types.vocabulary,
+        batch_size=[count],
+    )
+    notes = [f"no {level} file beside it" for level in LEVELS if level not in given]
+    if len(given) == 2 and _right(values["prompt_level_loose_acc"]) < _right(values["prompt_level_strict_acc"]):
+        notes.append("fewer prompts are followed loosely than strictly: are the names of the two files exchanged?")
+    return Run(
+        name=name,
+        scores=scores,
+        files=tuple(path for path, _ in given.values()),
+        format=FORMAT,
+        notes=(*notes, *shared_texts(prompts)),
+    )
+
+
+def _right(verdicts: Tensor) -> float:
+    return float(verdicts.double().nansum())
+
+
+def _together(
+    given: dict[str, tuple[str, Iterable[tuple[int, Row]]]],
+) -> Iterator[dict[str, tuple[str, int, Row]]]:
+    """The rows of the files side by side; an error where they are not of the same prompt."""
+    last = dict.fromkeys(given, 0)
+    for rows in zip_longest(*(iter(rows) for _, rows in given.values())):
+        found: dict[str, tuple[str, int, Row]] = {}
+        for (level, (path, _)), numbered in zip(given.items(), rows, strict=True):
+            if numbered is None:
+                other = next(path for name, (path, _) in given.items() if name != level)
+                raise ScoreFileError(
+                    path,
+                    last[level] + 1,
+                    f"the file ends here, but {Path(other).name} has more rows; expected the same prompts in both",
+                )
+            number, row = numbered
+            last[level] = number
+            for key in _KEYS:
+                if key not in row:
+                    raise ScoreFileError(path, number, f"{key}: expected in every row, but this row lacks it")
+            found[level] = (path, number, row)
+        if len(found) == 2:
+            _check_same(*found.values())
+        yield found
+
+
+def _check_same(one: tuple[str, int, Row], other: tuple[str, int, Row]) -> None:
+    for key, what in (("prompt", "prompt"), ("instruction_id_list", "instructions")):
+        if one[2][key] != other[2][key]:
+            raise ScoreFileError(
+                other[0],
+                other[1],
+                f"expected the {what} of line {one[1]} of {Path(one[0]).name}, got another; "
+                "strict and loose files must hold the same rows in the same order",
+            )
+
+
+def _add(path: str, number: int, row: Row, columns: dict[str, NumberColumn | RaggedColumn | RaggedLabelColumn]) -> None:
+    for key, column in columns.items():
+        try:
+            column.add(row[key])
+        except TypeError as error:
+            raise ScoreFileError(path, number, f"{key}: expected {error}") from None

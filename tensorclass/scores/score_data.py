@@ -1,0 +1,157 @@
+"""The base of score records: a batch of prompts with their scores, which knows how its metrics aggregate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import numpy as np
+from torch import Tensor
+
+from tensorclass import TensorClass, field, stack
+from tensorclass.scores.estimate import Estimate, estimate
+from tensorclass.scores.identity import prompt_keys
+from tensorclass.scores.metrics import Metric, Rows, Tally, codes, metric
+from tensorclass.scores.report import Report
+from tensorclass.scores.score_arrays import RecordRows, pooling_note, tallies
+
+__all__ = ["ScoreData"]
+
+
+class ScoreData(TensorClass):
+    """Scores of a model on a batch of prompts; the base of all families of metrics.
+
+    A subclass declares its metrics as fields, with the prompts as batch dimension. An unmarked tensor field is a metric
+    whose figure is the mean over all its values: ``[prompts]`` bools or numbers, or ``[prompts, n]`` floats for up to n
+    values a prompt, padded with NaN. Declare another way to aggregate at the field, with
+    :func:`~tensorclass.scores.metric`.
+
+    Like any record, scores can be indexed, shuffled, concatenated, stacked and saved; :meth:`aggregate` gives the same
+    figures for the same prompts.
+
+    Attributes:
+        prompt_id: int64 ``[prompts]``, the same number for the same prompt in every run, by which
+            runs are paired. Rows of a run with the same number are repeats of one prompt.
+        prompt_task: integer ``[prompts]``, the task of each prompt as a code, -1 where it isn't known. Runs of
+            different tasks can't be compared.
+        task_names: the names of the codes.
+
+    Example:
+        >>> import torch
+        >>> from tensorclass.scores import Mean, metric
+        >>> class ToxicityScoreData(ScoreData):
+        ...     toxicity: Tensor | None
+        ...     length: Tensor | None = field(default=None, metadata=metric(Mean(unit="tokens")))
+        >>> scores = ToxicityScoreData(torch.tensor([0.0, 0.5, 0.1]), torch.tensor([10, 20, 33]), batch_size=[3])
+        >>> report = scores.aggregate()
+        >>> f"{report['toxicity'].value:.2f} {report['length'].value:.1f}"
+        '0.20 21.0'
+    """
+
+    prompt_id: Tensor | None = field(default=None, kw_only=True, metadata=metric())
+    prompt_task: Tensor | None = field(default=None, kw_only=True, metadata=codes("task_names"))
+    task_names: tuple[str, ...] | None = field(default=None, kw_only=True, metadata=metric())
+
+    ragged_width: ClassVar[int] = 1
+    """The least width that readers pad ragged fields to, so that records from different files can be stacked."""
+
+    @classmethod
+    def check_rows(cls, rows: Rows) -> None:
+        """Raise a ValueError where the fields of a prompt contradict each other; families override it.
+
+        Args:
+            rows: the fields of one run. :meth:`aggregate` and :func:`~tensorclass.scores.compare` call this before they
+                make figures.
+        """
+
+    def aggregate(
+        self,
+        *,
+        dim: int | Sequence[int] = -1,
+        seed: int = 0,
+        resamples: int | None = None,
+        confidence: float = 0.95,
+        interval: str = "auto",
+        metrics: Mapping[str, Metric | Sequence[Metric]] | None = None,
+    ) -> Report:
+        """Compute every metric with its count and confidence interval.
+
+        The last batch dimension holds the prompts and is reduced; dimensions in front of it stay, as they do in
+        ``mean(-1)``. So ``torch.stack([gpt4o, llama3]).aggregate()`` gives figures of batch size ``[2]``, the same as
+        two calls.
+
+        Intervals are t intervals over prompts, in which the verdicts of a prompt stay together. For shares, about two
+        prompts with everything right and two with everything wrong are added first (sources:
+        :func:`~tensorclass.scores.intervals.interval_of_ratio`). The same prompts in another order give the same
+        intervals. Rows with the same ``prompt_id`` are repeats of one prompt: they are pooled, and the report's
+        ``notes`` say so.
+
+        Args:
+            dim: the batch dimensions to reduce. The last one given holds the prompts; those given before it hold
+                repeats of the same prompts (seeds, samples), which are pooled within their prompt; by ``prompt_id``
+                where there is one, else by position.
+            seed: the seed of the bootstrap.
+            resamples: the number of bootstrap resamples; by default 10,000, or fewer (at least 1,000) where more than
+                20,000 prompts have nearly all distinct values.
+            confidence: the level of the intervals, 0.95 for 95 %.
+            interval: ``"auto"`` as said above; ``"bootstrap"`` for the percentile bootstrap over prompts wherever
+                they vary.
+            metrics: metrics to use in place of the declared ones, by field; an empty sequence leaves the field out.
+
+        Returns:
+            The figures by name, as fractions 0..1 where they are shares, and by group where a metric has groups. A
+            field that is None has no figure.
+
+        Raises:
+            ValueError: the record has no batch dimension, ``dim`` names none of them, or a field can't be aggregated.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass.scores import IFEvalScoreData, ragged
+            >>> scores = IFEvalScoreData(
+            ...     torch.tensor([True, False]), ragged([[1], [1, 0, 1]]), None, None, batch_size=[2]
+            ... )
+            >>> report = scores.aggregate()
+            >>> report["prompt_level_strict_acc"].value.item(), report["inst_level_strict_acc"].value.item()
+            (0.5, 0.75)
+        """
+        rows = RecordRows(self, dim, prompt_keys(self))
+        each_run = rows.each()
+        found = [tallies(run, metrics) for run in each_run]
+        notes = [
+            f"run {list(map(int, np.unravel_index(run.run, rows.runs)))}: {note}" if rows.runs else note
+            for run in each_run
+            if (note := pooling_note(run)) is not None
+        ]
+
+        def figure(parts: list[Tally | None]) -> Estimate:
+            present = next(part for part in parts if part is not None)
+            each = [
+                estimate(
+                    part or _nothing(present), seed=seed, resamples=resamples, confidence=confidence, interval=interval
+                )
+                for part in parts
+            ]
+            return stack(each).reshape(rows.runs) if rows.runs else each[0]
+
+        names = dict.fromkeys(name for run in found for name in run.figures)
+        figures = {name: figure([run.figures.get(name) for run in found]) for name in names}
+        groups: dict[str, dict[str, Estimate]] = {}
+        for name in dict.fromkeys(name for run in found for name in run.groups):
+            parts = [run.groups.get(name, {}) for run in found]
+            members = sorted({member for part in parts for member in part})
+            groups[name] = {member: figure([part.get(member) for part in parts]) for member in members}
+        return Report(
+            figures=figures,
+            groups=groups,
+            family=type(self).__name__,
+            seed=seed,
+            resamples=resamples,
+            confidence=confidence,
+            batch_size=rows.runs,
+            notes=tuple(notes),
+        )
+
+
+def _nothing(like: Tally) -> Tally:
+    return Tally(like.name, np.zeros(0), np.zeros(0), like.unit)

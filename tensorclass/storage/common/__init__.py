@@ -1,0 +1,1 @@
+"""Code that all file formats share."""

@@ -1,0 +1,124 @@
+"""Check the paths that users give, and recognize the format of a file to name its loader in errors."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import zipfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tensorclass.support.regular_files import NotRegular, reading_regular
+from tensorclass.td.memory.mapped_tensor import Filename
+
+from .collection_tree import FileError
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+
+
+def path_of(path: Filename, what: str, writes: bool = False) -> str:
+    """Check a path; return it as an absolute one.
+
+    Args:
+        path: the path.
+        what: the caller, for errors.
+        writes: whether the caller writes to the path.
+
+    Raises:
+        TypeError: it is not a path.
+        ValueError: it is empty, has a null character, or is a URL such as ``s3://...``.
+        FileNotFoundError: the caller writes to it, and it begins with ``~``, which is not a folder here.
+    """
+    try:
+        given: Any = os.fspath(path)
+    except TypeError:
+        given = path
+    if not isinstance(given, str):
+        raise TypeError(f"{what}: expected a path, as a str or a pathlib.Path, got {type(given).__name__}")
+    if not given:
+        raise ValueError(f"{what}: the path is empty")
+    if "\0" in given:
+        raise ValueError(f"{what}: the path {given!r} has a null character in it")
+    if _URL.match(given):
+        raise ValueError(f"{what}: expected a path of this system, got the URL {given!r}; copy the file yourself")
+    first = Path(given).parts[:1]
+    if writes and first and first[0].startswith("~") and not os.path.lexists(first[0]):
+        raise FileNotFoundError(
+            f"{what}: there is no folder {first[0]!r} here; Path({given!r}).expanduser() gives a path in a home folder"
+        )
+    return os.path.abspath(given)
+
+
+@contextmanager
+def loading(path: str, *own: str) -> Generator[None, None, None]:
+    """Add to errors about a file of another format the name of the method that loads it.
+
+    Args:
+        path: the file, or the folder.
+        own: the methods that load the expected format.
+    """
+    try:
+        yield
+    except NotRegular as error:
+        raise FileError(str(error)) from None
+    except (FileError, FileNotFoundError, IsADirectoryError) as error:
+        method = loader_of(path)
+        if method is None or method in own:
+            if isinstance(error, IsADirectoryError):
+                raise FileError(f"{path}: expected a file, found a folder") from None
+            raise
+        error_class = type(error) if isinstance(error, FileNotFoundError) else FileError
+        raise error_class(f"{error}; {method}() loads it") from None
+
+
+def loader_of(path: str) -> str | None:
+    """Return the name of the method that loads a file or folder; ``None`` if its format is unknown."""
+    if os.path.isdir(path):
+        return next((method for name, method in _IN_FOLDERS.items() if os.path.exists(os.path.join(path, name))), None)
+    try:
+        with reading_regular(path) as file:
+            begin = file.read(9)
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - 8))
+            peer_length = int.from_bytes(file.read(8), "little")
+            file.seek(max(0, size - 16 - peer_length))
+            mark = file.read(8)
+    except (OSError, ValueError, OverflowError):
+        return None
+    if begin.startswith(b"PK\3\4"):
+        try:
+            with zipfile.ZipFile(path) as archive:
+                names = archive.namelist()
+        except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError):
+            return None
+        if "meta.json" in names:
+            return "load_memmap"
+        return "torch.load" if any(name.endswith("/data.pkl") for name in names) else None
+    if mark == b"tensorcl":
+        return "from_consolidated"
+    if len(begin) == 9 and begin[8:] == b"{" and int.from_bytes(begin[:8], "little") <= size - 8:
+        return "load_safetensors"
+    return next((method for magic, method in _BEGINNINGS.items() if begin.startswith(magic)), None)
+
+
+_IN_FOLDERS = {"meta.json": "load_memmap", "zarr.json": "from_zarr", ".zgroup": "from_zarr"}
+_BEGINNINGS = {b"\x89HDF\r\n\x1a\n": "from_h5", b"PAR1": "from_parquet", b"ARROW1": "from_feather"}
+
+
+def check_parent(path: str) -> None:
+    """Raise if the folder of a path does not exist.
+
+    Raises:
+        FileNotFoundError: it does not exist.
+        NotADirectoryError: it, or a folder above it, is a file.
+    """
+    parent = os.path.dirname(path)
+    if os.path.isdir(parent):
+        return
+    found = next(folder for folder in Path(parent, "x").parents if os.path.lexists(folder))
+    if not os.path.isdir(found):
+        raise NotADirectoryError(errno.ENOTDIR, f"expected a folder, {found} is a file", path)
+    raise FileNotFoundError(errno.ENOENT, f"there is no folder {parent}; make it first", path)

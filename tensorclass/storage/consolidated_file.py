@@ -1,0 +1,356 @@
+"""Consolidated collections: all tensors one after the other, in one buffer or in one file.
+
+A file has the values and then two descriptions of them: the tree of :mod:`.tree` (JSON, its length, an eight-byte
+mark), and at its end that of the peer (JSON, its length). docs/formats.md has all of it.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+from torch import Size, Tensor
+
+from tensorclass.support.atomic import whole_file
+from tensorclass.support.interrupts import uninterrupted
+from tensorclass.support.printable import printable
+from tensorclass.support.regular_files import reading_regular
+from tensorclass.td.collection import DeviceLike, as_device
+from tensorclass.td.leaves.object_codes import CPU, nest_lists
+from tensorclass.td.memory.consolidated_buffer import (
+    WHOLE,
+    Flat,
+    Place,
+    gathered,
+    is_sharded,
+    parts_of,
+    places_of,
+    view,
+    with_parts,
+)
+from tensorclass.td.memory.mapped_tensor import Filename, pieces
+from tensorclass.td.memory.shared_memory import share
+
+from .common import collection_tree, sealed_json
+from .common.collection_tree import FileError, Node, Source, TensorLeaf, as_dict, as_list
+from .common.file_paths import check_parent, loading, path_of
+from .common.object_json import TAG
+from .common.prefetch import check_threads
+from .memmap.memmap_methods import take_values
+
+VERSION = 1
+_MARK = b"tensorcl"
+_NAMES = frozenset(("cls", "non_tensors", "leaves", "cls_metadata"))  #: reserved keys in the peer's description
+_LONGEST = 2**30  #: bytes of a description
+_frombuffer: Any = torch.frombuffer  # pyright: ignore[reportUnknownMemberType]
+
+
+def consolidate(
+    data: Any,
+    filename: Filename | None = None,
+    *,
+    num_threads: int = 0,
+    device: DeviceLike | None = None,
+    non_blocking: bool = False,
+    inplace: bool = False,
+    return_early: bool = False,
+    use_buffer: bool = False,
+    share_memory: bool = False,
+    pin_memory: bool = False,
+    metadata: bool = False,
+    allow_pickle: bool = False,
+) -> Any:
+    """See :meth:`TensorDict.consolidate`."""
+    if metadata:
+        raise NotImplementedError(
+            "consolidate: metadata=True is not supported: the result has the metadata; filename= writes it to a file"
+        )
+    check_threads(num_threads, "consolidate")
+    target = as_device(device)
+    if filename is not None:
+        filename = path_of(filename, "consolidate", writes=True)
+        check_parent(filename)
+    if (share_memory or pin_memory) and target is not None and target.type != "cpu":
+        raise ValueError(f"consolidate: only memory of the CPU can be shared or page-locked, not that of {target}")
+    if share_memory and pin_memory:
+        raise ValueError("consolidate: expected one of share_memory and pin_memory, got both")
+    if inplace:
+        data._check_unlocked()
+    parts = [part for leaf in data._leaves() for part in parts_of(leaf)]
+    if any(map(is_sharded, parts)):
+        raise TypeError(f"consolidate: nothing was changed; there is {WHOLE}")
+    if odd := [part.layout for part in parts if part.layout != torch.strided]:
+        raise TypeError(f"consolidate: a tensor of the layout {odd[0]} has several buffers; make it dense first")
+    devices = {part.device for part in parts}
+    if target is None and len(devices) > 1:
+        raise ValueError(f"consolidate: the tensors are on {sorted(map(str, devices))}; choose one with device=")
+
+    def work() -> Any:
+        places, size = places_of(parts)
+        made: Any = None
+        if filename is not None:
+            node, leaves = collection_tree.describe(data, "consolidate", allow_pickle)
+            with uninterrupted() as section, whole_file(Path(filename)) as file, section.interruptible():
+                _write_file(file, node, leaves, places, size)
+                if not (use_buffer or share_memory or pin_memory):
+                    file.flush()
+                    with open(file.name, "rb") as written:  # the draft: another file may soon be at the final path
+                        made = with_parts(data, Flat(_mapped(written.fileno(), size), places).parts())
+        if made is None:
+            here = next(iter(devices)) if len(devices) == 1 else CPU
+            made = with_parts(data, Flat(_filled(parts, places, size, here, share_memory, pin_memory), places).parts())
+        if target is not None:
+            made = made.to(target, non_blocking=non_blocking)
+        if inplace:
+            take_values(data, made)
+            return data.lock_()
+        return made.lock_()
+
+    def _filled(
+        parts: list[Tensor], places: list[Place], size: int, here: torch.device, shared: bool, pinned: bool
+    ) -> Tensor:
+        memory = torch.zeros(size, dtype=torch.uint8, device=here, pin_memory=pinned)
+        if shared and size:
+            share(memory)
+        jobs = gathered(parts, memory, places)
+        if num_threads > 0:
+            with ThreadPoolExecutor(num_threads) as pool:
+                for done in [pool.submit(job) for job in jobs]:
+                    done.result()
+        else:
+            for job in jobs:
+                job()
+        return memory
+
+    if not return_early:
+        return work()
+    pool = ThreadPoolExecutor(1, thread_name_prefix="consolidate")
+    future: Future[Any] = pool.submit(work)
+    pool.shutdown(wait=False)  # the thread ends with its work
+    return future
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# writing
+
+
+def _write_file(file: IO[bytes], node: Node, leaves: list[TensorLeaf], places: list[Place], size: int) -> None:
+    at = 0
+    for leaf, (_, _, start) in zip(leaves, places, strict=True):
+        if leaf.tensor.numel():
+            file.write(bytes(start - at))
+            at = start
+            for piece in pieces(leaf.tensor):
+                file.write(piece)
+                at += len(piece)
+    file.write(bytes(size - at))
+    own = sealed_json.sealed({"version": VERSION, "size": size, "starts": [place[2] for place in places], "tree": node})
+    _check_length(own)
+    file.write(own + len(own).to_bytes(8, "little") + _MARK)
+    try:
+        for_peer = _to_peer_layout(node, iter(zip(places, [*[place[2] for place in places[1:]], size], strict=True)))
+    except _NoPeerLayout:
+        for_peer = {"cls": "tensorclass"}  # the peer raises, rather than load some of the values
+    text = json.dumps(for_peer, allow_nan=False).encode()
+    _check_length(text)
+    file.write(text + len(text).to_bytes(8, "little"))
+
+
+def _check_length(text: bytes) -> None:
+    """Raise if a description is longer than the limit for reading."""
+    if len(text) > _LONGEST:
+        raise ValueError(
+            f"consolidate: nothing was written; the metadata of the collection takes {len(text)} bytes as JSON, at "
+            f"most {_LONGEST} can be read: objects take most of it"
+        )
+
+
+class _NoPeerLayout(Exception):
+    """The peer's description cannot hold a value."""
+
+
+def _to_peer_layout(node: Node, places: Iterator[tuple[Place, int]]) -> Node:
+    """Return the peer's description of a node."""
+    kind = node["type"]
+    leaves: Node = {}
+    objects: Node = {}
+    below: Node = {}
+    about: Node = {"is_locked": False}
+    if kind == "objects":
+        if TAG in str(node["data"]):
+            raise _NoPeerLayout
+        return _stack_for_peer(nest_lists(node["data"], node["batch_size"]), len(node["batch_size"]))
+    if kind == "lazy_stack":
+        about.update(stack_dim=node["stack_dim"], stack_dim_name=node["stack_dim_name"])
+        below = {str(at): _to_peer_layout(item, places) for at, item in enumerate(node["parts"])}
+        return {"cls": "LazyStackedTensorDict", "non_tensors": {}, "leaves": {}, "cls_metadata": about, **below}
+    for key, entry in node["entries"].items():
+        if entry["type"] == "tensor":
+            leaves[key] = _leaf_for_peer(*next(places))
+        elif entry["type"] == "jagged":
+            leaves[f"<NJT_VALUES>{key}"] = _leaf_for_peer(*next(places))
+            leaves[f"<NJT_OFFSETS>{key}"] = [*_leaf_for_peer(*next(places)), 1]  # the ragged dimension
+        elif entry["type"] == "object" and entry.get("kind") is None and TAG not in str(entry["data"]):
+            objects[key] = [entry["data"], entry["batch_size"], None]
+        elif entry["type"] in ("collection", "lazy_stack", "objects") and key not in _NAMES:
+            below[key] = _to_peer_layout(entry, places)
+        else:
+            raise _NoPeerLayout
+    size = node["batch_size"]
+    about |= {"device": None, "names": node.get("names", [None] * len(size)), "batch_size": size}
+    return {"cls": "TensorDict", "non_tensors": objects, "leaves": leaves, "cls_metadata": about, **below}
+
+
+def _leaf_for_peer(place: Place, stop: int) -> list[Any]:
+    dtype, shape, start = place
+    size = shape.numel() * dtype.itemsize
+    stop = stop if size else start
+    return [str(dtype), list(shape), start, stop, stop - start - size]
+
+
+def _stack_for_peer(items: list[Any], ndim: int) -> Node:
+    """Return the peer's description of an object for each row: a stack for each dimension."""
+    objects: Node = {str(at): [item, [], None] for at, item in enumerate(items)} if ndim == 1 else {}
+    below: Node = {str(at): _stack_for_peer(item, ndim - 1) for at, item in enumerate(items)} if ndim > 1 else {}
+    about = {"is_locked": False, "stack_dim": 0, "stack_dim_name": None}
+    return {"cls": "NonTensorStack", "non_tensors": objects, "leaves": {}, "cls_metadata": about, **below}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# reading
+
+
+def from_consolidated(
+    cls: Any, filename: Filename, *, device: DeviceLike | None = None, allow_pickle: bool = False, strict: bool = True
+) -> Any:
+    """See :meth:`TensorDict.from_consolidated`."""
+    name = path_of(filename, "from_consolidated")
+    target = as_device(device)
+    if not os.path.lexists(name):
+        raise FileNotFoundError(f"there is no file {printable(name)}")
+    with loading(name, "from_consolidated"), reading_regular(name) as file:
+        size, node, starts = _read(file, name)
+        blank = collection_tree.needs_no_values(target)
+        memory = _mapped(file.fileno(), 0 if blank else size)
+    spans = collection_tree.Spans(name)
+
+    def read(where: collection_tree.Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
+        if blank:
+            return torch.empty(shape, dtype=dtype, device=target or CPU)
+        start, count = starts.get((where, buffer)), shape.numel() * dtype.itemsize
+        if type(start) is not int or not 0 <= start <= start + count <= size:
+            raise FileError(f"{name}: {'.'.join(where)}: its values are not in the file")
+        spans.add(start, start + count, where)
+        return view(memory, dtype, shape, start)
+
+    loaded = collection_tree.rebuild(node, cls, Source(name, read, None, allow_pickle, strict))
+    spans.check()
+    return loaded if target is None or blank else loaded.to(target)
+
+
+def _read(file: IO[bytes], name: str) -> tuple[int, Node, dict[tuple[collection_tree.Path, str], Any]]:
+    """Read the descriptions; return the number of bytes of values, the tree, and the offset of each buffer."""
+    peer_text, at = _text(file, file.seek(0, os.SEEK_END), name)
+    file.seek(max(0, at - 8))
+    if file.read(8) == _MARK:
+        own, at = _text(file, at - 8, name)
+        known = sealed_json.unsealed(own, name)
+        node, places = known.get("tree"), as_list(known.get("starts"))
+        if known.get("version") != VERSION:
+            raise FileError(f"{name}: version {ascii(known.get('version'))[:20]}; this package reads {VERSION}")
+        if node is None or places is None or known.get("size") != at:
+            raise FileError(f"{name}: its metadata is damaged")
+        keys = [(path, buffer) for path, buffer, _ in collection_tree.tensor_nodes(node)]
+        if len(keys) != len(places):
+            raise FileError(f"{name}: it has {len(places)} tensors, but describes {len(keys)}")
+        return at, node, dict(zip(keys, places, strict=True))
+    file.seek(max(0, at - 256))
+    before = file.read(min(at, 256))
+    if _MARK in before or any(word in before for word in (b'"crc32"', b'"shape"', b'"type"')):
+        # this package wrote the file: do not fall back to the description for the peer, which has no seal
+        raise FileError(f"{name}: its metadata is damaged")
+    starts: dict[tuple[collection_tree.Path, str], Any] = {}
+    return at, _from_peer_layout(sealed_json.parse_json(peer_text, name, nan=True), (), starts, name), starts
+
+
+def _text(file: IO[bytes], end: int, name: str) -> tuple[bytes, int]:
+    """Return the text that ends before an offset of a file, with its length behind it, and where it begins."""
+    if end >= 8:
+        file.seek(end - 8)
+        length = int.from_bytes(file.read(8), "little")
+        if 0 < length <= min(end - 8, _LONGEST):
+            file.seek(end - 8 - length)
+            return file.read(length), end - 8 - length
+    raise FileError(f"{name}: not a file of a consolidated collection, or it was truncated")
+
+
+def _from_peer_layout(
+    given: Any, path: collection_tree.Path, starts: dict[tuple[collection_tree.Path, str], Any], name: str
+) -> Node:
+    """Return the tree of the peer's description ``given``. Adds the offset of each buffer to ``starts``."""
+    known, where = as_dict(given) or {}, f"{name}: {'.'.join(path)}" if path else name
+    about, leaves, objects = (as_dict(known.get(key)) for key in ("cls_metadata", "leaves", "non_tensors"))
+    if about is None or leaves is None or objects is None or len(path) > collection_tree.DEPTH:
+        raise FileError(f"{where}: its metadata is damaged, or not that of a consolidated collection")
+    entries: Node = {}
+    for key, described in leaves.items():
+        leaf = as_list(described)
+        if leaf is None or len(leaf) < 5 or not isinstance(leaf[0], str):
+            raise FileError(f"{where}: {ascii(key)[:40]}: its description is damaged")
+        entry = {"type": "tensor", "dtype": leaf[0].removeprefix("torch."), "shape": leaf[1]}
+        buffer, at = "", key
+        if key.startswith("<NJT_OFFSETS>"):
+            at, buffer = key.removeprefix("<NJT_OFFSETS>"), "offsets"
+            rows = (as_list(leaf[1]) or [0])[0]
+            entries[at] = {**entries.get(at, {}), "type": "jagged", "rows": rows - 1 if type(rows) is int else None}
+        elif key.startswith("<NJT_"):
+            at = key.removeprefix("<NJT_VALUES>")
+            entries[at] = {**entry, **{k: v for k, v in entries.get(at, {}).items() if k in ("type", "rows")}}
+            if at == key:
+                raise FileError(f"{where}: {key}: jagged tensors with this buffer cannot be read here")
+        else:
+            entries[key] = entry
+        starts[(*path, at), buffer] = leaf[2]
+    for key, described in objects.items():
+        value = as_list(described)
+        if value is None or len(value) != 3:
+            raise FileError(f"{where}: {ascii(key)[:40]}: its description is damaged")
+        entries[key] = {"type": "object", "data": value[0], "batch_size": value[1]}
+    for key, described in known.items():
+        if key not in _NAMES:
+            entries[key] = _from_peer_layout(described, (*path, key), starts, name)
+    if "stack_dim" in about:
+        items = [entries.get(str(at)) for at in range(len(entries))]
+        if known.get("cls") == "NonTensorStack":
+            return _stacked_objects(items, where)
+        stack = {"stack_dim": about["stack_dim"], "stack_dim_name": about.get("stack_dim_name")}
+        return {"type": "lazy_stack", **stack, "parts": items}
+    node: Node = {"type": "collection", "batch_size": about.get("batch_size"), "entries": entries}
+    if any(item is not None for item in as_list(about.get("names")) or ()):
+        node["names"] = about["names"]
+    return node
+
+
+def _stacked_objects(nodes: list[Any], name: str) -> Node:
+    """Join the nodes of objects, or of stacks of them, to one node of an object for each row."""
+    types = {node and node["type"] for node in nodes}
+    if types <= {"object"}:
+        return {"type": "objects", "batch_size": [len(nodes)], "data": [node["data"] for node in nodes]}
+    sizes = {tuple(node["batch_size"]) for node in nodes} if types == {"objects"} else set[tuple[int, ...]]()
+    if len(sizes) != 1:
+        raise FileError(f"{name}: the description of its objects is damaged")
+    data = [item for node in nodes for item in node["data"]]
+    return {"type": "objects", "batch_size": [len(nodes), *sizes.pop()], "data": data}
+
+
+def _mapped(file: int, size: int) -> Tensor:
+    if not size:
+        return torch.empty(0, dtype=torch.uint8, device="cpu")
+    memory: Tensor = _frombuffer(mmap.mmap(file, size, access=mmap.ACCESS_COPY), dtype=torch.uint8)
+    return memory

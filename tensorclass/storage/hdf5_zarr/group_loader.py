@@ -1,0 +1,485 @@
+"""Load and save collections in files with groups of arrays, HDF5 and zarr."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Size
+
+from tensorclass.storage.common import collection_tree
+from tensorclass.storage.common.collection_tree import FileError, Source
+from tensorclass.storage.common.file_paths import loading, path_of
+from tensorclass.support.interrupts import uninterrupted
+from tensorclass.support.progress import bytes_of
+from tensorclass.td import shapes
+from tensorclass.td.collection import Collection, DeviceLike, as_device
+from tensorclass.td.keys import dotted
+from tensorclass.td.memory.mapped_tensor import Filename
+from tensorclass.td.shapes import Names
+from tensorclass.td.stores.lazy.lazy_base import lazily
+from tensorclass.td.stores.store_classes import dense_class, on_store
+from tensorclass.td.tensordict import TensorDict
+from tensorclass.td.value_checks import BatchMismatch
+
+from .array_backend import Note, Replaced
+from .array_file import ArrayFile, FileOptions, check, escaped, is_record, make_backend
+from .group_store import GroupStore, unread
+from .persistent_tensordict import PersistentTensorDict
+
+if TYPE_CHECKING:
+    from tensorclass.td.base import TensorCollection
+
+
+_TRIES = 20  #: attempts to open a file that is replaced meanwhile
+
+
+class SizeMismatch(BatchMismatch, ValueError):
+    """A value in a file does not begin with the batch size that was asked for."""
+
+
+@dataclass(frozen=True)
+class LoadOptions:
+    """Options for making the collections of a file."""
+
+    batch_size: Size | None = None  #: by default that of the file, or the dimensions that all values share
+    device: torch.device | None = None  #: where tensors go when they are read
+    infer_batch_size: bool = False  #: take the dimensions that all values share in any case
+    batch_dims: int | None = None  #: the most dimensions of an inferred batch size
+    default_batch_size: Size | None = None  #: for a file that has none; by default it is inferred
+    check_batch_size: bool = True  #: raise if a value does not begin with the batch size
+    strict: bool = True  #: a record needs all its fields, and the file no others
+    verify: bool = False  #: read all tensors and compare them with their checksums
+
+
+def load_root(cls: type[Any], file: ArrayFile, options: LoadOptions) -> Any:
+    """Return the collection in a file, of the class ``cls``. Closes the file if that fails."""
+    loader = GroupLoader(file, options)
+    is_new = file.mode in ("w", "w-", "x")
+    try:
+        root = file.root
+        if is_new:
+            size = options.batch_size or options.default_batch_size or Size([])
+            result = loader.on_group(cls, GroupStore(file, ()), size, None)
+            result._note()
+            return result
+        with file.reading(()):
+            note = file.backend.read_note(root)
+        return loader.load(cls, root, note, (), ())
+    except BaseException:
+        file.close()
+        raise
+
+
+def open_group(parent: GroupStore, key: str, name: str, cls: type[Any]) -> Any:
+    """Return the nested collection that was just written at a key."""
+    loader = GroupLoader(parent.file, LoadOptions(device=parent.owner()._device))
+    node, note = parent.find(key)
+    return loader.load(dense_class(cls), node, note, (*parent.path, name), (key,))
+
+
+class GroupLoader:
+    """Makes the collections of a file. It visits each group once and looks at shapes; it reads no values."""
+
+    def __init__(self, file: ArrayFile, options: LoadOptions) -> None:
+        self.file: ArrayFile = file
+        self.options: LoadOptions = options
+        self.source: Source = Source(file.path, unread, options.device)
+        self.seen: set[object] = set()  #: addresses of visited groups
+
+    def on_group(self, cls: type[Any], store: GroupStore, size: Size, names: Names) -> Any:
+        """Make a collection on a group without checks."""
+        new = object.__new__(on_store(PersistentTensorDict, cls))
+        new._store = store
+        new._batch_size = size
+        new._device = self.options.device
+        new._names = names
+        new._lock = None
+        store.owner = weakref.ref(new)
+        return new
+
+    def on_written(self, data: TensorDict, names: tuple[str, ...]) -> Any:
+        """Make the collection of a group to which ``data`` was just written, without looking at the file."""
+        store = GroupStore(self.file, names)
+        result = self.on_group(TensorDict, store, data._batch_size, data._names)
+        for key, value in data._store.items():
+            if type(value) is TensorDict:
+                store.children[key] = self.on_written(value, (*names, escaped(key)))
+        return result
+
+    def load(self, cls: type[Any], group: Any, note: Note | None, names: tuple[str, ...], path: tuple[str, ...]) -> Any:
+        """Make the collection of a group.
+
+        Args:
+            cls: its class.
+            group: the group.
+            note: the note of the group.
+            names: the names of the group and those that it is in.
+            path: its key, for errors.
+        """
+        file = self.file
+        with file.reading(path):
+            if not file.backend.is_group(group):
+                raise ValueError("expected a group")
+            address = file.backend.address(group)
+        if len(path) > collection_tree.DEPTH:
+            raise self.source.damaged(path[:3], f"collections are nested deeper than {collection_tree.DEPTH} levels")
+        if address in self.seen:
+            raise self.source.damaged(path, "the file has this group at two paths, or inside itself")
+        self.seen.add(address)
+        if note is not None:
+            if note.get("type") == "lazy_stack":
+                return self._lazy_stack(cls, group, note, names, path)
+            if note.get("version") != collection_tree.VERSION or note.get("type") != "collection":
+                found = f"{str(note.get('type'))[:40]!r} of version {str(note.get('version'))[:20]}"
+                raise self.source.damaged(
+                    path, f"the group is of the type {found}; this package reads version {collection_tree.VERSION}"
+                )
+        store = GroupStore(file, names)
+        result = self.on_group(cls, store, Size([]), None)
+        keys = store.keys_in_file()
+        if is_record(cls):
+            self._check_keys(cls, result, keys, path)
+        nodes: dict[str, tuple[Any, Note | None]] = {}
+        for key, name in keys.items():
+            if key in store.hidden:
+                continue
+            node, child_note = nodes[key] = store.find(key)
+            if file.backend.is_group(node) and (
+                child_note is None or child_note.get("type") in ("collection", "lazy_stack")
+            ):
+                nested_class = result._nested_class(key)
+                if nested_class is TensorDict:
+                    nested_class = collection_tree.target_class(child_note or {}, None)
+                store.children[key] = self.load(nested_class, node, child_note, (*names, name), (*path, key))
+            elif self.options.verify:
+                store.verify(key, node, child_note)
+        self._set_batch_size(result, note, nodes, path)
+        if is_record(cls):
+            self._check_fields(cls, result, collection_tree.none_fields(note or {}), path)
+        return result
+
+    def _set_batch_size(
+        self, result: Any, note: Note | None, nodes: dict[str, tuple[Any, Note | None]], path: tuple[str, ...]
+    ) -> None:
+        """Set batch size and dimension names of a collection; raise if a value does not fit."""
+        store, options = result._store, self.options
+        given = None if path or options.infer_batch_size else options.batch_size
+        value_shapes: list[tuple[str, Size]] = []
+        for key, (node, child_note) in nodes.items():
+            kind = store.node_type(node, child_note)
+            child = store.children.get(key)
+            if child is not None:
+                value_shapes.append((key, child._batch_size))
+            elif kind == "tensor" or (kind == "text" and node.shape):
+                value_shapes.append((key, store.shape(key, node)))
+            elif kind == "jagged":
+                rows = [(child_note or {}).get("rows")]
+                value_shapes.append((key, collection_tree.parse_size(rows, self.source, (*path, key))))
+        if given is None and note is not None and not options.infer_batch_size:
+            size = collection_tree.parse_size(note.get("batch_size"), self.source, path)
+            result._names = collection_tree.parse_names(note.get("names"), size, self.source, path)
+        elif given is not None:
+            size = given
+        elif path and options.batch_size is not None and not options.infer_batch_size:
+            size = options.batch_size
+        elif not path and options.default_batch_size is not None and not options.infer_batch_size:
+            size = options.default_batch_size
+        else:
+            children = store.children
+            shared = [shape for key, shape in value_shapes if key not in children or len(children[key]._store)]
+            size = shapes.common(shared, options.batch_dims) if shared else Size([])
+        result._batch_size = size
+        for key, shape in value_shapes:
+            if shape[: len(size)] == size:
+                continue
+            child = store.children.get(key)
+            if child is not None and len(shape) < len(size) and _can_have_batch_size(child, size):
+                _resize(child, size)
+                continue
+            if options.check_batch_size:
+                what = (
+                    f"{dotted((*path, key))}: its shape {list(shape)} does not begin with the batch size {list(size)}"
+                )
+                if given is None:
+                    raise FileError(f"{self.file.path}: {what}")
+                raise SizeMismatch((*path, key), f"{self.file.path}: {what}")
+
+    def _lazy_stack(self, cls: type[Any], group: Any, note: Note, names: tuple[str, ...], path: tuple[str, ...]) -> Any:
+        count, dim, name = note.get("parts"), note.get("stack_dim"), note.get("stack_dim_name")
+        with self.file.reading(path):
+            held = len(self.file.backend.names(group))
+        if type(count) is not int or not 0 < count <= held or not (name is None or isinstance(name, str)):
+            raise self.source.damaged(path, "a lazy stack without its items")
+        items: list[Any] = []
+        for at in range(count):
+            with self.file.reading(path):
+                node = self.file.backend.find(group, str(at))
+                item_note = self.file.backend.read_note(node)
+            item_class = collection_tree.target_class(item_note or {}, None) if path and cls is TensorDict else cls
+            items.append(self.load(item_class, node, item_note, (*names, str(at)), (*path, str(at))))
+        if not isinstance(dim, int) or not all(0 <= dim <= item.ndim == items[0].ndim for item in items):
+            raise self.source.damaged(path, f"a lazy stack cannot have the dimension {str(dim)[:20]}")
+        return lazily(items, dim, name=name)
+
+    # -- records ------------------------------------------------------------------------------------------------------
+
+    def _check_keys(self, cls: Any, result: Any, keys: dict[str, str], path: tuple[str, ...]) -> None:
+        specs = cls._specs
+        unexpected = [key for key in keys if key not in specs]
+        if unexpected and not self.options.strict:
+            result._store.hidden = frozenset(unexpected)
+            unexpected = []
+        try:
+            cls._check_keys([*[key for key in keys if key in specs], *unexpected])
+        except ValueError as error:
+            hint = " (strict=False leaves the last ones out)" if unexpected else ""
+            raise self.source.damaged(path, f"{error}; the file has {list(keys)}{hint}") from None
+
+    def _check_fields(self, cls: Any, result: Any, none: list[Any], path: tuple[str, ...]) -> None:
+        """Raise if the values do not fit the fields of a record; take defaults for fields that the file lacks."""
+        store = result._store
+        outline = result._outline(None, torch.device("meta"))
+        missing = [name for name in cls._specs if name not in outline._store]
+        wrong: list[str] = []
+        for key, value in outline._store.items():
+            try:
+                result._check_entry(key, value)
+            except (ValueError, TypeError, RuntimeError) as error:
+                wrong.append(str(error))
+        if wrong:
+            raise self.source.damaged(path, f"it does not fit {cls.__name__}: {'; '.join(wrong)}")
+        try:
+            outline._check_changed({})
+            if missing:
+                values = {**result._outline()._store}
+                whole = cls._from_mapping(values, result._batch_size, self.options.device, result._names)
+                for key in missing:
+                    if key in whole._store and not (key in none and cls._specs[key].allows_none(whole)):
+                        store.in_memory[key] = whole._store[key]
+        except (ValueError, TypeError, RuntimeError) as error:
+            raise self.source.damaged(path, f"it does not fit {cls.__name__}: {error}") from None
+
+
+def _can_have_batch_size(nested: Any, size: Size) -> bool:
+    try:
+        nested._check_batch_size(size, ())
+    except RuntimeError:
+        return False
+    return True
+
+
+def _resize(nested: Any, size: Size) -> None:
+    for node in nested._nodes():
+        if len(node._batch_size) < len(size):
+            _resize(node, size)
+    nested._batch_size = size
+    nested._names = shapes.names_fitted(nested._names, len(size))
+
+
+def reopened(cls: type[Any], file: ArrayFile, path: tuple[str, ...], state: tuple[Any, ...]) -> Any:
+    """Make a collection from a pickle: open its file again, in the process that unpickles."""
+    size, device, names, locked, in_memory, hidden = state
+    options = LoadOptions(device=device, check_batch_size=False, strict=False)
+    result = _find_group(load_root(cls if not path else TensorDict, file, options), path, cls)
+    if result._batch_size != size:
+        result._batch_size = size
+    result._names = names
+    result._store.in_memory.update(in_memory)
+    result._store.hidden = hidden
+    return result.lock_() if locked else result
+
+
+def _find_group(root: Any, path: tuple[str, ...], cls: type[Any]) -> Any:
+    if not path:
+        return root
+    file: ArrayFile = root._store.file
+    node = root._store.group
+    for name in path:
+        node = file.backend.find(node, name)
+    loader = GroupLoader(file, LoadOptions(device=root._device))
+    return loader.load(dense_class(cls), node, file.backend.read_note(node), path, path)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# the methods of collections
+
+
+def from_h5(
+    cls: type[Any],
+    filename: Filename,
+    *,
+    mode: str = "r",
+    auto_batch_size: bool = False,
+    batch_dims: int | None = None,
+    batch_size: Sequence[int] | None = None,
+    non_tensor_as_stack: bool = False,
+    allow_pickle: bool | None = None,
+    device: DeviceLike | None = None,
+    strict: bool = True,
+    verify: bool = False,
+) -> Any:
+    """See :meth:`TensorDict.from_h5`."""
+    return load(
+        cls, filename, "h5", mode=mode, auto_batch_size=auto_batch_size, batch_dims=batch_dims, batch_size=batch_size,
+        non_tensor_as_stack=non_tensor_as_stack, allow_pickle=allow_pickle, device=device, strict=strict, verify=verify,
+    )  # fmt: skip
+
+
+def to_h5(
+    data: TensorCollection,
+    filename: Filename,
+    *,
+    allow_pickle: bool | None = None,
+    resizable: bool = False,
+    progress: bool | None = None,
+    checksum: bool = False,
+    **kwargs: Any,
+) -> Any:
+    """See :meth:`TensorDict.to_h5`."""
+    return save(
+        data, filename, "h5", allow_pickle=allow_pickle, resizable=resizable, checksum=checksum, progress=progress,
+        options=kwargs,
+    )  # fmt: skip
+
+
+def from_zarr(
+    cls: type[Any],
+    filename: Filename,
+    *,
+    mode: str = "r",
+    auto_batch_size: bool = False,
+    batch_dims: int | None = None,
+    batch_size: Sequence[int] | None = None,
+    non_tensor_as_stack: bool = False,
+    allow_pickle: bool | None = None,
+    device: DeviceLike | None = None,
+    strict: bool = True,
+    verify: bool = False,
+) -> Any:
+    """See :meth:`TensorDict.from_zarr`."""
+    return load(
+        cls, filename, "zarr", mode=mode, auto_batch_size=auto_batch_size, batch_dims=batch_dims, batch_size=batch_size,
+        non_tensor_as_stack=non_tensor_as_stack, allow_pickle=allow_pickle, device=device, strict=strict, verify=verify,
+    )  # fmt: skip
+
+
+def to_zarr(
+    data: TensorCollection,
+    filename: Filename,
+    *,
+    allow_pickle: bool | None = None,
+    resizable: bool = False,
+    progress: bool | None = None,
+    checksum: bool = False,
+    **kwargs: Any,
+) -> Any:
+    """See :meth:`TensorDict.to_zarr`."""
+    return save(
+        data, filename, "zarr", allow_pickle=allow_pickle, resizable=resizable, checksum=checksum, progress=progress,
+        options=kwargs,
+    )  # fmt: skip
+
+
+def load(
+    cls: type[Any],
+    filename: Filename,
+    backend: str,
+    *,
+    mode: str = "r",
+    auto_batch_size: bool = False,
+    batch_dims: int | None = None,
+    batch_size: Sequence[int] | None = None,
+    non_tensor_as_stack: bool = False,
+    allow_pickle: bool | None = None,
+    device: DeviceLike | None = None,
+    strict: bool = True,
+    verify: bool = False,
+) -> Any:
+    """See :meth:`TensorDict.from_h5`."""
+    if mode in ("w", "w-", "x") and is_record(cls):
+        raise ValueError(f"{filename}: a new file (mode {mode!r}) has no values for the fields of {cls.__name__}")
+    path = path_of(filename, f"from_{backend}", writes=mode not in ("r", "r+"))
+    size = None if batch_size is None else shapes.as_size(batch_size)
+    if verify and device is not None and torch.device(device).type == "meta":
+        raise ValueError("verify=True needs values, which the device meta has not")
+    made = dense_class(cls) if is_record(cls) or issubclass(cls, TensorDict) else TensorDict
+    left = _TRIES
+    with loading(path, f"from_{backend}"):
+        while True:
+            file_options = FileOptions(objects_as_stack=non_tensor_as_stack, allow_pickle=bool(allow_pickle))
+            file = ArrayFile(make_backend(backend), path, mode, file_options)
+            options = LoadOptions(
+                batch_size=size,
+                device=as_device(device),
+                infer_batch_size=auto_batch_size,
+                batch_dims=batch_dims,
+                strict=strict,
+                verify=verify,
+            )
+            try:
+                return load_root(made, file, options)
+            except Replaced:  # the new file is whole
+                left -= 1
+                if not left:
+                    raise
+
+
+def save(
+    data: TensorCollection,
+    filename: Filename,
+    backend: str,
+    *,
+    allow_pickle: bool | None = None,
+    device: DeviceLike | None = None,
+    resizable: bool = False,
+    checksum: bool = False,
+    values: bool = True,
+    progress: bool | None = False,
+    options: dict[str, Any],
+) -> Any:
+    """See :meth:`TensorDict.to_h5`. Without ``values``, the arrays are zeros, which are not written."""
+    given: Any = data
+    what = f"to_{backend}"
+    path = path_of(filename, what, writes=True)
+    library = make_backend(backend)
+    outline = given._outline() if isinstance(given, PersistentTensorDict) else given
+    check(outline, (), what, bool(allow_pickle))
+    file_options = FileOptions(arrays=options, resizable=resizable, checksum=checksum, allow_pickle=bool(allow_pickle))
+    with uninterrupted() as section, library.whole(path) as draft:
+        file = ArrayFile(library, str(draft), "w", file_options)
+        file.adopt(library.create(str(draft)))
+        file.writes_zeros = not values
+        try:
+            with bytes_of(outline.bytes() if values else 0, what, progress) as file.progress_bar:
+                if library.is_interruptible:
+                    with section.interruptible():
+                        file.write_collection(file.root, data)
+                else:
+                    file.section = section
+                    file.write_collection(file.root, data)
+        finally:
+            file.section = None
+            file.close()
+        # open it before it gets its name, at which another process may soon save another file
+        target = ArrayFile(library, path, "r+", file_options)
+        root = library.open(str(draft), "r+")
+        target.adopt(root)
+        load_options = LoadOptions(device=as_device(device))
+        if _is_plain(given):
+            plain: Any = given
+            loaded: Any = GroupLoader(target, load_options).on_written(plain, ())
+        else:
+            loaded = load_root(dense_class(type(data)), target, load_options)
+    library.moved(root, path)
+    return loaded
+
+
+def _is_plain(value: Any) -> bool:
+    """Return whether a collection and all nested ones are of the class ``TensorDict``."""
+    return type(value) is TensorDict and all(
+        _is_plain(item) for item in value._store.values() if isinstance(item, Collection)
+    )

@@ -1,0 +1,373 @@
+"""The store of a collection in an HDF5 or zarr file: each key is a group or an array."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, MutableMapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Size, Tensor
+
+from tensorclass.storage.common import collection_tree
+from tensorclass.storage.common.collection_tree import FileError, Source
+from tensorclass.storage.common.object_json import TAG, decode
+from tensorclass.td.collection import Collection
+from tensorclass.td.leaves.nontensor import MetaData, NonTensorData, stack_of
+from tensorclass.td.leaves.object_codes import codes_row_by_row
+from tensorclass.td.leaves.unbatched_tensor import UnbatchedTensor
+
+from .array_backend import BEFORE, DRAFT, Note, flat, tensor_dtype
+from .array_file import ArrayFile, as_array, as_tensor, check, escaped, replace_value, unescaped
+from .array_selection import Selection, assign_rows, select, take_selected
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tensorclass.td.collection import Value
+
+
+#: the node types that are arrays
+_OF_ARRAYS = frozenset(("tensor", "unbatched", "object", "objects", "text"))
+#: the node types that are groups
+_OF_GROUPS = frozenset(("collection", "lazy_stack", "jagged"))
+
+
+class GroupStore(MutableMapping[str, "Value"]):
+    """The entries of a group. Arrays are read at each access; nested collections are made once and kept.
+
+    A key that the file lacks can be in memory: the default of a field that a record has gained since.
+    """
+
+    __slots__ = ("_group", "_has_note", "_root", "children", "file", "hidden", "in_memory", "owner", "path")
+
+    def __init__(self, file: ArrayFile, path: tuple[str, ...]) -> None:
+        self.file: ArrayFile = file
+        self.path: tuple[str, ...] = path  #: names of the groups from the root of the file
+        self.children: dict[str, Any] = {}  #: nested collections
+        self.in_memory: dict[str, Any] = {}  #: entries that the file lacks
+        self.hidden: frozenset[str] = frozenset()  #: keys of the file that the record has no fields for
+        self.owner: Callable[[], Any]  #: gives the collection of this store
+        self._root: Any = None
+        self._group: Any = None
+        self._has_note = False
+
+    @property
+    def group(self) -> Any:
+        """The group. It is looked up again when the file was opened again."""
+        root = self.file.root
+        if self._root is not root:
+            node = root
+            with self.file.reading(self.path):
+                for name in self.path:
+                    node = self.file.backend.find(node, name)
+                self._has_note = self.file.backend.has_escaped_names(node)
+            self._root, self._group = root, node
+        return self._group
+
+    def write_note(self, note: Note) -> None:
+        """Write the note of the collection to the file."""
+        with self.file.changing():
+            self.file.backend.write_note(self.group, note)
+        self._has_note = True
+
+    def name(self, key: str) -> str:
+        """Return the name of a key in the file."""
+        self.group  # noqa: B018  # sets _has_note
+        if self._has_note:
+            return escaped(key)
+        if not key or "/" in key or "\0" in key or not key.strip("."):
+            raise ValueError(f"{self.file.path}: {key!r} cannot be a key in a file that another program wrote")
+        return key
+
+    def keys_in_file(self) -> dict[str, str]:
+        """Return the keys in the file, with their names."""
+        group = self.group
+        with self.file.reading(self.path):
+            names = [name for name in self.file.backend.names(group) if not name.startswith((BEFORE, DRAFT))]
+            found = {unescaped(name) if self._has_note else name: name for name in names}
+        return {key: name for key, name in found.items() if key not in self.hidden}
+
+    def find(self, key: str) -> tuple[Any, Note | None]:
+        """Return the group or array of a key, and its note."""
+        if type(key) is not str or key in self.hidden:
+            raise KeyError(key)
+        group = self.group
+        try:
+            name = self.name(key)
+        except ValueError:
+            raise KeyError(key) from None
+        backend = self.file.backend
+        with self.file.reading((*self.path, key)):
+            try:
+                node = backend.find(group, name)
+            except KeyError:
+                if backend.has(group, name):  # it exists, but cannot be read
+                    raise
+                node = None
+            note = None if node is None else backend.read_note(node)
+        if node is None:
+            raise KeyError(key)
+        return node, note
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def __getitem__(self, key: str) -> Any:
+        nested = self.children.get(key)
+        if nested is not None:
+            return nested
+        if key in self.in_memory:
+            return self.in_memory[key]
+        node, note = self.find(key)
+        return self._value(key, node, note)
+
+    def rows(self, key: str, index: tuple[Any, ...]) -> Any:
+        """Return the value of a key at a prepared index of the batch. Reads only the rows of the index."""
+        nested = self.children.get(key)
+        if nested is not None:
+            return nested._index(index)
+        item = index[0] if len(index) == 1 else index
+        if key in self.in_memory:
+            return self.in_memory[key][item]
+        node, note = self.find(key)
+        kind = self.node_type(node, note)
+        if kind == "tensor":
+            return self.read(key, node, note, select(index, self.shape(key, node)))
+        return self._value(key, node, note)[item]
+
+    def node_type(self, node: Any, note: Note | None) -> str:
+        """Return the type of a group or array: one of the types of nodes in :mod:`.tree`, or ``"text"``."""
+        declared = None if note is None else note.get("type")
+        if declared is not None:
+            kind = str(declared)
+            if kind in _OF_ARRAYS if self.file.backend.is_group(node) else kind in _OF_GROUPS:
+                expected = "an array" if kind in _OF_ARRAYS else "a group"
+                raise FileError(f"{self.file.path}: {node.name}: its type is {kind!r}, which only {expected} can have")
+            return kind
+        if self.file.backend.is_group(node):
+            return "collection"
+        return "text" if self.file.backend.is_text(node) else "tensor"
+
+    def shape(self, key: str, node: Any) -> Size:
+        """Return the shape of an array."""
+        with self.file.reading((*self.path, key)):
+            return Size(node.shape)
+
+    def dtype(self, key: str, node: Any, note: Note | None) -> torch.dtype:
+        """Return the dtype of the tensor in an array."""
+        with self.file.reading((*self.path, key)):
+            return tensor_dtype(node.dtype, note)
+
+    def read(self, key: str, node: Any, note: Note | None, selection: Selection | None = None) -> Tensor:
+        """Read a tensor, or a selection of it."""
+        dtype = self.dtype(key, node, note)
+        with self.file.reading((*self.path, key)):
+            value = as_tensor(self.file.backend.read(node, () if selection is None else selection.box), dtype)
+        if selection is not None:
+            value = take_selected(value, selection)
+        device = self.owner()._device
+        return value if device is None else value.to(device)
+
+    def _value(self, key: str, node: Any, note: Note | None) -> Any:
+        kind = self.node_type(node, note)
+        if kind == "tensor":
+            return self.read(key, node, note)
+        if kind == "unbatched":
+            return UnbatchedTensor(self.read(key, node, note))
+        if kind == "jagged":
+            return self._jagged(key, node, note or {})
+        if kind in ("object", "objects", "text"):
+            return self._objects(key, node, note or {}, kind)
+        raise FileError(
+            f"{self.file.path}: {'.'.join((*self.path, key))}: the type {kind[:40]!r} is unknown here; a newer version "
+            "may have written it"
+        )
+
+    def verify(self, key: str, node: Any, note: Note | None) -> None:
+        """Read a tensor and compare it with its checksum.
+
+        Raises:
+            FileError: the checksum differs, or there is none.
+        """
+        kind = self.node_type(node, note)
+        if kind == "jagged":
+            self._jagged(key, node, note or {}, verify=True)
+        elif kind in ("tensor", "unbatched"):
+            source, path = Source(self.file.path, unread, verify=True), (*self.path, key)
+            with self.file.reading(path):
+                collection_tree.verify_checksum(self.read(key, node, note).cpu(), note or {}, 0, source, path)
+
+    def _jagged(self, key: str, node: Any, note: Note, verify: bool = False) -> Tensor:
+        backend = self.file.backend
+
+        def read(path: collection_tree.Path, part: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
+            with self.file.reading((*self.path, key)):
+                array = backend.find(node, part or "values")
+                if backend.is_group(array):
+                    raise ValueError(f"expected an array of {part or 'values'}, found a group")
+                array_note = backend.read_note(array)
+            if (part and array.shape != shape) or self.dtype(key, array, array_note) != dtype:
+                raise FileError(f"{self.file.path}: {key}: the offsets or values of the jagged tensor do not fit")
+            return self.read(key, array, array_note)
+
+        with self.file.reading((*self.path, key)):
+            shape = list(backend.find(node, "values").shape)
+        source = Source(self.file.path, read, verify=verify)
+        return collection_tree.read_jagged({**note, "shape": shape}, source, (*self.path, key))
+
+    def _objects(self, key: str, node: Any, note: Note, kind: str) -> Any:
+        owner = self.owner()
+        size, device = owner._batch_size, owner._device
+        with self.file.reading((*self.path, key)):
+            texts = self.file.backend.read_texts(node)
+            if kind == "text":  # written by another program
+                if texts is None or isinstance(texts, str):
+                    return self._one(NonTensorData(texts, batch_size=size, device=device))
+                shape = Size(node.shape)
+                return stack_of(tuple(flat(texts, len(shape))), codes_row_by_row(shape), device, None)
+            form = note.get("form")
+            pickles = self.file.options.allow_pickle
+            if form == "pickle":
+                texts = decode([TAG, "pickle", texts], pickles)
+                if kind == "object":
+                    return self._one(NonTensorData(texts, batch_size=size, device=device))
+            if kind == "object":
+                if not isinstance(texts, str):
+                    raise ValueError("expected one text for an object")
+                content = {"data": texts} if form == "text" else collection_tree.as_dict(json.loads(texts)) or {}
+                cls = MetaData if note.get("kind") == "MetaData" else NonTensorData
+                metadata = decode(content.get("metadata"), pickles)
+                value = texts if form == "text" else decode(content["data"], pickles)
+                return self._one(cls(value, metadata, batch_size=size, device=device))
+            shape = Size(self.file.backend.shape_of_texts(node, note))
+            items = flat(texts, len(shape))
+            if len(items) != shape.numel():
+                raise ValueError(f"expected {shape.numel()} objects, found {len(items)}")
+            if form == "json":
+                items = [decode(json.loads(item), pickles) for item in items]
+            return stack_of(tuple(items), codes_row_by_row(shape), device, None)
+
+    def _one(self, value: Any) -> Any:
+        """Return one object for all rows: as it is, or as a stack (``objects_as_stack``)."""
+        if not self.file.options.objects_as_stack or not value._batch_size:
+            return value
+        codes = torch.zeros((), dtype=torch.int64, device="cpu").expand(value._batch_size)  # takes no memory
+        return stack_of((value._objects[0],), codes, value._device, None)
+
+    def placeholder(self, key: str, device: torch.device | None = None) -> Any:
+        """Return a value with the shape and dtype of an entry: for arrays, an expanded tensor that takes no memory."""
+        nested = self.children.get(key)
+        if nested is not None:
+            return nested._outline(None, device) if isinstance(nested._store, GroupStore) else nested
+        if key in self.in_memory:
+            return self.in_memory[key]
+        node, note = self.find(key)
+        kind = self.node_type(node, note)
+        if kind == "tensor" or kind == "unbatched":
+            zero = torch.zeros((), dtype=self.dtype(key, node, note), device=device or self.owner()._device)
+            value = zero.expand(self.shape(key, node))
+            return value if kind == "tensor" else UnbatchedTensor(value)
+        return self._value(key, node, note)
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        if value is self.children.get(key):
+            return
+        self.file.check_writable(key)
+        group, name = self.group, self.name(key)
+        if type(value) is Tensor and not value.is_meta and self.file.backend.has(group, name):
+            node, note = self.find(key)
+            if (
+                self.node_type(node, note) == "tensor"
+                and self.shape(key, node) == value.shape
+                and self.dtype(key, node, note) == value.dtype
+            ):
+                self.write(key, node, note, value)  # the array keeps its chunks
+                return
+        path = (*[unescaped(name) if self._has_note else name for name in self.path], key)
+        check(value, path, self.file.path, self.file.options.allow_pickle)
+        with self.file.changing():
+            replace_value(self.file, group, name, value)
+        self.children.pop(key, None)
+        self.in_memory.pop(key, None)
+        if isinstance(value, Collection) and value._is_tree() and value._held() is None:
+            from .group_loader import open_group
+
+            self.children[key] = open_group(self, key, name, type(value))
+
+    def write(self, key: str, node: Any, note: Note | None, rows: Any, selection: Selection | None = None) -> None:
+        """Write values to an array, or to a selection of it."""
+        self.file.check_writable(key)
+        with self.file.changing(complete=False):
+            self._write(key, node, note, rows, selection)
+
+    def _write(self, key: str, node: Any, note: Note | None, rows: Any, selection: Selection | None) -> None:
+        dtype = self.dtype(key, node, note)
+        backend = self.file.backend
+        if note is not None and "crc32" in note:  # it is that of the old values
+            backend.write_note(node, {name: value for name, value in note.items() if name != "crc32"})
+        if selection is None:
+            backend.write(node, (), as_array(rows.to(dtype)))
+            return
+        if selection.exact:
+            box = torch.empty(selection.shape(node.shape), dtype=dtype, device="cpu")
+        else:
+            with self.file.reading((*self.path, key)):
+                box = as_tensor(backend.read(node, selection.box), dtype)
+        backend.write(node, selection.box, as_array(assign_rows(rows, selection, box)))
+
+    def allocate(self, key: str, shape: Size, dtype: torch.dtype) -> None:
+        """Create an array of zeros."""
+        self.file.check_writable(key)
+        with self.file.changing():
+            self.file.create_tensor(self.group, self.name(key), shape, dtype, None)
+
+    def __delitem__(self, key: str) -> None:
+        if key in self.in_memory:
+            del self.in_memory[key]
+            return
+        self.file.check_writable(key)
+        self.find(key)
+        self.children.pop(key, None)
+        with self.file.changing():
+            self.file.backend.remove(self.group, self.name(key))
+
+    def pop(self, key: str, *default: Any) -> Any:
+        """Remove a key; return its value, in memory."""
+        try:
+            value = self[key]
+        except KeyError:
+            if default:
+                return default[0]
+            raise
+        self.file.check_writable(key)
+        value = value._densified() if hasattr(value, "_densified") else value
+        del self[key]
+        return value
+
+    def clear(self) -> None:
+        for key in list(self):
+            del self[key]
+
+    def __contains__(self, key: object) -> bool:
+        if key in self.children or key in self.in_memory:
+            return True
+        try:
+            self.find(key)  # type: ignore[arg-type]
+        except KeyError:
+            return False
+        except FileError:
+            return not self.file.is_closed
+        return True
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([*self.keys_in_file(), *self.in_memory])
+
+    def __len__(self) -> int:
+        return len(self.keys_in_file()) + len(self.in_memory)
+
+
+def unread(path: collection_tree.Path, part: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
+    """Raise: a reader for trees without tensors."""
+    raise FileError(f"{'.'.join(path)}: not a tensor")

@@ -1,0 +1,509 @@
+"""Append rows to a memory-mapped folder.
+
+Values are written to the ends of the files, beyond the shapes in ``meta.json``, where no reader looks. Then a new
+folder replaces the old one in one step: it has links to the same files, and the new shapes. An append that is killed
+before that leaves bytes that the next one overwrites.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import torch
+from torch import Size, Tensor
+
+from tensorclass.records.record import TensorClass
+from tensorclass.storage.common import collection_tree
+from tensorclass.storage.common.collection_tree import (
+    FileError,
+    Node,
+    Source,
+    TensorLeaf,
+    as_list,
+    parse_dtype,
+    parse_size,
+)
+from tensorclass.storage.common.file_paths import path_of
+from tensorclass.support.atomic import acquire_folder, swapped_folder
+from tensorclass.support.folder_locks import FolderLock, is_at
+from tensorclass.support.interrupts import Uninterrupted, uninterrupted
+from tensorclass.support.printable import printable
+from tensorclass.support.progress import bytes_of
+from tensorclass.support.regular_files import file_type, open_regular
+from tensorclass.td.base import TensorCollection
+from tensorclass.td.keys import dotted
+from tensorclass.td.leaves.nontensor import NonTensorData, NonTensorDataBase
+from tensorclass.td.leaves.unbatched_tensor import UnbatchedTensor
+from tensorclass.td.memory.mapped_tensor import Filename, write_values
+from tensorclass.td.same_named_classes import namesake
+from tensorclass.td.stores.lazy.lazy_stack import LazyStacked
+
+from . import folder_layout, memmap_folder, open_folders
+
+
+class AppendedFile(NamedTuple):
+    """A file of the new folder."""
+
+    path: collection_tree.Path
+    buffer: str
+    start: int  #: the number of bytes that it has already
+    tensor: Tensor | None  #: the values to append
+
+
+def append_memmap(
+    cls: Any,
+    prefix: Filename,
+    rows: TensorCollection,
+    *,
+    allow_pickle: bool | None = None,
+    progress: bool | None = None,
+) -> None:
+    """See :meth:`TensorDict.append_memmap`."""
+    path = Path(path_of(prefix, "append_memmap"))
+    if not isinstance(rows, TensorCollection):
+        raise TypeError(f"append_memmap: expected rows to be a collection, got {type(rows).__name__}")
+    if issubclass(cls, TensorClass) and not isinstance(rows, cls):
+        twin = namesake(type(rows), [cls])
+        raise TypeError(
+            f"append_memmap: expected rows of the class {cls.__name__}, got {type(rows).__name__}"
+            + (f"; {twin}" if twin else "")
+        )
+    with uninterrupted() as section, FolderLock(section) as folder_lock:
+        root = _root(path, folder_lock)
+        growth = AppendPlan(str(path), bool(allow_pickle))
+        folders = open_folders.OpenFolderTree(root, allow_pickle=growth.allow_pickle)
+        try:
+            count = growth.rows_of(rows)
+            saved = folder_layout.read_node(folders, ())
+            with section.interruptible():
+                node = growth.grown(saved, rows, (), count)
+                if growth.problems:
+                    raise ValueError(
+                        f"{printable(path)}: append_memmap: nothing was written; " + "; ".join(growth.problems)
+                    )
+            growth.check_offsets(folders)
+            _AppendWriter(path, folders, folder_lock, section).write(node, growth.files, progress)
+        except FileNotFoundError as error:
+            raise ValueError(
+                f"{printable(path)}: append_memmap appends to a folder that memmap() wrote: {error}"
+            ) from None
+        finally:
+            folders.close()
+
+
+def _root(path: Path, folder_lock: FolderLock) -> open_folders.OpenFolder:
+    """Lock the folder and return it open. Waits for other writers."""
+    folder_lock.share_above(path)
+    try:
+        found = acquire_folder(folder_lock, path)
+    except NotADirectoryError:
+        found = False
+    if not found or folder_lock.handle is None:
+        raise ValueError(f"{printable(path)}: append_memmap appends to a folder that memmap() wrote, and there is none")
+    if not folder_lock.is_locked:
+        raise OSError(
+            errno.ENOLCK,
+            "append_memmap needs file locks, which this file system does not have: two processes could overwrite each "
+            "other's rows. Append on a file system with locks, and copy the folder",
+            str(path),
+        )
+    return open_folders.OpenFolder(folder_lock.handle, str(path))
+
+
+class AppendPlan:
+    """Computes the new tree of a folder and the values to append to its files; collects what does not fit."""
+
+    def __init__(self, file: str, allow_pickle: bool) -> None:
+        self.file = file
+        self.allow_pickle = allow_pickle
+        self.problems: list[str] = []
+        self.files: list[AppendedFile] = []
+        self.source: Source = Source(file, self._no_reader)
+
+    @staticmethod
+    def _no_reader(path: collection_tree.Path, part: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
+        raise AssertionError("an append reads no tensor")
+
+    def rows_of(self, rows: TensorCollection) -> int:
+        """Return the number of rows to append."""
+        if not rows.ndim:
+            raise ValueError(
+                f"{self.file}: append_memmap appends along the first batch dimension, and the rows have none; "
+                "unsqueeze(0) makes one row of them"
+            )
+        return rows.shape[0]
+
+    def grown(self, node: Node, rows: Any, path: collection_tree.Path, count: int) -> Node:
+        """Return the node of a collection with the rows added. Appends to ``problems`` what does not fit."""
+        kind = node["type"]
+        if kind == "lazy_stack":
+            return self._stack(node, rows, path, count)
+        if kind == "collection":
+            return self._collection(node, rows, path, count)
+        self._differ(path, "rows of a collection", f"a saved value of the type {kind!r}")
+        return node
+
+    def _collection(self, node: Node, rows: Any, path: collection_tree.Path, count: int) -> Node:
+        if not isinstance(rows, TensorCollection) or not rows._is_tree():
+            self._differ(path, "a nested collection", _type_in_words(rows))
+            return node
+        size = parse_size(node.get("batch_size"), self.source, path)
+        if not size or rows.shape[1:] != size[1:] or rows.shape[:1] != (count,):
+            self._differ(path, f"rows of the batch size {_shape_of_rows(size)}", list(rows.shape))
+            return node
+        entries: dict[str, Node] = node["entries"]
+        got = list(rows._store.keys())
+        if set(got) != set(entries):
+            missing, unexpected = [key for key in entries if key not in got], [key for key in got if key not in entries]
+            self.problems.append(
+                f"{dotted(path) + ': ' if path else ''}the keys there are {list(entries)}, the rows have {got}"
+                + (f"; missing: {missing}" if missing else "")
+                + (f"; unexpected: {unexpected}" if unexpected else "")
+            )
+            return node
+        grown = {key: self._entry(entry, rows._store[key], (*path, key), size, count) for key, entry in entries.items()}
+        return {**node, "batch_size": [size[0] + count, *size[1:]], "entries": grown}
+
+    def _entry(self, node: Node, value: Any, path: collection_tree.Path, size: Size, count: int) -> Node:
+        kind = node["type"]
+        if kind == "object" or kind == "objects":
+            return self._objects(node, value, path, size, count)
+        if kind == "unbatched":
+            return self._unbatched(node, value, path)
+        if kind == "tensor":
+            return self._tensor(node, value, path)
+        if kind == "jagged":
+            return self._jagged(node, value, path)
+        if kind == "nested":
+            self._differ(path, "a layout that can grow", "a nested tensor of the older layout; load and save it first")
+            return node
+        return self.grown(node, value, path, count)
+
+    def _tensor(self, node: Node, value: Any, path: collection_tree.Path) -> Node:
+        dtype, size = parse_dtype(node["dtype"], self.source, path), parse_size(node["shape"], self.source, path)
+        if not isinstance(value, Tensor) or value.is_nested:
+            self._differ(path, "a tensor", _type_in_words(value))
+        elif value.dtype != dtype or not size or value.shape[1:] != size[1:]:
+            self._differ(path, f"{dtype} of the shape {_shape_of_rows(size)}", f"{value.dtype} of {list(value.shape)}")
+        elif self._can_be_written(value, path):
+            self.files.append(AppendedFile(path, "", size.numel() * dtype.itemsize, value))
+            return {**node, "shape": [size[0] + len(value), *size[1:]], **_checksums(node, value)}
+        return node
+
+    def _jagged(self, node: Node, value: Any, path: collection_tree.Path) -> Node:
+        dtype, size = parse_dtype(node["dtype"], self.source, path), parse_size(node["shape"], self.source, path)
+        rows = node["rows"]
+        if not isinstance(value, Tensor) or not value.is_nested:
+            self._differ(path, "a jagged tensor", _type_in_words(value))
+            return node
+        leaves = self._can_be_written(value, path)
+        if len(leaves) != 2:
+            return node
+        values, offsets = leaves[0].tensor, leaves[1].tensor
+        if values.dtype != dtype or values.shape[1:] != size[1:]:
+            expected = f"{dtype} with values of the shape {_shape_of_rows(size)}"
+            self._differ(path, expected, f"{values.dtype} with {list(values.shape)}")
+            return node
+        self.files.append(AppendedFile(path, "", size.numel() * dtype.itemsize, values))
+        offsets = offsets[1:] + size[0]
+        self.files.append(AppendedFile(path, "offsets", (rows + 1) * 8, offsets))
+        grown = {"shape": [size[0] + len(values), *size[1:]], "rows": rows + len(offsets)}
+        return {**node, **grown, **_checksums(node, values, offsets)}
+
+    def _unbatched(self, node: Node, value: Any, path: collection_tree.Path) -> Node:
+        dtype, size = parse_dtype(node["dtype"], self.source, path), parse_size(node["shape"], self.source, path)
+        if not isinstance(value, UnbatchedTensor):
+            self._differ(path, "a tensor that is one for all rows", _type_in_words(value))
+        elif value._tensor.dtype != dtype or value._tensor.shape != size:
+            self._differ(
+                path, f"{dtype} of the shape {list(size)}", f"{value._tensor.dtype} of {list(value._tensor.shape)}"
+            )
+        else:
+            self.files.append(AppendedFile(path, "", size.numel() * dtype.itemsize, None))
+        return node
+
+    def _objects(self, node: Node, value: Any, path: collection_tree.Path, size: Size, count: int) -> Node:
+        if not isinstance(value, NonTensorDataBase):
+            self._differ(path, "objects", _type_in_words(value))
+            return node
+        try:
+            more, _ = collection_tree.describe(value, "append_memmap", self.allow_pickle)
+        except TypeError as error:
+            self.problems.append(f"{dotted(path)}: {error}")
+            return node
+        total = [size[0] + count, *size[1:]]
+        if node["type"] == "object" and isinstance(value, NonTensorData) and more["data"] == node.get("data"):
+            return {**node, "batch_size": total}
+        new_rows = Size([count, *size[1:]]).numel()
+        items = [*_row_by_row(node, size.numel()), *_row_by_row(more, new_rows)]
+        if len(items) != size.numel() + new_rows:
+            raise self.source.damaged(path, f"expected {size.numel()} objects for the batch size {list(size)}")
+        return {"type": "objects", "batch_size": total, "data": items}
+
+    def _stack(self, node: Node, rows: Any, path: collection_tree.Path, count: int) -> Node:
+        """Rows are further items of a lazy stack along dimension 0, and rows of each item for other dimensions."""
+        dim, old = node["stack_dim"], as_list(node["parts"]) or []
+        if not isinstance(rows, TensorCollection) or not rows._is_tree():
+            self._differ(path, "a nested collection", _type_in_words(rows))
+            return node
+        if not isinstance(dim, int) or not 0 <= dim < rows.ndim:
+            self._differ(path, f"rows that can be taken apart along the dimension {dim}", list(rows.shape))
+            return node
+        own: Any = rows
+        whole = isinstance(rows, LazyStacked) and own._store.dim == dim
+        items: list[Any] = list(own._store.items_ if whole else rows.unbind(dim))
+        if dim:
+            if len(items) != len(old):
+                self._differ(path, f"{len(old)} items along the dimension {dim}", len(items))
+                return node
+            grown = [
+                self.grown(old_item, item, (*path, str(at)), count)
+                for at, (old_item, item) in enumerate(zip(old, items, strict=True))
+            ]
+            return {**node, "parts": grown}
+        for at, old_item in enumerate(old):
+            self._keep(old_item, (*path, str(at)))
+        sizes = {tuple(_batch_size(old_item)) for old_item in old} | {tuple(item.shape) for item in items}
+        if len(sizes) > 1:
+            self._differ(path, f"items of the batch size {_batch_size(old[0])}", [list(item.shape) for item in items])
+            return node
+        checksum = _has_checksums(old[0])
+        new = [self._add_item(item, (*path, str(at)), checksum) for at, item in enumerate(items, len(old))]
+        return {**node, "parts": [*old, *new]}
+
+    def _add_item(self, item: Any, path: collection_tree.Path, checksum: bool) -> Node:
+        """Return the node of a further item of a lazy stack."""
+        try:
+            node, leaves = collection_tree.describe(item, "append_memmap", self.allow_pickle, checksum, path)
+        except TypeError as error:
+            self.problems.append(f"{dotted(path)}: {error}")
+            return {}
+        self.files += [AppendedFile((*path, *leaf.path), leaf.buffer, 0, leaf.tensor) for leaf in leaves]
+        return node
+
+    def _keep(self, node: Node, path: collection_tree.Path) -> None:
+        """Add the files of an item of a lazy stack that does not change."""
+        kind = node["type"]
+        if kind == "lazy_stack":
+            for at, item in enumerate(as_list(node["parts"]) or []):
+                self._keep(item, (*path, str(at)))
+        elif kind == "collection":
+            for key, entry in node["entries"].items():
+                self._keep(entry, (*path, key))
+        elif kind == "nested":
+            self._differ(path, "a layout that can grow", "a nested tensor of the older layout; load and save it first")
+        elif "dtype" in node:
+            dtype, size = parse_dtype(node["dtype"], self.source, path), parse_size(node["shape"], self.source, path)
+            self.files.append(AppendedFile(path, "", size.numel() * dtype.itemsize, None))
+            if kind == "jagged":
+                self.files.append(AppendedFile(path, "offsets", (node["rows"] + 1) * 8, None))
+
+    def _can_be_written(self, value: Tensor, path: collection_tree.Path) -> list[TensorLeaf]:
+        """Return the buffers of a tensor; none if it cannot be written."""
+        leaves: list[TensorLeaf] = []
+        collection_tree.describe_tensor(value, path, leaves, self.problems)
+        return leaves
+
+    def check_offsets(self, folders: open_folders.OpenFolderTree) -> None:
+        """Raise if a file is too short, so that nothing is written behind a gap."""
+        for appended in self.files:
+            if appended.start:
+                opened, name = folders.find(appended.path, appended.buffer)
+                info = os.stat(name, dir_fd=opened.handle, follow_symlinks=False)
+                if not stat.S_ISREG(info.st_mode):
+                    raise FileError(f"{opened.name}/{name}: expected a file, found {file_type(info.st_mode)}")
+                if info.st_size < appended.start:
+                    raise FileError(f"{opened.name}/{name}: expected {appended.start} bytes; it has {info.st_size}")
+
+    def _differ(self, path: collection_tree.Path, expected: Any, got: Any) -> None:
+        self.problems.append(f"{dotted(path) + ': ' if path else ''}expected {expected}, got {got}")
+
+
+class _GrownFile(NamedTuple):
+    """A file to which values have been appended."""
+
+    path: collection_tree.Path
+    buffer: str
+    file_id: tuple[int, int]  #: its device and inode, since another file may be at its path
+    length: int  #: its length before
+
+
+class _AppendWriter:
+    """Writes values to the ends of the files, then the folder that describes them."""
+
+    def __init__(
+        self, path: Path, old: open_folders.OpenFolderTree, folder_lock: FolderLock, section: Uninterrupted
+    ) -> None:
+        self._path = path
+        self._old = old
+        self._folder_lock = folder_lock
+        self._section = section
+        self._grown: list[_GrownFile] = []
+
+    def write(self, node: Node, files: list[AppendedFile], progress: bool | None) -> None:
+        """Write everything or nothing. After an error, the files get their old lengths."""
+        root = self._folder_lock.handle
+        total = sum(
+            appended.tensor.numel() * appended.tensor.element_size()
+            for appended in files
+            if appended.tensor is not None
+        )
+        try:
+            with (
+                swapped_folder(self._path, self._folder_lock) as draft,
+                bytes_of(total, "append_memmap", progress) as bar,
+            ):
+                with self._section.interruptible():
+                    folders = folder_layout.meta_files(node, "append_memmap", self._path)
+                    for meta_folder, meta in folders:
+                        if meta_folder:
+                            os.mkdir(draft / meta_folder)
+                        (draft / meta_folder / folder_layout.META).write_bytes(meta)
+                for appended in files:
+                    *above, key = appended.path
+                    name = "/".join(
+                        [*map(folder_layout.file_name, above), folder_layout.tensor_file(key, appended.buffer)]
+                    )
+                    with contextlib.ExitStack() as stack:
+                        file = self._file(appended, draft / name)
+                        if file is not None:
+                            stack.callback(os.close, file)
+                        with self._section.interruptible():
+                            if file is not None and appended.tensor is not None:
+                                write_values(file, appended.tensor, bar.advance)
+                memmap_folder.keep_foreign_files(self._path, draft)
+        except BaseException:
+            # once the new folder is at the path, it describes the new values
+            if root is not None and is_at(root, self._path):
+                self._cut()
+            raise
+
+    def _file(self, appended: AppendedFile, path: Path) -> int | None:
+        """Put a file into the new folder, at ``path``. If values are appended, return it open at its end.
+
+        The file is linked. It is copied if it has other links too, since those must not change.
+        """
+        written = appended.tensor is not None and appended.tensor.numel() > 0
+        if not appended.start:
+            return os.open(path, _NEW, 0o666) if written else None
+        opened, name = self._old.find(appended.path, appended.buffer)
+        shown_path = f"{opened.name}/{name}"
+        file = open_regular(name, os.O_RDWR if written else os.O_RDONLY, folder=opened.handle, shown=shown_path)
+        try:
+            info = os.fstat(file)
+            if written and info.st_nlink > 1:
+                copy = os.open(path, _NEW, 0o666)
+                file, source = copy, file
+                try:
+                    with self._section.interruptible():
+                        copy_values(source, copy, appended.start)
+                finally:
+                    os.close(source)
+            else:
+                os.link(name, path, src_dir_fd=opened.handle, follow_symlinks=False)
+                if not os.path.samestat(info, os.lstat(path)):
+                    raise FileError(f"{shown_path}: another process has replaced the file")
+                if not written:
+                    os.close(file)
+                    return None
+                self._grown.append(_GrownFile(appended.path, appended.buffer, (info.st_dev, info.st_ino), info.st_size))
+            os.lseek(file, appended.start, os.SEEK_SET)
+        except BaseException:
+            os.close(file)
+            raise
+        return file
+
+    def _cut(self) -> None:
+        """Cut files to their old lengths. Bytes that cannot be cut stay: the folder's metadata does not cover them."""
+        for grown in self._grown:
+            with contextlib.suppress(OSError):
+                opened, name = self._old.find(grown.path, grown.buffer)
+                file = open_regular(name, os.O_RDWR, folder=opened.handle)
+                try:
+                    info = os.fstat(file)
+                    if (info.st_dev, info.st_ino) == grown.file_id and info.st_size > grown.length:
+                        os.ftruncate(file, grown.length)
+                finally:
+                    os.close(file)
+
+
+_NEW: Final[int] = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
+
+
+def copy_values(source: int, copy: int, count: int) -> None:
+    """Copy the first ``count`` bytes of an open file to a new one. Holes, which take no space, stay holes."""
+    at = 0
+    while at < count:
+        try:
+            start = os.lseek(source, at, os.SEEK_DATA) if _HOLES else at
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+            break  # only a hole follows
+        stop = min(count, os.lseek(source, start, os.SEEK_HOLE)) if _HOLES else count
+        os.lseek(source, start, os.SEEK_SET)
+        os.lseek(copy, start, os.SEEK_SET)
+        at = start
+        while at < stop:
+            piece = os.read(source, min(_PIECE, stop - at))
+            if not piece:
+                raise OSError(errno.EIO, "the file has become shorter while it was copied")
+            at += len(piece)
+            rest = memoryview(piece)
+            while rest:
+                rest = rest[os.write(copy, rest) :]
+    os.ftruncate(copy, count)
+
+
+_HOLES = hasattr(os, "SEEK_DATA")
+_PIECE = 2**22
+
+
+def _checksums(node: Node, *more: Tensor) -> Node:
+    """Return the new checksums of a tensor after its buffers get more values; nothing if it has none."""
+    sums = as_list(node.get("crc32"))
+    if sums is None:
+        return {}
+    if len(sums) != len(more) or any(type(found) is not int for found in sums):
+        raise ValueError(f"append_memmap: the checksums {ascii(sums)[:80]} are damaged")
+    return {
+        "crc32": [
+            collection_tree.checksum_of(value, before & 0xFFFFFFFF) for before, value in zip(sums, more, strict=True)
+        ]
+    }
+
+
+def _has_checksums(node: Node) -> bool:
+    if node["type"] == "lazy_stack":
+        return _has_checksums(node["parts"][0])
+    return "crc32" in node or any(_has_checksums(entry) for entry in node.get("entries", {}).values())
+
+
+def _row_by_row(node: Node, count: int) -> list[Any]:
+    """Return the JSON form of the object of each row."""
+    if node["type"] == "object":
+        return [node.get("data")] * count
+    return as_list(node.get("data")) or []
+
+
+def _batch_size(node: Node) -> list[int]:
+    """Return the batch size of a collection in a folder."""
+    if node["type"] != "lazy_stack":
+        return node.get("batch_size") or []
+    size = list(_batch_size(node["parts"][0]))
+    return [*size[: node["stack_dim"]], len(node["parts"]), *size[node["stack_dim"] :]]
+
+
+def _type_in_words(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"a tensor of {list(value.shape)}" if not value.is_nested else "a jagged tensor"
+    return type(value).__name__
+
+
+def _shape_of_rows(size: Size) -> str:
+    return f"[{', '.join(['*', *map(str, size[1:])])}]"

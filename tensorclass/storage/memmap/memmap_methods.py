@@ -1,0 +1,459 @@
+"""The methods of collections that map tensors to files: ``memmap``, ``load_memmap``, ``make_memmap`` and their kin."""
+
+from __future__ import annotations
+
+import functools
+import os
+import weakref
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tensorclass.storage import archive as archives
+from tensorclass.storage.common.collection_tree import FileError
+from tensorclass.storage.common.file_paths import loading, path_of
+from tensorclass.storage.common.prefetch import check_threads, copy_into
+from tensorclass.support.folder_locks import FolderLock
+from tensorclass.support.interrupts import uninterrupted
+from tensorclass.td.base import TensorCollection
+from tensorclass.td.collection import DeviceLike, as_device
+from tensorclass.td.get import MISSING
+from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
+from tensorclass.td.leaves.nontensor import is_non_tensor
+from tensorclass.td.leaves.object_codes import CPU
+from tensorclass.td.memory.mapped_tensor import Filename, FileThere, MemoryMappedTensor, shape_of
+from tensorclass.td.tensordict import TensorDict
+
+from . import folder_layout, memmap_folder
+
+
+def memmap(
+    data: Any,
+    prefix: Filename | None = None,
+    copy_existing: bool = False,
+    *,
+    num_threads: int = 0,
+    return_early: bool = False,
+    share_non_tensor: bool = False,
+    existsok: bool = True,
+    robust_key: bool | None = True,
+    archive: bool | None = None,
+    compression: str | int | None = None,
+    atomic: bool = True,
+    allow_pickle: bool = False,
+    checksum: bool = False,
+    progress: bool | None = None,
+) -> Any:
+    """See :meth:`TensorDict.memmap`."""
+    return _memmap(
+        "memmap", data, prefix, copy_existing, True, num_threads=num_threads, return_early=return_early,
+        share_non_tensor=share_non_tensor, existsok=existsok, robust_key=robust_key, atomic=atomic,
+        allow_pickle=allow_pickle, checksum=checksum, progress=progress, archive=archive, compression=compression,
+    )  # fmt: skip
+
+
+def memmap_(
+    data: Any,
+    prefix: Filename | None = None,
+    copy_existing: bool = False,
+    *,
+    num_threads: int = 0,
+    return_early: bool = False,
+    share_non_tensor: bool = False,
+    existsok: bool = True,
+    robust_key: bool | None = True,
+    atomic: bool = True,
+    allow_pickle: bool = False,
+    checksum: bool = False,
+    progress: bool | None = None,
+) -> Any:
+    """See :meth:`TensorDict.memmap_`."""
+
+    def finish(made: Any) -> Any:
+        take_values(data, made)
+        return data.lock_()
+
+    return _memmap(
+        "memmap_", data, prefix, copy_existing, True, finish, num_threads=num_threads, return_early=return_early,
+        share_non_tensor=share_non_tensor, existsok=existsok, robust_key=robust_key, atomic=atomic,
+        allow_pickle=allow_pickle, checksum=checksum, progress=progress,
+    )  # fmt: skip
+
+
+def memmap_like(
+    data: Any,
+    prefix: Filename | None = None,
+    copy_existing: bool = False,
+    *,
+    num_threads: int = 0,
+    return_early: bool = False,
+    share_non_tensor: bool = False,
+    existsok: bool = True,
+    robust_key: bool | None = True,
+    archive: bool | None = None,
+    atomic: bool = True,
+    allow_pickle: bool = False,
+) -> Any:
+    """See :meth:`TensorDict.memmap_like`."""
+    return _memmap(
+        "memmap_like", data, prefix, copy_existing, False, num_threads=num_threads, return_early=return_early,
+        share_non_tensor=share_non_tensor, existsok=existsok, robust_key=robust_key, atomic=atomic,
+        allow_pickle=allow_pickle, archive=archive,
+    )  # fmt: skip
+
+
+def _memmap(
+    what: str,
+    data: Any,
+    prefix: Filename | None,
+    copy_existing: bool,
+    values: bool,
+    finish: Callable[[Any], Any] | None = None,
+    *,
+    num_threads: int,
+    return_early: bool,
+    share_non_tensor: bool,
+    existsok: bool,
+    robust_key: bool | None,
+    atomic: bool,
+    allow_pickle: bool,
+    checksum: bool = False,
+    progress: bool | None = False,
+    archive: bool | None = False,
+    compression: str | int | None = None,
+) -> Any:
+    if prefix is not None:
+        prefix = path_of(prefix, what, writes=True)
+    elif checksum:
+        raise ValueError(f"{what}: checksum=True needs a path: in memory there is nowhere to write checksums to")
+    check_threads(num_threads, what)
+    if share_non_tensor and any(is_non_tensor(value) for value in data.values(True)):
+        raise NotImplementedError(f"{what}: share_non_tensor=True is not supported: each process has its own objects")
+    if not values:
+        data = _materialize_meta(data)
+    if archive or (archive is None and prefix is not None and prefix.endswith(archives.SUFFIX)):
+        if prefix is None:
+            raise ValueError(f"{what}: an archive needs a path")
+        if return_early or num_threads:
+            raise NotImplementedError(
+                f"{what}: an archive is written by one thread; leave out return_early, num_threads"
+            )
+        if not existsok and os.path.lexists(prefix):
+            raise FileThere(f"{what}: there is a file {prefix}; existsok=True replaces it")
+        loaded: list[Any] = []
+
+        def load(path: str) -> None:
+            loaded.append(archives.load_archive(data, path, allow_pickle=allow_pickle, same_objects=True))
+
+        archives.save_archive(
+            data, prefix, what=what, compression=compression, allow_pickle=allow_pickle, values=values,
+            robust_key=robust_key is not False, copy_existing=copy_existing, checksum=checksum,
+            progress=progress, then=load,
+        )  # fmt: skip
+        return loaded[0]
+    if compression is not None:
+        raise ValueError(
+            f"{what}: only archives can be compressed; archive=True, or a path that ends with .tdz, writes one"
+        )
+    if prefix is not None and not existsok and (Path(prefix) / folder_layout.META).exists():
+        raise FileThere(f"{what}: a collection is saved in {prefix}; existsok=True replaces it")
+
+    def work() -> Any:
+        if prefix is None:
+            made = _in_shared_memory(data, values, what)
+        else:
+            load = functools.partial(
+                memmap_folder.load_folder, data, prefix, allow_pickle=allow_pickle, same_objects=True
+            )
+            made = memmap_folder.save_folder(
+                data, prefix, what=what, copy_existing=copy_existing, num_threads=num_threads,
+                allow_pickle=allow_pickle, values=values, robust_key=robust_key is not False,
+                checksum=checksum, progress=progress, existsok=existsok,
+                then=load,
+            )  # fmt: skip
+        return made.lock_() if finish is None else finish(made)
+
+    if not return_early:
+        return work()
+    pool = ThreadPoolExecutor(1, thread_name_prefix=what)
+    future: Future[Any] = pool.submit(work)
+    pool.shutdown(wait=False)  # the thread ends with its work
+    return future
+
+
+def _materialize_meta(data: Any) -> Any:
+    """Return the collection with tensors on the device ``meta`` replaced by expanded zeros, which take no memory."""
+    leaves = list(data._leaves())
+    if not any(leaf.is_meta and leaf.layout is torch.strided for leaf in leaves):
+        return data
+    zeros = [
+        torch.zeros((), dtype=leaf.dtype, device=CPU).expand(leaf.shape)
+        if leaf.is_meta and leaf.layout is torch.strided
+        else leaf
+        for leaf in leaves
+    ]
+    made = data._with_leaves(iter(zeros))
+    made._set_device(CPU)
+    return made
+
+
+def _in_shared_memory(data: Any, values: bool, what: str) -> Any:
+    """Return the collection with its tensors in memory that processes share."""
+    if without := [".".join(path) for path, leaf in data._named_leaves() if leaf.is_meta]:
+        raise TypeError(f"{what}: tensors on the device meta have no values: {without}")
+    leaves = [
+        leaf
+        if type(leaf) is MemoryMappedTensor and leaf._filename is None and values
+        else MemoryMappedTensor.from_tensor(leaf.detach(), copy_data=values)
+        for leaf in data._leaves()
+    ]
+    made = data._with_leaves(iter(leaves))
+    made._set_device(CPU)
+    return made
+
+
+def take_values(data: Any, made: Any) -> None:
+    """Replace the values of a collection by those of another with the same structure, at every level; all or none."""
+    with uninterrupted():
+        _take_values(data, made)
+
+
+def _take_values(data: Any, made: Any) -> None:
+    data._batch_size, data._device = made._batch_size, made._device
+    if not data._holds_values():
+        items: list[Any] = data._store.items_
+        others: list[Any] = made._store.items_
+        for item, other in zip(items, others, strict=False):
+            _take_values(item, other)
+        for other in others[len(items) :]:
+            if data._lock is not None:
+                other._lock_under((weakref.ref(data),))
+            items.append(other)
+        del items[len(others) :]
+        return
+    for key, value in made._store.items():
+        own = data._store.get(key)
+        if isinstance(own, TensorCollection) and own._is_tree():
+            _take_values(own, value)
+        else:
+            data._store[key] = value
+
+
+def load_memmap(
+    cls: Any,
+    prefix: Filename,
+    device: DeviceLike | None = None,
+    non_blocking: bool = False,
+    *,
+    out: Any = None,
+    robust_key: bool | None = True,
+    subpath: NestedKey | None = None,
+    mode: str | None = None,
+    num_threads: int = 0,
+    allow_pickle: bool | None = None,
+    strict: bool = True,
+    verify: bool = False,
+) -> Any:
+    """See :meth:`TensorDict.load_memmap`."""
+    path = Path(path_of(prefix, "load_memmap"))
+    check_threads(num_threads, "load_memmap")
+    if out is not None and not isinstance(out, TensorCollection):
+        raise TypeError(f"load_memmap: expected out to be a collection, got {out!r}")
+    with loading(str(path), "load_memmap"):
+        loaded = _loaded(
+            cls if out is None else out, path, device, non_blocking, robust_key=robust_key, subpath=subpath, mode=mode,
+            num_threads=num_threads, allow_pickle=allow_pickle, strict=strict, verify=verify,
+        )  # fmt: skip
+    return loaded if out is None else copy_into(out, loaded, num_threads)
+
+
+def _loaded(
+    target: Any,
+    path: Path,
+    device: DeviceLike | None,
+    non_blocking: bool,
+    *,
+    robust_key: bool | None,
+    subpath: NestedKey | None,
+    mode: str | None,
+    num_threads: int,
+    allow_pickle: bool | None,
+    strict: bool,
+    verify: bool,
+) -> Any:
+    if path.is_file():
+        return archives.load_archive(
+            target, path, device=as_device(device), non_blocking=non_blocking, mode=mode,
+            subpath=subpath, allow_pickle=bool(allow_pickle), strict=strict, verify=verify, num_threads=num_threads,
+        )  # fmt: skip
+    if subpath is not None:
+        path = _nested_folder(path, unravel_key_to_tuple(subpath))
+    return memmap_folder.load_folder(
+        target, path, device=as_device(device), non_blocking=non_blocking, mode=mode,
+        num_threads=num_threads, allow_pickle=bool(allow_pickle), strict=strict, verify=verify,
+        robust_key=robust_key is not False,
+    )  # fmt: skip
+
+
+def _nested_folder(path: Path, keys: tuple[str, ...]) -> Path:
+    """Return the folder of a nested collection."""
+    found = path
+    for key in keys:
+        found = memmap_folder.values_folder(found)
+        own = found / folder_layout.file_name(key)
+        plain = own.is_dir() or "/" in key or "\0" in key or key in ("", ".", "..")
+        found = memmap_folder.check_not_link(own if plain else found / key)
+    if path.is_dir() and not (found / folder_layout.META).is_file():
+        raise FileError(f"{path}: no collection is saved there under {'.'.join(keys)!r}")
+    return found
+
+
+def load_memmap_(
+    data: Any,
+    prefix: Filename,
+    robust_key: bool | None = True,
+    *,
+    allow_pickle: bool | None = None,
+    mode: str | None = None,
+) -> Any:
+    """See :meth:`TensorDict.load_memmap_`."""
+    path = path_of(prefix, "load_memmap_")
+    pickles = bool(allow_pickle)
+    with loading(path, "load_memmap"):
+        if os.path.isfile(path):
+            loaded = archives.load_archive(data, path, mode=mode, allow_pickle=pickles)
+        else:
+            keys_escaped = robust_key is not False
+            loaded = memmap_folder.load_folder(data, path, mode=mode, allow_pickle=pickles, robust_key=keys_escaped)
+    return data.update(loaded, inplace=True)
+
+
+def memmap_refresh_(data: Any, *, allow_pickle: bool | None = None) -> Any:
+    """See :meth:`TensorDict.memmap_refresh_`."""
+    try:
+        path = saved_path(data)
+    except AttributeError as error:
+        raise RuntimeError(f"memmap_refresh_: {error}") from None
+    take_values(data, memmap_folder.load_folder(data.__class__, path, allow_pickle=bool(allow_pickle)))
+    return data
+
+
+def saved_path(data: Any) -> Path:
+    """See :attr:`TensorDict.saved_path`."""
+    if not data._holds_values():  # a lazy stack: the folders of its items are in its own
+        return saved_path(data._nodes()[0]).parent
+    leaves: list[tuple[tuple[str, ...], Any]] = data._named_leaves()
+    for path, leaf in leaves:
+        if type(leaf) is MemoryMappedTensor and leaf._filename is not None and leaf._index is None:
+            end = "/".join(map(folder_layout.file_name, path)) + folder_layout.SUFFIX
+            if leaf._filename.endswith(f"/{end}"):
+                return Path(leaf._filename[: -len(end) - 1])
+        break
+    raise AttributeError("the collection is not saved in a folder; memmap(folder) writes it to one")
+
+
+def make_memmap(
+    data: Any,
+    key: NestedKey,
+    shape: Sequence[int],
+    *,
+    dtype: torch.dtype | None = None,
+    robust_key: bool | None = True,
+) -> MemoryMappedTensor:
+    """See :meth:`TensorDict.make_memmap`."""
+    return _make_memmap(data, key, shape, dtype, robust_key, True)
+
+
+def _make_memmap(
+    data: Any,
+    key: NestedKey,
+    shape: Sequence[int],
+    dtype: torch.dtype | None,
+    robust_key: bool | None,
+    existsok: bool,
+) -> MemoryMappedTensor:
+    path = unravel_key_to_tuple(key)
+    size, dtype = shape_of(shape), dtype or torch.get_default_dtype()
+    if robust_key is False and any(folder_layout.file_name(name) != name for name in path):
+        raise ValueError(f"make_memmap: with robust_key=False the key must be the name of a file, got {key!r}")
+    if not data._holds_values():
+        raise RuntimeError("make_memmap: a lazy stack has no tensors of its own; make one in each of its items")
+    if not data.is_memmap():
+        leaf_classes: set[type[Any]] = {type(leaf) for leaf in data._leaves()}
+        hint = "lock_()" if leaf_classes == {MemoryMappedTensor} else "memmap(folder)"
+        raise RuntimeError(f"make_memmap: the collection is not memory-mapped; call {hint} first")
+    if data._find(path) is not MISSING:
+        raise RuntimeError(f"make_memmap: there is a value at {key!r} already; write to it in place")
+    if size[: data.ndim] != data.batch_size:
+        raise RuntimeError(
+            f"make_memmap: the shape {list(size)} does not begin with the batch size {list(data.batch_size)}"
+        )
+    saved = _saved_folder(data)
+    holder: Any = data
+    with uninterrupted() as section, FolderLock(section) as folder_lock:
+        for depth, name in enumerate(path[:-1]):
+            below: Any = holder._store.get(name)
+            if below is None:
+                below = TensorDict({}, data.batch_size, device=CPU)
+                below._lock_under((weakref.ref(holder),))
+                if saved is not None:
+                    memmap_folder.add_folder(folder_lock, saved, path[: depth + 1], data.batch_size, holder.batch_size)
+                holder._store[name] = below
+            holder = below
+        if saved is None:
+            made = MemoryMappedTensor.empty(size, dtype=dtype)
+        else:
+            made = memmap_folder.add_tensor(folder_lock, saved, path, size, dtype, holder.batch_size, existsok)
+        holder._store[path[-1]] = made
+    return made
+
+
+def _saved_folder(data: Any) -> Path | None:
+    """Return the folder in which a collection is saved; ``None`` if it is in shared memory."""
+    try:
+        return saved_path(data)
+    except AttributeError:
+        return None
+
+
+def make_memmap_from_tensor(
+    data: Any,
+    key: NestedKey,
+    tensor: Tensor,
+    *,
+    copy_data: bool = True,
+    existsok: bool = True,
+    robust_key: bool | None = True,
+) -> MemoryMappedTensor:
+    """See :meth:`TensorDict.make_memmap_from_tensor`."""
+    if not isinstance(tensor, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"make_memmap_from_tensor: expected a tensor, got {type(tensor).__name__}")
+    made = _make_memmap(data, key, tensor.shape, tensor.dtype, robust_key, existsok)
+    if copy_data:
+        made.copy_(tensor.detach())
+    return made
+
+
+def make_memmap_from_storage(
+    data: Any,
+    key: NestedKey,
+    storage: torch.UntypedStorage,
+    shape: Sequence[int],
+    *,
+    dtype: torch.dtype | None = None,
+    robust_key: bool | None = True,
+) -> MemoryMappedTensor:
+    """See :meth:`TensorDict.make_memmap_from_storage`."""
+    flat = torch.empty(0, dtype=dtype or torch.get_default_dtype(), device=CPU).set_(storage)
+    size = shape_of(shape)
+    if flat.numel() < size.numel():
+        raise ValueError(
+            f"make_memmap_from_storage: the shape {list(size)} of {flat.dtype} needs "
+            f"{size.numel() * flat.element_size()} bytes, the storage has {storage.nbytes()}"
+        )
+    values = flat[: size.numel()].view(size)
+    return make_memmap_from_tensor(data, key, values, copy_data=True, robust_key=robust_key)

@@ -1,0 +1,385 @@
+"""A function on each value: ``apply`` and ``named_apply``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from torch import Size, Tensor
+from typing_extensions import Self
+
+from . import shapes
+from .collection import Collection, DeviceLike, as_device, functorch
+from .keys import join_key
+from .value_checks import BatchMismatch, as_tensor, batch_mismatch, shape_of
+
+if TYPE_CHECKING:
+    from .collection import Store
+
+_UNSET: Any = object()
+
+
+class Applying(Collection):
+    """``apply``, ``apply_`` and ``named_apply``."""
+
+    __slots__ = ()
+
+    @overload
+    def apply(
+        self,
+        fn: Callable[[Tensor], Any] | Callable[[Tensor, Tensor], Any],
+        *others: Any,
+        batch_size: Sequence[int] | None = ...,
+        device: DeviceLike | None = ...,
+        names: Sequence[str | None] | None = ...,
+        inplace: bool = ...,
+        default: Any = ...,
+        filter_empty: bool | None = ...,
+        propagate_lock: bool = ...,
+        out: Collection | None = ...,
+    ) -> Self: ...
+    @overload
+    def apply(
+        self,
+        fn: Callable[..., Any],
+        *others: Any,
+        batch_size: Sequence[int] | None = ...,
+        device: DeviceLike | None = ...,
+        names: Sequence[str | None] | None = ...,
+        inplace: bool = ...,
+        default: Any = ...,
+        filter_empty: bool | None = ...,
+        propagate_lock: bool = ...,
+        call_on_nested: bool = ...,
+        is_leaf: Callable[[type], bool] | None = ...,
+        out: Collection | None = ...,
+    ) -> Self: ...
+    def apply(
+        self,
+        fn: Callable[..., Any],
+        *others: Any,
+        batch_size: Sequence[int] | None = None,
+        device: DeviceLike | None = _UNSET,
+        names: Sequence[str | None] | None = _UNSET,
+        inplace: bool = False,
+        default: Any = _UNSET,
+        filter_empty: bool | None = None,
+        propagate_lock: bool = False,
+        call_on_nested: bool = False,
+        is_leaf: Callable[[type], bool] | None = None,
+        out: Collection | None = None,
+        **constructor_kwargs: Any,
+    ) -> Self:
+        """``fn(value, *(other[key] for other in others))`` for each tensor.
+
+        Args:
+            fn: gives a tensor, or ``None`` for a key that the result shall not have.
+            others: collections with the same keys, whose values go to ``fn`` too.
+            batch_size: of the result, where ``fn`` changes the leading dimensions.
+            device: of the result.
+            names: of the dimensions of the result.
+            inplace: write the results into the values of this collection.
+            default: what stands for a key that another collection lacks; without it that is a ``KeyError``.
+            filter_empty: leave nested collections that end up without leaves out. By default they stay, unless ``fn``
+                gave ``None`` for all their leaves.
+            propagate_lock: lock the result when this collection is locked.
+            call_on_nested: call ``fn`` on nested collections instead of going into them.
+            is_leaf: called with the class of a value, whether ``fn`` is called on it.
+            out: a collection to write the results into.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"a": torch.ones(3), "b": torch.arange(3)}, [3])
+        >>> list(data.apply(lambda x: x * 2 if x.is_floating_point() else None).keys())
+        ['a']
+        """
+        if constructor_kwargs:
+            raise TypeError(f"apply: unknown arguments {sorted(constructor_kwargs)}")
+        if (
+            not others and batch_size is None and device is _UNSET and names is _UNSET and not inplace
+            and filter_empty is None and not propagate_lock and not call_on_nested and is_leaf is None and out is None
+        ):  # fmt: skip
+            return self._plain_apply(fn)
+
+        def function(_: Any, *values: Any) -> Any:
+            return fn(*values)
+
+        return self._mapped(
+            function, others, (), batch_size, device, names, inplace, default, filter_empty,
+            propagate_lock, call_on_nested, is_leaf, out,
+        )  # fmt: skip
+
+    @overload
+    def named_apply(
+        self,
+        fn: Callable[[str, Tensor], Any] | Callable[[str, Tensor, Tensor], Any],
+        *others: Any,
+        nested_keys: Literal[False] = ...,
+        batch_size: Sequence[int] | None = ...,
+        device: DeviceLike | None = ...,
+        names: Sequence[str | None] | None = ...,
+        inplace: bool = ...,
+        default: Any = ...,
+        filter_empty: bool | None = ...,
+        propagate_lock: bool = ...,
+        out: Collection | None = ...,
+    ) -> Self: ...
+    @overload
+    def named_apply(
+        self,
+        fn: Callable[..., Any],
+        *others: Any,
+        nested_keys: bool = ...,
+        batch_size: Sequence[int] | None = ...,
+        device: DeviceLike | None = ...,
+        names: Sequence[str | None] | None = ...,
+        inplace: bool = ...,
+        default: Any = ...,
+        filter_empty: bool | None = ...,
+        propagate_lock: bool = ...,
+        call_on_nested: bool = ...,
+        is_leaf: Callable[[type], bool] | None = ...,
+        out: Collection | None = ...,
+    ) -> Self: ...
+    def named_apply(
+        self,
+        fn: Callable[..., Any],
+        *others: Any,
+        nested_keys: bool = False,
+        batch_size: Sequence[int] | None = None,
+        device: DeviceLike | None = _UNSET,
+        names: Sequence[str | None] | None = _UNSET,
+        inplace: bool = False,
+        default: Any = _UNSET,
+        filter_empty: bool | None = None,
+        propagate_lock: bool = False,
+        call_on_nested: bool = False,
+        is_leaf: Callable[[type], bool] | None = None,
+        out: Collection | None = None,
+        **constructor_kwargs: Any,
+    ) -> Self:
+        """:meth:`apply` with a function that gets the key first: ``fn(key, value, *others)``.
+
+        Args:
+            nested_keys: the whole nested key as a tuple, instead of its last name.
+        """
+        if constructor_kwargs:
+            raise TypeError(f"named_apply: unknown arguments {sorted(constructor_kwargs)}")
+        if (
+            not others and batch_size is None and device is _UNSET and names is _UNSET and not inplace
+            and filter_empty is None and not propagate_lock and not call_on_nested and is_leaf is None and out is None
+        ):  # fmt: skip
+            return self._plain_named_apply(fn, () if nested_keys else None)
+
+        def by_name(key: Any, *values: Any) -> Any:
+            return fn(key if isinstance(key, str) else key[-1], *values)
+
+        return self._mapped(
+            fn if nested_keys else by_name, others, (), batch_size, device, names, inplace, default, filter_empty,
+            propagate_lock, call_on_nested, is_leaf, out,
+        )  # fmt: skip
+
+    @overload
+    def apply_(
+        self, fn: Callable[[Tensor], Any] | Callable[[Tensor, Tensor], Any], *others: Any, default: Any = ...
+    ) -> Self: ...
+    @overload
+    def apply_(
+        self,
+        fn: Callable[..., Any],
+        *others: Any,
+        default: Any = ...,
+        call_on_nested: bool = ...,
+        is_leaf: Callable[[type], bool] | None = ...,
+    ) -> Self: ...
+    def apply_(self, fn: Callable[..., Any], *others: Any, **kwargs: Any) -> Self:
+        """:meth:`apply` in place; nothing is removed where ``fn`` gives ``None``."""
+        return self.apply(fn, *others, inplace=True, **kwargs)
+
+    def _plain_apply(self, fn: Callable[..., Any]) -> Self:
+        """:meth:`apply` where all arguments but the function have their defaults."""
+        store: Store = {}
+        size = self._batch_size
+        ndim = len(size)
+        for key, value in self._store.items():
+            if isinstance(value, Applying):
+                try:
+                    part = value._plain_apply(fn) if value._is_tree() else value._applied(fn)
+                except BatchMismatch as error:
+                    raise error.below(key) from None
+                if part is not None and (part._store or not value._store):
+                    store[key] = part
+            else:
+                result = fn(value)
+                try:
+                    fits = isinstance(result, Tensor) and result.shape[:ndim] == size
+                except RuntimeError:  # a nested tensor can have no shape
+                    fits = False
+                if fits:
+                    store[key] = result
+                elif result is not None:
+                    store[key] = _fit(key, result, size)
+        return self._same(store)
+
+    def _plain_named_apply(self, fn: Callable[..., Any], path: tuple[str, ...] | None) -> Self:
+        """:meth:`_plain_apply` with the key, or with the whole nested key if a path is given."""
+        store: Store = {}
+        size = self._batch_size
+        ndim = len(size)
+        for key, value in self._store.items():
+            name = (*path, key) if path else key
+            if isinstance(value, Applying):
+                below = None if path is None else (*path, key)
+                try:
+                    part = value._plain_named_apply(fn, below) if value._is_tree() else value._applied(fn, name)
+                except BatchMismatch as error:
+                    raise error.below(key) if path is None else error from None
+                if part is not None and (part._store or not value._store):
+                    store[key] = part
+            else:
+                result = fn(name, value)
+                try:
+                    fits = isinstance(result, Tensor) and result.shape[:ndim] == size
+                except RuntimeError:  # a nested tensor can have no shape
+                    fits = False
+                if fits:
+                    store[key] = result
+                elif result is not None:
+                    store[key] = _fit(name, result, size)
+        return self._same(store)
+
+    def _applied(self, fn: Callable[..., Any], *args: Any) -> Self | None:
+        """A leaf that is no tensor, with the result of ``fn(*args)``, between which its tensor comes if it has one."""
+        held = self._held()
+        if held is None:
+            return self._shallow()
+        name, operands = args[:1], [arg._held() if isinstance(arg, Collection) else arg for arg in args[1:]]
+        result = fn(*name, held, *operands)
+        return None if result is None else self._with_leaves(iter([_fit(name, result, Size(()))]))
+
+    def _mapped(
+        self,
+        fn: Callable[..., Any],
+        others: tuple[Any, ...],
+        path: tuple[str, ...],
+        batch_size: Sequence[int] | None,
+        device: DeviceLike | None,
+        names: Sequence[str | None] | None,
+        inplace: bool,
+        default: Any,
+        filter_empty: bool | None,
+        propagate_lock: bool,
+        call_on_nested: bool,
+        is_leaf: Callable[[type], bool] | None,
+        out: Any,
+    ) -> Self:
+        size = self._batch_size if batch_size is None else shapes.as_size(batch_size)
+        store: Store = {}
+        for key, value in self._store.items():
+            operands = [_other(other, key, default) for other in others]
+            call = not isinstance(value, Collection) or call_on_nested or (is_leaf is not None and is_leaf(type(value)))
+            if isinstance(value, Applying) and not value._is_tree() and (is_leaf is None or not is_leaf(type(value))):
+                if value._held() is not None:
+                    part = value._applied(fn, join_key(path, key), *operands)
+                    if part is not None:
+                        store[key] = part if batch_size is None else part._resized(size)
+                    continue
+                # non-tensor data: kept as it is, in the batch size of the result
+                store[key] = value if inplace else value._shallow() if batch_size is None else value._resized(size)
+                continue
+            if call:
+                result = fn(join_key(path, key), value, *operands)
+                if result is None:
+                    continue
+                store[key] = _fit(join_key(path, key), result, size)
+                continue
+            assert isinstance(value, Applying)
+            nested_size = None if batch_size is None else size
+            part = value._mapped(
+                fn, tuple(operands), (*path, key), nested_size, device, _UNSET, False, default, filter_empty,
+                propagate_lock, call_on_nested, is_leaf, None,
+            )  # fmt: skip
+            if filter_empty is False or (not part.is_empty() if filter_empty else part._store or not value._store):
+                store[key] = part
+        if inplace or out is not None:
+            target: Any = self if inplace else out
+            results = target._changes(store)
+            target._require(results, None, True, True)
+            target._take_results(results)
+            return target  # type: ignore[no-any-return]
+        if names is _UNSET:
+            new_names = self._names if size == self._batch_size else None
+        else:
+            new_names = shapes.as_names(names, len(size))
+        new = self._like(store, size, new_names)
+        if device is not _UNSET:
+            new._device = as_device(device)
+        if names is not _UNSET:
+            new._set_names(new_names)
+        if propagate_lock and self._lock is not None:
+            new.lock_()
+        return new
+
+    def _changes(self, results: Any) -> dict[str, Any]:
+        """The results of a function that are not the values themselves; non-tensor data stays as it is."""
+        changes: dict[str, Any] = {}
+        for key, result in results.items():
+            current: Any = self._store.get(key)
+            if current is result:
+                continue
+            if isinstance(result, Collection) and isinstance(current, Applying) and result._is_tree():
+                result = current._changes(result._store)
+                if not result:
+                    continue
+            elif isinstance(result, Applying) and current is not None and result._held() is None:
+                continue
+            changes[key] = result
+        return changes
+
+    def _take_results(self, results: dict[str, Any]) -> None:
+        """Writes checked results."""
+        for key, result in results.items():
+            current: Any = self._store.get(key)
+            if current is None:
+                self._set(key, result)
+            elif type(result) is dict:
+                current._take_results(result)
+            else:
+                self._set_(key, result)
+
+    if TYPE_CHECKING:
+
+        def _set(self, key: str, value: Any) -> None: ...
+        def _set_(self, key: str, value: Any) -> None: ...
+        def is_empty(self) -> bool: ...
+        def lock_(self) -> Self: ...
+        def _resized(self, batch_size: Size) -> Self: ...
+
+
+def _other(other: Any, key: str, default: Any) -> Any:
+    entries = other
+    if isinstance(other, Collection):
+        entries = other._store
+    elif not isinstance(other, dict):
+        return other  # the default, which stands for a whole nested collection here
+    value = entries.get(key, _UNSET)
+    if value is not _UNSET:
+        return value
+    if default is _UNSET:
+        raise KeyError(
+            f"apply: {key!r} is missing in another collection, whose keys are {list(entries)}; give default= a value"
+        )
+    return default
+
+
+def _fit(key: Any, result: Any, size: Size) -> Any:
+    if not isinstance(result, (Tensor, Collection)):
+        tensor = as_tensor(result)
+        if tensor is None:
+            raise TypeError(
+                f"apply: {key!r}: expected the function to give a tensor or None, got {type(result).__name__}"
+            )
+        result = tensor
+    if shape_of(result, key)[: len(size)] != size and not functorch.maybe_current_level():
+        raise batch_mismatch(key, size, result.shape)
+    return result

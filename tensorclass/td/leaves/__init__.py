@@ -1,0 +1,1 @@
+"""Values that are neither tensors nor collections: objects, text, tensors without the batch."""

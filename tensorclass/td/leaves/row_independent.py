@@ -1,0 +1,35 @@
+"""The base of leaves that are the same for all rows: results of operations differ in their batch size only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import Size, Tensor
+from typing_extensions import Self
+
+from tensorclass.td import shapes
+from tensorclass.td.base import TensorCollection
+
+
+class Uniform(TensorCollection):
+    """Base of :class:`NonTensorData` and :class:`UnbatchedTensor`: one object or tensor, which fits any batch size."""
+
+    __slots__ = ()
+
+    def _resized(self, batch_size: Size) -> Self:
+        return self._like({}, batch_size)
+
+    def _reduce(self, function: Callable[..., Any], dim: Any, keepdim: bool, kwargs: dict[str, Any]) -> Self:
+        if isinstance(dim, str):
+            return self._shallow()
+        dims = tuple(range(self.ndim)) if dim is None else shapes.wrap_dims(dim, self.ndim)
+        size = shapes.reduced(self._batch_size, dims, keepdim)
+        return self._like({}, size, shapes.names_reduced(self._names, dims, keepdim))
+
+    def gather(self, dim: int, index: Tensor, out: Any = None, *, inplace: bool = False) -> Any:
+        result = self._like({}, index.shape, self._names)
+        if out is not None:
+            out._copy(result)
+            return out
+        return self._done(result, inplace)

@@ -1,0 +1,473 @@
+"""A tensor without batch dimensions, which all rows share."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+import torch
+from torch import Size, Tensor
+from torch.compiler import is_dynamo_compiling
+from torch.utils import _pytree
+from typing_extensions import Self
+
+from tensorclass.td import pytree, shapes
+from tensorclass.td.collection import Collection, DeviceLike, functorch
+from tensorclass.td.keys import dotted
+from tensorclass.td.pointwise import Pointwise
+from tensorclass.td.printing import value_repr
+from tensorclass.td.safe_unpickling import allow_class, allow_function, found
+from tensorclass.td.shape_operations import _canonical
+from tensorclass.td.shapes import Names
+from tensorclass.td.stack_and_cat import _append_dims, _shared_names, _where_value
+from tensorclass.td.tensordict import TensorDict
+from tensorclass.td.value_checks import shape_of
+
+from .object_codes import to_lists
+from .row_independent import Uniform
+
+if TYPE_CHECKING:
+    from tensorclass.td.collection import Store
+
+_ONLY = "<tensor>"  # a key that no user writes
+
+
+class UnbatchedTensor(Uniform):
+    """One tensor for all rows of a batch, whose shape is independent of the batch size.
+
+    ``data["key"]`` returns the tensor, ``data.get("key")`` this holder, whose shape is the batch size. Shape operations
+    and reductions keep the tensor; operations on numbers act on it. Stacking or concatenating collections keeps it if
+    it is equal in all of them; different ones become a tensor with the batch dimensions in front.
+
+    Args:
+        data: the tensor, or numbers or an array to make one of.
+        batch_size: batch size of the rows. Default: none; a collection sets its own when this is written to it.
+        device: device to which the tensor is moved. Default: its own.
+        names: a name or ``None`` for each batch dimension.
+
+    Raises:
+        TypeError: ``data`` is a collection, a mapping or a string.
+
+    Example:
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"x": torch.zeros(4, 2), "scale": UnbatchedTensor(torch.ones(3))}, [4])
+        >>> data[:2].reshape(2, 1)["scale"].shape, (data * 2)["scale"], data[0].get("scale").batch_size
+        (torch.Size([3]), tensor([2., 2., 2.]), torch.Size([]))
+    """
+
+    __slots__ = ("_tensor",)
+
+    _tensor: Tensor
+
+    def __init__(
+        self,
+        data: Any,
+        *,
+        batch_size: Sequence[int] | int | None = None,
+        device: DeviceLike | None = None,
+        names: Sequence[str | None] | None = None,
+    ) -> None:
+        if isinstance(data, UnbatchedTensor):
+            data = data._tensor
+        if not isinstance(data, Tensor):
+            given: Any = data
+            if isinstance(data, (Collection, Mapping, str)):
+                raise TypeError(f"UnbatchedTensor: expected a tensor, got a {type(given).__name__}")
+            data = torch.as_tensor(given)
+        shape_of(data, "UnbatchedTensor")
+        self._store = {}
+        self._batch_size = shapes.as_size(batch_size)
+        self._names = shapes.as_names(names, len(self._batch_size))
+        self._lock = None
+        self._tensor = data if device is None else data.to(device)
+        self._device = self._tensor.device
+
+    def _like(self, store: Store, batch_size: Size, names: Names = None) -> Self:
+        new = object.__new__(self.__class__)
+        new._store = store
+        new._batch_size = batch_size
+        new._device = self._device
+        new._names = names
+        new._lock = None
+        new._tensor = self._tensor
+        return new
+
+    def _same(self, store: Store) -> Self:
+        return self._like(store, self._batch_size, self._names)
+
+    def _holding(self, tensor: Any) -> Self:
+        """Return the same holder with another tensor."""
+        new = self._same({})
+        new._tensor = tensor
+        new._device = tensor.device if isinstance(tensor, Tensor) else self._device
+        return new
+
+    def _expanded(self) -> Tensor:
+        """Return the tensor expanded over the batch dimensions."""
+        return self._tensor.expand(*self._batch_size, *self._tensor.shape)
+
+    @property  # type: ignore[override]
+    def data(self) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The tensor."""
+        return self._tensor
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        self._check_unlocked()
+        shape_of(value, "data")
+        self._tensor = value
+        self._device = value.device
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({value_repr(self._tensor)}, batch_size={self._batch_size})"
+
+    # -- a leaf among leaves ------------------------------------------------------------------------------------------
+
+    def _held(self) -> Tensor:
+        return self._tensor
+
+    def _is_tree(self) -> bool:
+        return False
+
+    def _content(self) -> tuple[Any, ...]:
+        return (self._tensor,)
+
+    def is_empty(self) -> bool:
+        return False
+
+    def _unwrapped(self) -> Any:
+        return self._tensor
+
+    _as_read = _unwrapped
+
+    def _leaves(self) -> Iterator[Tensor]:
+        yield self._tensor
+
+    def _with_leaves(self, leaves: Iterator[Tensor]) -> Self:
+        return self._holding(next(leaves))
+
+    def _put_leaves(self, leaves: Iterator[Tensor]) -> None:
+        next(leaves)
+
+    def _named_leaves(self) -> list[tuple[tuple[str, ...], Tensor]]:
+        return [((), self._tensor)]
+
+    def to_tensordict(self, *, retain_none: bool | None = None) -> Any:
+        return self.clone()
+
+    def to_dict(self, *, convert_tensors: bool | str = False, **options: Any) -> Any:
+        if convert_tensors == "numpy":
+            return self.numpy()
+        return self.tolist() if convert_tensors else self._shallow()
+
+    def numpy(self) -> Any:
+        array: np.ndarray[Any, Any] = self._tensor.numpy(force=True)
+        return array
+
+    def tolist(self) -> Any:  # type: ignore[override]
+        return to_lists(self._tensor)
+
+    # -- any batch size fits ------------------------------------------------------------------------------------------
+
+    def _check_batch_size(self, size: Size, path: tuple[str, ...]) -> None:
+        pass
+
+    def _padded(self, pairs: Sequence[tuple[int, int]], value: float) -> Self:
+        size = list(self._batch_size)
+        for dim, (before, behind) in enumerate(pairs):
+            size[dim] += before + behind
+        return self._like({}, Size(size), self._names)
+
+    def _values_and_indices(self, name: str, args: tuple[Any, ...], size: Size, names: Names) -> Any:
+        return self._like({}, size, names), self._like({}, size, names)
+
+    # -- the tensor itself --------------------------------------------------------------------------------------------
+
+    def clone(self, recurse: bool = True, *, memory_format: torch.memory_format = torch.preserve_format) -> Self:
+        return self._holding(self._tensor.clone(memory_format=memory_format)) if recurse else self._shallow()
+
+    def _copied(self) -> Self:
+        return self.clone()
+
+    def contiguous(self, *, canonical: bool = False, inplace: bool = False) -> Self:
+        tensor = _canonical(self._tensor) if canonical else self._tensor.contiguous()
+        if not inplace:
+            return self._holding(tensor)
+        self.data = tensor
+        return self
+
+    def detach(self) -> Self:
+        return self._holding(self._tensor.detach())
+
+    def _plain(self) -> Self:
+        return self._holding(self._tensor.data)
+
+    @property
+    def grad(self) -> Self | None:
+        """The gradient of the tensor, or ``None``."""
+        gradient = self._tensor.grad
+        return None if gradient is None else self._holding(gradient)
+
+    @grad.setter
+    def grad(self, value: Collection | None) -> None:
+        self._tensor.grad = None if value is None else self._operand(value)
+
+    def _viewed(self, dtype: torch.dtype) -> Self:
+        return self._holding(self._tensor.view(dtype))
+
+    def type(self, dst_type: torch.dtype, *, cast_filter: Any = None) -> Self:
+        return (
+            self._holding(self._tensor.type(dst_type))
+            if cast_filter is None
+            else self._filtered_cast(dst_type, cast_filter, ())
+        )
+
+    def _filtered_cast(self, dtype: torch.dtype, cast_filter: Any, path: tuple[str, ...]) -> Self:
+        return self.type(dtype) if cast_filter(path, self._tensor) else self
+
+    def _placed(self, device: torch.device, non_blocking: bool) -> Self:
+        return self._holding(self._tensor.to(device, non_blocking=non_blocking))
+
+    def _moved(
+        self,
+        device: torch.device | None,
+        dtype: torch.dtype | None,
+        non_blocking: bool,
+        copy: bool,
+        memory_format: torch.memory_format | None,
+        numbers: bool = True,
+    ) -> Self:
+        tensor = self._tensor
+        if dtype is not None and not numbers and (dtype.is_floating_point or dtype.is_complex):
+            dtype = dtype if tensor.is_floating_point() or tensor.is_complex() else None
+        options = {"memory_format": memory_format} if memory_format is not None else {}
+        return self._holding(tensor.to(device, dtype, non_blocking, copy, **options))
+
+    def _clear_device(self) -> None:
+        """Do nothing: the device is the tensor's."""
+
+    def _set_device(self, device: torch.device) -> None:
+        pass
+
+    def _each(self, function: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Self:
+        return self._holding(function(self._tensor, *args, **kwargs))
+
+    def _new(self, name: str, size: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        kwargs = {key: value for key, value in kwargs.items() if value is not None and key != "empty_lazy"}
+        tensor = getattr(self._tensor, name)(self._tensor.shape, *args, **kwargs) if name else self._tensor.clone()
+        return self._holding(tensor)._resized(Size(shapes.as_sequence(size)))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self._holding(copy.deepcopy(self._tensor, memo))
+
+    def __reduce__(self) -> Any:
+        return _rebuild, (type(self), self._tensor, tuple(self._batch_size), self._names, self._lock is not None)
+
+    # -- numbers ------------------------------------------------------------------------------------------------------
+
+    def _operand(self, operand: Any) -> Any:
+        """Return the operand of the tensor. Raise if it has batch dimensions or is another collection."""
+        if isinstance(operand, UnbatchedTensor):
+            return operand._tensor
+        if isinstance(operand, Collection):
+            raise TypeError(f"cannot combine an UnbatchedTensor with a {type(operand).__name__}")
+        if isinstance(operand, Tensor) and operand.ndim:
+            self._refuse_rows(f"an operand of shape {list(operand.shape)}, with the batch dimensions,")
+        return operand
+
+    def _refuse_rows(self, what: str) -> NoReturn:
+        raise RuntimeError(
+            f"an unbatched tensor is the same for every row: {what} would make its rows differ. Give it the batch "
+            "dimensions first: data[key] = data[key].expand(*data.batch_size, ...)"
+        )
+
+    def _own_operands(self, operand: Any) -> Iterator[Any]:
+        yield self._operand(operand)
+
+    def _with_default(self, function: Callable[..., Any], other: Any, default: Any) -> Self:
+        return self._holding(function(self._tensor, self._operand(other)))
+
+    def masked_fill(self, mask: Tensor, value: float | bool) -> Any:
+        """Return a tensor with the batch dimensions in front, with ``value`` at the rows where a mask is true.
+
+        Args:
+            mask: boolean tensor over the leading batch dimensions.
+            value: a number or bool.
+
+        Returns:
+            A tensor, because its rows differ.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import UnbatchedTensor
+            >>> UnbatchedTensor(torch.ones(3), batch_size=[2]).masked_fill(torch.tensor([True, False]), 0.0)
+            tensor([[0., 0., 0.],
+                    [1., 1., 1.]])
+        """
+        tensor = self._expanded()
+        return tensor.masked_fill(_append_dims(mask, tensor.ndim), value)
+
+    def masked_fill_(self, mask: Tensor, value: float | bool) -> Self:
+        """Raise: rows cannot differ."""
+        self._refuse_rows("filling some of them")
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    def _fill(self, item: Any, value: Any) -> None:
+        # only a number for all rows: single rows cannot differ, and a tensor is for the batch dimensions
+        if (item is Ellipsis or (type(item) is tuple and not item)) and not (isinstance(value, Tensor) and value.ndim):
+            self._tensor.fill_(value)
+
+    def _copy(self, source: Any, non_blocking: bool = False) -> Self:
+        if not isinstance(source, UnbatchedTensor):
+            raise TypeError(f"cannot write a {type(source).__name__} into an unbatched tensor in place")
+        self._tensor.copy_(source._tensor, non_blocking=non_blocking)
+        return self
+
+    def _merges(self, source: object) -> bool:
+        return False
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if not isinstance(value, UnbatchedTensor):
+            self._refuse_rows("writing some of them")
+        self._copy(value)
+
+    def _write_views(self, index: tuple[Any, ...], rows: Collection) -> bool:
+        return False
+
+    def _check_rows(self, rows: Collection, ndim: int, row_ndim: int, path: tuple[str, ...]) -> None:
+        if not isinstance(rows, UnbatchedTensor) or rows._tensor.shape != self._tensor.shape:
+            got = rows._tensor.shape if isinstance(rows, UnbatchedTensor) else type(rows).__name__
+            raise RuntimeError(
+                f"{dotted(path)}: expected an unbatched tensor of shape {list(self._tensor.shape)}, got {got}; "
+                "nothing was written"
+            )
+
+    def _write_checked(self, index: tuple[Any, ...], rows: Collection, ndim: int, row_ndim: int) -> Self:
+        return self._copy(rows)
+
+    def _allocated(self, batch_size: Size) -> Self:
+        return self.clone()._resized(batch_size)
+
+    # -- several ------------------------------------------------------------------------------------------------------
+
+    def _is_same(self, other: Any) -> bool:
+        """Return whether another one holds this tensor or one that can be seen to be equal."""
+        a, b = self._tensor, other._tensor
+        if a is b:
+            return True
+        unknown = is_dynamo_compiling() or functorch.maybe_current_level() or a.is_meta or b.is_meta
+        if unknown or a.requires_grad or b.requires_grad or a.dtype != b.dtype or a.device != b.device:
+            return False
+        return torch.equal(a, b)
+
+    def _stack(self, items: list[Any], dim: int) -> Any:
+        for item in items:
+            if not isinstance(item, UnbatchedTensor) or item._batch_size != self._batch_size:
+                self._cannot_combine("stack", items, None)
+        if all(self._is_same(item) for item in items):
+            names = self._names and shapes.names_inserted(_shared_names(items), dim)
+            return self._like({}, shapes.inserted(self._batch_size, dim, len(items)), names)
+        return torch.stack([item._expanded() for item in items], dim)
+
+    def _cat(self, items: list[Any], dim: int) -> Any:
+        rest = shapes.with_size(self._batch_size, dim, 0) if self._batch_size else self._batch_size
+        for item in items:
+            if not isinstance(item, UnbatchedTensor) or item.ndim != self.ndim:
+                self._cannot_combine("cat", items, dim)
+            if shapes.with_size(item._batch_size, dim, 0) != rest:
+                self._cannot_combine("cat", items, dim)
+        if all(self._is_same(item) for item in items):
+            total = sum(item._batch_size[dim] for item in items)
+            return self._like({}, shapes.with_size(self._batch_size, dim, total), self._names)
+        return torch.cat([item._expanded() for item in items], dim)
+
+    def _where(self, condition: Tensor, other: Any, pad: float | None, path: tuple[str, ...]) -> Any:
+        if isinstance(other, UnbatchedTensor):
+            if self._is_same(other):
+                return self._shallow()
+            other = other._expanded()
+        return _where_value(path, condition, self._expanded(), other, pad)
+
+
+def _on_tensor(name: str) -> Callable[..., Any]:
+    """Make a point-wise method: it acts on a collection without batch dimensions that holds only the tensor."""
+    operation = getattr(TensorDict, name)
+
+    def method(self: UnbatchedTensor, *args: Any, **kwargs: Any) -> Any:
+        only = _lone(self._tensor)
+        args = tuple([_met(self, arg) for arg in args])
+        result = operation(only, *args, **{key: _met(self, arg) for key, arg in kwargs.items()})
+        if result is only:
+            return self
+        return self._holding(result._store[_ONLY]) if isinstance(result, TensorDict) else result
+
+    method.__name__, method.__qualname__, method.__doc__ = name, f"UnbatchedTensor.{name}", operation.__doc__
+    method.__wrapped__ = operation  # type: ignore[attr-defined]  # for inspect.signature
+    return method
+
+
+def _lone(tensor: Tensor) -> TensorDict:
+    new = object.__new__(TensorDict)
+    new._store = {_ONLY: tensor}
+    new._batch_size = Size(())
+    new._device = new._names = new._lock = None
+    return new
+
+
+def _met(holder: UnbatchedTensor, operand: Any) -> Any:
+    met = holder._operand(operand)
+    return _lone(met) if met is not operand else met
+
+
+for _name, _member in vars(Pointwise).items():
+    if callable(_member) and _name not in vars(UnbatchedTensor) and (_name[0] != "_" or _name.endswith("__")):
+        setattr(UnbatchedTensor, _name, _on_tensor(_name))
+
+
+@allow_function
+def _rebuild(cls: Any, tensor: Tensor, batch_size: tuple[int, ...], names: Names, locked: bool) -> UnbatchedTensor:
+    new = found(cls, UnbatchedTensor)(tensor, batch_size=batch_size)
+    new._names = names
+    if locked:
+        new._lock_under(())
+    return new
+
+
+# -- the node of pytrees: the tensor is the leaf, without the batch dimensions -----------------------------------------
+
+
+def _flatten(node: Any) -> tuple[list[Any], Any]:
+    return [node._tensor], pytree._context(node, [node._tensor])
+
+
+def _flatten_with_keys(node: Any) -> tuple[list[tuple[Any, Any]], Any]:
+    return [(_pytree.GetAttrKey("data"), node._tensor)], pytree._context(node, [node._tensor])
+
+
+def _unflatten(leaves: Any, context: Any) -> Any:
+    cls, _, device, _, origin = context
+    (leaf,) = leaves
+    new = object.__new__(cls)
+    new._store = {}
+    new._device = device
+    new._lock = None
+    given: Any = origin
+    if isinstance(origin, tuple):
+        ndim, new._names = given
+        new._batch_size = Size((0,) * ndim)  # the collection that holds this one sets its own
+    else:
+        new._batch_size, new._names = given.size, given.names
+        while isinstance(leaf, Tensor) and functorch.is_batchedtensor(leaf):
+            if functorch.maybe_get_level(leaf) <= origin.level:
+                break
+            leaf = functorch.get_unwrapped(leaf)  # vmap over rows does not map over a tensor that they share
+    new._tensor = leaf
+    return new
+
+
+pytree.register(UnbatchedTensor, _flatten, _unflatten, _flatten_with_keys)
+allow_class(UnbatchedTensor)

@@ -1,0 +1,1 @@
+"""Memory of tensors: files, shared memory, one buffer for all."""

@@ -1,0 +1,400 @@
+"""State dicts, pickling, and the size of a collection."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Size, Tensor
+from typing_extensions import Self
+
+from . import registry
+from .collection import Collection
+from .keys import dotted, unravel_key_to_tuple
+from .locking import set_locks
+from .memory.consolidated_buffer import Place, flat_of, view, with_parts
+from .memory.shared_memory import check_shareable, share
+from .pickle_buffers import with_pickled_tensors
+from .safe_unpickling import allow_function, found, written
+from .shapes import Names
+from .update import restore
+from .value_checks import shape_of
+
+if TYPE_CHECKING:
+    from .base import TensorCollection
+
+_ordered: Callable[[], Any] = OrderedDict  # typed as Any, because it gets an attribute
+
+
+class State(Collection):
+    """``state_dict``, ``load_state_dict``, pickling, ``bytes``, ``param_count``, ``depth``, shared memory."""
+
+    __slots__ = ()
+
+    def state_dict(
+        self,
+        destination: dict[str, Any] | None = None,
+        prefix: str = "",
+        keep_vars: bool = False,
+        flatten: bool = True,
+    ) -> dict[str, Any]:
+        """Return the tensors as a state dict, in the form of ``nn.Module.state_dict``.
+
+        Batch sizes and devices are in the attribute ``_metadata`` of the dict, where ``nn.Module`` has versions.
+
+        Args:
+            destination: dict to fill. Default: a new ``OrderedDict``.
+            prefix: prefix of every key. Default: none.
+            keep_vars: keep the history of the tensors instead of detaching them. Default: ``False``.
+            flatten: join nested keys with dots; ``False`` makes nested dicts. Default: ``True``.
+
+        Returns:
+            A dict with tensors that share memory with the collection.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> list(TensorDict({"a": 1, "b": {"c": 2}}).state_dict())
+            ['a', 'b.c']
+        """
+        result: Any = _ordered() if destination is None else destination
+        if destination is None:
+            result._metadata = _ordered()
+        if hasattr(result, "_metadata"):
+            result._metadata[prefix[:-1]] = {"batch_size": self._batch_size, "device": self._device}
+        for key, value in self._store.items():
+            if isinstance(value, Tensor):
+                result[prefix + key] = value if keep_vars else value.detach()
+            elif not value._is_tree():
+                held = value._held()
+                if held is not None:
+                    result[prefix + key] = held if keep_vars else held.detach()
+            elif flatten:
+                value.state_dict(result, f"{prefix}{key}.", keep_vars, True)
+            else:
+                result[prefix + key] = value.state_dict(None, "", keep_vars, False)
+        return result  # type: ignore[no-any-return]
+
+    def load_state_dict(
+        self,
+        state_dict: Mapping[str, Any],
+        strict: bool = True,
+        assign: bool = False,
+        from_flatten: bool | None = None,
+    ) -> Self:
+        """Load the tensors and batch sizes of a state dict.
+
+        Args:
+            state_dict: result of :meth:`state_dict`, flat or nested.
+            strict: require the same keys. Default: ``True``.
+            assign: replace the tensors instead of writing into them. Default: ``False``.
+            from_flatten: dots in keys separate levels. Default: found out from the keys.
+
+        Returns:
+            This collection.
+
+        Raises:
+            TypeError: ``state_dict`` is not a mapping.
+            RuntimeError: keys, shapes or batch sizes do not fit; all differences are listed. Nothing is loaded then.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"a": torch.zeros(2)}, [2])
+            >>> data.load_state_dict(TensorDict({"a": torch.ones(2)}, [2]).state_dict())["a"]
+            tensor([1., 1.])
+        """
+        if not isinstance(state_dict, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"load_state_dict: expected a dict of tensors, got {type(state_dict).__name__}")
+        source: dict[tuple[str, ...], Any] = {}
+        nested = any(isinstance(value, Mapping) for value in state_dict.values())
+        split = not nested if from_flatten is None else from_flatten
+        own = {unravel_key_to_tuple(key): leaf for key, leaf in self._named_leaves()}
+        # our own keys can contain dots
+        _collect(state_dict, (), {".".join(key): key for key in own} if split else None, source)
+        missing = [".".join(key) for key in own if key not in source]
+        unexpected = [".".join(key) for key in source if key not in own]
+        problems: list[str] = []
+        if strict and missing:
+            problems.append(f"missing keys: {missing}")
+        if strict and unexpected:
+            problems.append(f"unexpected keys: {unexpected}")
+        for key, value in source.items():
+            if key in own and shape_of(value, key) != own[key].shape and not assign:
+                problems.append(f"{dotted(key)}: expected shape {list(own[key].shape)}, got {list(value.shape)}")
+        before = self._sizes_below(())
+        sizes = {path: size for path, size in _sizes(state_dict, ()).items() if size != before.get(path, size)}
+        for key, leaf in own.items() if sizes else ():
+            shape = source.get(key, leaf).shape
+            above = [sizes.get(".".join(key[:depth]), Size(())) for depth in range(len(key))]
+            problems += [
+                f"{dotted(key)}: shape {list(shape)} does not have the batch size {list(size)}"
+                for size in above
+                if shape[: len(size)] != size and isinstance(self._find(key), Tensor)
+            ]
+        if problems:
+            raise RuntimeError(
+                f"load_state_dict: nothing was loaded into {type(self).__name__}; " + "; ".join(problems)
+            )
+        wanted = {key: value for key, value in source.items() if key in own}
+        if assign:
+            self._take_sizes(dict.fromkeys(sizes, Size(())), ())  # so that tensors of any batch size fit
+            undo: list[Any] = []
+            merging: Any = self
+            try:
+                self._check_unlocked()
+                merging._merge(wanted, None, False, False, False, None, undo)
+                self._take_sizes(sizes, ())
+                for node, store, *_ in undo:
+                    node._check_changed(store)
+            except BaseException:
+                restore(undo)
+                self._take_sizes(before, ())
+                raise
+            return self
+        with torch.no_grad():
+            for key, value in wanted.items():
+                holder = self._parent_of(key[:-1])
+                if type(holder._store) is dict:
+                    own[key].data.copy_(value)
+                else:  # another store may have given a copy
+                    holder._set_(key[-1], value)
+        self._take_sizes(sizes, ())
+        return self
+
+    def _sizes_below(self, path: tuple[str, ...]) -> dict[str, Size]:
+        """Return the batch size of each collection of the tree, by joined key."""
+        sizes = {".".join(path): self._batch_size}
+        for key, value in self._store.items():
+            if isinstance(value, State) and value._is_tree():
+                sizes |= value._sizes_below((*path, key))
+        return sizes
+
+    def _take_sizes(self, sizes: Mapping[str, Size], path: tuple[str, ...]) -> None:
+        """Set the batch sizes that differ from the present ones, from the top down."""
+        if not sizes:
+            return
+        size = sizes.get(".".join(path), self._batch_size)
+        if size != self._batch_size:
+            self._check_batch_size(size, ())
+            self._take_batch_size(size)
+        for key, value in self._store.items():
+            if isinstance(value, State) and value._is_tree():
+                value._take_sizes(sizes, (*path, key))
+
+    # -- pickling -----------------------------------------------------------------------------------------------------
+
+    def __reduce__(self) -> Any:
+        # a plain dict and a plain tuple: the file names no classes but this one and torch's
+        data = placed(self)
+        cls, size, locked = written(type(self)), tuple(self._batch_size), self._lock is not None
+        return rebuild, (cls, dict(data._store), size, self._device, self._names, locked, *self._pickled())
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        made: Any = self.__reduce__()
+        if protocol < 5:
+            return made
+        function, arguments, *more = made
+        return function, with_pickled_tensors(arguments), *more
+
+    def _pickled(self) -> tuple[Any, ...]:
+        """Return additional arguments of :meth:`_unpickled`."""
+        return ()
+
+    def _unpickled(self) -> None:
+        """Complete a collection after unpickling. Subclasses override this."""
+
+    # -- measures -----------------------------------------------------------------------------------------------------
+
+    def bytes(self, *, count_duplicates: bool = True) -> int:
+        """Return the memory of all tensors in bytes.
+
+        Args:
+            count_duplicates: count memory that tensors share once for each of them. Default: ``True``.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> x = torch.zeros(3)
+            >>> data = TensorDict({"a": x, "b": x}, [3])
+            >>> data.bytes(), data.bytes(count_duplicates=False)
+            (24, 12)
+        """
+        leaves = list(self._leaves())
+        if count_duplicates:
+            return sum(leaf.numel() * leaf.element_size() for leaf in leaves)
+        storages: dict[int, tuple[int, dict[Any, int]]] = {}
+        for leaf in leaves:
+            storage = leaf.untyped_storage()
+            _, views = storages.setdefault(storage._cdata, (storage.nbytes(), {}))
+            views[leaf.storage_offset(), leaf.shape, leaf.stride()] = leaf.numel() * leaf.element_size()
+        return sum(min(size, sum(views.values())) for size, views in storages.values())
+
+    def param_count(self, *, count_duplicates: bool = True) -> int:
+        """Return the number of elements of all tensors.
+
+        Args:
+            count_duplicates: count a tensor once for each of its keys. Default: ``True``.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> x = torch.zeros(3)
+            >>> data = TensorDict({"a": x, "b": x}, [3])
+            >>> data.param_count(), data.param_count(count_duplicates=False)
+            (6, 3)
+        """
+        leaves = list(self._leaves())
+        if not count_duplicates:
+            leaves = list({id(leaf): leaf for leaf in leaves}.values())
+        return sum(leaf.numel() for leaf in leaves)
+
+    @property
+    def depth(self) -> int:
+        """Number of levels of collections below this one.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": {"b": {"c": 1}}}).depth
+            2
+        """
+        return max(
+            (1 + value.depth for value in self._store.values() if isinstance(value, State) and value._is_tree()),
+            default=0,
+        )
+
+    def share_memory_(self) -> Self:
+        """Move the tensors to shared memory, in place, and lock the collection.
+
+        It is not copied when it is sent to another process through a queue or pipe of ``torch.multiprocessing``: each
+        process sees what the other writes in place. Each process has its own non-tensor data. Tensors in memory-mapped
+        files are shared already; tensors on the device ``meta`` have no memory.
+
+        Returns:
+            This collection.
+
+        Raises:
+            RuntimeError: a memory-mapped file is read-only; or the system has too little shared memory, which is a
+                ``NoSharedMemory`` of :mod:`tensorclass.distributed`. Nothing is changed, unless another process took
+                memory meanwhile that was free before: then some tensors are in shared memory, with their values.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"x": torch.zeros(3)}, [3]).share_memory_()
+            >>> data.is_shared(), data.is_locked
+            (True, True)
+        """
+        leaves = [leaf for leaf in self._leaves() if not leaf.is_meta]
+        check_shareable(leaves)
+        nodes: list[Any] = self._all_nodes()
+        locks = [node._lock for node in nodes]
+        self.lock_()
+        try:
+            for leaf in leaves:
+                share(leaf)
+        except BaseException:
+            set_locks(nodes, locks)
+            raise
+        return self
+
+    if TYPE_CHECKING:
+
+        def lock_(self) -> Self: ...
+        def _parent_of(self, path: tuple[str, ...]) -> Any: ...
+        def _find(self, path: tuple[str, ...]) -> Any: ...
+        def _check_unlocked(self) -> None: ...
+
+
+def _collect(
+    source: Any,
+    path: tuple[str, ...],
+    joined: Mapping[str, tuple[str, ...]] | None,
+    into: dict[tuple[str, ...], Any],
+) -> None:
+    """Collect the tensors of a state dict by nested key. Names that are not in ``joined`` are split at the dots."""
+    for key, value in source.items():
+        if isinstance(value, Mapping):
+            _collect(value, (*path, key), joined, into)
+        elif isinstance(value, Tensor):
+            name = ".".join((*path, key))
+            into[(*path, key) if joined is None else joined.get(name, tuple(name.split(".")))] = value
+
+
+def _sizes(source: Any, path: tuple[str, ...]) -> dict[str, Size]:
+    """Return the batch sizes in a state dict, by joined key."""
+    sizes = {
+        ".".join((*path, name) if name else path): Size(about["batch_size"])
+        for name, about in getattr(source, "_metadata", {}).items()
+        if "batch_size" in about
+    }
+    for key, value in source.items():
+        if isinstance(value, Mapping):
+            sizes |= _sizes(value, (*path, key))
+    return sizes
+
+
+class _Placed(Tensor):
+    """Stands for a tensor in a block of memory, in a pickle that contains the memory once."""
+
+    __slots__ = ("args",)
+    args: tuple[Tensor, torch.dtype, tuple[int, ...], int]  #: arguments of :func:`view`
+
+    @staticmethod
+    def of(memory: Tensor, place: Place) -> _Placed:
+        dtype, shape, start = place
+        new = _Placed()
+        new.args = (memory, dtype, tuple(shape), start)
+        return new
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return view, self.args if protocol < 5 else with_pickled_tensors(self.args)
+
+
+allow_function(view)
+
+
+def placed(data: Any) -> Any:
+    """Prepare a collection whose tensors lie in one block of memory for pickling. Others are returned unchanged.
+
+    Otherwise each tensor would bring the memory of all into the pickle.
+    """
+    first: Any = next(iter(data._leaves()), None)
+    if (
+        first.__class__ is Tensor
+        and first.layout is torch.strided
+        and first.untyped_storage().nbytes() == first.numel() * first.itemsize
+    ):  # the most frequent case: the tensor fills its own memory
+        return data
+    flat = flat_of(data._leaves())
+    if flat is None or len(flat.places) < 2 or any(leaf.is_nested for leaf in data._leaves()):
+        return data
+    locked = data._lock is not None
+    if not locked and any(node._lock is not None for node in data._nodes()):
+        return data
+    new = with_parts(data, [_Placed.of(flat.memory, place) for place in flat.places])
+    return new.lock_() if locked else new
+
+
+@allow_function
+def rebuild(
+    cls: Any,
+    store: dict[str, Any],
+    batch_size: tuple[int, ...],
+    device: Any,
+    names: Names,
+    locked: bool,
+    *more: Any,
+) -> TensorCollection:
+    """Rebuild a collection. Called by unpickling."""
+    new = object.__new__(found(cls, registry.TensorCollection))
+    new._store = store
+    new._batch_size = Size(batch_size)
+    new._device = device
+    new._names = names
+    new._lock = None
+    new._unpickled(*more)
+    if locked:
+        new._lock_under(())
+    return new

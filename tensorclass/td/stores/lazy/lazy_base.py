@@ -1,0 +1,440 @@
+"""The base of lazy stacks: their parts, metadata and tree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Size, Tensor
+from torch.utils import _pytree
+from typing_extensions import Self
+
+from tensorclass.td import pytree, registry, shapes
+from tensorclass.td.base import TensorCollection
+from tensorclass.td.collection import Collection
+from tensorclass.td.get import MISSING
+from tensorclass.td.keys import dotted
+from tensorclass.td.same_named_classes import not_of_class
+from tensorclass.td.stores.store_classes import OnStore, dense_class, on_store
+from tensorclass.td.tensordict import TensorDict
+from tensorclass.td.value_checks import COPY_IT, holds
+
+from .lazy_store import FORMS, Parts
+
+if TYPE_CHECKING:
+    from tensorclass.td.shapes import Names
+
+
+def lazily(items: list[Any], dim: int, like: Parts | None = None, name: str | None = None) -> Any:
+    """Make a lazy stack of checked collections, of the class of the first.
+
+    Args:
+        items: the parts, at least one.
+        dim: position of the new dimension.
+        like: store whose forms and hooks the new one takes over.
+        name: name of the new dimension.
+    """
+    first = items[0]
+    if not first._is_tree():  # non-tensor data holds an object for each row anyway
+        return first._stack(items, dim)
+    device, names, size = first._device, first._names, first._batch_size
+    even, locked = True, True
+    for item in items:
+        if item._batch_size != size:
+            even = False
+        if item._device != device:
+            device = None
+        if item._names != names:
+            stacked_size(items, dim)  # its error is clearer if the numbers of dimensions differ
+            raise names_differ(items)
+        if item._lock is None:
+            locked = False
+    new: Any = object.__new__(on_store(registry.LazyStacked, first.__class__))
+    new._store = store = Parts(items, dim, lazily) if like is None else like.like(items, dim)
+    store.name = name
+    new._batch_size = shapes.inserted(size, dim, len(items)) if even else stacked_size(items, dim)
+    new._device = device
+    new._names = names if names is None and name is None else stacked_names(items, dim, name)
+    new._lock = () if locked else None
+    return new
+
+
+def stacked_size(items: Sequence[Any], dim: int) -> Size:
+    """Return the batch size of a stack, with -1 for sizes that differ between the parts."""
+    size = items[0]._batch_size
+    for item in items:
+        if len(item._batch_size) != len(size):
+            sizes = [list(item._batch_size) for item in items]
+            raise RuntimeError(f"a lazy stack needs parts with as many batch dimensions each, got batch sizes {sizes}")
+        if item._batch_size != size:
+            size = Size([a if a == b else -1 for a, b in zip(size, item._batch_size, strict=True)])
+    return shapes.inserted(size, dim, len(items))
+
+
+def stacked_names(items: Sequence[Any], dim: int, name: str | None = None) -> Names:
+    names: Names = items[0]._names
+    if any(item._names != names for item in items):
+        raise names_differ(items)
+    if names is None and name is None:
+        return None
+    return shapes.names_inserted(names or (None,) * items[0].ndim, dim, name)
+
+
+def names_differ(items: Sequence[Any]) -> ValueError:
+    return ValueError(
+        f"lazy_stack: the dimension names of the collections differ: {[item.names for item in items[:4]]}"
+    )
+
+
+def checked(items: Sequence[Any], what: str) -> list[Any]:
+    """Check that all items are collections with the same number of batch dimensions; return them as a list."""
+    found = list(items)
+    if not found:
+        raise RuntimeError(f"{what}: expected at least one collection, got an empty sequence")
+    cls = found[0].__class__
+    if issubclass(cls, TensorCollection):
+        ndim = len(found[0]._batch_size)
+        for item in found:
+            if type(item) is not cls or len(item._batch_size) != ndim:
+                break
+        else:
+            return found
+    for position, item in enumerate(found):
+        if not isinstance(item, TensorCollection):
+            raise TypeError(f"{what}: expected collections only, item {position} is a {type(item).__name__}")
+        if item.ndim != found[0].ndim:
+            raise RuntimeError(
+                f"{what}: all collections need the same number of batch dimensions; item 0 has the batch size "
+                f"{list(found[0]._batch_size)}, item {position} has {list(item._batch_size)}"
+            )
+    check_classes(found, what)
+    return found
+
+
+def check_classes(items: list[Any], what: str) -> None:
+    cls: Any = dense_class(items[0].__class__)
+    for position, item in enumerate(items):
+        if not issubclass(cls, TensorDict) and not isinstance(item, cls):
+            raise not_of_class(what, cls, position, item)
+
+
+def _even(first: Any, other: Any) -> bool:
+    """Return whether two parts have the same keys with values of the same shapes."""
+    if isinstance(first, LazyParts) or isinstance(other, LazyParts):
+        pairs = zip(first._nodes(), other._nodes(), strict=False)
+        return type(first) is type(other) and all(_even(a, b) for a, b in pairs)
+    ours, theirs = first._store, other._store
+    if ours.keys() != theirs.keys():
+        return False
+    for key, value in ours.items():
+        their = theirs[key]
+        if value.shape != their.shape:
+            return False
+        if isinstance(value, Collection) and value._is_tree() and not _even(value, their):
+            return False
+    return True
+
+
+def forms_given(forms: Mapping[str, Any]) -> dict[str, Any]:
+    if unknown := sorted(forms.keys() - FORMS.keys()):
+        raise TypeError(f"unknown arguments {unknown}; expected some of {sorted(FORMS)}")
+    return {name: value for name, value in forms.items() if value != FORMS[name]}
+
+
+class LazyParts(OnStore):
+    """The parts of a lazy stack, its metadata, and its tree."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        _store: Parts  # pyright: ignore[reportIncompatibleVariableOverride]  # no other store comes here
+
+    @classmethod
+    def _register(cls) -> None:
+        pytree.register(cls, _flatten, _unflatten, _flatten_with_keys)
+
+    # -- its parts ----------------------------------------------------------------------------------------------------
+
+    @property
+    def tensordicts(self) -> list[Any]:
+        """The parts.
+
+        Example:
+            >>> from tensorclass import TensorDict, lazy_stack
+            >>> len(lazy_stack([TensorDict({"a": 1}), TensorDict({"a": 2})]).tensordicts)
+            2
+        """
+        return list(self._store.items_)
+
+    @property
+    def stack_dim(self) -> int:
+        """The batch dimension along which the parts are stacked."""
+        return self._store.dim
+
+    @property
+    def hook_in(self) -> Callable[[Any], Any] | None:
+        """Function that is called with each value before it is written; its result is written."""
+        return self._store.hook_in
+
+    @hook_in.setter
+    def hook_in(self, hook: Callable[[Any], Any] | None) -> None:
+        self._store.hook_in = hook
+
+    @property
+    def hook_out(self) -> Callable[[Any], Any] | None:
+        """Function that is called with each value that is read; its result is returned."""
+        return self._store.hook_out
+
+    @hook_out.setter
+    def hook_out(self, hook: Callable[[Any], Any] | None) -> None:
+        self._store.hook_out = hook
+
+    def _with_parts(self, items: list[Any], dim: int | None = None, name: Any = MISSING) -> Self:
+        """Return a lazy stack of other parts with the same forms, hooks and name; itself if no part differs."""
+        store = self._store
+        if dim is None and all(a is b for a, b in zip(items, store.items_, strict=True)):
+            return self
+        if not items:
+            return self._densified()
+        return lazily(items, store.dim if dim is None else dim, store, store.name if name is MISSING else name)  # type: ignore[no-any-return]
+
+    def _is_ragged(self) -> bool:
+        """Return whether the parts differ in their batch sizes."""
+        return -1 in self._batch_size
+
+    def _is_uneven(self) -> bool:
+        """Return whether the parts differ in their batch sizes, their keys, or the shapes of their values."""
+        items = self._store.items_
+        return self._is_ragged() or any(not _even(items[0], item) for item in items[1:])
+
+    def append(self, tensordict: Any) -> None:
+        """Append a part.
+
+        Raises:
+            TypeError: it is not a collection, or of another class.
+            ValueError: its batch size (if all parts share one) or its dimension names differ from those of the parts.
+            RuntimeError: the stack is locked.
+
+        Example:
+            >>> from tensorclass import TensorDict, lazy_stack
+            >>> data = lazy_stack([TensorDict({"a": 1})])
+            >>> data.append(TensorDict({"a": 2}))
+            >>> data["a"]
+            tensor([1, 2])
+        """
+        self.insert(len(self._store.items_), tensordict)
+
+    def insert(self, index: int, tensordict: Any) -> None:
+        """Insert a part before the one at ``index``.
+
+        Args:
+            index: position among the parts.
+            tensordict: the new part, a collection.
+
+        Raises:
+            TypeError: it is not a collection, or of another class.
+            ValueError: its batch size (if all parts share one) or its dimension names differ from those of the parts.
+            RuntimeError: the stack is locked.
+
+        Example:
+            >>> from tensorclass import TensorDict, lazy_stack
+            >>> data = lazy_stack([TensorDict({"a": 1})])
+            >>> data.insert(0, TensorDict({"a": 0}))
+            >>> data["a"]
+            tensor([0, 1])
+        """
+        self._check_unlocked()
+        parts = self._store
+        if not isinstance(tensordict, TensorCollection):
+            raise TypeError(f"insert: expected a collection, got a {type(tensordict).__name__}")
+        if holds(tensordict, (id(parts),)):
+            raise ValueError(f"insert: a {type(self).__name__} cannot be, or be below, one of its own parts; {COPY_IT}")
+        items, size, got = parts.items_, [*self._batch_size], [*tensordict._batch_size]
+        del size[parts.dim]
+        if items:
+            if got != size and (len(got) != len(size) or any(a not in (-1, b) for a, b in zip(size, got, strict=True))):
+                raise ValueError(f"insert: the parts have the batch size {size}, the new one has {got}")
+            if tensordict.__class__ is not items[0].__class__:
+                check_classes([items[0], tensordict], "insert")
+            if tensordict._names != items[0]._names:
+                raise names_differ([items[0], tensordict])
+        else:
+            size = got
+        items.insert(index, tensordict if self._device is None else tensordict.to(self._device))
+        size.insert(parts.dim, len(items))
+        self._batch_size = Size(size)
+
+    def extend(self, tensordict: Any) -> None:
+        """Append several parts.
+
+        Args:
+            tensordict: a list of collections, or a collection whose rows along the stack dimension are appended.
+
+        Raises:
+            ValueError: batch sizes or dimension names differ. The stack is unchanged.
+            RuntimeError: the stack is locked.
+
+        Example:
+            >>> from tensorclass import TensorDict, lazy_stack
+            >>> data = lazy_stack([TensorDict({"a": 1})])
+            >>> data.extend([TensorDict({"a": 2}), TensorDict({"a": 3})])
+            >>> data["a"]
+            tensor([1, 2, 3])
+        """
+        self._check_unlocked()
+        new = tensordict.unbind(self.stack_dim) if isinstance(tensordict, TensorCollection) else list(tensordict)
+        before, size = list(self._store.items_), self._batch_size
+        try:
+            for item in new:
+                self.append(item)
+        except BaseException:
+            self._store.items_[:] = before
+            self._batch_size = size
+            raise
+
+    def valid_keys(
+        self,
+        include_nested: bool = False,
+        leaves_only: bool = False,
+        is_leaf: Callable[[type], bool] | None = None,
+        *,
+        sort: bool = False,
+    ) -> Any:
+        """Return the keys; see :meth:`keys`."""
+        return self.keys(include_nested, leaves_only, is_leaf, sort=sort)
+
+    # -- metadata -----------------------------------------------------------------------------------------------------
+
+    def _check_batch_size(self, size: Size, path: tuple[str, ...]) -> None:
+        dim, count = self._store.dim, len(self._store.items_)
+        if len(size) <= dim or size[dim] != count:
+            raise RuntimeError(
+                f"batch_size: {list(size)} does not fit {dotted(path) or 'a lazy stack'} of {count} parts along "
+                f"dimension {dim}. Nothing was changed"
+            )
+        for part in self._store.items_:
+            part._check_batch_size(Size(shapes.without(size, (dim,))), path)
+
+    def _check_behind(self, size: Size) -> None:
+        for part in self._store.items_:
+            part._check_behind(Size(shapes.without(size, (self._store.dim,))))
+
+    def _take_batch_size(self, size: Size) -> None:
+        for part in self._store.items_:
+            part._take_batch_size(Size(shapes.without(size, (self._store.dim,))))
+        self._batch_size = size
+        self._names = shapes.names_fitted(self._names, len(size))
+
+    def _set_names(self, names: Names) -> None:
+        self._names = names
+        self._store.name = names[self._store.dim] if names else None
+        for part in self._store.items_:
+            part._set_names(names and shapes.names_without(names, (self._store.dim,)))
+
+    def _restore_names(self, names: Names) -> None:
+        self._names = names
+        self._store.name = names[self._store.dim] if names else None
+
+    def _clear_device(self) -> None:
+        self._device = None
+        for part in self._store.items_:
+            part._clear_device()
+
+    def _set_device(self, device: torch.device) -> None:
+        self._device = device
+        for part in self._store.items_:
+            part._set_device(device)
+
+    def numel(self) -> int:
+        return sum(part.numel() for part in self._store.items_) if self._is_ragged() else super().numel()
+
+    # -- the tree -----------------------------------------------------------------------------------------------------
+
+    def _new(self, name: str, size: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        batch_size, dim = Size(shapes.as_sequence(size)), self._store.dim
+        if not kwargs.get("empty_lazy") or dim >= len(batch_size):
+            return super()._new(name, size, args, kwargs)
+        below = shapes.without(batch_size, (dim,))
+        device = kwargs.get("device", MISSING)
+        like = self._store.items_[0] if self._store.items_ else self._dense._from_mapping({}, below, None, None)
+        # at least one, which gives the stack its class
+        parts = [
+            like.empty(recurse=True, batch_size=below, device=device, names=None)
+            for _ in range(max(batch_size[dim], 1))
+        ]
+        result = lazily(parts, dim, self._store)
+        del result._store.items_[batch_size[dim] :]
+        result._batch_size = batch_size
+        return result
+
+    def _nodes(self) -> list[Any]:
+        return self._store.items_
+
+    def _holds_values(self) -> bool:
+        return False
+
+    def _beside(self) -> list[Any]:
+        return self._store.items_
+
+    def _leaves(self) -> Iterator[Tensor]:
+        for part in self._store.items_:
+            yield from part._leaves()
+
+    def _with_leaves(self, leaves: Iterator[Tensor]) -> Self:
+        return self._with_parts([part._with_leaves(leaves) for part in self._store.items_])
+
+    def _pieces(self, value: Any) -> list[Any]:
+        """Return the operand of each part: its share of a collection or a tensor over the batch, else ``value``."""
+        dim, count, ndim = self._store.dim, len(self._store.items_), len(self._batch_size)
+        given: Any = value
+        if isinstance(value, LazyParts) and value._store.dim == dim and len(value._store.items_) == count:
+            return value._store.items_
+        if isinstance(value, Collection):
+            if len(value._batch_size) <= dim or value._batch_size[dim] != count:
+                raise RuntimeError(
+                    f"expected a collection of the batch size {list(self._batch_size)}, got {list(value._batch_size)}"
+                )
+            return list(value.unbind(dim))  # type: ignore[attr-defined]
+        if isinstance(value, Tensor) and value.ndim:
+            at = dim - (ndim - value.ndim)  # aligned with the last batch dimensions, as broadcasting does
+            if value.ndim > ndim or (at >= 0 and value.shape[at] not in (1, count)):
+                raise RuntimeError(
+                    f"a tensor operand is aligned with the batch dimensions: expected a shape that broadcasts to "
+                    f"{list(self._batch_size)}, got {list(value.shape)}; for other shapes use .apply()"
+                )
+            if at < 0:
+                return [value] * count
+            return list(value.unbind(at)) if value.shape[at] == count else [value.select(at, 0)] * count
+        if isinstance(value, Mapping):
+            return self._pieces(TensorDict(given, self._batch_size))
+        return [value] * count
+
+    def _aligned_parts(self, operand: Any) -> Any:
+        return zip(self._store.items_, self._pieces(operand), strict=True)
+
+    def _shallow(self) -> Self:
+        items = [part._shallow() for part in self._store.items_]
+        return lazily(items, self._store.dim, self._store, self._store.name) if items else self._densified()
+
+
+def _flatten(collection: Any) -> tuple[list[Any], Any]:
+    try:
+        dense = collection._densified()
+    except RuntimeError:
+        parts = collection._store
+        return list(parts.items_), (None, parts.dim, parts.name)
+    return pytree._flatten(dense)
+
+
+def _flatten_with_keys(collection: Any) -> tuple[list[tuple[Any, Any]], Any]:
+    children, context = _flatten(collection)
+    if context[0] is None:
+        return [(_pytree.SequenceKey(i), child) for i, child in enumerate(children)], context
+    return [(_pytree.MappingKey(key), child) for key, child in zip(context[1], children, strict=True)], context
+
+
+def _unflatten(values: Any, context: Any) -> Any:
+    if context[0] is None:
+        return lazily(list(values), context[1], None, context[2])
+    return pytree._unflatten(values, context)

@@ -1,0 +1,621 @@
+"""Lazy stacks: collections that are stacked when a key is read.
+
+Making one copies nothing. Its parts may differ in their keys and in the shapes of their values. Writing a key writes
+into the parts. Operations that work on each part stay lazy (:data:`BY_PART`), as do indices that select parts;
+operations that need all values in one tensor stack them first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import torch
+from torch import Size, Tensor
+from typing_extensions import Self
+
+from tensorclass.td import registry, shapes
+from tensorclass.td.base import TensorCollection
+from tensorclass.td.collection import Collection, DeviceLike, as_device
+from tensorclass.td.pointwise import Pointwise
+from tensorclass.td.safe_unpickling import allow_function, found, written
+from tensorclass.td.stack_and_cat import stack
+from tensorclass.td.state_dict import placed
+from tensorclass.td.stores.store_classes import on_store
+from tensorclass.td.tensordict import TensorDict
+
+from .lazy_base import checked, forms_given, lazily, stacked_names, stacked_size
+from .lazy_keys import LazyKeys
+from .lazy_rows import LazyRows
+from .lazy_shapes import LazyShaping
+from .lazy_store import Parts
+
+if TYPE_CHECKING:
+    from tensorclass.td.reduction_methods import Dim
+    from tensorclass.td.shapes import Names
+
+T = TypeVar("T", bound=TensorCollection)
+
+
+class LazyStacked(LazyKeys, LazyRows, LazyShaping):
+    """Methods of lazy stacks, in front of those of the class of their parts (see ``on_store``)."""
+
+    __slots__ = ()
+
+    # -- functions on the values --------------------------------------------------------------------------------------
+
+    def _plain_apply(self, fn: Callable[..., Any]) -> Self:
+        return self._with_parts([part._plain_apply(fn) for part in self._store.items_])
+
+    def _plain_named_apply(self, fn: Callable[..., Any], path: tuple[str, ...] | None) -> Any:
+        return self._with_parts([part._plain_named_apply(fn, path) for part in self._store.items_])
+
+    def _mapped(
+        self, fn: Any, others: Any, path: Any, batch_size: Any, device: Any, names: Any, inplace: bool, default: Any,
+        filter_empty: Any, propagate_lock: bool, call_on_nested: bool, is_leaf: Any, out: Any,
+    ) -> Any:  # fmt: skip
+        if batch_size is not None or out is not None:
+            if inplace:
+                raise TypeError("apply: batch_size and out do not go with inplace=True")
+            return super()._mapped(
+                fn, others, path, batch_size, device, names, inplace, default, filter_empty, propagate_lock,
+                call_on_nested, is_leaf, out,
+            )  # fmt: skip
+        count = len(self._store.items_)
+        columns = [self._pieces(other) if isinstance(other, Collection) else [other] * count for other in others]
+        unset = type(self)._unset_names()
+        parts = [
+            part._mapped(
+                fn, tuple([column[i] for column in columns]), path, None, device, unset, False, default, filter_empty,
+                False, call_on_nested, is_leaf, None,
+            )
+            for i, part in enumerate(self._store.items_)
+        ]  # fmt: skip
+        if inplace:
+            changes = [part._changes(own._store) for part, own in zip(self._store.items_, parts, strict=True)]
+            for part, own in zip(self._store.items_, changes, strict=True):
+                part._require(own, None, True)
+            for part, own in zip(self._store.items_, changes, strict=True):
+                part._take_results(own)
+            return self
+        result = self._with_parts(parts)
+        if names is not unset:
+            result._set_names(shapes.as_names(names, self.ndim))
+        if propagate_lock and self._lock is not None:
+            result.lock_()
+        return result
+
+    def _check_operand(self, operand: Any, path: tuple[str, ...]) -> None:
+        for part, piece in zip(self._store.items_, self._pieces(operand), strict=True):
+            part._check_operand(piece, path)
+
+    @staticmethod
+    def _unset_names() -> Any:
+        from tensorclass.td.apply import _UNSET
+
+        return _UNSET
+
+    def to(self, *args: Any, batch_size: Any = None, **kwargs: Any) -> Self:
+        result = self._undone_by_part([part.to(*args, **kwargs) for part in self._store.items_])
+        if batch_size is not None:
+            result = result._shallow() if result is self else result
+            result._set_batch_size(batch_size)
+        return result
+
+    def _moved(self, *args: Any) -> Self:
+        return self._with_parts([part._moved(*args) for part in self._store.items_])
+
+    def _take_values(self, source: Collection) -> Self:
+        if source is not self and isinstance(source, LazyStacked):  # keys that not all parts have are no items
+            self._check_unlocked()
+            for part, new in zip(self._store.items_, source._store.items_, strict=True):
+                part._take_values(new)
+            self._batch_size, self._device = source._batch_size, source._device
+            return self
+        return super()._take_values(source)
+
+    def _placed(self, *args: Any) -> Self:
+        return self._with_parts([part._placed(*args) for part in self._store.items_])
+
+    def all(self, dim: Dim = None, keepdim: bool = False) -> Any:
+        if dim is None:
+            return all(part.all() for part in self._store.items_)
+        return super().all(dim, keepdim)
+
+    def any(self, dim: Dim = None, keepdim: bool = False) -> Any:
+        if dim is None:
+            return any(part.any() for part in self._store.items_)
+        return super().any(dim, keepdim)
+
+    def _joined(self, dim: Any) -> Any:
+        return self._densified()._joined(dim)
+
+    @property
+    def grad(self) -> Any:
+        """The gradients of the values; ``None`` if no value has one."""
+        found = [part.grad for part in self._store.items_]
+        return None if all(part is None for part in found) else self._with_parts(found)
+
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        pieces = self._pieces(value) if value is not None else [None] * len(self)
+        for part, piece in zip(self._store.items_, pieces, strict=True):
+            part.grad = piece
+
+    @property
+    def data(self) -> Any:
+        """The values without their history, as ``tensor.data``."""
+        return self._plain()
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        for part, piece in zip(self._store.items_, self._pieces(value), strict=True):
+            part.data = piece
+
+    # -- one by one ---------------------------------------------------------------------------------------------------
+
+    def to_lazystack(self, dim: int = 0) -> Self:
+        dim = shapes.wrap_dim(dim, self.ndim)
+        return self if dim == self._store.dim else lazily(list(self.unbind(dim)), dim, None, self.names[dim])
+
+    def tolist(self, *args: Any, **kwargs: Any) -> Any:
+        if self._store.dim == 0:
+            return [part.tolist(*args, **kwargs) for part in self._store.items_]
+        return super().tolist(*args, **kwargs)
+
+    def _items_for_repr(self) -> Any:
+        shown: list[tuple[str, Any]] = []
+        for key in sorted(self._store):
+            column = self._store.column(key)
+            try:
+                shown.append((key, self._store[key]))
+            except RuntimeError:
+                shapes_of = [tuple(value.shape) for value in column[:4]]
+                more = ", ..." if len(column) > 4 else ""
+                shown.append((key, _Text(f"{type(column[0]).__name__}(shapes={shapes_of}{more})")))
+        return shown
+
+    def __reduce__(self) -> Any:
+        parts = placed(self)._store
+        options = (parts.name, parts.forms, parts.hook_in, parts.hook_out)
+        return _rebuild, (
+            written(self._dense), parts.items_, parts.dim, self._names, self._device, tuple(self._batch_size), options,
+            self._lock is not None,
+        )  # fmt: skip
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        import copy
+
+        new = memo[id(self)] = object.__new__(type(self))
+        new._store = self._store.like(copy.deepcopy(self._store.items_, memo), self._store.dim)
+        new._store.name = self._store.name
+        new._batch_size, new._device, new._names, new._lock = self._batch_size, self._device, self._names, None
+        return new
+
+
+class _Text:
+    """A text that is its own ``repr``."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+@allow_function
+def _rebuild(
+    dense: Any, items: list[Any], dim: int, names: Names, device: Any, batch_size: Any, options: Any, locked: bool
+) -> Any:
+    new: Any = object.__new__(on_store(LazyStacked, found(dense, TensorCollection)))
+    new._store = Parts(items, dim, lazily)
+    new._store.name, new._store.forms, new._store.hook_in, new._store.hook_out = options
+    new._batch_size, new._names, new._device, new._lock = Size(batch_size), names, device, None
+    if locked:
+        new.lock_()
+    return new
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# operations on each part, with unchanged arguments
+
+#: methods whose arguments contain no other collection and no tensor over the batch
+BY_PART = (
+    "clone", "detach", "detach_", "pin_memory", "pin_memory_", "type", "requires_grad_", "zero_grad",
+    "double", "float", "half", "int", "bool", "bfloat16", "float16", "float32", "float64", "int8", "int16", "int32",
+    "int64", "uint8", "uint16", "uint32", "uint64", "complex32", "complex64", "complex128", "_filtered_cast", "_plain",
+    "exclude", "rename_keys", "copy", "__copy__", "_each", "create_nested",
+    "filter_empty_", "filter_non_tensor_data",
+)  # fmt: skip
+
+#: methods that a `with` statement undoes
+UNDONE_BY_PART = ("cpu", "cuda", "flatten_keys", "unflatten_keys")
+
+
+def _by_part(name: str) -> Callable[..., Any]:
+    def method(self: LazyStacked, *args: Any, **kwargs: Any) -> Any:
+        items = self._store.items_
+        return self._with_parts([getattr(part, name)(*args, **kwargs) for part in items])
+
+    return method
+
+
+def _undone_by_part(name: str) -> Callable[..., Any]:
+    def method(self: LazyStacked, *args: Any, **kwargs: Any) -> Any:
+        return self._undone_by_part([getattr(part, name)(*args, **kwargs) for part in self._store.items_])
+
+    return method
+
+
+def _promotes(operand: Any, data: LazyStacked) -> bool:
+    """Return whether a tensor over the stack dimension alone has another dtype than a value."""
+    if not isinstance(operand, Tensor) or operand.ndim != 1 or data._is_uneven():
+        return False
+    return any(leaf.dtype != operand.dtype for leaf in data._leaves())
+
+
+def _by_part_with(name: str) -> Callable[..., Any]:
+    """Make a point-wise method that splits operands over the batch for the parts."""
+    in_place = name[-1] == "_" and (name[:2] != "__" or (name[2] == "i" and name != "__invert__"))
+
+    def method(self: LazyStacked, *args: Any, **kwargs: Any) -> Any:
+        if not in_place and self._store.dim == self.ndim - 1 and any(_promotes(arg, self) for arg in args):
+            # a piece without dimensions would not promote dtypes as the whole tensor does
+            return getattr(self._densified(), name)(*args, **kwargs).to_lazystack(self._store.dim)
+        columns = [self._pieces(arg) for arg in args]
+        named = {key: self._pieces(value) for key, value in kwargs.items()}
+        parts: list[Any] = []
+        if in_place:
+            for column in columns:
+                for part, piece in zip(self._store.items_, column, strict=True):
+                    if isinstance(piece, Collection):
+                        part._check_operand(piece, ())
+        for i, part in enumerate(self._store.items_):
+            own = {key: column[i] for key, column in named.items()}
+            result = getattr(part, name)(*[column[i] for column in columns], **own)
+            if result is NotImplemented:
+                return NotImplemented
+            parts.append(result)
+        return self._with_parts(parts)
+
+    return method
+
+
+def _named(method: Callable[..., Any], name: str) -> Callable[..., Any]:
+    method.__name__ = name
+    method.__qualname__ = f"LazyStacked.{name}"
+    own: Any = getattr(TensorCollection, name)
+    method.__doc__ = getattr(own, "__doc__", None)
+    method.__wrapped__ = own  # type: ignore[attr-defined]  # for inspect.signature
+    return method
+
+
+for _name in BY_PART:
+    if hasattr(TensorCollection, _name):
+        setattr(LazyStacked, _name, _named(_by_part(_name), _name))
+for _name in UNDONE_BY_PART:
+    setattr(LazyStacked, _name, _named(_undone_by_part(_name), _name))
+for _name, _member in vars(Pointwise).items():
+    _is_operation = callable(_member) and (_name[0] != "_" or _name.endswith("__"))
+    if _is_operation and getattr(LazyStacked, _name) is getattr(TensorCollection, _name):  # it has none of its own
+        setattr(LazyStacked, _name, _named(_by_part_with(_name), _name))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# constructors
+
+
+def _wrapped(dim: int, ndim: int, what: str) -> int:
+    try:
+        return shapes.unsqueezed_dim(ndim, dim)
+    except IndexError as error:
+        raise RuntimeError(f"{what}: {error}") from None
+
+
+def lazy_stack(
+    input: Sequence[T],
+    dim: int = 0,
+    *,
+    out: T | None = None,
+    device: DeviceLike | None = None,
+    stack_dim_name: str | None = None,
+    strict_shape: bool = False,
+    **forms: Any,
+) -> T:
+    """Stack collections along a new batch dimension lazily: values are stacked when a key is read.
+
+    Args:
+        input: one or more collections with the same number of batch dimensions. Their keys and shapes may differ: a
+            lazy stack has the keys that all of them have.
+        dim: position of the new dimension. Default: 0.
+        out: lazy stack that the values are written to, and that is returned.
+        device: device to which the collections are moved. Default: theirs.
+        stack_dim_name: name of the new dimension.
+        strict_shape: raise if batch sizes differ; otherwise such a size is ``-1`` in the result. Default: ``False``.
+        forms: form in which values of different shapes are read, as in :meth:`LazyStackedTensorDict.get`: ``as_list``,
+            ``as_nested_tensor``, ``as_padded_tensor``, ``padding_side``, ``padding_value``, ``layout``. Without a form,
+            reading such a key raises.
+
+    Returns:
+        A collection of the class of the first, which holds the collections themselves.
+
+    Raises:
+        RuntimeError: ``input`` is empty, or the numbers of batch dimensions differ.
+        TypeError: an item is not a collection, or of another class.
+        ValueError: dimension names differ.
+
+    Example:
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> rows = lazy_stack(
+        ...     [TensorDict({"a": torch.zeros(2)}), TensorDict({"a": torch.zeros(3), "b": torch.zeros(())})]
+        ... )
+        >>> rows.batch_size, list(rows.keys()), rows.get("a", as_padded_tensor=True).shape
+        (torch.Size([2]), ['a'], torch.Size([2, 3]))
+    """
+    items = checked(input, "lazy_stack")
+    dim = _wrapped(dim, items[0].ndim, "lazy_stack")
+    if strict_shape:
+        _check_one_size(items, "lazy_stack")
+    if device is not None:
+        items = [item.to(device) for item in items]
+    if out is not None:
+        return _into(lazily(items, dim), out)  # type: ignore[no-any-return]
+    result = lazily(items, dim, name=stack_dim_name)
+    if forms and result._is_tree():  # forms are for tensors
+        result._store.forms = forms_given(forms)
+    return result  # type: ignore[no-any-return]
+
+
+def _into(result: Any, out: Any) -> Any:
+    if out._batch_size != result._batch_size:
+        raise RuntimeError(
+            f"out: expected the batch size of the result, {list(result._batch_size)}, got {list(out._batch_size)}"
+        )
+    return out.update(result, inplace=True)
+
+
+def _check_one_size(items: list[Any], what: str) -> None:
+    for position, item in enumerate(items):
+        if item._batch_size != items[0]._batch_size:
+            raise RuntimeError(
+                f"{what}: all collections need the same batch size; item 0 has {list(items[0]._batch_size)}, item "
+                f"{position} has {list(item._batch_size)}"
+            )
+
+
+def maybe_dense_stack(
+    input: Sequence[T], dim: int = 0, *, out: T | None = None, strict: bool = False, **kwargs: Any
+) -> T:
+    """Stack collections with :func:`stack` if their keys and shapes allow it, else with :func:`lazy_stack`.
+
+    Args:
+        input: one or more collections.
+        dim: position of the new dimension. Default: 0.
+        out: collection that the result is written to, and that is returned.
+        strict: always use :func:`stack`, which raises if keys or shapes differ. Default: ``False``.
+        kwargs: options of :func:`lazy_stack`.
+
+    Raises:
+        RuntimeError: ``input`` is empty, or the numbers of batch dimensions differ.
+
+    Example:
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> type(maybe_dense_stack([TensorDict({"a": torch.zeros(2)}), TensorDict({"a": torch.zeros(3)})])).__name__
+        'LazyStackedTensorDict'
+    """
+    items = checked(input, "maybe_dense_stack")
+    if strict:
+        return stack(items, dim, out=out)  # type: ignore[no-any-return]
+    try:
+        return stack(items, dim, out=out)  # type: ignore[no-any-return]
+    except RuntimeError:
+        return lazy_stack(items, dim, out=out, **kwargs)  # type: ignore[no-any-return]
+
+
+def dense_stack_tds(td_list: Sequence[T] | T, dim: int | None = None) -> T:
+    """Stack collections, or the parts of a lazy stack, to a plain collection if their shapes allow it.
+
+    Args:
+        td_list: collections, or a lazy stack of them.
+        dim: position of the new dimension. Default: that of a lazy stack.
+
+    Raises:
+        ValueError: ``dim`` is missing, or is not the one of the lazy stack.
+
+    Example:
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> type(dense_stack_tds(lazy_stack([TensorDict({"a": 1}), TensorDict({"a": 2})]))).__name__
+        'TensorDict'
+    """
+    if isinstance(td_list, LazyStacked):
+        known = td_list.stack_dim
+        if dim is not None and dim not in (known, known - td_list.ndim):
+            raise ValueError(f"dense_stack_tds: the lazy stack has the stack dimension {known}, got dim={dim}")
+        return maybe_dense_stack(td_list.tensordicts, known)  # type: ignore[no-any-return]
+    if dim is None:
+        raise ValueError("dense_stack_tds: dim is needed for a list of collections")
+    return maybe_dense_stack(td_list, dim)  # type: ignore[arg-type]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# the untyped one
+
+
+class LazyStackedTensorDict(LazyStacked, TensorDict):  # pyright: ignore[reportIncompatibleVariableOverride]  # its store
+    """A lazy stack of TensorDicts. :func:`lazy_stack` makes one of any collections.
+
+    Args:
+        tensordicts: the parts.
+        stack_dim: position of the new batch dimension. Default: 0.
+        hook_out: function called with each value that is read; its result is returned.
+        hook_in: function called with each value before it is written; its result is written.
+        batch_size: batch size of a stack without parts.
+        device: device to which the parts are moved. Default: theirs.
+        names: a name or ``None`` for each batch dimension.
+        stack_dim_name: name of the new dimension.
+        strict_shape: raise if batch sizes differ. Default: ``False``.
+
+    Raises:
+        RuntimeError: the numbers of batch dimensions differ, or ``batch_size`` is not that of the parts.
+        TypeError: a part is not a collection.
+
+    Example:
+        >>> from tensorclass import TensorDict
+        >>> data = LazyStackedTensorDict(TensorDict({"a": 1}), TensorDict({"a": 2, "b": 3}))
+        >>> data["a"], data[1]["b"]
+        (tensor([1, 2]), tensor(3))
+    """
+
+    __slots__ = ()
+    _dense = TensorDict
+
+    def __init__(
+        self,
+        *tensordicts: Any,
+        stack_dim: int = 0,
+        hook_out: Callable[[Any], Any] | None = None,
+        hook_in: Callable[[Any], Any] | None = None,
+        batch_size: Sequence[int] | None = None,
+        device: DeviceLike | None = None,
+        names: Sequence[str | None] | None = None,
+        stack_dim_name: str | None = None,
+        strict_shape: bool = False,
+    ) -> None:
+        items = checked(tensordicts, "LazyStackedTensorDict") if tensordicts else []
+        dim = _wrapped(stack_dim, items[0].ndim if items else 0, "LazyStackedTensorDict")
+        if strict_shape and items:
+            _check_one_size(items, "LazyStackedTensorDict")
+        if device is not None:
+            items = [item.to(device) for item in items]
+        devices = {item._device for item in items}
+        self._store = Parts(items, dim, lazily)
+        self._store.hook_in, self._store.hook_out = hook_in, hook_out
+        self._batch_size = (
+            stacked_size(items, dim) if items else shapes.as_size([0] if batch_size is None else batch_size)
+        )
+        if items and batch_size is not None and shapes.as_size(batch_size) != self._batch_size:
+            raise RuntimeError(
+                f"LazyStackedTensorDict: the parts make the batch size {list(self._batch_size)}, got batch_size="
+                f"{list(batch_size)}"
+            )
+        self._device = devices.pop() if len(devices) == 1 else as_device(device)
+        self._store.name = stack_dim_name if items else None
+        self._names = stacked_names(items, dim, stack_dim_name) if items else None
+        self._lock = None
+        if names is not None:
+            self._set_names(shapes.as_names(names, len(self._batch_size)))
+
+    @classmethod
+    def lazy_stack(  # type: ignore[override]
+        cls,
+        items: Sequence[T],
+        dim: int = 0,
+        *,
+        device: DeviceLike | None = None,
+        out: T | None = None,
+        stack_dim_name: str | None = None,
+        strict_shape: bool = False,
+        as_list: bool = False,
+        as_padded_tensor: bool = False,
+        as_nested_tensor: bool = False,
+        padding_side: str = "right",
+        layout: torch.layout | None = None,
+        padding_value: float | int | bool = 0.0,
+    ) -> T:
+        """Stack collections lazily; see :func:`tensorclass.lazy_stack`."""
+        return lazy_stack(
+            items, dim, out=out, device=device, stack_dim_name=stack_dim_name, strict_shape=strict_shape,
+            as_list=as_list, as_padded_tensor=as_padded_tensor, as_nested_tensor=as_nested_tensor,
+            padding_side=padding_side, layout=layout, padding_value=padding_value,
+        )  # fmt: skip
+
+    @classmethod
+    def maybe_dense_stack(  # type: ignore[override]
+        cls, items: Sequence[T], dim: int = 0, out: T | None = None, strict: bool = False
+    ) -> T:
+        """Stack collections, lazily if needed; see :func:`tensorclass.maybe_dense_stack`."""
+        return maybe_dense_stack(items, dim, out=out, strict=strict)
+
+    @classmethod
+    def from_list(
+        cls,
+        input: Sequence[Mapping[Any, Any]],
+        *,
+        auto_batch_size: bool | None = None,
+        batch_size: Any = None,
+        device: Any = None,
+        batch_dims: int | None = None,
+        names: Any = None,
+        lazy: bool | None = None,
+        strict: bool = True,
+    ) -> Any:
+        """Make a lazy stack of a TensorDict for each mapping. See :meth:`TensorDict.from_dict` for the arguments.
+
+        Example:
+            >>> LazyStackedTensorDict.from_list([{"a": 1}, {"a": 2}])["a"]
+            tensor([1, 2])
+        """
+        if lazy is False:
+            raise ValueError("LazyStackedTensorDict.from_list: for lazy=False, call TensorDict.from_list")
+        options: Any = {
+            "auto_batch_size": auto_batch_size,
+            "batch_dims": batch_dims,
+            "device": device,
+            "strict": strict,
+        }
+        below = None if batch_size is None else shapes.as_size(batch_size)[1:]
+        items = [
+            entry if isinstance(entry, TensorCollection) else TensorDict.from_dict(entry, batch_size=below, **options)
+            for entry in input
+        ]
+        result = lazy_stack(items) if items else LazyStackedTensorDict(batch_size=batch_size, device=device)
+        if names is not None:
+            result.names = names
+        return result
+
+    @classmethod
+    def from_dict(  # type: ignore[override]
+        cls,
+        input_dict: Any,
+        *other: Any,
+        auto_batch_size: bool = False,
+        batch_size: Any = None,
+        device: Any = None,
+        batch_dims: int | None = None,
+        stack_dim_name: str | None = None,
+        stack_dim: int = 0,
+        names: Any = None,
+        strict: bool = True,
+    ) -> Any:
+        """Make a lazy stack from mappings: a list of them, a mapping of them, or several arguments."""
+        first: Any = input_dict
+        entries: list[Any]
+        entries = [first, *other] if other else [*(first.values() if isinstance(input_dict, Mapping) else first)]
+        options: Any = {
+            "auto_batch_size": auto_batch_size,
+            "batch_dims": batch_dims,
+            "device": device,
+            "strict": strict,
+        }
+        below = None if batch_size is None else shapes.without(shapes.as_size(batch_size), (stack_dim,))
+        items = [
+            entry if isinstance(entry, TensorCollection) else TensorDict.from_dict(entry, batch_size=below, **options)
+            for entry in entries
+        ]
+        if items:
+            result = lazy_stack(items, stack_dim, stack_dim_name=stack_dim_name)
+        else:
+            result = LazyStackedTensorDict(batch_size=batch_size, device=device)
+        if names is not None:
+            result.names = names
+        return result
+
+
+setattr(TensorDict, f"_class_on_{LazyStacked.__name__}", LazyStackedTensorDict)
+registry.register(LazyStacked, lazily, lazy_stack, maybe_dense_stack)
+
+
+LazyStackedTensorDict._register()

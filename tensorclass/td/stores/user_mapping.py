@@ -1,0 +1,187 @@
+"""A user's mapping as the store of a collection, which reads from it and writes to it."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import torch
+from torch import Size, Tensor
+
+from tensorclass.td import shapes
+from tensorclass.td.collection import Collection, DeviceLike, as_device
+from tensorclass.td.shapes import Names
+from tensorclass.td.value_checks import Misfit, batch_mismatch, shape_of
+
+from .store_classes import dense_class, on_store
+from .write_back import WrittenBack
+
+if TYPE_CHECKING:
+    from tensorclass.td.base import TensorCollection
+    from tensorclass.td.collection import Value
+
+C = TypeVar("C", bound="TensorCollection")
+
+
+class Entries(MutableMapping[str, "Value"]):
+    """The store: entries of a mapping as values of a collection.
+
+    Nested mappings become collections that read and write through too. Each stays one object, with its lock and batch
+    size, even if the mapping makes a new one at each read. Other objects are converted as if they were written to the
+    collection.
+    """
+
+    __slots__ = ("nested", "owner", "source")
+
+    def __init__(self, source: MutableMapping[str, Any]) -> None:
+        self.source: MutableMapping[str, Any] = source
+        self.nested: dict[str, Any] = {}
+        self.owner: Callable[[], Any]
+
+    def __getitem__(self, key: str) -> Any:
+        value = held = self.source[key]
+        if isinstance(value, Tensor) or (isinstance(value, Collection) and value._is_tree()):
+            return value
+        if not isinstance(value, MutableMapping):
+            return self.owner()._fit(key, value)
+        nested = self.nested.get(key)
+        if nested is None:
+            owner: TensorCollection = self.owner()
+            metadata = owner._batch_size, owner._device, owner._names
+            nested = self.nested[key] = through(owner._nested_class(key), held, *metadata)
+        entries: Any = nested._store
+        entries.source = held
+        return nested
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        nested = self.nested.get(key)
+        if nested is not None:
+            if value is nested:
+                return
+            self._detach(key)
+        self.source[key] = value
+        self._remember(key, value)
+
+    def _remember(self, key: str, value: Any) -> None:
+        """Keep batch size, names and class of a nested collection that the source stored as a mapping."""
+        if isinstance(value, Tensor) or not value._is_tree():
+            return
+        source = held = self.source[key]
+        if isinstance(held, MutableMapping):
+            metadata = value._batch_size, value._device, value._names
+            nested: Any = through(dense_class(value.__class__), source, *metadata)
+            self.nested[key], entries = nested, nested._store
+            for name, below in value._store.items():
+                entries._remember(name, below)
+
+    def __delitem__(self, key: str) -> None:
+        self._detach(key)
+        del self.source[key]
+
+    def clear(self) -> None:
+        for key in [*self.nested]:
+            self._detach(key)
+        self.source.clear()
+
+    def _detach(self, key: str) -> None:
+        """Move the values of a nested collection to a plain dict, because its mapping is removed."""
+        nested = self.nested.pop(key, None)
+        if nested is not None:
+            nested._store = nested._values()._store
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.source
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.source)
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+
+class OnMapping(WrittenBack):
+    """Methods of a collection on a user's mapping."""
+
+    __slots__ = ()
+
+    def _take(self, values: Any, objects: bool = True) -> None:
+        store = self._store
+        for key, value in values._store.items():
+            given, current = value, None
+            if isinstance(value, Collection):
+                if value._is_tree():
+                    current = store.get(key)
+                elif not objects:
+                    continue
+            if isinstance(current, OnMapping) and _alike(current, value):
+                for gone in [name for name in current._store if name not in value._store]:
+                    del current._store[gone]
+                current._take(value, objects)
+            elif isinstance(current, WrittenBack) and not isinstance(current, OnMapping):
+                current._take(value, objects)
+            else:
+                store[key] = given
+
+
+def _alike(a: Any, b: Any) -> bool:
+    same_class = dense_class(a.__class__) is dense_class(b.__class__)
+    return same_class and (a._batch_size, a._names) == (b._batch_size, b._names)
+
+
+def from_store(
+    cls: type[C],
+    store: MutableMapping[str, Any],
+    batch_size: Sequence[int] | int | None = None,
+    device: DeviceLike | None = None,
+    names: Sequence[str | None] | None = None,
+) -> C:
+    """See :meth:`TensorDict.from_store`."""
+    if not isinstance(store, MutableMapping):
+        raise TypeError(f"from_store: expected a mutable mapping, got a {type(store).__name__}")
+    size = shapes.as_size(batch_size)
+    given = None if names is None else shapes.as_names(names, len(size))
+    result = through(cls, store, size, as_device(device), given)
+    check(result)
+    return result
+
+
+def through(
+    cls: type[C], source: MutableMapping[str, Any], batch_size: Size, device: torch.device | None, names: Names
+) -> C:
+    """Make a collection of a class over a mapping, without checks."""
+    new = object.__new__(on_store(OnMapping, cls))
+    entries = Entries(source)
+    new._store = entries
+    new._batch_size = batch_size
+    new._device = device
+    new._names = names
+    new._lock = None
+    entries.owner = weakref.ref(new)  # weak: in a cycle, only the garbage collector would free the two
+    return new
+
+
+def check(collection: Any, path: tuple[str, ...] = ()) -> None:
+    """Raise if the entries of a mapping do not fit the collection over it."""
+    size, device = collection._batch_size, collection._device
+    source: Any = collection._store.source
+    for key in source:
+        if type(key) is not str:
+            raise TypeError(f"from_store: keys are strings, got {key!r}; use a nested mapping for a nested collection")
+    collection._check_keys(source, complete=True)
+    for key, value in collection._store.items():
+        if shape_of(value, (*path, key))[: len(size)] != size:
+            raise batch_mismatch((*path, key), size, value.shape)
+        is_tree = isinstance(value, Collection) and value._is_tree()
+        if device is not None and value.device != device and (is_tree or isinstance(value, Tensor)):
+            raise RuntimeError(
+                f"from_store: {'.'.join((*path, key))}: expected a value on the device {device}, got {value.device}; "
+                "values of a store are not moved: move them in the store, or leave device= out"
+            )
+        collection._check_entry(key, value)
+        if isinstance(value, OnMapping) and isinstance(value._store, Entries):
+            check(value, (*path, key))
+    try:
+        collection._check_changed({})
+    except Misfit as error:
+        raise error.below(*path) from None
