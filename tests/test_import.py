@@ -35,13 +35,11 @@ except AttributeError as error:
 
 def test_all_public_names_exist() -> None:
     import tensorclass
-    from tensorclass import persistent
-    from tensorclass.convert import functions
+    from tensorclass import functions
 
     missing = [name for name in tensorclass.__all__ if not hasattr(tensorclass, name)]
     assert missing == []
-    for module in (functions, persistent):
-        assert module.__all__ == sorted(module.__all__)
-        assert set(module.__all__) <= set(tensorclass.__all__)
+    assert functions.__all__ == sorted(functions.__all__)
+    assert set(functions.__all__) <= set(tensorclass.__all__)
     kinds = {name: (not name.isupper(), not name[0].isupper(), name) for name in tensorclass.__all__}
     assert tensorclass.__all__ == sorted(tensorclass.__all__, key=kinds.__getitem__)

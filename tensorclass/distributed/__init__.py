@@ -1,8 +1,8 @@
 """Collections between processes and machines.
 
 ``td.send(...)`` and similar methods use the groups of ``torch.distributed``: a collection is one message, in which the
-small tensors share a buffer (:mod:`.message_buffer`). ``td.map(...)`` runs functions in other processes
-(:mod:`.executors`). ``import tensorclass`` imports nothing of this: methods of collections import it when they are
+small tensors share a buffer (:mod:`.messages.message_buffer`). ``td.map(...)`` runs functions in other processes
+(:mod:`.map.executors`). ``import tensorclass`` imports nothing of this: methods of collections import it when they are
 called.
 """
 

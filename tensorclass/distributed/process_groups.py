@@ -32,7 +32,7 @@ _SCRATCH_BYTES = 2**26  #: kept for copies
 class GroupState:
     """State of a group for collectives. Does not keep the group alive.
 
-    For the prediction of calls see :mod:`.agreement`.
+    For the prediction of calls see :mod:`.collectives.agreement`.
     """
 
     __slots__ = (

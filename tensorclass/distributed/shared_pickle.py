@@ -132,7 +132,7 @@ def opened_again(text: bytes, pieces: bytes) -> Any:
 def reduced(value: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """Reduce a collection for the pickler of ``multiprocessing``.
 
-    If an error would only be printed, it is sent instead; see :mod:`.feeding`.
+    If an error would only be printed, it is sent instead; see :mod:`.queue_errors`.
     """
     try:
         found = packed(value)

@@ -1,7 +1,8 @@
 """The collectives of ``torch.distributed`` on whole records, as functions; users call them as methods.
 
-:mod:`.agreement` is how ranks agree on a call. :mod:`.reducing`, :mod:`.gathering` and :mod:`.spreading` are the calls.
-:mod:`.groups` has messages, time-outs, and the errors that name missing ranks.
+:mod:`.agreement` is how ranks agree on a call. :mod:`.reduce_ranks`, :mod:`.gather_ranks` and :mod:`.broadcast_ranks`
+are the calls. :mod:`tensorclass.distributed.process_groups` has messages, time-outs, and the errors that name missing
+ranks.
 """
 
 from .broadcast_ranks import broadcast, scatter

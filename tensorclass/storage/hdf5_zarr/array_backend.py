@@ -1,4 +1,4 @@
-"""The interface that :mod:`.persistent` needs from a format with named groups of arrays; HDF5 and zarr implement it."""
+"""The interface that ``ArrayFile`` needs from a format with named groups of arrays; HDF5 and zarr implement it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tensorclass.storage.common.collection_tree import DTYPES, FileError
 from tensorclass.storage.common.file_paths import check_parent
 from tensorclass.support.atomic import whole_path
 
-#: the metadata of a group or an array: a node of :mod:`.tree` without its entries
+#: the metadata of a group or an array: a node of ``collection_tree`` without its entries
 Note: TypeAlias = dict[str, Any]
 Texts: TypeAlias = str | list[str]
 

@@ -136,7 +136,7 @@ class GroupStore(MutableMapping[str, "Value"]):
         return self._value(key, node, note)[item]
 
     def node_type(self, node: Any, note: Note | None) -> str:
-        """Return the type of a group or array: one of the types of nodes in :mod:`.tree`, or ``"text"``."""
+        """Return the type of a group or array: one of the types of nodes in ``collection_tree``, or ``"text"``."""
         declared = None if note is None else note.get("type")
         if declared is not None:
             kind = str(declared)

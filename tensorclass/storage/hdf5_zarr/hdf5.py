@@ -1,4 +1,4 @@
-"""The HDF5 backend of :mod:`.persistent`: groups, arrays and text, through h5py.
+"""The HDF5 backend of :mod:`.persistent_tensordict`: groups, arrays and text, through h5py.
 
 Metadata that HDF5 has no place for is JSON in the attribute ``tensorclass`` of a group or dataset: see docs/formats.md.
 """

@@ -1,4 +1,4 @@
-"""The zarr backend of :mod:`.persistent`, for versions 2 and 3 of the format, through the library zarr.
+"""The zarr backend of :mod:`.persistent_tensordict`, for versions 2 and 3 of the format, through the library zarr.
 
 Metadata that zarr has no place for is in the attribute ``tensorclass`` of a group or array: see docs/formats.md. The
 attributes of the peer are written beside it, so that the peer reads the folder too.

@@ -1,6 +1,6 @@
 """Write, load and extend memory-mapped folders: a folder for each collection, a file of raw values for each tensor.
 
-:mod:`.layout` has the content of the folders.
+:mod:`.folder_layout` has the content of the folders.
 """
 
 from __future__ import annotations
