@@ -9,9 +9,6 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "tensorclass"
 
-#: names that two modules have, because users import both
-PUBLIC = {"tensorclass": "the package, and a decorator"}
-
 
 def _modules() -> list[Path]:
     return [
@@ -47,7 +44,6 @@ def test_paths_of_modules_in_the_guides_exist() -> None:
     pages += sorted(PACKAGE.rglob("README.md"))
     missing: list[str] = []
     for page in pages:
-        for path in re.findall(r"(?<![\w/.])(tensorclass/[\w/]+\.py)\b", page.read_text()):
-            if not (ROOT / path).exists():
-                missing.append(f"{page.name}: {path}")
+        paths: list[str] = re.findall(r"(?<![\w/.])(tensorclass/[\w/]+\.py)\b", page.read_text())
+        missing += [f"{page.name}: {path}" for path in paths if not (ROOT / path).exists()]
     assert missing == []

@@ -1,7 +1,7 @@
 """Consolidated collections: all tensors one after the other, in one buffer or in one file.
 
-A file has the values and then two descriptions of them: the tree of ``collection_tree`` (JSON, its length, an eight-byte
-mark), and at its end that of the peer (JSON, its length). docs/formats.md has all of it.
+A file has the values and then two descriptions of them: the tree of ``collection_tree`` (JSON, its length, an
+eight-byte mark), and at its end that of the peer (JSON, its length). docs/formats.md has all of it.
 """
 
 from __future__ import annotations

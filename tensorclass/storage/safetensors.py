@@ -1,8 +1,8 @@
 """Files in the safetensors format, which other tools read too: all tensors, and their tree in the metadata.
 
 The name of a tensor is its keys, joined by dots; a dot or a percent sign in a key is ``%2E`` or ``%25``. The metadata
-has the tree (``collection_tree``) as JSON under ``"tensorclass"``. A file that another program wrote has none, and is loaded
-as a flat collection.
+has the tree (``collection_tree``) as JSON under ``"tensorclass"``. A file that another program wrote has none, and is
+loaded as a flat collection.
 
 Loading maps the file to memory: values are read when they are used, and writes to them stay in this process.
 """

@@ -12,7 +12,7 @@ from typing_extensions import Self
 
 from . import shapes
 from .collection import Collection, DeviceLike, as_device
-from .delegated.functions import save
+from .delegated.engine_functions import save
 from .get import MISSING
 from .keys import NestedKey, unravel_key_to_tuple
 

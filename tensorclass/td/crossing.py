@@ -9,7 +9,7 @@ from collections.abc import Callable
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
-from .delegated.functions import reduced
+from .delegated.engine_functions import reduced
 
 _register: Callable[[type, Callable[[Any], Any]], None] = ForkingPickler.register
 

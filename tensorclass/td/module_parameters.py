@@ -22,7 +22,7 @@ from tensorclass.support.printable import printable
 from . import registry
 from .collection import Collection
 from .context import Block
-from .delegated.functions import as_parameters
+from .delegated.engine_functions import as_parameters
 from .keys import dotted
 from .state_dict_hooks import Loaded, Loading, nested
 from .value_checks import is_strided_nested, refuse_strided_nested, strided_nested

@@ -64,7 +64,7 @@ def test_the_function_takes_the_arguments_that_are_declared(declared):
 def test_importing_the_package_imports_none_of_the_functions():
     code = "import sys, tensorclass; print([m for m in sys.modules if m.startswith('tensorclass.')])"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert "tensorclass.td.delegated.files" in loaded
+    assert "tensorclass.td.delegated.file_methods" in loaded
     for module in (
         "tensorclass.storage.hdf5_zarr.group_loader",
         "tensorclass.distributed.map.parallel_map",
@@ -76,7 +76,7 @@ def test_importing_the_package_imports_none_of_the_functions():
 def test_a_declared_method_has_the_attributes_of_one_that_is_written():
     method = TensorCollection.to_arrow
     assert (method.__name__, method.__qualname__) == ("to_arrow", "Tables.to_arrow")
-    assert method.__module__ == "tensorclass.td.delegated.tables"
+    assert method.__module__ == "tensorclass.td.delegated.table_methods"
     assert "pyarrow.Table" in method.__doc__
     assert list(inspect.signature(method).parameters) == ["self", "schema"]
     assert list(inspect.signature(TensorDict({}).to_arrow).parameters) == ["schema"]

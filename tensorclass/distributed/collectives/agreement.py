@@ -9,8 +9,8 @@ That message takes as long as one with a small record, so calls are predicted. T
 If a call was followed twice by the same call, the third time the agreement is left out: the values are sent at once,
 with the digest of the call (:class:`PredictedMessage`). A rank that makes another call sends zeros of the predicted
 size and its own digest. All ranks see that, and start again with :func:`agree`. Predictions follow from calls that all
-ranks have agreed on, so they are the same on all ranks. A broadcast or scatter (``broadcast_ranks``) has no answer: only
-the rank that makes another call notices.
+ranks have agreed on, so they are the same on all ranks. A broadcast or scatter (``broadcast_ranks``) has no answer:
+only the rank that makes another call notices.
 
 An asynchronous call that was predicted does not wait for its message. If digests differ in it, the messages of
 :func:`agree` must be the next ones of all ranks; :func:`.groups.finish_pending` sees to that before the next call.
