@@ -132,7 +132,7 @@ def test_a_dim_of_cat_out_of_range_is_refused_with_the_batch_size(dim: int) -> N
 
 
 def test_there_is_nothing_to_join_along_without_batch_dimensions() -> None:
-    with pytest.raises(RuntimeError, match="there are no batch dimensions; batch_size= gives them, where"):
+    with pytest.raises(RuntimeError, match="there are no batch dimensions; give batch_size= when"):
         cat([TensorDict({"a": torch.zeros(3)})] * 2)
 
 

@@ -148,7 +148,7 @@ def registry_sizes() -> dict[str, int]:
         "serialized names": len(torch_registry.SERIALIZED_TYPE_TO_PYTHON_TYPE),
         "pending for optree": len(torch_registry._cxx_pytree_pending_imports),
         "optree": len(optree_registry._NODETYPE_REGISTRY),
-        "classes": len(pytree.KINDS),
+        "classes": len(pytree.NODE_CLASSES),
         "reducers": len(reducers),
         "allowed in files": len(safe_unpickling._NAMED),
     }
