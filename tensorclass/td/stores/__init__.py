@@ -1,4 +1,4 @@
-"""Stores other than a plain dict, one per file. ``protocol.py`` lists what a store must and may answer.
+"""Stores other than a plain dict, one per file. ``store_protocol.py`` lists what a store must and may answer.
 
 A collection on such a store is an instance of a subclass of its class, made once by :func:`on_store`, in which the
 methods that the store answers itself come first. So ``Sample.lazy_stack(...)`` is a ``Sample``, and operations on a
