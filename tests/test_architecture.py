@@ -47,3 +47,34 @@ def test_paths_of_modules_in_the_guides_exist() -> None:
         paths: list[str] = re.findall(r"(?<![\w/.])(tensorclass/[\w/]+\.py)\b", page.read_text())
         missing += [f"{page.name}: {path}" for path in paths if not (ROOT / path).exists()]
     assert missing == []
+
+
+def test_files_that_the_architecture_names_exist() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    paths: list[str] = re.findall(r"`([a-z_0-9]+(?:/\w+)+/?(?:\.py|\.md)?|[a-z_0-9]+/)`", text)
+    assert len(paths) > 100
+    assert [path for path in paths if not (ROOT / path).exists() and not (PACKAGE / path).exists()] == []
+
+
+def test_the_architecture_lists_each_module_of_the_engine_once() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    table = text.split("| module of `td/` | content |", 1)[1].split("\n\n", 1)[0]
+    rows = [line.split("|")[1] for line in table.splitlines()[2:]]
+    listed: list[str] = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
+    assert sorted(listed) == sorted(path.stem for path in _modules() if path.parent == Path("td"))
+
+
+def test_each_table_of_a_readme_names_modules_that_exist() -> None:
+    missing: list[str] = []
+    count = 0
+    for page in sorted(PACKAGE.rglob("README.md")):
+        for heads, body in re.findall(r"^\| ([^|]*)\|.*\n\| ?-.*\n((?:\|.*\n?)+)", page.read_text(), re.MULTILINE):
+            if not re.search("module|folder|file", heads):
+                continue
+            for row in body.splitlines():
+                names: list[str] = re.findall(r"`([\w/.]+)`", row.split("|")[1])
+                count += len(names)
+                found = [name for name in names for end in ("", ".py") if (page.parent / (name + end)).exists()]
+                missing += [f"{page.relative_to(PACKAGE)}: {name}" for name in names if name not in found]
+    assert count > 100
+    assert missing == []
