@@ -584,7 +584,7 @@ CASES = {
             torch.div(a, t, rounding="floor")  # E: Unexpected keyword argument "rounding"
             torch.round(a, decimals="x")  # E: Unexpected keyword argument "decimals"
             torch.softmax(a, dim="x")  # E: has incompatible type "str"; expected "int"
-            torch.var(a, correction="1")  # E: No overload variant of "var"
+            torch.var(a, correction="1")  # E: No overload variant of
             torch.std(a, dim="x")  # E: has incompatible type
             torch.reshape(a, "x")  # E: has incompatible type "str"
             torch.norm(a, q=3)  # E: Unexpected keyword argument "q"
