@@ -82,7 +82,7 @@ def test_a_place_that_cannot_be_written_to_is_named_as_it_was_given(
 
 def a_killed_writer(code: str, folder: Path) -> None:
     """A process that dies in the middle of writing, by a signal that it cannot catch."""
-    program = "import os, signal, sys\nfrom tensorclass import atomic\nplace = sys.argv[1]\n" + code
+    program = "import os, signal, sys\nfrom tensorclass.support import atomic\nplace = sys.argv[1]\n" + code
     done = subprocess.run([sys.executable, "-c", program, str(folder / "place")], capture_output=True, text=True)
     assert done.returncode == -signal.SIGKILL, done.stderr
 

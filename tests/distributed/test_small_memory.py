@@ -198,11 +198,11 @@ def test_executors_pools_and_pipes_raise_as_they_do_for_any_error() -> None:
 
 def test_map_says_which_result_does_not_fit() -> None:
     data = TensorDict({"x": torch.arange(4.0)}, [4])
-    with pytest.raises(NoSharedMemory, match=r"map: chunk \d of 2 .*cannot be sent back: .*there is no shared memory"):
+    with pytest.raises(NoSharedMemory, match=r"map: chunk \d of 2 .*cannot be sent: .*there is no shared memory"):
         data.map(_large, num_workers=2)
     with (
         ProcessPoolExecutor(2, mp_context=FORK) as executor,
-        pytest.raises(NoSharedMemory, match=r"map: chunk \d of 2 .*cannot be sent back"),
+        pytest.raises(NoSharedMemory, match=r"map: chunk \d of 2 .*cannot be sent"),
     ):
         data.map(_large, executor=executor)
 

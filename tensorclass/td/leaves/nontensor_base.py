@@ -116,6 +116,7 @@ class NonTensorDataBase(TensorCollection):
         """Return ``False``: non-tensor data is never empty.
 
         Example:
+            >>> from tensorclass import NonTensorData
             >>> NonTensorData("a").is_empty()
             False
         """
@@ -129,6 +130,7 @@ class NonTensorDataBase(TensorCollection):
             kwargs: ignored.
 
         Example:
+            >>> from tensorclass import NonTensorData
             >>> NonTensorData("a").empty().data
             'a'
         """
@@ -144,6 +146,7 @@ class NonTensorDataBase(TensorCollection):
             kwargs: ignored.
 
         Example:
+            >>> from tensorclass import NonTensorData
             >>> list(NonTensorData("a").keys())
             []
         """
@@ -157,6 +160,7 @@ class NonTensorDataBase(TensorCollection):
             kwargs: ignored.
 
         Example:
+            >>> from tensorclass import NonTensorData
             >>> list(NonTensorData("a").values())
             []
         """
@@ -170,6 +174,7 @@ class NonTensorDataBase(TensorCollection):
             kwargs: ignored.
 
         Example:
+            >>> from tensorclass import NonTensorData
             >>> list(NonTensorData("a").items())
             []
         """
@@ -199,6 +204,7 @@ class NonTensorDataBase(TensorCollection):
             forms: ignored.
 
         Example:
+            >>> from tensorclass import NonTensorData
             >>> NonTensorData("a").get("data")
             'a'
         """
@@ -225,6 +231,7 @@ class NonTensorDataBase(TensorCollection):
             IndexError: there is no such dimension.
 
         Example:
+            >>> from tensorclass import NonTensorData
             >>> NonTensorData("a", batch_size=[2]).to_lazystack().tolist()
             ['a', 'a']
         """
@@ -261,6 +268,7 @@ class NonTensorDataBase(TensorCollection):
                 ``False``.
 
         Example:
+            >>> from tensorclass import NonTensorData
             >>> NonTensorData("a", batch_size=[2]).tolist()
             ['a', 'a']
         """
@@ -285,6 +293,7 @@ class NonTensorDataBase(TensorCollection):
                 ``False``.
 
         Example:
+            >>> from tensorclass import NonTensorData
             >>> NonTensorData("a", batch_size=[2]).to_dict()
             'a'
         """
@@ -294,6 +303,7 @@ class NonTensorDataBase(TensorCollection):
         """Return the object, or nested lists of objects.
 
         Example:
+            >>> from tensorclass import NonTensorData
             >>> NonTensorData("a").numpy()
             'a'
         """
@@ -306,6 +316,7 @@ class NonTensorDataBase(TensorCollection):
             retain_none: has no effect here.
 
         Example:
+            >>> from tensorclass import NonTensorData
             >>> NonTensorData("a").to_tensordict().data
             'a'
         """
@@ -322,6 +333,7 @@ class NonTensorDataBase(TensorCollection):
 
         Example:
             >>> config = {"lr": 0.1}
+            >>> from tensorclass import NonTensorData
             >>> data = NonTensorData(config)
             >>> data.clone().data is config, data.clone(recurse=False).data is config
             (False, True)
@@ -462,6 +474,7 @@ class NonTensorDataBase(TensorCollection):
             RuntimeError: the data is locked.
 
         Example:
+            >>> from tensorclass import NonTensorData
             >>> NonTensorData("a", batch_size=[2]).update("b").tolist()
             ['b', 'b']
         """
@@ -499,6 +512,7 @@ class NonTensorDataBase(TensorCollection):
             This data.
 
         Example:
+            >>> from tensorclass import NonTensorData
             >>> NonTensorData("a").update_("b").data
             'b'
         """
@@ -520,6 +534,7 @@ class NonTensorDataBase(TensorCollection):
             TypeError: ``src`` is not non-tensor data.
 
         Example:
+            >>> from tensorclass import NonTensorData
             >>> NonTensorData("a").copy_(NonTensorData("b")).data
             'b'
         """
@@ -747,6 +762,7 @@ Args:
     default: has no effect here, because objects have no keys.
 
 Example:
+    >>> from tensorclass import NonTensorData
     >>> NonTensorData("a", batch_size=[2]).{name}("a")
     tensor([{example}])
 """

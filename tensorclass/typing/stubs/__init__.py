@@ -6,7 +6,7 @@ and functions, and ``formatting`` prints the result. ``module_paths`` finds the 
 ``stubs_command`` is ``tensorclass stubs``.
 """
 
-from .module_stub import Syntax, stub
 from .module_paths import Module
+from .module_stub import Syntax, stub
 
 __all__ = ["Module", "Syntax", "stub"]

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import TypeAlias
 
-from .stub_context import ELLIPSIS, EMPTY, Context, annotation, is_simple, shown
 from .function_stub import parameter_types
 from .inference import SAME, Function, own_nodes, union
 from .public_names import RECORDS, Names, bound
 from .statements import stubs_of
+from .stub_context import ELLIPSIS, EMPTY, Context, annotation, is_simple, shown
 
 
 class ClassStyle(Enum):
@@ -120,7 +120,14 @@ def kind_of(definition: ast.ClassDef, names: Names, depth: int = 20) -> ClassSty
         else:
             other = ClassStyle.PLAIN if origin.startswith(("builtins.", "collections.")) else ClassStyle.OTHER
             kinds.append(_BASES.get(origin, other))
-    for kind in (ClassStyle.META, ClassStyle.RECORD, ClassStyle.ENUM, ClassStyle.DATACLASS, ClassStyle.DECLARED, ClassStyle.OTHER):
+    for kind in (
+        ClassStyle.META,
+        ClassStyle.RECORD,
+        ClassStyle.ENUM,
+        ClassStyle.DATACLASS,
+        ClassStyle.DECLARED,
+        ClassStyle.OTHER,
+    ):
         if kind in kinds:
             return kind
     return ClassStyle.PLAIN
@@ -238,7 +245,9 @@ def _is_false(value: ast.expr) -> bool:
 Found: TypeAlias = dict[str, list["str | None"]]
 
 
-def _attributes(definition: ast.ClassDef, kind: ClassStyle, body: Sequence[ast.stmt], context: Context) -> list[ast.stmt]:
+def _attributes(
+    definition: ast.ClassDef, kind: ClassStyle, body: Sequence[ast.stmt], context: Context
+) -> list[ast.stmt]:
     """Declarations of what methods assign to ``self`` and the body of the class does not have."""
     if kind is ClassStyle.RECORD:
         return []  # which has its fields, and no other attributes

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from .stub_context import EMPTY, Context, annotation, shown
 from .inference import Function, Types, own_nodes, returned_by
+from .stub_context import EMPTY, Context, annotation, shown
 
 
 def function_stub(function: Function, context: Context, is_method: bool = False) -> Function:

@@ -1,8 +1,8 @@
 """Methods that come from a table: an entry of it is a call, ``abs = unary("abs")``, and becomes a ``def`` in the stub.
 
-What the call gives is declared as a protocol of descriptors. The signature of the method is the one that its
-``__get__`` gives: ``Callable[[], C]``, or another protocol with a ``__call__``, which may have overloads. So a new entry,
-or a new kind of entries, needs no line here.
+The result of the call is annotated as a protocol of descriptors. Its ``__get__`` has the signature of the method:
+``Callable[[], C]``, or another protocol with a ``__call__``, which may have overloads. So a new entry, or a new sort of
+entries, needs no line here.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import ast
 import copy
 from collections.abc import Mapping
 
-from .stub_context import EMPTY, Context
 from .function_stub import signature
 from .public_names import Names
+from .stub_context import EMPTY, Context
+
 
 def method_of(
     name: str, annotation: ast.expr | None, value: ast.expr | None, context: Context
@@ -34,9 +35,7 @@ def method_of(
     return _bound(name, get.returns, descriptor[1], own, context)
 
 
-def _bound(
-    name: str, given: ast.expr, names: Names, own: Mapping[str, str], context: Context
-) -> list[ast.FunctionDef]:
+def _bound(name: str, given: ast.expr, names: Names, own: Mapping[str, str], context: Context) -> list[ast.FunctionDef]:
     """The method whose bound form has the type ``given``."""
     arguments = ast.arguments(
         posonlyargs=[], args=[], vararg=None, kwonlyargs=[], kw_defaults=[], kwarg=None, defaults=[]
@@ -46,9 +45,7 @@ def _bound(
             names.origin(value).rpartition(".")[2] == "Callable"
         ):
             rename = _Rename(names, own, context)
-            arguments.posonlyargs = [
-                ast.arg(f"arg{position}", rename.of(item)) for position, item in enumerate(items)
-            ]
+            arguments.posonlyargs = [ast.arg(f"arg{position}", rename.of(item)) for position, item in enumerate(items)]
             arguments.posonlyargs.insert(0, ast.arg("self"))
             if not items:
                 arguments.args, arguments.posonlyargs = arguments.posonlyargs, []
@@ -77,7 +74,6 @@ def _renamed(name: str, call: ast.FunctionDef, rename: _Rename, context: Context
         method.decorator_list = [ast.Name(context.need("typing.overload"), ast.Load())]
         context.overloads.add(method)
     return method
-
 
 
 def _methods(definition: ast.stmt, name: str) -> list[ast.FunctionDef]:

@@ -8,12 +8,12 @@ import tokenize
 from collections.abc import Callable
 from pathlib import Path
 
-from .stub_context import Context, Needed, Table, suppressions
+from .formatting import written
 from .inference import Inference
 from .module_paths import Module, found_at
 from .public_names import Names, Neighbours
 from .statements import TopLevel, stubs_of
-from .formatting import written
+from .stub_context import Context, Needed, Table, suppressions
 
 __all__ = ["HEADER", "Draft", "Syntax", "decorated", "stub"]
 
@@ -45,8 +45,8 @@ def parsed(source: bytes, module: Module) -> ast.Module:
 
 def _too_deep(module: Module) -> Syntax:
     return Syntax(
-        f"{module.path}: an expression or a block in it is nested too deeply to be read; write it in several statements, "
-        "or move it to another module"
+        f"{module.path}: an expression or a block in it is nested too deeply to be read; write it in several "
+        "statements, or move it to another module"
     )
 
 

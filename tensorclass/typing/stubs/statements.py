@@ -7,10 +7,10 @@ import builtins
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from .stub_context import ELLIPSIS, Context, annotation, is_simple, shown
 from .function_stub import function_stub, signature
 from .inference import union
 from .public_names import blocks, bound, bound_by, inside
+from .stub_context import ELLIPSIS, Context, annotation, is_simple, shown
 
 _TYPING = ("typing", "typing_extensions")
 _BUILTINS = {*dir(builtins), "__name__", "__file__", "__doc__"}
@@ -116,7 +116,9 @@ def _stub(statement: ast.stmt, context: Context, scope: StatementScope, known: s
 _FOR_CHECKERS = [f"{typing}.TYPE_CHECKING" for typing in _TYPING]
 
 
-def _conditional(statement: ast.If, test: ast.expr, context: Context, scope: StatementScope, known: set[str]) -> list[ast.stmt]:
+def _conditional(
+    statement: ast.If, test: ast.expr, context: Context, scope: StatementScope, known: set[str]
+) -> list[ast.stmt]:
     def stubs(body: Iterable[ast.stmt]) -> list[ast.stmt]:
         return merged([stub for inner in body for stub in _stub(inner, context, scope, known)], context)
 
@@ -220,7 +222,9 @@ def _named(declared: ast.expr) -> ast.expr:
     return declared.value if isinstance(declared, ast.Subscript) else declared
 
 
-def _assigned(target: ast.expr, value: ast.expr, context: Context, scope: StatementScope, known: set[str]) -> list[ast.stmt]:
+def _assigned(
+    target: ast.expr, value: ast.expr, context: Context, scope: StatementScope, known: set[str]
+) -> list[ast.stmt]:
     """The stubs of an assignment without annotation."""
     if isinstance(target, ast.Starred):
         target = target.value

@@ -11,8 +11,8 @@ from tensorclass.support.atomic import whole_file
 from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.printable import printable
 
-from .module_stub import HEADER, Neighbourhood, Syntax, decorated, stub
 from .module_paths import SUFFIX, Module, NotFound, found_at, named, search_path
+from .module_stub import HEADER, Neighbourhood, Syntax, decorated, stub
 
 __all__ = ["run"]
 

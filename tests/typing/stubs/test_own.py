@@ -111,8 +111,14 @@ def test_a_new_entry_of_a_table_needs_no_line(tmp_path: Path) -> None:
 def test_mypys_stubtest_agrees(tmp_path: Path) -> None:
     (tmp_path / "tensorclass").symlink_to(STUBS)  # under the name of the package itself, which mypy looks for
     result = subprocess.run(
-        [sys.executable, "-m", "mypy.stubtest", "tensorclass", "--concise"]
-        + [f"--allowlist={Path(__file__).with_name('allowlist.txt')}"],
+        [
+            sys.executable,
+            "-m",
+            "mypy.stubtest",
+            "tensorclass",
+            "--concise",
+            f"--allowlist={Path(__file__).with_name('allowlist.txt')}",
+        ],
         cwd=tmp_path,
         env={**os.environ, "MYPYPATH": str(tmp_path), "PYTHONPATH": str(REPOSITORY)},
         capture_output=True,

@@ -2,8 +2,8 @@
 import ast
 from enum import Enum
 from typing import TypeAlias
-from tensorclass.typing.stubs.stub_context import Context
 from tensorclass.typing.stubs.public_names import Names
+from tensorclass.typing.stubs.stub_context import Context
 
 class ClassStyle(Enum):
     PLAIN = "plain"

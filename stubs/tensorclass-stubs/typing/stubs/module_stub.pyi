@@ -2,9 +2,9 @@
 import ast
 from collections.abc import Callable
 from pathlib import Path
-from tensorclass.typing.stubs.stub_context import Table
 from tensorclass.typing.stubs.module_paths import Module
 from tensorclass.typing.stubs.public_names import Names, Neighbours
+from tensorclass.typing.stubs.stub_context import Table
 
 __all__ = ["HEADER", "Draft", "Syntax", "decorated", "stub"]
 HEADER: str
