@@ -4,6 +4,7 @@
 with ``PYTHONPATH=. python tests/test_docstrings.py`` after completing some.
 """
 
+import ast
 import inspect
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import tensorclass
+
+PACKAGE = Path(__file__).parents[1] / "tensorclass"
+
+#: a docstring that starts with one of these describes its subject as a riddle
+RIDDLES = frozenset({"What", "Which", "Whether", "Where", "How", "Who", "That", "Those"})
 
 INCOMPLETE = Path(__file__).with_name("incomplete_docstrings.txt")
 
@@ -65,6 +71,39 @@ def test_no_docstring_lacks_more_than_the_list_of_incomplete_ones_says() -> None
         if set(lacks.split(", ")) - set(known.get(name, "").split(", ")):
             new.append(line)
     assert not new, "public functions need a summary, Args: for two and more arguments, and an example with >>>"
+
+
+def riddles(source: str) -> Iterator[tuple[int, str]]:
+    """Yield the line and the summary of every docstring that starts with one of :data:`RIDDLES`."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            words = (ast.get_docstring(node) or "").split(maxsplit=1)
+            if words and words[0].rstrip(",.:;") in RIDDLES:
+                yield node.body[0].lineno, " ".join(words).partition("\n")[0]
+
+
+def test_riddles_are_found_in_every_type_of_docstring() -> None:
+    source = """
+'''How rows are read.'''
+class Reader:
+    '''What: reads rows.'''
+    def read(self):
+        '''Whether rows are left.'''
+    async def wait(self):
+        '''Howl until rows come.'''
+"""
+    assert [line for line, _ in sorted(riddles(source))] == [2, 4, 6]
+
+
+def test_docstrings_do_not_start_with_a_question_word() -> None:
+    paths = sorted(PACKAGE.rglob("*.py"))
+    assert paths
+    found = [
+        f"{path.relative_to(PACKAGE.parent)}:{line}: {summary}"
+        for path in paths
+        for line, summary in riddles(path.read_text(encoding="utf-8"))
+    ]
+    assert not found, "start with the subject or a verb, such as 'Return whether ...':\n" + "\n".join(found)
 
 
 if __name__ == "__main__":

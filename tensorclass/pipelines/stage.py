@@ -315,7 +315,7 @@ class _StageTypes(NamedTuple):
 
     @property
     def keeps_class(self) -> bool:
-        """Whether the output has the class of the input: one type variable annotates both."""
+        """Return whether one type variable annotates input and output, so that the output has the input's class."""
         return isinstance(self.input_annotation, typing.TypeVar) and self.input_annotation is self.output_annotation
 
 

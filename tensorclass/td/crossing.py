@@ -1,6 +1,6 @@
-"""How collections cross to other processes of this machine: one handle for all tensors.
+"""Send collections to other processes of this machine through one handle of shared memory for all tensors.
 
-:mod:`tensorclass.distributed.shared_pickle` does it, and is imported when the first one is sent.
+:mod:`tensorclass.distributed.shared_pickle` implements this. It is imported when the first collection is sent.
 """
 
 from __future__ import annotations
@@ -15,11 +15,15 @@ _register: Callable[[type, Callable[[Any], Any]], None] = ForkingPickler.registe
 
 
 def register(cls: type) -> None:
-    """Lets the queues, pipes and pools of ``multiprocessing`` send collections of a class by one handle."""
+    """Make the queues, pipes and pools of ``multiprocessing`` send collections of a class by one handle.
+
+    Args:
+        cls: class of the collections. Subclasses are registered separately.
+    """
     _register(cls, reduced)
 
 
 def forget(cls: type) -> None:
-    """Let a class go."""
+    """Undo :func:`register`. Does nothing if the class is not registered."""
     reducers: dict[type, Any] = getattr(ForkingPickler, "_extra_reducers", {})
     reducers.pop(cls, None)

@@ -1,9 +1,8 @@
-"""Parameters and buffers of an ``nn.Module`` as a collection, and a collection put in their place.
+"""Read the parameters and buffers of an ``nn.Module`` as a collection, and swap a collection into a module.
 
-A swap writes the tensors into the tables of the module (``_parameters``, ``_buffers``), where ``torch.func``'s
-``functional_call`` writes them too: attributes, ``named_parameters()`` and the order of ``state_dict()`` stay what they
-are, whatever kind of tensor comes. What was there is noted entry by entry, so that the way back compares nothing and
-looks nothing up.
+A swap writes the tensors into the module's tables (``_parameters``, ``_buffers``), as ``functional_call`` of
+``torch.func`` does. So attributes, ``named_parameters()`` and the order of ``state_dict()`` stay the same for every
+type of tensor. Each replaced entry is recorded, so that undoing the swap needs no comparison and no lookup.
 """
 
 from __future__ import annotations
@@ -32,20 +31,20 @@ if TYPE_CHECKING:
 
     from .collection import Store
 
-    #: a table of a module, the key, what was there, what came, and the store that it came from
+    #: table of a module, key, old tensor, new tensor, and the store of the collection that has the new tensor
     Entry = tuple[dict[str, Any], str, Tensor | None, Tensor, Store]
 
 _NO_SIZE = Size(())
 
 
 class ModuleMismatch(KeyError):
-    """A collection has values that are no parameters, buffers or submodules of a module; lists all of them."""
+    """A collection has values that match no parameter, buffer or submodule of the module. The message lists all."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message: str = message
 
-    def __str__(self) -> str:  # not the repr, which KeyError gives
+    def __str__(self) -> str:  # KeyError would return the repr of the message
         return self.message
 
 
@@ -58,7 +57,7 @@ def _check_module(module: object, operation: str) -> None:
 
 
 def _node(store: Any, cls: type[Any]) -> Any:
-    """A collection without batch size and device: nothing is checked."""
+    """Return a collection with an empty batch size and no device, without checks."""
     new = object.__new__(cls)
     new._store = store
     new._batch_size = _NO_SIZE
@@ -69,11 +68,11 @@ def _node(store: Any, cls: type[Any]) -> Any:
 
 
 def _tree(module: nn.Module, filter_empty: bool, cls: type[Any], seen: dict[int, Any]) -> Any:
-    """The parameters and buffers of a module; a module that stands in two places gives one collection."""
+    """Return the parameters and buffers of a module. A submodule registered twice gives the same collection twice."""
     store: dict[str, Any] = {key: value for key, value in module._parameters.items() if value is not None}
     if module._buffers:
         store |= {key: value for key, value in module._buffers.items() if value is not None}
-    children: dict[str, Any] = module._modules  # one that is a collection already has a batch size
+    children: dict[str, Any] = module._modules  # a child that is itself a collection keeps its batch size
     for key, child in children.items():
         if child is not None:
             below = seen.get(id(child))
@@ -86,7 +85,7 @@ def _tree(module: nn.Module, filter_empty: bool, cls: type[Any], seen: dict[int,
 
 
 def _densified(parameters: Any) -> Any:
-    """What a module holds that is a collection itself."""
+    """Return the values of a module that is itself a collection, as a dense collection."""
     return parameters._densified()
 
 
@@ -97,7 +96,7 @@ def _as_dict(node: Collection) -> dict[str, Any]:
 def _stacked(
     trees: list[Any], path: tuple[str, ...], expand_identical: bool, cls: type[Any], made: dict[tuple[int, ...], Tensor]
 ) -> Any:
-    """The dense stack of parameters. Those of a module that are tied stay tied."""
+    """Return the parameters of several modules, stacked densely. Tied parameters stay tied."""
     keys = [set(tree._store) for tree in trees]
     if any(other != keys[0] for other in keys):
         where = f"below {'.'.join(path)!r} " if path else ""
@@ -142,11 +141,11 @@ def _stacked_tensors(
     return stacked
 
 
-# -- putting in place -------------------------------------------------------------------------------------------------
+# -- swapping ---------------------------------------------------------------------------------------------------------
 
 
 class _Swapping:
-    """One call of ``to_module``: what it was told, and what it did."""
+    """One call of ``to_module``: its options, and the entries that it replaced."""
 
     __slots__ = ("cls", "done", "recurrent", "wrap")
 
@@ -157,9 +156,9 @@ class _Swapping:
         self.recurrent: list[nn.Module] = []
 
     def swap(self, node: Any, module: nn.Module, seen: dict[int, Any]) -> Any:
-        """Puts the tensors of a collection into a module, and gives what was there.
+        """Put the tensors of a collection into a module. Return the replaced values as a collection.
 
-        A module that comes again has its tensors already: the first of the trees that are given for it holds.
+        A module that is registered twice is swapped once, with the first collection given for it.
         """
         old: dict[str, Any] = {}
         parameters: dict[str, Any] = module._parameters
@@ -197,10 +196,10 @@ class _Swapping:
         return result
 
     def _parameter(self, value: Any, before: Any) -> Tensor:
-        """What stands for a parameter: one that can be trained where the one before could.
+        """Wrap a value as a ``Parameter``, which requires a gradient if the replaced parameter does.
 
-        What is computed from other tensors stays what it is, or gradients would not get there; and so does what
-        carries a level of ``torch.func``.
+        A tensor computed from other tensors is returned unchanged, since a wrapper would cut off its gradient. With
+        ``wrap=False``, so is every tensor: tensors at a level of ``torch.func`` must not be wrapped either.
         """
         if not isinstance(value, Tensor):
             value = _tensor_of(value)
@@ -213,18 +212,18 @@ class _Swapping:
             table[key] = before
 
     def refresh(self) -> None:
-        """Recurrent modules of torch keep a list of their weights beside the table."""
+        """Update the list of weights that recurrent modules of torch keep beside their table."""
         for module in self.recurrent:
             names: Any = module._flat_weights_names
             module.__dict__["_flat_weights"] = [module._parameters.get(name) for name in names]
 
 
 class _Misplaced(Exception):
-    """Never leaves this module: the differences are listed instead."""
+    """A value fits no entry of the module. Callers replace it by a :class:`ModuleMismatch`, which lists all of them."""
 
 
 def _tensor_of(value: Any) -> Tensor:
-    """The tensor of an unbatched one; there is none in another collection or in an object."""
+    """Return the tensor of an unbatched value. Raise for other collections and for objects."""
     held: Tensor | None = None if value._is_tree() else value._held()
     if held is None:
         raise _Misplaced
@@ -232,7 +231,7 @@ def _tensor_of(value: Any) -> Tensor:
 
 
 def _dense(node: Any) -> Any:
-    """The class of what is computed from a collection."""
+    """Return the class of the results of operations on a collection."""
     return getattr(node, "_dense", node.__class__)
 
 
@@ -273,10 +272,10 @@ def _misfit(node: Any, module: nn.Module) -> ModuleMismatch:
 
 
 class _Swap(Block):
-    """What the end of ``with params.to_module(module):`` undoes.
+    """Undoes ``with params.to_module(module):`` at the end of its block.
 
-    A tensor that the module got in place of one that was swapped in, such as a buffer that is computed anew in each
-    call, goes to the collection; what was swapped out comes back.
+    The module gets its old tensors back. A tensor that the block replaced in the module, such as a buffer that each
+    call computes anew, goes to the collection.
     """
 
     def __init__(self, swapping: _Swapping) -> None:
@@ -299,7 +298,7 @@ class _Swap(Block):
 
 
 class _Copy(Block):
-    """What the end of ``with params.to_module(module, inplace=True):`` undoes: numbers, not tensors."""
+    """Undoes ``with params.to_module(module, inplace=True):``, which copied numbers and replaced no tensors."""
 
     def __init__(self, entries: list[tuple[Entry, int]]) -> None:
         self.entries: list[tuple[Entry, int]] = entries
@@ -317,7 +316,10 @@ class _Copy(Block):
 
 
 def _copied(node: Any, module: nn.Module, non_blocking: bool) -> tuple[Any, list[tuple[Entry, int]]]:
-    """Writes the numbers of a collection into the tensors of a module; gives copies of what they were."""
+    """Copy the numbers of a collection into the tensors of a module. Return the old numbers, and the entries written.
+
+    Each entry comes with the version of its tensor after the copy, which tells later whether the tensor was written.
+    """
     swapping = _Swapping(False, registry.TensorDict)
     try:
         old = swapping.swap(node, module, {})
@@ -338,7 +340,7 @@ def _copied(node: Any, module: nn.Module, non_blocking: bool) -> tuple[Any, list
         copies: dict[int, Tensor] = {}
         for table, key, target, value, given in swapping.done:
             assert target is not None
-            copy = copies.get(id(target))  # a tied one is copied before it is written to the first time
+            copy = copies.get(id(target))  # a tied tensor is saved once, before the first write
             if copy is None:
                 copies[id(target)] = copy = target.detach().clone()
             target.copy_(value, non_blocking=non_blocking)
@@ -384,18 +386,25 @@ class Modules(Collection):
         use_state_dict: bool = False,
         filter_empty: bool = True,
     ) -> Any:
-        """The parameters and buffers of a module, in the tree of its submodules. Nothing is copied.
+        """Return the parameters and buffers of a module, nested as its submodules are. Nothing is copied.
+
+        A submodule that is registered twice gives the same collection under both keys. A record class needs fields
+        with the names of the module's parameters.
 
         Args:
             module: an ``nn.Module``.
-            as_module: give a :class:`~tensorclass.nn.TensorDictParams`, which can be an attribute of another module.
+            as_module: return a :class:`~tensorclass.nn.TensorDictParams`, which can be an attribute of another module.
             lock: lock the result.
-            use_state_dict: read ``module.state_dict()``, with what its hooks do: detached tensors. Extra state that is
-                no tensor is one object.
+            use_state_dict: read ``module.state_dict()``, which runs its hooks and detaches the tensors. Extra state
+                that is not a tensor becomes one object.
             filter_empty: leave out submodules that have neither parameters nor buffers.
 
-        A submodule that stands in two places gives one collection under both keys. For a record class the names of
-        the module's parameters are those of its fields.
+        Returns:
+            A collection that shares memory with the module. Its batch size is empty, unless the module is a
+            collection itself.
+
+        Raises:
+            TypeError: ``module`` is not an ``nn.Module``.
 
         >>> from torch import nn
         >>> from tensorclass import TensorDict
@@ -447,20 +456,25 @@ class Modules(Collection):
         lazy_stack: bool = False,
         expand_identical: bool = False,
     ) -> Any:
-        """The parameters of several modules, stacked along a new first dimension: for ``vmap`` over models.
+        """Stack the parameters of several modules along a new first dimension, for ``vmap`` over models.
 
         Args:
-            modules: of one structure, unless they are stacked lazily.
-            as_module: give a :class:`~tensorclass.nn.TensorDictParams`, which can be an attribute of another module.
+            modules: modules of the same structure, unless ``lazy_stack`` is set.
+            as_module: return a :class:`~tensorclass.nn.TensorDictParams`, which can be an attribute of another module.
             lock: lock the result.
-            use_state_dict: read ``module.state_dict()``, with what its hooks do: detached tensors.
-            lazy_stack: keep the parameters of each module, and stack them when they are read, each time. By default
-                they are copied into new parameters: these are what an optimizer gets then.
-            expand_identical: give a parameter that is the same in all modules as an expanded view, not copied. Not
-                with ``as_module``: views cannot be the parameters of a module.
+            use_state_dict: read ``module.state_dict()``, which runs its hooks and detaches the tensors.
+            lazy_stack: keep the parameters of each module, and stack them at each read. By default they are copied
+                into new parameters, which are then the ones to pass to an optimizer.
+            expand_identical: return a parameter that all modules share as an expanded view, without a copy. Not
+                possible with ``as_module``, since views cannot be the parameters of a module.
+
+        Returns:
+            A collection of batch size ``[len(modules)]``.
 
         Raises:
-            RuntimeError: the modules differ in keys or shapes.
+            TypeError: one of ``modules`` is not an ``nn.Module``.
+            RuntimeError: no module was given, the modules differ in keys or shapes, or ``as_module`` was combined
+                with ``lazy_stack`` or with expanded views.
 
         >>> import torch
         >>> from torch import nn
@@ -534,29 +548,36 @@ class Modules(Collection):
         preserve_module_state: bool = True,
         memo: None = None,
     ) -> Any:
-        """Puts the values in the place of a module's parameters and buffers; in a ``with`` statement, for its block.
+        """Replace a module's parameters and buffers by the values of this collection.
+
+        In a ``with`` statement, the replacement lasts for the block. At its end, also after an exception, the module
+        gets its old tensors back. Without an exception, tensors that the block replaced in the module, such as
+        buffers, are then stored in this collection, even if it is locked.
 
         Args:
-            module: an ``nn.Module``. It may have more parameters than there are values: these stay.
-            inplace: write the numbers into the tensors of the module instead of replacing them.
-            return_swap: give what was there, which a ``with`` statement needs; otherwise ``None``.
-            swap_dest: a collection that gets what was there, and is given back.
-            use_state_dict: put the values in as a state dict: through the hooks that modules have for these, before and
-                after loading, and with their extra state; and give what was there as a state dict. The tensors are
-                put in place as they are, so a ``_load_from_state_dict`` of one's own is not called.
+            module: an ``nn.Module``. Parameters and buffers for which there is no value stay.
+            inplace: copy the numbers into the tensors of the module instead of replacing the tensors.
+            return_swap: return the old values, which a ``with`` statement needs. Otherwise return ``None``.
+            swap_dest: a collection that is updated with the old values, and returned.
+            use_state_dict: load the values as a state dict: run the module's hooks before and after loading, load its
+                extra state, and return the old values as a state dict. The tensors themselves are put in the module,
+                so a custom ``_load_from_state_dict`` is not called.
             non_blocking: do not wait for the copies that ``inplace`` makes between devices.
-            preserve_module_state: a tensor that requires no gradient becomes a parameter that can be trained where
-                the one that it replaces could. With ``False`` the module gets the tensor itself. A tensor that
-                requires a gradient always stays itself, and so do all under ``torch.func`` and ``torch.compile``.
-            memo: for the peer's signature; nothing may be given.
+            preserve_module_state: wrap a tensor that requires no gradient as a parameter, which requires a gradient
+                if the replaced one does. With ``False`` the module gets the tensor itself. Tensors that require a
+                gradient are never wrapped, nor is any tensor under ``torch.func`` and ``torch.compile``.
+            memo: part of the signature for compatibility. Must be ``None``.
 
-        What was there comes as a collection of the same keys. When the block of a ``with`` statement ends, also by an
-        exception, it is back in the module. Without an exception, tensors that were replaced in the module meanwhile,
-        such as buffers, are then in this collection, locked or not.
+        Returns:
+            The old values, as a collection of the same keys: the replaced tensors themselves, or copies if
+            ``inplace``. ``None`` if ``return_swap`` is ``False``.
 
         Raises:
-            ModuleMismatch: values have no place in the module: a ``KeyError`` that lists them. Nothing was changed.
-            ValueError: a shape is not that of the tensor that ``inplace`` writes to. Nothing was changed.
+            TypeError: ``module`` is not an ``nn.Module``.
+            ModuleMismatch: values match nothing in the module. A ``KeyError``, which lists them. The module is
+                unchanged.
+            ValueError: with ``inplace``, a value and its target differ in shape. The module is unchanged.
+            RuntimeError: ``memo`` was given.
 
         >>> from torch import nn
         >>> from tensorclass import TensorDict
@@ -604,7 +625,8 @@ class Modules(Collection):
             block = Loaded(block, loading)
             undo = lambda: block.leave(self, None)  # noqa: E731
             keys = [*old.keys(True, True)]
-            whole = hooked is not source or any(key not in before.keys(True, True) for key in keys)  # after hooks
+            # hooks may have changed the keys
+            whole = hooked is not source or any(key not in before.keys(True, True) for key in keys)
             old = before if whole else before.select(*keys)
         if swap_dest is not None:
             try:
@@ -620,7 +642,7 @@ class Modules(Collection):
 
 
 def _finished(cls: type[Any], tree: Any, as_module: bool, lock: bool) -> Any:
-    """The tree of a module as what was asked for."""
+    """Convert the collection read from a module to the requested class, and lock it if requested."""
     if any(leaf.is_nested for leaf in tree._leaves()):
         for path, leaf in tree._named_leaves():
             if is_strided_nested(leaf):

@@ -1,4 +1,4 @@
-"""Whether the tensors of a collection lie in files or in one buffer."""
+"""Queries for the storage of a collection: memory-mapped files, or one consolidated buffer."""
 
 from __future__ import annotations
 
@@ -15,12 +15,34 @@ class Storing(Collection):
     __slots__ = ()
 
     def is_memmap(self) -> bool:
-        """Return whether all tensors are memory-mapped and the keys are locked, so that none can be replaced."""
+        """Return whether all tensors are memory-mapped and the collection is locked.
+
+        The lock guarantees that no tensor is replaced by one outside the files.
+
+        Returns:
+            ``False`` for a collection without tensors.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"a": torch.zeros(2)}, [2])
+        >>> data.is_memmap(), data.memmap().is_memmap()
+        (False, True)
+        """
         leaves = list(self._leaves())
         return self._lock is not None and bool(leaves) and all(type(leaf) is MemoryMappedTensor for leaf in leaves)
 
     def is_consolidated(self) -> bool:
-        """Return whether all tensors lie one after the other in one buffer, which holds hardly anything else."""
+        """Return whether all tensors lie one after the other in one buffer, which holds hardly anything else.
+
+        The memory of the tensors is examined at each call, so the answer does not depend on how they were made. Up to
+        64 unused bytes for each tensor are tolerated, for alignment.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"a": torch.zeros(2), "b": torch.ones(2)}, [2])
+        >>> data.is_consolidated(), data.consolidate().is_consolidated()
+        (False, True)
+        """
         return flat_of(self._leaves()) is not None
 
     if TYPE_CHECKING:

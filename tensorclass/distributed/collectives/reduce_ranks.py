@@ -268,7 +268,7 @@ class Pending:
         return True
 
     def is_completed(self) -> bool:
-        """Whether the message has arrived, so that :meth:`wait` returns at once."""
+        """Return whether the message has arrived, so that :meth:`wait` returns at once."""
         return self._done or self._work is None or self._work.is_completed()
 
 

@@ -96,7 +96,7 @@ class Transfer:
         self._error: BaseException | None = None
 
     def is_completed(self) -> bool:
-        """Whether ``wait()`` has returned. Before that, it is unknown."""
+        """Return whether ``wait()`` has returned. ``False`` does not tell whether the transfer is still running."""
         return self._over
 
     def wait(self, timeout: float | timedelta | None = None) -> bool:

@@ -1,4 +1,4 @@
-"""Tensors that lie one behind the other in one piece of memory: moved by one transfer, pickled once."""
+"""Tensors that lie one after the other in one buffer, which is transferred and pickled as a whole."""
 
 from __future__ import annotations
 
@@ -9,49 +9,63 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 from torch import Size, Tensor
 
-ALIGN = 8  #: where a tensor begins is a multiple of it, or of the size of its items
-_LOOSE = 64  #: how many bytes for each tensor may be unused
+ALIGN = 8  #: bytes; a tensor starts at a multiple of this or of its item size, whichever is larger
+_LOOSE = 64  #: unused bytes tolerated for each tensor
 
-#: dtype, shape and first byte of a part of the memory
+#: dtype, shape and first byte of a tensor in the buffer
 Place: TypeAlias = "tuple[torch.dtype, Size, int]"
 
 
 class Flat(NamedTuple):
-    """One piece of memory, and where the tensors are in it."""
+    """A buffer, and the position of each tensor in it."""
 
-    memory: Tensor  #: of bytes
+    memory: Tensor  #: the buffer, uint8
     places: list[Place]
 
     def parts(self) -> list[Tensor]:
-        """The tensors."""
+        """Return the tensors: views of the buffer, in order."""
         return [view(self.memory, *place) for place in self.places]
 
 
 def view(memory: Tensor, dtype: torch.dtype, shape: Sequence[int], start: int) -> Tensor:
-    """A tensor in a piece of memory of bytes."""
+    """Return a tensor that views a buffer of bytes.
+
+    Args:
+        memory: the buffer, uint8, of one dimension.
+        dtype: dtype of the tensor.
+        shape: shape of the tensor.
+        start: first byte of the tensor in the buffer.
+
+    Returns:
+        A view of the buffer, or a copy if its address does not suit the dtype.
+
+    >>> buffer = torch.zeros(16, dtype=torch.uint8)
+    >>> view(buffer, torch.int32, [2, 1], 8).shape
+    torch.Size([2, 1])
+    """
     size = Size(shape)
     count = size.numel()
     if not count:
         return torch.empty(size, dtype=dtype, device=memory.device)
     flat = memory[start : start + count * dtype.itemsize]
     if (memory.storage_offset() + start) % dtype.itemsize:
-        flat = flat.clone()  # another program has put it where its dtype cannot lie
+        flat = flat.clone()  # another program wrote it at an address that its dtype does not allow
     flat = flat if dtype is torch.uint8 else flat.view(dtype)
-    return flat.view(*size) if size else flat.view(size)  # a Size takes long to pass
+    return flat.view(*size) if size else flat.view(size)  # passing a Size to view() is slow
 
 
 def is_sharded(leaf: Tensor) -> bool:
-    """Whether a tensor is a ``DTensor``. Torch's module is not imported for it: it takes long."""
+    """Return whether a tensor is a ``DTensor``, without importing its module, which is slow."""
     module: Any = sys.modules.get("torch.distributed.tensor")
     return module is not None and isinstance(leaf, module.DTensor)
 
 
-#: what to do with one where its values are read
+#: part of error messages: a ``DTensor`` came where values are read
 WHOLE = "a DTensor, of which each process has a part; take whole values, full_tensor(), or this process's, to_local()"
 
 
 def parts_of(leaf: Tensor) -> tuple[Tensor, ...]:
-    """What lies in memory of a tensor: a jagged one is two."""
+    """Return the tensor's buffers: one, or (values, offsets) if it is jagged."""
     if leaf.is_nested and leaf.layout == torch.jagged:
         ragged: Any = leaf
         return ragged.values(), ragged.offsets()
@@ -59,7 +73,12 @@ def parts_of(leaf: Tensor) -> tuple[Tensor, ...]:
 
 
 def joined(leaf: Tensor, parts: Iterator[Tensor]) -> Tensor:
-    """A tensor like another one, of the parts in memory."""
+    """Rebuild a tensor from its buffers. Inverse of :func:`parts_of`.
+
+    Args:
+        leaf: a tensor of the layout of the result.
+        parts: the buffers. As many are consumed as the layout needs.
+    """
     if leaf.is_nested and leaf.layout == torch.jagged:
         ragged: Any = torch.nested.nested_tensor_from_jagged(next(parts), next(parts))
         return ragged  # type: ignore[no-any-return]
@@ -67,7 +86,15 @@ def joined(leaf: Tensor, parts: Iterator[Tensor]) -> Tensor:
 
 
 def places_of(parts: Iterable[Tensor]) -> tuple[list[Place], int]:
-    """Where parts go, and how many bytes they take together."""
+    """Lay out tensors one after the other in a buffer.
+
+    Returns:
+        The position of each tensor, and the size of the buffer in bytes, a multiple of :data:`ALIGN`.
+
+    >>> places, size = places_of([torch.zeros(3, dtype=torch.uint8), torch.zeros(2)])
+    >>> [start for _, _, start in places], size
+    ([0, 8], 16)
+    """
     end, places = 0, list[Place]()
     for part in parts:
         start = -(-end // max(ALIGN, part.dtype.itemsize)) * max(ALIGN, part.dtype.itemsize) if part.numel() else end
@@ -77,9 +104,10 @@ def places_of(parts: Iterable[Tensor]) -> tuple[list[Place], int]:
 
 
 def flat_of(leaves: Iterable[Tensor]) -> Flat | None:
-    """The memory that tensors fill one behind the other; ``None`` where they do not.
+    """Return the buffer that tensors fill one after the other, or ``None`` if they do not.
 
-    What tells is the tensors alone: nothing is written down that could become untrue. The first two tell in most cases.
+    The answer comes from the tensors alone, since a stored flag could become untrue. The first two tensors decide in
+    most cases.
     """
     memory: Any = None
     places: list[Place] = []
@@ -111,13 +139,28 @@ def flat_of(leaves: Iterable[Tensor]) -> Flat | None:
 
 
 def with_parts(data: Any, parts: Iterable[Tensor]) -> Any:
-    """A collection like another one, of the parts of its tensors in memory."""
+    """Rebuild a collection from the buffers of its tensors.
+
+    Args:
+        data: a collection of the structure of the result.
+        parts: the buffers of all tensors, in the order of the leaves.
+    """
     found = iter(parts)
     return data._with_leaves(iter([joined(leaf, found) for leaf in data._leaves()]))
 
 
 def moved_at_once(data: Any, device: torch.device, non_blocking: bool) -> Any:
-    """A collection whose tensors are on another device by one transfer; itself where its tensors do not allow that."""
+    """Move a consolidated collection to another device by one transfer.
+
+    Args:
+        data: a collection.
+        device: the target device.
+        non_blocking: do not wait for the transfer.
+
+    Returns:
+        The moved collection. ``data`` itself if it is on the device already, has fewer than two buffers or is not
+        consolidated.
+    """
     first = next(iter(data._leaves()), None)
     if first is None or first.device == device:
         return data
@@ -132,7 +175,7 @@ Copy: TypeAlias = "Callable[[], None]"
 
 
 def gathered(parts: Sequence[Tensor], memory: Tensor, places: Sequence[Place]) -> list[Copy]:
-    """What copies parts to their places in a piece of memory."""
+    """Return functions that copy tensors to their positions in a buffer: one for each tensor that is not empty."""
 
     def copy(part: Tensor, place: Place) -> Copy:
         return lambda: _copy(part, view(memory, *place))

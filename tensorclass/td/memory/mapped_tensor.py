@@ -1,4 +1,4 @@
-"""Tensors whose memory is a file: read and written through the page cache, shared between processes."""
+"""Tensors on memory-mapped files, read and written through the page cache and shared between processes."""
 
 from __future__ import annotations
 
@@ -21,40 +21,41 @@ from tensorclass.td import shapes
 from . import readahead
 from .shared_memory import share
 
-Place: TypeAlias = "tuple[int, int]"  #: the device and the number of a file
+Place: TypeAlias = "tuple[int, int]"  #: device and inode of a file
 Filename: TypeAlias = "str | os.PathLike[str]"
 
-#: how a file is mapped: what is written goes to the file, or (copy on write) stays in this process
+#: modes of a memory map: "r+" writes to the file, "r" keeps writes in this process (copy on write)
 MODES = ("r+", "r")
 
 _frombuffer: Any = torch.frombuffer  # pyright: ignore[reportUnknownMemberType]
 _subclass: Callable[[Any, Tensor], Any] = Tensor._make_subclass
 _C: Any = torch._C
-_BY_HANDLE = os.path.isdir("/proc/self/fd")  #: whether an open file has a path
+_BY_HANDLE = os.path.isdir("/proc/self/fd")  #: an open file can be opened again by a path
 _getitem: Callable[[Tensor, Any], Tensor] = Tensor.__getitem__
 _select: Callable[[Tensor, int, Tensor], Tensor] = torch.index_select
 
 
 class FileThere(FileExistsError, RuntimeError):
-    """A file is there already, and may not be written over."""
+    """The file exists already, and overwriting it was not allowed."""
 
 
 class MemoryMappedTensor(Tensor):
-    """A tensor whose memory is a file, or (without the name of one) memory that processes share.
+    """A tensor on a memory-mapped file or, without a file name, on memory shared between processes.
 
-    Nothing is read before values are used, and what is written goes to the file. Indices of integers, slices, ``None``
-    and ``...`` give tensors in the same file, as do ``unbind``, ``split`` and ``chunk``; what other operations give is
-    a plain tensor. A pickle has the name of the file, not what is in it: sending one to another process costs next to
-    nothing.
+    Values are read from the file when they are used, and writes go to the file. Indexing with integers, slices,
+    ``None`` and ``...`` gives views in the same file, as do ``unbind``, ``split`` and ``chunk``. Other operations
+    return plain tensors. A pickle holds the name of the file instead of the values, so sending the tensor to another
+    process costs next to nothing.
 
     Args:
-        source: the values, which are copied; ``None`` with a ``handler``.
-        handler: memory that processes share: the ``handler`` of another one.
-        dtype: of the values, with a ``handler``.
-        shape: of all values; with a ``source`` as many as it has.
-        index: which part of them this is.
+        source: values to copy. ``None`` if ``handler`` is given.
+        handler: shared memory, the ``handler`` of another memory-mapped tensor.
+        dtype: dtype of the values in ``handler``. Default: torch's default dtype.
+        shape: shape of all values. With a tensor as ``source``, it must have as many elements.
+        index: index of the part to view. Default: all values.
         device: ``None`` or the CPU.
-        filename: the file, which must not be there yet; without one the memory is shared between processes.
+        filename: path of the new file, which must not exist; with ``handler``, path of the file that it maps. Default:
+            shared memory without a name.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -66,15 +67,15 @@ class MemoryMappedTensor(Tensor):
                         [7, 7]])
     """
 
-    # results of operations are plain tensors, and cost what those cost
+    # operations return plain tensors, at the cost of plain tensors
     __torch_function__: Any = _C._disabled_torch_function_impl
 
-    _never_moves = True  #: ``share_memory_`` raises, or changes nothing
+    _never_moves = True  #: ``share_memory_`` never moves the values
     _filename: str | None
     _mode: str
-    _parent: Size  #: the shape of all that the file holds
-    _index: Any  #: what part of it this is
-    _place: Place | None  #: of a whole file: which one it is, whatever is at its path by now
+    _parent: Size  #: shape of all values in the file
+    _index: Any  #: index of this part of the file; ``None`` for the whole file
+    _place: Place | None  #: of a whole file: its identity, even after another file replaced it at the path
 
     def __new__(
         cls,
@@ -87,7 +88,7 @@ class MemoryMappedTensor(Tensor):
         device: torch.device | str | None = None,
         filename: Filename | None = None,
     ) -> Self:
-        """A tensor of the values of another one, or on memory that is shared already; see the class."""
+        """Copy a tensor to a file or to shared memory, or view memory that is shared already. See the class."""
         _check_device("MemoryMappedTensor", device)
         if source is not None and handler is not None:
             raise TypeError("MemoryMappedTensor: expected a source or a handler, and not both")
@@ -113,7 +114,7 @@ class MemoryMappedTensor(Tensor):
         device: torch.device | str | None = None,
         filename: Filename | None = None,
     ) -> None:
-        """What the arguments are stands at the class."""
+        """See the class for the arguments."""
 
     @classmethod
     def _of(
@@ -125,7 +126,7 @@ class MemoryMappedTensor(Tensor):
         index: Any = None,
         place: Place | None = None,
     ) -> Self:
-        """A tensor that lies in a file, with what is known of the file."""
+        """Wrap a tensor that lies in a file, with the attributes of the file."""
         new: Any = _subclass(cls, tensor)
         new._filename = filename
         new._mode = mode
@@ -134,7 +135,7 @@ class MemoryMappedTensor(Tensor):
         new._place = place
         return new  # type: ignore[no-any-return]
 
-    # -- making one ---------------------------------------------------------------------------------------------------
+    # -- constructors -------------------------------------------------------------------------------------------------
 
     @classmethod
     def from_filename(
@@ -145,19 +146,31 @@ class MemoryMappedTensor(Tensor):
         index: Any = None,
         mode: str | None = None,
     ) -> Self:
-        """The tensor in a file of raw values, in the byte order of this machine, without a header.
+        """Map a file of raw values, in the byte order of this machine, without a header.
 
         Args:
-            filename: the file.
-            dtype: of the values.
-            shape: of what the file holds. What follows in a longer file is left alone.
-            index: which part of it; of rows at an index tensor or a mask there is a plain copy.
-            mode: ``"r+"`` writes to the file what is written to the tensor, ``"r"`` keeps it in this process. By
-                default the first, where the file may be written.
+            filename: path of the file.
+            dtype: dtype of the values.
+            shape: shape of all values in the file. Further bytes of a longer file are ignored.
+            index: index of the part to view. An index tensor or a mask gives a copy in a plain tensor.
+            mode: ``"r+"`` writes to the file, ``"r"`` keeps writes in this process. Default: ``"r+"`` if the file is
+                writable, else ``"r"``.
+
+        Returns:
+            A tensor on the file. Nothing is read yet.
 
         Raises:
             FileNotFoundError: there is no such file.
-            ValueError: the file is too short.
+            PermissionError: the file does not allow ``mode``.
+            TypeError: ``dtype`` is not a ``torch.dtype``.
+            ValueError: the file is too short, is not a regular file, or ``mode`` is unknown.
+
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     rows = MemoryMappedTensor.from_tensor(torch.arange(4), filename=folder + "/rows.memmap")
+        ...     MemoryMappedTensor.from_filename(rows.filename, torch.int64, [2, 2])
+        MemoryMappedTensor([[0, 1],
+                            [2, 3]])
         """
         if mode not in (None, *MODES):
             raise ValueError(f"from_filename: expected mode to be 'r', 'r+' or None, got {mode!r}")
@@ -179,19 +192,28 @@ class MemoryMappedTensor(Tensor):
         copy_data: bool = True,
         shape: Sequence[int] | None = None,
     ) -> Self:
-        """A file with the values of a tensor.
+        """Copy a tensor to a new file, or to shared memory.
 
         Args:
-            input: the tensor; one that is expanded is written row by row, not held in memory.
-            filename: the file; without one the memory is shared between processes, and gone with the last of them.
-            existsok: write over a file that is there already.
-            copy_existing: take a tensor that lies in another file already; otherwise that is an error.
-            copy_data: write the values. Otherwise the file has zeros, and takes no space until it is written.
-            shape: another shape of as many values.
+            input: a dense tensor. An expanded tensor is written piece by piece, so the whole is never in memory.
+            filename: path of the new file. Default: shared memory without a name, freed with its last user.
+            existsok: overwrite an existing file.
+            copy_existing: allow an ``input`` that lies in another file.
+            copy_data: copy the values. ``False`` gives zeros, and the file takes no space until it is written.
+            shape: new shape, with as many elements as ``input``. Default: the shape of ``input``.
+
+        Returns:
+            A tensor on the new memory. ``input`` itself if it is all of this file already.
 
         Raises:
-            FileExistsError: the file is there, and ``existsok`` is not. It is a RuntimeError, too.
-            RuntimeError: the tensor lies in another file, and ``copy_existing`` is not; or it wants a gradient.
+            FileExistsError: the file exists, and ``existsok`` is not set. Also a ``RuntimeError``.
+            RuntimeError: ``input`` requires a gradient, or it lies in another file and ``copy_existing`` is not set.
+            TypeError: ``input`` is not a dense tensor.
+            ValueError: ``shape`` has another number of elements.
+
+        >>> MemoryMappedTensor.from_tensor(torch.arange(4), shape=[2, 2])
+        MemoryMappedTensor([[0, 1],
+                            [2, 3]])
         """
         if not isinstance(input, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"from_tensor: expected a tensor, got {type(input).__name__}; torch.as_tensor makes one")
@@ -234,15 +256,29 @@ class MemoryMappedTensor(Tensor):
         index: Any = None,
         filename: Filename | None = None,
     ) -> Self:
-        """A tensor on memory that is mapped, or shared, already.
+        """View memory that is mapped or shared already.
 
         Args:
             storage: the memory.
-            shape: of all that it holds; one dimension by default.
-            dtype: of the values; torch's default by default.
-            device: ``None`` or the CPU, where all files are mapped.
-            index: which part of it.
-            filename: the file that it is; without one the memory must be shared.
+            shape: shape of all values. Default: one dimension.
+            dtype: dtype of the values. Default: torch's default dtype.
+            device: ``None`` or the CPU.
+            index: index of the part to view. Default: all values.
+            filename: path of the mapped file. Default: ``storage`` is shared memory without a name.
+
+        Returns:
+            A tensor that shares the memory.
+
+        Raises:
+            RuntimeError: ``device`` is not the CPU.
+            ValueError: the memory is too small for ``shape``, or it is neither shared nor has a ``filename``.
+
+        >>> rows = MemoryMappedTensor.zeros(2, 2)
+        >>> flat = MemoryMappedTensor.from_storage(rows.untyped_storage())
+        >>> flat[3] = 1
+        >>> rows
+        MemoryMappedTensor([[0., 0.],
+                            [0., 1.]])
         """
         _check_device("from_storage", device)
         dtype = dtype or torch.get_default_dtype()
@@ -260,13 +296,24 @@ class MemoryMappedTensor(Tensor):
     def from_handler(
         cls, handler: torch.UntypedStorage, dtype: torch.dtype, shape: Sequence[int], index: Any = None
     ) -> Self:
-        """A tensor on memory that processes share: the ``handler`` of another one.
+        """View shared memory, the ``handler`` of another memory-mapped tensor.
 
         Args:
             handler: the memory.
-            dtype: of the values.
-            shape: of all that it holds.
-            index: which part of it.
+            dtype: dtype of the values.
+            shape: shape of all values.
+            index: index of the part to view. Default: all values.
+
+        Returns:
+            A tensor that shares the memory.
+
+        Raises:
+            ValueError: the memory is too small for ``shape``, or is not shared.
+
+        >>> rows = MemoryMappedTensor.ones(4)
+        >>> MemoryMappedTensor.from_handler(rows.handler, rows.dtype, [2, 2])
+        MemoryMappedTensor([[1., 1.],
+                            [1., 1.]])
         """
         return cls.from_storage(handler, shape=shape, dtype=dtype, index=index)
 
@@ -279,14 +326,18 @@ class MemoryMappedTensor(Tensor):
         existsok: bool = False,
         device: torch.device | str | None = None,
     ) -> Self:
-        """A file for a tensor, as ``torch.empty``. It holds zeros, and takes space only where it is written.
+        """Create a file for a tensor, as ``torch.empty``. It holds zeros, and takes space only where it is written.
 
         Args:
-            size: the shape, as ints or a sequence.
-            dtype: torch's default by default.
-            filename: the file; without one the memory is shared between processes.
-            existsok: write over a file that is there already; otherwise it must not be.
+            size: the shape, as ints or one sequence of ints.
+            dtype: dtype of the values. Default: torch's default dtype.
+            filename: path of the new file. Default: shared memory without a name.
+            existsok: overwrite an existing file.
             device: ``None`` or the CPU.
+
+        Raises:
+            FileExistsError: the file exists, and ``existsok`` is not set.
+            RuntimeError: ``device`` is not the CPU.
 
         >>> MemoryMappedTensor.empty(2, 3, dtype=torch.int64).shape
         torch.Size([2, 3])
@@ -303,7 +354,22 @@ class MemoryMappedTensor(Tensor):
         existsok: bool = False,
         device: torch.device | str | None = None,
     ) -> Self:
-        """A file of zeros, as ``torch.zeros``; see :meth:`empty`."""
+        """Create a file of zeros, as ``torch.zeros``. It takes space only where it is written.
+
+        Args:
+            size: the shape, as ints or one sequence of ints.
+            dtype: dtype of the values. Default: torch's default dtype.
+            filename: path of the new file. Default: shared memory without a name.
+            existsok: overwrite an existing file.
+            device: ``None`` or the CPU.
+
+        Raises:
+            FileExistsError: the file exists, and ``existsok`` is not set.
+            RuntimeError: ``device`` is not the CPU.
+
+        >>> MemoryMappedTensor.zeros(2)
+        MemoryMappedTensor([0., 0.])
+        """
         _check_device("zeros", device)
         return cls._allocated(_size(size), dtype or torch.get_default_dtype(), filename, existsok)
 
@@ -316,7 +382,22 @@ class MemoryMappedTensor(Tensor):
         existsok: bool = False,
         device: torch.device | str | None = None,
     ) -> Self:
-        """A file of ones, as ``torch.ones``; see :meth:`empty`."""
+        """Create a file of ones, as ``torch.ones``.
+
+        Args:
+            size: the shape, as ints or one sequence of ints.
+            dtype: dtype of the values. Default: torch's default dtype.
+            filename: path of the new file. Default: shared memory without a name.
+            existsok: overwrite an existing file.
+            device: ``None`` or the CPU.
+
+        Raises:
+            FileExistsError: the file exists, and ``existsok`` is not set.
+            RuntimeError: ``device`` is not the CPU.
+
+        >>> MemoryMappedTensor.ones(2)
+        MemoryMappedTensor([1., 1.])
+        """
         _check_device("ones", device)
         dtype = dtype or torch.get_default_dtype()
         return cls.full(_size(size), fill_value=1, dtype=dtype, filename=filename, existsok=existsok)
@@ -331,7 +412,24 @@ class MemoryMappedTensor(Tensor):
         existsok: bool = False,
         device: torch.device | str | None = None,
     ) -> Self:
-        """A file of one number, as ``torch.full(size, fill_value)``; see :meth:`empty`."""
+        """Create a file filled with one number, as ``torch.full``.
+
+        Args:
+            size: the shape, as ints or one sequence of ints.
+            fill_value: the number. May also be the last positional argument.
+            dtype: dtype of the values. Default: as ``torch.full`` infers it from ``fill_value``.
+            filename: path of the new file. Default: shared memory without a name.
+            existsok: overwrite an existing file.
+            device: ``None`` or the CPU.
+
+        Raises:
+            FileExistsError: the file exists, and ``existsok`` is not set.
+            RuntimeError: ``device`` is not the CPU.
+            TypeError: the number is missing.
+
+        >>> MemoryMappedTensor.full([2], 7)
+        MemoryMappedTensor([7, 7])
+        """
         _check_device("full", device)
         if fill_value is None:
             if len(size) < 2:
@@ -342,22 +440,67 @@ class MemoryMappedTensor(Tensor):
 
     @classmethod
     def empty_like(cls, input: Tensor, *, filename: Filename | None = None) -> Self:
-        """A file for a tensor of the shape and dtype of another one; see :meth:`empty`."""
+        """Create a file for a tensor of the shape and dtype of another one. It holds zeros.
+
+        Args:
+            input: tensor with the shape and the dtype.
+            filename: path of the new file. Default: shared memory without a name.
+
+        Raises:
+            FileExistsError: the file exists.
+
+        >>> MemoryMappedTensor.empty_like(torch.ones(2, 3)).shape
+        torch.Size([2, 3])
+        """
         return cls._allocated(input.shape, input.dtype, filename, False)
 
     @classmethod
     def zeros_like(cls, input: Tensor, *, filename: Filename | None = None) -> Self:
-        """A file of zeros, of the shape and dtype of a tensor."""
+        """Create a file of zeros, of the shape and dtype of a tensor.
+
+        Args:
+            input: tensor with the shape and the dtype.
+            filename: path of the new file. Default: shared memory without a name.
+
+        Raises:
+            FileExistsError: the file exists.
+
+        >>> MemoryMappedTensor.zeros_like(torch.ones(2))
+        MemoryMappedTensor([0., 0.])
+        """
         return cls._allocated(input.shape, input.dtype, filename, False)
 
     @classmethod
     def ones_like(cls, input: Tensor, *, filename: Filename | None = None) -> Self:
-        """A file of ones, of the shape and dtype of a tensor."""
+        """Create a file of ones, of the shape and dtype of a tensor.
+
+        Args:
+            input: tensor with the shape and the dtype.
+            filename: path of the new file. Default: shared memory without a name.
+
+        Raises:
+            FileExistsError: the file exists.
+
+        >>> MemoryMappedTensor.ones_like(torch.zeros(2))
+        MemoryMappedTensor([1., 1.])
+        """
         return cls.full_like(input, 1, filename=filename)
 
     @classmethod
     def full_like(cls, input: Tensor, fill_value: Any, *, filename: Filename | None = None) -> Self:
-        """A file of one number, of the shape and dtype of a tensor."""
+        """Create a file filled with one number, of the shape and dtype of a tensor.
+
+        Args:
+            input: tensor with the shape and the dtype.
+            fill_value: the number.
+            filename: path of the new file. Default: shared memory without a name.
+
+        Raises:
+            FileExistsError: the file exists.
+
+        >>> MemoryMappedTensor.full_like(torch.zeros(2), 7)
+        MemoryMappedTensor([7., 7.])
+        """
         return cls.full(input.shape, fill_value, dtype=input.dtype, filename=filename)
 
     @classmethod
@@ -369,7 +512,7 @@ class MemoryMappedTensor(Tensor):
         existsok: bool,
         values: Tensor | None = None,
     ) -> Self:
-        """A new file of values, by default zeros; or zeros in shared memory."""
+        """Create a file of ``values``, by default zeros. Without a file name, create zeros in shared memory."""
         if filename is None:
             memory = torch.zeros(size, dtype=dtype, device="cpu")
             if memory.numel():
@@ -386,11 +529,11 @@ class MemoryMappedTensor(Tensor):
             info = os.fstat(file)
         return cls._of(whole, path, "r+", size, place=(info.st_dev, info.st_ino))
 
-    # -- what is known of the file ------------------------------------------------------------------------------------
+    # -- attributes of the file ---------------------------------------------------------------------------------------
 
     @property
     def filename(self) -> str:
-        """The file, as an absolute path.
+        """Absolute path of the file.
 
         Raises:
             RuntimeError: the tensor lies in shared memory without a name.
@@ -407,35 +550,50 @@ class MemoryMappedTensor(Tensor):
 
     @property
     def handler(self) -> torch.UntypedStorage:
-        """The memory, which :meth:`from_handler` takes."""
+        """The underlying memory. :meth:`from_handler` makes a tensor of it."""
         return self.untyped_storage()
 
     @property
     def index(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The index that gave this part of the file; ``None`` for all of it.
+        """Index of this part of the file. ``None`` for the whole file.
 
-        Of a part of a part a list of the indices, one after the other.
+        After several indexing operations, a list of the indices, in the order applied.
         """
         return self._index
 
     @property
     def parent_shape(self) -> Size:
-        """The shape of all that the file holds."""
+        """Shape of all values in the file."""
         return self._parent
 
     def is_shared(self) -> bool:
-        """Whether other processes see what is written: always, but for files that are only read."""
+        """Return whether other processes see writes to the tensor. ``False`` only for a file mapped with mode ``"r"``.
+
+        >>> MemoryMappedTensor.zeros(2).is_shared()
+        True
+        """
         return self._mode == "r+"
 
     def is_in_file(self) -> bool:
-        """Whether what is written goes to a file."""
+        """Return whether writes to the tensor go to a file.
+
+        Returns:
+            ``False`` in shared memory without a name, and for a file mapped with mode ``"r"``.
+
+        >>> MemoryMappedTensor.zeros(2).is_in_file()
+        False
+        """
         return self._filename is not None and self._mode == "r+"
 
     def share_memory_(self) -> Self:
-        """The tensor: what is written to it reaches other processes by its file, or by the memory that it lies in.
+        """Return the tensor itself, whose memory is shared between processes already.
 
         Raises:
-            RuntimeError: the file is only read, so that what is written stays in this process.
+            RuntimeError: the file was mapped with mode ``"r"``, so writes stay in this process.
+
+        >>> rows = MemoryMappedTensor.zeros(2)
+        >>> rows.share_memory_() is rows
+        True
         """
         if self._mode != "r+":
             raise RuntimeError(
@@ -443,12 +601,12 @@ class MemoryMappedTensor(Tensor):
             )
         return self
 
-    # -- parts of it --------------------------------------------------------------------------------------------------
+    # -- views --------------------------------------------------------------------------------------------------------
 
     def _part(self, tensor: Tensor, index: Any) -> Any:
         before = self._index
         if index is None:
-            index = (None,)  # no index at all is all of the file
+            index = (None,)  # None as _index means the whole file
         if before is not None:
             index = [*before, index] if type(before) is list else [before, index]
         return self._of(tensor, self._filename, self._mode, self._parent, index)
@@ -457,36 +615,64 @@ class MemoryMappedTensor(Tensor):
         if index.__class__ is Tensor and self._filename is not None and self.nbytes > readahead.limit():
             readahead.want(self, index)
         found = _getitem(self, index)
-        # inference mode knows of no views
+        # compare storages, since inference mode does not track views
         same = found.untyped_storage()._cdata == self.untyped_storage()._cdata
         return self._part(found, index) if same else found
 
     def __getitem__(self, index: Any) -> Tensor:
-        """Views lie in the same file; the rows at an index tensor or a mask are copied, as for any tensor."""
+        """Return a view in the same file. An index tensor or a mask gives a copy, as for any tensor."""
         if type(index) is Tensor and index.ndim == 1 and index.dtype is torch.int64 and self.is_contiguous():
             if self._filename is not None and self.nbytes > readahead.limit():
                 readahead.want(self, index)
             try:
-                return _select(self, 0, index)  # half the time of an index, where no position is negative
+                return _select(self, 0, index)  # takes half the time of indexing, but rejects negative positions
             except (IndexError, RuntimeError):
                 return _getitem(self, index)
         return self._at(index)  # type: ignore[no-any-return]
 
     def unbind(self, dim: int = 0) -> tuple[Tensor, ...]:
-        """The slices along a dimension, in the same file."""
+        """Return the slices along a dimension, as views in the same file.
+
+        >>> [row.tolist() for row in MemoryMappedTensor.ones(2, 3).unbind()]
+        [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
+        """
         lead = (slice(None),) * (dim if dim >= 0 else dim + self.ndim)
         return tuple([self._part(part, (*lead, at)) for at, part in enumerate(Tensor.unbind(self, dim))])
 
     def split(self, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
-        """Consecutive parts along a dimension, in the same file."""
+        """Split along a dimension into consecutive views in the same file.
+
+        Args:
+            split_size: length of each view, the last may be shorter; or a sequence of all lengths.
+            dim: dimension to split. Default: the first.
+
+        >>> [len(part) for part in MemoryMappedTensor.zeros(5).split(2)]
+        [2, 2, 1]
+        """
         return self._consecutive(Tensor.split(self, split_size, dim), dim)  # type: ignore[no-untyped-call]
 
     def split_with_sizes(self, split_sizes: Sequence[int | torch.SymInt], dim: int = 0) -> tuple[Tensor, ...]:
-        """Consecutive parts of sizes given along a dimension, in the same file."""
+        """Split along a dimension into consecutive views of given lengths, in the same file.
+
+        Args:
+            split_sizes: lengths of the views. Their sum must be the size of the dimension.
+            dim: dimension to split. Default: the first.
+
+        >>> [len(part) for part in MemoryMappedTensor.zeros(5).split_with_sizes([1, 4])]
+        [1, 4]
+        """
         return self._consecutive(Tensor.split_with_sizes(self, split_sizes, dim), dim)
 
     def chunk(self, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-        """As many consecutive parts along a dimension, in the same file."""
+        """Split along a dimension into a number of consecutive views, in the same file.
+
+        Args:
+            chunks: number of views, at most. As in ``torch.chunk``, there may be fewer.
+            dim: dimension to split. Default: the first.
+
+        >>> [len(part) for part in MemoryMappedTensor.zeros(5).chunk(2)]
+        [3, 2]
+        """
         return self._consecutive(Tensor.chunk(self, chunks, dim), dim)
 
     def _consecutive(self, parts: Sequence[Tensor], dim: int) -> tuple[Tensor, ...]:
@@ -505,7 +691,11 @@ class MemoryMappedTensor(Tensor):
         return type(self).__name__ + shown.replace("\n", "\n" + " " * (len(type(self).__name__) - len("tensor")))
 
     def detach(self) -> Tensor:
-        """The same, in the same file: parameters are made of it."""
+        """Return a detached view of the same file. ``nn.Parameter`` builds on this.
+
+        >>> type(MemoryMappedTensor.zeros(2).detach()).__name__
+        'MemoryMappedTensor'
+        """
         return self._of(Tensor.detach(self), self._filename, self._mode, self._parent, self._index, self._place)
 
     # -- copies and pickles -------------------------------------------------------------------------------------------
@@ -517,12 +707,12 @@ class MemoryMappedTensor(Tensor):
         return _rebuilt, (self._filename, self.dtype, tuple(self._parent), self._mode, layout, self._index)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        """A plain tensor: a copy in memory is no file."""
+        """Return a plain tensor, since the copy is in memory and not in a file."""
         copied: Tensor = memo.setdefault(id(self), self.as_subclass(Tensor).clone())
         return copied
 
 
-#: the name that it had in older programs
+#: name of the class in older programs
 MemmapTensor = MemoryMappedTensor
 
 
@@ -543,14 +733,21 @@ def _rebuilt_shared(tensor: Tensor, parent: Size, index: Any) -> MemoryMappedTen
 def map_file(
     path: str, dtype: torch.dtype, size: Size, mode: str | None, folder: int | None = None
 ) -> tuple[Tensor, str, Place]:
-    """The values in a file, the mode that it could be opened in, and which file it is.
+    """Map a file of raw values.
 
     Args:
-        path: the file; below ``folder``, where this is the descriptor of an open directory.
-        dtype: of the values.
-        size: their shape.
-        mode: ``None`` takes ``"r+"`` where the file may be written and else ``"r"``.
-        folder: where the file is. Symbolic links are not followed there.
+        path: path of the file, relative to ``folder`` if this is given.
+        dtype: dtype of the values.
+        size: shape of the values.
+        mode: ``"r+"`` or ``"r"``. ``None`` takes ``"r+"`` if the file is writable, else ``"r"``.
+        folder: descriptor of an open directory, below which symbolic links are not followed.
+
+    Returns:
+        The values, the mode in which the file was opened, and the device and inode of the file.
+
+    Raises:
+        PermissionError: the file does not allow ``mode``.
+        ValueError: the file is too short, or is not a regular file.
     """
     try:
         file = open_regular(path, os.O_RDONLY if mode == "r" else os.O_RDWR, folder=folder)
@@ -570,7 +767,17 @@ def map_file(
 
 
 def map_open_file(file: int, dtype: torch.dtype, size: Size, mode: str) -> Tensor:
-    """The values in an open file, which may be closed afterwards."""
+    """Map an open file of raw values. The file may be closed afterwards.
+
+    Args:
+        file: descriptor of the file.
+        dtype: dtype of the values.
+        size: shape of the values.
+        mode: ``"r+"`` writes to the file, ``"r"`` keeps writes in this process.
+
+    Raises:
+        ValueError: the file is too short, or is not a regular file.
+    """
     count = 1
     for length in size:
         count *= length
@@ -584,20 +791,21 @@ def map_open_file(file: int, dtype: torch.dtype, size: Size, mode: str) -> Tenso
     if not count:
         return torch.empty(size, dtype=dtype, device="cpu")
     flat: Tensor
-    if _BY_HANDLE:  # keeps no file open, of which a process may have some 1,000 only
+    if _BY_HANDLE:  # keeps no file open: a process may have only some 1,000
         flat = torch.from_file(f"/proc/self/fd/{file}", mode == "r+", count, dtype=dtype, device="cpu")
     else:
         access = mmap.ACCESS_WRITE if mode == "r+" else mmap.ACCESS_COPY
         memory = mmap.mmap(file, count * dtype.itemsize, access=access)
-        flat = _frombuffer(memory, dtype=dtype)  # keeps the map alive, and closes it at its end
-    return flat if len(size) == 1 else flat.view(*size) if size else flat.view(size)  # a Size takes long to pass
+        flat = _frombuffer(memory, dtype=dtype)  # keeps the map alive, and closes it when the tensor is freed
+    return flat if len(size) == 1 else flat.view(*size) if size else flat.view(size)  # passing a Size to view() is slow
 
 
 @contextmanager
 def _created(path: str, existsok: bool) -> Generator[int, None, None]:
-    """A new open file, which is gone again where the block raises.
+    """Open a new file for the block. If the block raises, the file is removed.
 
-    One that is written over keeps its place until all is written, and its values for those who have mapped it.
+    With ``existsok``, an existing file is replaced only after the new one is complete. Processes that mapped the old
+    file keep its values.
     """
     if existsok:
         from tensorclass.support.atomic import whole_path
@@ -615,7 +823,7 @@ def _created(path: str, existsok: bool) -> Generator[int, None, None]:
         yield file
     except BaseException:
         with suppress(OSError):
-            if os.path.samestat(os.lstat(path), os.fstat(file)):  # another writer may have put its own file there
+            if os.path.samestat(os.lstat(path), os.fstat(file)):  # another writer may have created its own file here
                 os.unlink(path)
         raise
     finally:
@@ -623,10 +831,10 @@ def _created(path: str, existsok: bool) -> Generator[int, None, None]:
 
 
 def pieces(tensor: Tensor) -> Iterator[memoryview]:
-    """The bytes of a tensor in C order; those of one that does not lie so are copied piece by piece."""
+    """Yield the bytes of a tensor in C order. A tensor in another memory layout is copied piece by piece."""
     value = tensor.detach()
     if value.is_contiguous() and value.device.type == "cpu" and not value.is_conj() and not value.is_neg():
-        # one value may have any stride
+        # a contiguous tensor may have any stride in a dimension of size 1
         flat = value.as_strided((value.numel(),), (1,))
         yield memoryview(flat.view(torch.uint8).numpy())  # type: ignore[arg-type]
     elif value.ndim == 0 or value.numel() * value.element_size() <= _PIECE:
@@ -637,19 +845,19 @@ def pieces(tensor: Tensor) -> Iterator[memoryview]:
             yield from pieces(value[start : start + rows] if rows > 1 else value[start])
 
 
-#: how many bytes are copied at a time, where the values do not lie one behind the other
+#: bytes copied at a time from a tensor that is not contiguous
 _PIECE = 2**24
 
 
 def write_values(file: int, tensor: Tensor, advance: Callable[[int], object] | None = None) -> None:
-    """Writes the values of a tensor in C order to an open file.
+    """Write the values of a tensor in C order to an open file.
 
-    They are written and not copied to a memory map, so that a full disk is an error and no signal.
+    On a full disk, ``write`` raises an error. Copying to a memory map would end the process by a signal.
 
     Args:
-        file: the file.
+        file: descriptor of the file.
         tensor: the values.
-        advance: told how many bytes are written, each time.
+        advance: called after each write with the number of bytes written. Default: no calls.
     """
     for rest in pieces(tensor):
         while rest:
@@ -668,7 +876,11 @@ def _size(size: tuple[Any, ...]) -> Size:
 
 
 def shape_of(shape: Any) -> Size:
-    """The shape of a tensor from what users write: an int, or a sequence of ints.
+    """Return the shape of a tensor, given as an int or a sequence of ints.
+
+    Raises:
+        TypeError: ``shape`` is something else.
+        RuntimeError: a size is negative.
 
     >>> shape_of(3), shape_of([3, 4])
     (torch.Size([3]), torch.Size([3, 4]))
