@@ -588,8 +588,8 @@ CASES = {
             torch.std(a, dim="x")  # E: has incompatible type
             torch.reshape(a, "x")  # E: has incompatible type "str"
             torch.norm(a, q=3)  # E: Unexpected keyword argument "q"
-            torch.max(a, "x")  # E: No overload variant of "max"
-            torch.min(a, dims=0)  # E: "min"
+            torch.max(a, "x")  # E: No overload variant of
+            torch.min(a, dims=0)  # E: Unexpected keyword argument "dims"
         def untyped(a: Sample, x: Any) -> None:
             assert_type(torch.stack([x, a]), Any)
             torch.stack([*x, a])

@@ -160,15 +160,22 @@ class WorkerPool(Runner):
 
     def _least_busy(self, chunks: int) -> _Worker:
         """Return the worker with the fewest tasks. Start a new one if all are busy and there is room."""
-        for worker in list(self._workers):
-            spent = self._max_chunks is not None and worker.chunks + chunks > self._max_chunks
-            if worker.is_gone or (spent and not worker.tasks):
-                self._workers.remove(worker)
-                self._retired.append(worker)
-                worker.end()
-        if len(self._workers) < self.workers and all(worker.tasks for worker in self._workers):
-            self._workers.append(self._new_worker())
-        return min(self._workers, key=lambda worker: len(worker.tasks))
+        while True:
+            usable: list[_Worker] = []
+            for worker in list(self._workers):
+                is_spent = self._max_chunks is not None and worker.chunks + chunks > self._max_chunks
+                if worker.is_gone or (is_spent and not worker.tasks):
+                    self._workers.remove(worker)
+                    self._retired.append(worker)
+                    worker.end()
+                elif not is_spent:
+                    usable.append(worker)
+            if len(self._workers) < self.workers and all(worker.tasks for worker in usable):
+                usable.append(self._new_worker())
+                self._workers.append(usable[-1])
+            if usable:
+                return min(usable, key=lambda worker: len(worker.tasks))
+            # all are spent, and one has become idle since it was looked at: a limit of chunks means one task a worker
 
     def _done(self, future: Future[Any]) -> None:
         worker = self._worker_of.pop(future)
