@@ -24,7 +24,7 @@ from .context import Block
 from .delegated.engine_functions import as_parameters
 from .keys import dotted
 from .state_dict_hooks import Loaded, Loading, nested
-from .value_checks import is_strided_nested, refuse_strided_nested, strided_nested
+from .value_checks import Misfit, is_strided_nested, refuse_strided_nested, strided_nested
 
 if TYPE_CHECKING:
     from tensorclass.nn.params import TensorDictParams
@@ -72,12 +72,19 @@ def _tree(module: nn.Module, filter_empty: bool, cls: type[Any], seen: dict[int,
     store: dict[str, Any] = {key: value for key, value in module._parameters.items() if value is not None}
     if module._buffers:
         store |= {key: value for key, value in module._buffers.items() if value is not None}
+    for value in store.values():
+        if value.is_nested:
+            refuse_strided_nested(store)
     children: dict[str, Any] = module._modules  # a child that is itself a collection keeps its batch size
     for key, child in children.items():
         if child is not None:
             below = seen.get(id(child))
             if below is None:
-                below = _densified(child) if isinstance(child, Collection) else _tree(child, filter_empty, cls, seen)
+                try:
+                    is_collection = isinstance(child, Collection)
+                    below = _densified(child) if is_collection else _tree(child, filter_empty, cls, seen)
+                except Misfit as error:
+                    raise error.below(key) from None
             if below._store or not filter_empty:
                 store[key] = below
     node = seen[id(module)] = _node(store, cls)
@@ -86,7 +93,15 @@ def _tree(module: nn.Module, filter_empty: bool, cls: type[Any], seen: dict[int,
 
 def _densified(parameters: Any) -> Any:
     """Return the values of a module that is itself a collection, as a dense collection."""
-    return parameters._densified()
+    return _without_strided_nested(parameters._densified())
+
+
+def _without_strided_nested(tree: Any) -> Any:
+    """Return the collection. Raise if one of its tensors is nested and has no shape."""
+    for path, leaf in tree._named_leaves():
+        if leaf.is_nested and is_strided_nested(leaf):
+            raise strided_nested(path)
+    return tree
 
 
 def _as_dict(node: Collection) -> dict[str, Any]:
@@ -414,7 +429,7 @@ class Modules(Collection):
         """
         _check_module(module, "from_module")
         if use_state_dict:
-            tree = nested(module.state_dict())
+            tree = _without_strided_nested(nested(module.state_dict()))
         else:
             given: Any = module
             tree = (
@@ -643,11 +658,6 @@ class Modules(Collection):
 
 def _finished(cls: type[Any], tree: Any, as_module: bool, lock: bool) -> Any:
     """Convert the collection read from a module to the requested class, and lock it if requested."""
-    if any(leaf.is_nested for leaf in tree._leaves()):
-        for path, leaf in tree._named_leaves():
-            if is_strided_nested(leaf):
-                raise strided_nested(path)
-
     asked: Any = getattr(cls, "_dense", cls)
     if asked is not registry.TensorDict and hasattr(asked, "_specs"):
         size = tree._batch_size
