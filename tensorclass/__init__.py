@@ -87,6 +87,7 @@ from .records.decorator import tensorclass
 from .records.record import TensorClass
 from .records.tensor_attributes import TensorAttrs
 from .records.typed import TypedTensorDict
+from .support.moved_modules import install as _find_moved_modules
 from .td import (
     KEY_SEPARATOR,
     LazyStackedTensorDict,
@@ -156,6 +157,8 @@ else:
         globals()[name] = PersistentTensorDict
         return PersistentTensorDict
 
+
+_find_moved_modules()
 
 for _error in (BatchMismatch, ContractError, ConversionError):
     _error.__module__ = __name__  # the name in tracebacks

@@ -14,6 +14,8 @@ from weakref import ref
 
 import torch
 
+from tensorclass.support.moved_modules import former_names
+
 T = TypeVar("T")
 
 _serialization: Any = torch.serialization
@@ -51,8 +53,10 @@ def allow_class(cls: type) -> None:
     if known is not None:
         known._cls = ref(cls)
     elif "<locals>" not in name:
-        _NAMED[name] = named = Named(cls)
-        _allow([(named, name)])
+        named = Named(cls)
+        for known_name in (name, *[f"{module}.{cls.__qualname__}" for module in former_names(cls.__module__)]):
+            _NAMED[known_name] = named
+            _allow([(named, known_name)])
 
 
 def is_allowed(cls: type) -> bool:
@@ -63,7 +67,8 @@ def is_allowed(cls: type) -> bool:
 
 def allow_function(function: Callable[..., Any]) -> Callable[..., Any]:
     """Allow files to call one of the functions that rebuild collections."""
-    _allow([(function, f"{function.__module__}.{function.__qualname__}")])
+    modules = (function.__module__, *former_names(function.__module__))
+    _allow([(function, f"{module}.{function.__qualname__}") for module in modules])
     return function
 
 
