@@ -18,7 +18,14 @@ help: ## list the targets
 demo: $(READY) ## score two bundled sample runs: table, comparison, plot
 	@$(BIN)/python examples/demo.py $(ARGS)
 
-test: lint typecheck pytest ## lint, check the package's types, run the tests (ARGS="-k name" selects)
+# Lint and types run beside the tests. Their output is shown whole once the tests are through; each failure is make's.
+test: $(READY) ## lint, check the package's types, run the tests (ARGS="-k name" selects)
+	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; \
+	$(MAKE) --no-print-directory --keep-going lint typecheck >"$$log" 2>&1 & checks=$$!; \
+	$(MAKE) --no-print-directory pytest; tested=$$?; \
+	wait $$checks; checked=$$?; \
+	cat "$$log"; \
+	[ $$tested -eq 0 ] && [ $$checked -eq 0 ]
 
 pytest: $(READY) ## the tests alone
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)

@@ -1,11 +1,15 @@
-"""What every test shares: hypothesis profiles, one torch thread a worker, the optional public data."""
+"""What every test shares: hypothesis profiles, one torch thread a worker, the order of files, public data."""
 
+import gc
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
+
+from tests import scheduling
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -24,6 +28,24 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 def pytest_runtest_teardown() -> None:
     """Compiling a distribution makes torch check no arguments of any, in the whole process and for good."""
     torch.distributions.Distribution.set_default_validate_args(True)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Files go to workers whole."""
+    return scheduling.make_scheduler(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Files that take long come first where workers share the tests."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        items.sort(key=lambda item: scheduling.order(item.nodeid))
+
+
+def pytest_collection_finish() -> None:
+    """Collections of garbage need not look at what lives as long as the process: modules, and all tests."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-CONTEXT = multiprocessing.get_context("spawn")
+from tests import forkserver
 
 
 class RemoteError(AssertionError):
@@ -37,7 +37,7 @@ class Failed:
 class Group:
     """Processes of one gloo group, with ranks from 0 on."""
 
-    def __init__(self, size: int, seconds: float, context: Any = CONTEXT) -> None:
+    def __init__(self, size: int, seconds: float, context: Any) -> None:
         self.size = size
         self.processes: list[Any] = []
         self.pipes: list[Connection] = []
@@ -136,33 +136,40 @@ def shared_memory() -> set[str]:
     return set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()
 
 
-def children() -> set[int]:
-    """The processes that this one has started and that are there."""
+def children(parent: int | str = "self") -> set[int]:
+    """The processes that this one, or another, has started and that are there."""
     found: set[int] = set()
-    for task in os.listdir("/proc/self/task"):  # a thread may end meanwhile
-        with suppress(FileNotFoundError), open(f"/proc/self/task/{task}/children") as file:
+    for task in os.listdir(f"/proc/{parent}/task"):  # a thread may end meanwhile
+        with suppress(FileNotFoundError), open(f"/proc/{parent}/task/{task}/children") as file:
             found.update(map(int, file.read().split()))
     return found
 
 
+def started() -> set[int]:
+    """The processes that this one has started, by itself or by the fork server."""
+    server = forkserver.server()
+    return children() | (set() if server is None else children(server))
+
+
 @contextmanager
-def group_of(size: int, seconds: float = 20.0, context: Any = CONTEXT) -> Iterator[Group]:
+def group_of(size: int, seconds: float = 20.0, context: Any = None) -> Iterator[Group]:
     """A group that ends with the block, whatever happens in it; nothing of it is left.
 
     Args:
         size: the number of ranks.
         seconds: the time-out of the group.
-        context: how its processes start.
+        context: how its processes start; by default they are forked from a process that has torch loaded.
     """
     multiprocessing.resource_tracker.ensure_running()  # it outlives the group
-    memory, before = shared_memory(), children()
+    context = forkserver.context() if context is None else context
+    memory, before = shared_memory(), started()
     group = Group(size, seconds, context)
     try:
         group.run(_is_there, seconds=150)
         yield group
     finally:
         group.close()
-    left = children() - before
+    left = started() - before
     assert not left, f"processes are left: {left}"
     pids = [str(pid) for pid in (os.getpid(), *group.pids)]  # other test runs have segments there, too
     mine = {name for name in shared_memory() - memory if any(pid in name for pid in pids)}

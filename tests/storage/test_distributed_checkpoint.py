@@ -1,6 +1,5 @@
 """``torch.distributed.checkpoint`` of collections and records: they have state dicts, which is all that it asks."""
 
-import multiprocessing
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.stateful import Stateful
 
 from tensorclass import TensorClass, TensorDict, UnbatchedTensor, lazy_stack
+from tests import forkserver
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -84,8 +84,7 @@ def _save_and_load(rank: int, place: str, outbox: Any) -> None:
 
 @pytest.mark.skipif(not dist.is_gloo_available(), reason="torch was built without gloo")
 def test_two_processes_save_and_load_together(tmp_path: Path) -> None:
-    multiprocessing.set_forkserver_preload([__name__])
-    context = multiprocessing.get_context("forkserver")
+    context = forkserver.context()
     outbox = context.Queue()
     processes = [
         context.Process(target=_save_and_load, args=(rank, str(tmp_path), outbox), daemon=True) for rank in (0, 1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import multiprocessing
 import tempfile
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
@@ -17,7 +16,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tensorclass import NonTensorData, TensorClass, TensorDict, UnbatchedTensor, lazy_stack
-from tests import strategies
+from tests import forkserver, strategies
 from tests.storage.formats import FORMATS, contents
 
 
@@ -170,7 +169,7 @@ def _answer(pipe: Connection) -> None:
 @pytest.fixture(scope="module")
 def worker() -> Iterator[Connection]:
     """Another process, which says what it gets, and sends it back."""
-    context = multiprocessing.get_context("spawn")
+    context = forkserver.context()
     here, there = context.Pipe()
     process = context.Process(target=_answer, args=(there,), daemon=True)
     process.start()

@@ -1,7 +1,6 @@
 """Collections that several processes share: in shared memory, and in files."""
 
 import gc
-import multiprocessing
 import os
 import queue
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ from torch import Tensor
 
 from tensorclass import TensorClass, TensorDict, UnbatchedTensor, lazy_stack
 from tensorclass.td.memory.mapped_tensor import MemoryMappedTensor
+from tests import forkserver
 
 LIMIT = 60  # seconds, for what takes one
 
@@ -226,8 +226,7 @@ def test_four_writers_and_two_readers_of_one_folder_lose_nothing(tmp_path: Path)
     row = Sample(x=torch.zeros(()), below=TensorDict({"y": torch.zeros(2)}), text="t")
     data = row.expand(ROWS).memmap_like(tmp_path / "rows")
     data.x.fill_(-1)
-    multiprocessing.set_forkserver_preload([__name__])
-    context = multiprocessing.get_context("forkserver")  # as new as with spawn, and torch is imported once
+    context = forkserver.context()
     barrier, seen = context.Barrier(WRITERS + 2), context.Queue()
     path = str(tmp_path / "rows")
     processes = [context.Process(target=_write, args=(path, at, barrier), daemon=True) for at in range(WRITERS)]
