@@ -301,11 +301,31 @@ def from_module(
     use_state_dict: bool = False,
     filter_empty: bool = True,
 ) -> Any:
-    """:meth:`TensorDict.from_module`, locked by default.
+    """Return the parameters and buffers of a module, nested as its submodules are. Nothing is copied.
 
-    >>> from torch import nn
-    >>> from_module(nn.Linear(3, 4)).is_locked
-    True
+    The same as :meth:`TensorDict.from_module`, except that the result is locked by default.
+
+    Args:
+        module: an ``nn.Module``.
+        as_module: return a :class:`~tensorclass.nn.TensorDictParams`, which can be an attribute of another module.
+            Default: ``False``.
+        lock: lock the result. Default: ``True``.
+        use_state_dict: read ``module.state_dict()``, which runs its hooks and detaches the tensors. Default: ``False``.
+        filter_empty: leave out submodules that have neither parameters nor buffers. Default: ``True``.
+
+    Returns:
+        A :class:`TensorDict` that shares memory with the module. Its batch size is empty, unless the module is a
+        collection itself.
+
+    Raises:
+        TypeError: ``module`` is not an ``nn.Module``.
+
+    Example:
+        >>> from torch import nn
+        >>> from tensorclass import from_module
+        >>> params = from_module(nn.Linear(3, 4))
+        >>> params["weight"].shape, params.is_locked
+        (torch.Size([4, 3]), True)
     """
     return _TensorDict.from_module(module, as_module, lock, use_state_dict, filter_empty)
 

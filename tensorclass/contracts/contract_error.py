@@ -58,7 +58,26 @@ class ContractError(Misfit, TypeError, ValueError, RuntimeError):
         return type(self), (self.owner, self.broken, self.hint)
 
     def below(self, *path: str) -> Self:
-        """Return the error of a collection that holds the record at ``path``."""
+        """Return the error of a collection that holds the record under a key.
+
+        Args:
+            path: the keys from the collection down to the record, outermost first.
+
+        Returns:
+            A new error, whose paths begin with ``path`` and whose ``owner`` is empty; this error if ``path`` is empty.
+
+        Example:
+            >>> import torch
+            >>> from typing import Annotated
+            >>> from tensorclass import ContractError, Shape, TensorClass
+            >>> class Image(TensorClass):
+            ...     pixels: Annotated[torch.Tensor, Shape("3 h w")]
+            >>> try:
+            ...     Image(torch.zeros(2, 1, 8, 8), batch_size=[2])
+            ... except ContractError as error:
+            ...     error.below("left").broken[0].path
+            ('left', 'pixels')
+        """
         if not path:
             return self
         moved = [problem._replace(path=(*path, *problem.path)) for problem in self.broken]

@@ -109,6 +109,16 @@ class Range(Marker):
 
     Raises:
         ValueError: ``low`` is larger than ``high``.
+
+    Example:
+        >>> import torch
+        >>> from typing import Annotated
+        >>> from tensorclass import Range, TensorClass
+        >>> class Image(TensorClass):
+        ...     pixels: Annotated[torch.Tensor, Range(0, 1)]
+        >>> Image(torch.tensor([0.5, 2.0]), batch_size=[2])
+        Traceback (most recent call last):
+        ContractError: Image.pixels: expected ...
     """
 
     low: float | None = None
@@ -135,6 +145,16 @@ class Device(Marker):
 
     Args:
         device: a device; one without an index, such as ``"cuda"``, stands for all of its type.
+
+    Example:
+        >>> import torch
+        >>> from typing import Annotated
+        >>> from tensorclass import Device, TensorClass
+        >>> class Image(TensorClass):
+        ...     pixels: Annotated[torch.Tensor, Device("cpu")]
+        >>> Image(torch.zeros(2, device="meta"), batch_size=[2])
+        Traceback (most recent call last):
+        ContractError: Image.pixels: expected ...
     """
 
     device: torch.device

@@ -45,6 +45,14 @@ class RayRunner(Runner):
         ImportError: Ray is not installed.
         TypeError: ``max_retries`` or ``retry_exceptions`` is among the options: ``map`` counts retries itself.
         ValueError: the cluster has no room for a call, and ``workers`` is not given.
+
+    Example:
+        >>> import ray, torch
+        >>> from tensorclass import TensorDict
+        >>> from tensorclass.distributed.ray import RayRunner
+        >>> data = TensorDict({"x": torch.arange(4)}, [4])
+        >>> data.map(lambda rows: rows + 1, chunksize=2, executor=RayRunner(num_cpus=1))["x"]
+        tensor([1, 2, 3, 4])
     """
 
     def __init__(self, library: Any = None, *, workers: int | None = None, **options: Any) -> None:
@@ -138,8 +146,21 @@ def as_batches(
         takes: class of the records that it takes. Default: the annotation of the function.
         strict: raise if a column is not a field of the record. Otherwise drop the column with a warning.
 
+    Returns:
+        A function from table to table of Arrow.
+
     Raises:
         TypeError: the function has no annotation, and ``takes`` is not given.
+
+    Example:
+        >>> import torch
+        >>> from tensorclass import TensorClass, TensorDict
+        >>> from tensorclass.distributed.ray import as_batches
+        >>> class Sample(TensorClass):
+        ...     x: torch.Tensor
+        >>> double = as_batches(lambda sample: sample * 2, Sample)
+        >>> double(TensorDict({"x": torch.arange(3)}, [3]).to_arrow())["x"].to_pylist()
+        [0, 2, 4]
     """
     cls: Any = _record_class_of(function) if takes is None else takes
     return _RecordBatches(function, cls, strict)
@@ -156,9 +177,6 @@ def map_batches(
 ) -> Any:
     """Call ``dataset.map_batches`` with a function from record to record. Its types are checked.
 
-        scores = map_batches(samples.to_ray_dataset(blocks=8), score, batch_size=256)
-        Scores.from_ray_dataset(scores)
-
     Args:
         dataset: a ``ray.data.Dataset``.
         function: takes a batch as a record and returns a record, with any number of rows. May be a stage.
@@ -167,8 +185,20 @@ def map_batches(
         strict: raise if a column is not a field of the record. Otherwise drop the column with a warning.
         **options: options of Ray's ``map_batches``: ``concurrency``, ``num_cpus``, ``num_gpus``, ...
 
+    Returns:
+        The dataset of the results. Ray computes it when it is read.
+
     Raises:
         TypeError: the function has no annotation and ``takes`` is not given, or ``dataset`` is not a Ray dataset.
+
+    Example:
+        >>> import ray.data
+        >>> from tensorclass import TensorDict
+        >>> from tensorclass.distributed.ray import map_batches
+        >>> dataset = ray.data.from_items([{"x": 1.0}, {"x": 2.0}])
+        >>> doubled = map_batches(dataset, lambda rows: rows * 2, TensorDict)
+        >>> TensorDict.from_ray_dataset(doubled)["x"]
+        tensor([2., 4.], dtype=torch.float64)
     """
     check_dataset(dataset, "map_batches")
     batches = as_batches(function, takes, strict=strict)

@@ -98,7 +98,25 @@ class WorkerRaised(WorkerError):
         rows: tuple[int, int] | None = None,
         trace: str = "",
     ) -> WorkerRaised:
-        """Make the error to raise for an error of another process, which is ``None`` if it could not be sent."""
+        """Make the error to raise for an error of another process.
+
+        Args:
+            error: the error of the other process; ``None`` if it could not be sent.
+            message: what happened.
+            worker: the process, such as ``"process 4711"`` or ``"rank 3"``.
+            chunk: index of the chunk, from 0.
+            rows: first row of the chunk, and last row (exclusive).
+            trace: traceback of the other process, if there is one.
+
+        Returns:
+            An instance of this class and of the class of ``error``, with the attributes of ``error``.
+
+        Example:
+            >>> from tensorclass.distributed import WorkerRaised
+            >>> error = WorkerRaised.of(KeyError("x"), "process 4711: KeyError: 'x'", worker="process 4711")
+            >>> isinstance(error, KeyError), error.worker, error.__cause__
+            (True, 'process 4711', KeyError('x'))
+        """
         new: Any = _instance_like(error)
         new.args = (message,) if error is None else error.args
         new.worker, new.chunk, new.rows, new.trace = worker, chunk, rows, trace

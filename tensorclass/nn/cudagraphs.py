@@ -113,7 +113,28 @@ class CudaGraphModule(nn.Module):
         self._recorded: _RecordedCall | None = None
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the module: normally, recording, or by replaying the graph."""
+        """Call the module: normally, recording, or by replaying the graph.
+
+        Args:
+            *args: arguments of the module. If the first is a collection, its ``in_keys`` are read.
+            **kwargs: further arguments of the module.
+
+        Returns:
+            The results of the module. Those of the recorded and of later calls are copies, which the next call does not
+            change. If the module writes into its input collection, that collection with the new values.
+
+        Raises:
+            RuntimeError: a call differs from the recorded one in shapes, dtypes, devices or keys, or in a value that is
+                not a tensor.
+
+        Example:
+            >>> import torch
+            >>> if torch.cuda.is_available():
+            ...     layer = CudaGraphModule(nn.Linear(3, 4).cuda(), warmup=2)
+            ...     for _ in range(4):  # two normal calls, the recording, and a replay
+            ...         result = layer(torch.ones(2, 3, device="cuda"))
+            ...     assert result.shape == (2, 4)
+        """
         if self._calls < self.warmup:
             result = self._recorder.warm_up(lambda: self.module(*args, **kwargs))
             self._calls += 1
@@ -129,10 +150,19 @@ class CudaGraphModule(nn.Module):
         return data
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the state dict of the module.
+        """Return the state dict of the module that is run, without a prefix for this one.
+
+        Args:
+            *args: as for ``nn.Module.state_dict``.
+            **kwargs: as for ``nn.Module.state_dict``.
 
         Raises:
             AttributeError: a function is wrapped, which has no state.
+
+        Example:
+            >>> import torch
+            >>> if torch.cuda.is_available():
+            ...     assert list(CudaGraphModule(nn.Linear(3, 4).cuda()).state_dict()) == ["weight", "bias"]
         """
         module: Any = self._as_module("state_dict")
         return module.state_dict(*args, **kwargs)
@@ -142,12 +172,18 @@ class CudaGraphModule(nn.Module):
 
         Args:
             state_dict: the state dict.
-            strict: require the same keys.
-            assign: replace the tensors; only possible before the recording.
+            strict: require the same keys. Default: ``True``.
+            assign: replace the tensors; only possible before the recording. Default: ``False``.
 
         Raises:
             AttributeError: a function is wrapped, which has no state.
             RuntimeError: ``assign`` is given after the recording.
+
+        Example:
+            >>> import torch
+            >>> if torch.cuda.is_available():
+            ...     layer = CudaGraphModule(nn.Linear(3, 4).cuda())
+            ...     assert str(layer.load_state_dict(nn.Linear(3, 4).state_dict())) == "<All keys matched successfully>"
         """
         if assign and self._recorded is not None:
             raise RuntimeError(
@@ -162,7 +198,13 @@ class CudaGraphModule(nn.Module):
         return self.module
 
     def extra_repr(self) -> str:
-        """Return the arguments, for the repr of the module."""
+        """Return the arguments, for the repr of the module.
+
+        Example:
+            >>> import torch
+            >>> if torch.cuda.is_available():
+            ...     assert CudaGraphModule(torch.exp).extra_repr() == "warmup=2, in_keys=None, out_keys=None"
+        """
         return f"warmup={self.warmup}, in_keys={self.in_keys}, out_keys={self.out_keys}"
 
 

@@ -342,7 +342,14 @@ class TensorDictModule(TensorDictModuleBase):
             return getattr(self.module, name)
 
     def extra_repr(self) -> str:
-        """Return the wrapped function and the keys, for the repr of the module."""
+        """Return the wrapped function and the keys, for the repr of the module.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass.nn import TensorDictModule
+            >>> TensorDictModule(torch.exp, "x", "y").extra_repr()
+            "module=exp, in_keys=['x'], out_keys=['y']"
+        """
         module = "" if "module" in self._modules else f"module={names_of(self.module)}, "
         return module + super().extra_repr()
 

@@ -292,7 +292,14 @@ class TensorDictModuleBase(nn.Module):
         return hasattr(module, "in_keys") and hasattr(module, "out_keys")
 
     def extra_repr(self) -> str:
-        """Return the keys, for the repr of the module."""
+        """Return the keys, for the repr of the module.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass.nn import TensorDictModuleWrapper, TensorDictModule
+            >>> TensorDictModuleWrapper(TensorDictModule(torch.exp, "x", "y")).extra_repr()
+            "in_keys=['x'], out_keys=['y']"
+        """
         keys = {name: getattr(self, name, None) for name in ("in_keys", "out_keys")}  # not set yet in some modules
         return ", ".join(f"{name}={value}" for name, value in keys.items() if value is not None)
 

@@ -248,10 +248,17 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
     def to(self, *args: Any, **kwargs: Any) -> Any:
         """Return a module on another device, or with another dtype or batch size.
 
-        Tensors that do not change are shared. To move parameters in place, as modules do, move the module that has this
-        collection as an attribute. See ``TensorDict.to`` for the arguments.
+        To move parameters in place, as modules do, move the module that has this collection as an attribute.
+
+        Args:
+            *args: a device, a dtype, or both, as for :meth:`TensorDict.to`.
+            **kwargs: ``device``, ``dtype``, ``batch_size`` and the other keywords of :meth:`TensorDict.to`.
+
+        Returns:
+            A new module. Tensors that do not change are shared.
 
         Example:
+            >>> import torch
             >>> TensorDictParams(weight=torch.zeros(2)).to(torch.float64)["weight"].dtype
             torch.float64
         """
@@ -267,7 +274,21 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
         return self.to("cpu", **kwargs)
 
     def cuda(self, device: int | str | torch.device | None = None, **kwargs: Any) -> Any:
-        """:meth:`to` a GPU; by default the current one."""
+        """Return a module on a GPU.
+
+        Args:
+            device: the GPU, as a device or its index; by default the current one.
+            **kwargs: keywords of :meth:`to`.
+
+        Returns:
+            A new module. Tensors that are there already are shared.
+
+        Example:
+            >>> import torch
+            >>> params = TensorDictParams(weight=torch.zeros(2))
+            >>> if torch.cuda.is_available():
+            ...     assert params.cuda()["weight"].is_cuda
+        """
         device = torch.device("cuda", device) if isinstance(device, int) else device
         return self.to("cuda" if device is None else device, **kwargs)
 

@@ -510,7 +510,17 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
     # -- repr ---------------------------------------------------------------------------------------------------------
 
     def extra_repr(self) -> str:
-        """Return the keys and arguments, for the repr of the module."""
+        """Return the keys and arguments, for the repr of the module.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass.nn import ProbabilisticTensorDictModule
+            >>> module = ProbabilisticTensorDictModule(
+            ...     in_keys=["loc", "scale"], out_keys=["action"], distribution_class=torch.distributions.Normal
+            ... )
+            >>> "distribution_class=Normal" in module.extra_repr()
+            True
+        """
         more = "" if self.num_samples is None else f", num_samples={[*self.num_samples]}"
         kwargs = f", distribution_kwargs={self.distribution_kwargs}" if self.distribution_kwargs else ""
         return (

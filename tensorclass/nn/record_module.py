@@ -65,7 +65,25 @@ class TensorClassModuleBase(nn.Module, abc.ABC, Generic[In, Out]):
 
     @abc.abstractmethod
     def forward(self, x: In, /) -> Out:
-        """Compute the output record of the record ``x``. See the class for an example."""
+        """Compute the output record of the record ``x``. Subclasses override this method.
+
+        Args:
+            x: a record of the class in the brackets, or in the annotation of ``forward``.
+
+        Returns:
+            A record of the output class.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorClass
+            >>> class Point(TensorClass):
+            ...     x: torch.Tensor
+            >>> class Double(TensorClassModuleBase[Point, Point]):
+            ...     def forward(self, x: Point) -> Point:
+            ...         return x * 2
+            >>> Double()(Point(torch.ones(2), batch_size=[2])).x
+            tensor([2., 2.])
+        """
 
     if TYPE_CHECKING:
 
@@ -108,11 +126,21 @@ class TensorClassModuleBase(nn.Module, abc.ABC, Generic[In, Out]):
         """Convert to a module on collections, whose keys are the fields of the records.
 
         Returns:
-            A module that contains this one and shares its parameters. See :class:`TensorClassModuleBase` for an
-            example.
+            A module that contains this one and shares its parameters.
 
         Raises:
             ValueError: the input or the output is not a record.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorClass, TensorDict
+            >>> class Point(TensorClass):
+            ...     x: torch.Tensor
+            >>> class Double(TensorClassModuleBase[Point, Point]):
+            ...     def forward(self, x: Point) -> Point:
+            ...         return x * 2
+            >>> Double().as_td_module()(TensorDict(x=torch.ones(2)))["x"]
+            tensor([2., 2.])
         """
         return TensorClassModuleWrapper(self)
 
@@ -180,7 +208,7 @@ class TensorClassModuleWrapper(TensorDictModuleBase):
         self._out_keys = [*_field_keys(self.output_type)]
 
     def forward(self, tensordict: Any = None, *args: Any, **kwargs: Any) -> Any:
-        """Call the module on a collection, on a record, or on tensors. See the class for an example.
+        """Call the module on a collection, on a record, or on tensors.
 
         Args:
             tensordict: a collection that has the ``in_keys``, an input record; or the first tensor.
@@ -193,6 +221,18 @@ class TensorClassModuleWrapper(TensorDictModuleBase):
         Raises:
             KeyError: required fields are missing.
             TypeError: a keyword is not one of the ``in_keys``.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorClass, TensorDict
+            >>> class Point(TensorClass):
+            ...     x: torch.Tensor
+            >>> class Double(TensorClassModuleBase[Point, Point]):
+            ...     def forward(self, x: Point) -> Point:
+            ...         return x * 2
+            >>> module = Double().as_td_module()
+            >>> module(x=torch.ones(2)), type(module(Point(torch.ones(2), batch_size=[2]))).__name__
+            (tensor([2., 2.]), 'Point')
         """
         if isinstance(tensordict, self.input_type):
             return self.tc_module(tensordict)

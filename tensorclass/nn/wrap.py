@@ -80,7 +80,15 @@ class WrapModule(TensorDictModuleBase):
         return data
 
     def extra_repr(self) -> str:
-        """Return the function and the keys, for the repr of the module."""
+        """Return the function and the keys, for the repr of the module.
+
+        Example:
+            >>> from tensorclass.nn import WrapModule
+            >>> def double(data):
+            ...     return data * 2
+            >>> WrapModule(double, in_keys=["x"], out_keys=["x"]).extra_repr()
+            "func=double, in_keys=['x'], out_keys=['x']"
+        """
         func = "" if "func" in self._modules else f"func={names_of(self.func)}, "
         return func + super().extra_repr()
 
@@ -191,6 +199,13 @@ class TensorDictModuleWrapper(TensorDictModuleBase):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Call the inner module. Of its outputs, those selected on this wrapper are returned or written.
+
+        Args:
+            *args: a collection, or tensors in the order of the ``in_keys``.
+            **kwargs: tensors by keyword.
+
+        Returns:
+            As the inner module: a collection for a collection, else the selected outputs.
 
         Example:
             >>> import torch

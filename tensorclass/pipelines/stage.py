@@ -107,7 +107,28 @@ class Stage(nn.Module, Generic[In, Out]):
         self._declared = _declared(self if own else function, self.name, _scope())
 
     def forward(self, record: In, /) -> Out:
-        """Call the function."""
+        """Call the function of the stage on a record.
+
+        Call the stage itself instead: that also checks the types of the record and of the result. A subclass overrides
+        this method.
+
+        Args:
+            record: the record. Its type is not checked.
+
+        Returns:
+            The result of the function. Its type is not checked.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import Stage, TensorClass
+            >>> class Text(TensorClass):
+            ...     codes: torch.Tensor
+            >>> class Shift(Stage[Text, Text]):
+            ...     def forward(self, record: Text) -> Text:
+            ...         return record + 1
+            >>> Shift()(Text(torch.zeros(2), batch_size=[2])).codes
+            tensor([1., 1.])
+        """
         function: Any = self.function
         result: Out = function(record)
         return result
@@ -263,6 +284,21 @@ class Pipeline(Stage[In, Out]):
 
     Raises:
         TypeError: a stage does not take the output of the stage before it.
+
+    Example:
+        >>> import torch
+        >>> from tensorclass import Pipeline, Stage, TensorClass
+        >>> class Text(TensorClass):
+        ...     codes: torch.Tensor
+        >>> @Stage
+        ... def double(text: Text) -> Text:
+        ...     return text * 2
+        >>> @Stage
+        ... def shift(text: Text) -> Text:
+        ...     return text + 1
+        >>> pipeline = Pipeline(double, shift)  # the same as double >> shift
+        >>> [stage.name for stage in pipeline.stages], pipeline(Text(torch.ones(2), batch_size=[2])).codes
+        (['double', 'shift'], tensor([3., 3.]))
     """
 
     def __init__(self, first: Stage[Any, Any], *others: Stage[Any, Any]) -> None:
@@ -283,7 +319,28 @@ class Pipeline(Stage[In, Out]):
         __call__ = nn.Module.__call__  # each stage checks its own input and output
 
     def forward(self, record: In, /) -> Out:
-        """Run the stages one after another."""
+        """Run the stages one after another, each on the result of the one before.
+
+        Args:
+            record: the record for the first stage.
+
+        Returns:
+            The result of the last stage.
+
+        Raises:
+            TypeError: a record, or the result of a stage, does not have the declared type.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import Stage, TensorClass
+            >>> class Text(TensorClass):
+            ...     codes: torch.Tensor
+            >>> @Stage
+            ... def double(text: Text) -> Text:
+            ...     return text * 2
+            >>> (double >> double)(Text(torch.ones(2), batch_size=[2])).codes
+            tensor([4., 4.])
+        """
         value: Any = record
         for stage in self._modules.values():
             value = typing.cast("Stage[Any, Any]", stage)(value)

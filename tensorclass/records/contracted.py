@@ -63,15 +63,25 @@ class Contracted(TensorCollection):
 
     @classmethod
     def unchecked(cls, *args: Any, **kwargs: Any) -> Self:
-        """Make a record without checking contracts: the arguments are those of the constructor.
+        """Make a record without checking the contracts of its fields.
 
-        >>> import torch
-        >>> from typing import Annotated
-        >>> from tensorclass import Shape, TensorClass
-        >>> class Image(TensorClass):
-        ...     pixels: Annotated[torch.Tensor, Shape("3 h w")]
-        >>> Image.unchecked(torch.zeros(4, 1, 8, 8), batch_size=[4]).pixels.shape
-        torch.Size([4, 1, 8, 8])
+        Everything else that the constructor checks is still checked, such as the batch size and the types of values.
+
+        Args:
+            args: values of fields, in the order of their declaration.
+            kwargs: values of fields by name, and ``batch_size``, ``device`` and ``names``.
+
+        Returns:
+            A record. Its tensors share memory with the values.
+
+        Example:
+            >>> import torch
+            >>> from typing import Annotated
+            >>> from tensorclass import Shape, TensorClass
+            >>> class Image(TensorClass):
+            ...     pixels: Annotated[torch.Tensor, Shape("3 h w")]
+            >>> Image.unchecked(torch.zeros(4, 1, 8, 8), batch_size=[4]).pixels.shape
+            torch.Size([4, 1, 8, 8])
         """
         dense: type[Self] = getattr(cls, "_dense", cls)
         with validation(False):
@@ -85,6 +95,19 @@ class Contracted(TensorCollection):
 
         Raises:
             ContractError: values break the contracts of their fields. The error lists all of them.
+
+        Example:
+            >>> import torch
+            >>> from typing import Annotated
+            >>> from tensorclass import Range, TensorClass
+            >>> class Image(TensorClass):
+            ...     pixels: Annotated[torch.Tensor, Range(0, 1)]
+            >>> image = Image(torch.ones(4), batch_size=[4])
+            >>> image.pixels.mul_(2)
+            tensor([2., 2., 2., 2.])
+            >>> image.validate()
+            Traceback (most recent call last):
+            ContractError: Image.pixels: expected ...
         """
         found = problems_below(self)
         if found:
@@ -144,7 +167,37 @@ class Contracted(TensorCollection):
         sizes: Mapping[str, SizeLike] | None = None,
         **named: SizeLike,
     ) -> Self:
-        """A record of ones; see :meth:`zeros`."""
+        """Make a record of ones: each tensor has the shape and dtype of its field's contract.
+
+        Dtypes, defaults and sizes follow the rules of :meth:`zeros`.
+
+        Args:
+            batch_size: the batch size; none by default.
+            device: the device of the record and of its tensors. By default each tensor is on the device of its
+                contract, or on torch's default device.
+            names: a name or ``None`` for each batch dimension.
+            sizes: sizes of dimensions that contracts name, for names that cannot be keywords.
+            named: sizes by keyword: a number, or a sequence for a ``*name``. A mapping under the name of a nested
+                record gives sizes for that record alone.
+
+        Returns:
+            A record with new tensors.
+
+        Raises:
+            TypeError: the size of a dimension is missing, or a given size has no dimension; or a field has neither a
+                contract nor a default that says what to put into it.
+            ContractError: 1 is not in the range of a field.
+
+        Example:
+            >>> import torch
+            >>> from typing import Annotated
+            >>> from tensorclass import DType, Shape, TensorClass
+            >>> class Image(TensorClass):
+            ...     pixels: Annotated[torch.Tensor, Shape("h w"), DType("int32")]
+            >>> Image.ones([2], h=1, w=3).pixels
+            tensor([[[1, 1, 1]],
+                    [[1, 1, 1]]], dtype=torch.int32)
+        """
         return make(cls, "ones", ones, batch_size, device, names, sizes, named)
 
     @classmethod

@@ -102,20 +102,10 @@ if TYPE_CHECKING:
 class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
     """Base class of records: fields hold tensors, other records, or objects that share one batch size.
 
-    Declare fields as for a dataclass; instances behave like a dataclass, and like one tensor of the shape of their
-    batch size.
+    Declare fields as for a dataclass. An instance behaves like a dataclass, and like one tensor of the shape of its
+    batch size. A cast to a floating or complex dtype leaves integer and boolean tensors as they are.
 
-        class Sample(TensorClass):
-            image: Tensor
-            label: Tensor
-            source: str = ""
-
-        batch = Sample(image=torch.zeros(32, 3, 8, 8), label=torch.zeros(32), batch_size=[32])
-        batch[:8].reshape(2, 4)
-
-    A cast to a floating or complex dtype leaves integer and boolean tensors as they are.
-
-    Fields are given by position or by keyword, in the order of their declaration; then, by keyword:
+    Fields are given by position or by keyword, in the order of their declaration. These arguments follow, by keyword:
 
     Args:
         batch_size: the leading dimensions that all values share; none by default.
@@ -126,14 +116,26 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
 
     - ``autocast``: convert values to the type of the annotation (``int``, ``str``, ...).
     - ``nocast``: take only tensors for tensor fields; by default numbers, arrays and lists of numbers become tensors.
-    - ``frozen``: fields cannot be set, replaced or removed, but by ``__post_init__``; the tensors can be written to.
+    - ``frozen``: fields cannot be set, replaced or removed, except by ``__post_init__``; tensors can be written to.
     - ``tensor_only``: every field holds a tensor (or a collection), whatever its annotation.
     - ``shadow``: allow fields with the name of a method or attribute of records, which they then hide.
     - ``kw_only``: fields are given by keyword only.
-    - ``cast_filter``: a function, called with key (a tuple) and tensor: whether casts to another dtype (``half()``,
-      ``to(dtype)``) cast the tensor, where they are given no filter of their own. (A class keyword only.)
-    - ``validate``: ``False`` lets values in that do not keep the contracts of their fields.
+    - ``cast_filter``: a function, called with a key (a tuple) and its tensor. It returns whether casts to another dtype
+      (``half()``, ``to(dtype)``) cast the tensor, if they are given no filter of their own. A class keyword only.
+    - ``validate``: ``False`` accepts values that break the contracts of their fields.
     - ``skip_post_init_on_rebuild``: results of operations do not run ``__post_init__``. They never do.
+
+    Example:
+        >>> import torch
+        >>> from tensorclass import TensorClass
+        >>> class Sample(TensorClass):
+        ...     image: torch.Tensor
+        ...     label: torch.Tensor
+        ...     source: str = ""
+        >>> batch = Sample(torch.zeros(32, 3, 8, 8), label=torch.arange(32), batch_size=[32])
+        >>> rows = batch[:8].reshape(2, 4)
+        >>> rows.image.shape, rows[1, 0].label
+        (torch.Size([2, 4, 3, 8, 8]), tensor(4))
     """
 
     __slots__ = ()
@@ -229,7 +231,21 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
 
     @classmethod
     def fields(cls) -> tuple[dataclasses.Field[Any], ...]:
-        """Return the fields, as ``dataclasses.fields`` does."""
+        """Return the declared fields, as ``dataclasses.fields`` does.
+
+        Returns:
+            A ``dataclasses.Field`` per field, in the order of declaration. The batch size, device and dimension names
+            are not fields.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorClass
+            >>> class Sample(TensorClass):
+            ...     x: torch.Tensor
+            ...     source: str = "web"
+            >>> [(field.name, field.default) for field in Sample.fields()][1]
+            ('source', 'web')
+        """
         return dataclasses.fields(cls)
 
     def _fit(self, key: str, value: Any, non_blocking: bool = False) -> Value:
@@ -315,17 +331,33 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
         *,
         validate: bool = True,
     ) -> Self:
-        """Write a field, or a value nested in it; see :meth:`TensorDict.set`.
+        """Write a field, or a value nested in it.
+
+        See :meth:`TensorDict.set`. If the value does not fit, nothing changes.
 
         Args:
-            key: the name of a field, or a nested key that begins with it.
-            value: the value.
-            inplace: whether to copy the value into the present one, if there is one.
-            non_blocking: whether not to wait for transfers to the record's device.
-            validate: ``False`` accepts a value that breaks the contract of its field.
+            key: the name of a field, or a nested key that begins with one.
+            value: what the field takes. ``None`` removes the value of an optional field.
+            inplace: copy the value into the present one, if there is one. Default: ``False``.
+            non_blocking: do not wait for the transfer to the record's device. Default: ``False``.
+            validate: ``False`` accepts a value that breaks the contract of its field. Default: ``True``.
 
         Returns:
-            The record itself.
+            The record itself. A tensor that needs no transfer is stored as it is, so both share memory.
+
+        Raises:
+            AttributeError: there is no such field.
+            TypeError: the field takes values of another type.
+            RuntimeError: the record is locked, or the value's shape does not begin with the batch size.
+            ContractError: the value breaks the contract of its field.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorClass
+            >>> class Sample(TensorClass):
+            ...     x: torch.Tensor
+            >>> Sample(torch.zeros(3), batch_size=[3]).set("x", torch.ones(3, 2)).x.shape
+            torch.Size([3, 2])
         """
         if not validate:
             with validation(False):
@@ -337,7 +369,35 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
         return self
 
     def set_at_(self, key: NestedKey, value: Any, index: Any, *, non_blocking: bool = False) -> Self:
-        """Write rows of the value at ``key``: ``record[key][index] = value``."""
+        """Write into rows of the value of a field: ``record[key][index] = value``.
+
+        Contracts are not checked: see :meth:`validate`.
+
+        Args:
+            key: the name of a field, or a nested key that begins with one.
+            value: a tensor, a number or a list of numbers that broadcasts to the shape of ``record[key][index]``; for a
+                field of objects, an object of the declared type.
+            index: an index, as tensors take it.
+            non_blocking: has no effect: writing to rows waits for transfers between devices.
+
+        Returns:
+            The record itself. A tensor is written in place.
+
+        Raises:
+            KeyError: the field has no value.
+            TypeError: the field takes objects of another type.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorClass
+            >>> class Sample(TensorClass):
+            ...     x: torch.Tensor
+            ...     label: str
+            >>> data = Sample(torch.zeros(3), "a", batch_size=[3])
+            >>> _ = data.set_at_("x", 1.0, slice(1, None)).set_at_("label", "b", 0)
+            >>> data.x, data.label
+            (tensor([0., 1., 1.]), ['b', 'a', 'a'])
+        """
         *path, last = unravel_key_to_tuple(key)
         holder: Any = self._find(tuple(path))
         current = holder._store.get(last) if isinstance(holder, TensorClass) else None
@@ -357,7 +417,34 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
         return super()._merges(source) and (type(source) is type(self) or not isinstance(source, TensorClass))
 
     def rename_key_(self, old_key: NestedKey, new_key: NestedKey, safe: bool = False) -> Self:
-        """Move the value of a field to another field; see :meth:`TensorDict.rename_key_`."""
+        """Move the value of a field to another field.
+
+        The other field must take the value; the first is unset afterwards.
+
+        Args:
+            old_key: the name of the field, or a nested key.
+            new_key: the name of the other field, or a nested key. Its present value is replaced.
+            safe: raise instead of replacing a value. Default: ``False``.
+
+        Returns:
+            The record itself. The value is shared, not copied.
+
+        Raises:
+            KeyError: there is no value under ``old_key``; or ``safe`` is set and ``new_key`` has one.
+            AttributeError: ``new_key`` is not a field.
+            RuntimeError: the record is locked.
+            ContractError: the value breaks the contract of the other field.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorClass
+            >>> class Step(TensorClass):
+            ...     now: torch.Tensor | None = None
+            ...     before: torch.Tensor | None = None
+            >>> step = Step(now=torch.ones(2), batch_size=[2]).rename_key_("now", "before")
+            >>> step.now, step.before
+            (None, tensor([1., 1.]))
+        """
         self._check_unlocked()
         if type(old_key) is not str or type(new_key) is not str or old_key not in self._store:
             return super().rename_key_(old_key, new_key, safe)
@@ -371,11 +458,33 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
     # -- as a dataclass -----------------------------------------------------------------------------------------------
 
     def replace(self, *args: Any, **kwargs: Any) -> Self:
-        """Return a record with some values replaced: ``record.replace(label=...)``. The other values are shared.
+        """Return a record with other values in some fields: ``record.replace({"x": 1})`` or ``record.replace(x=1)``.
+
+        The constructor and ``__post_init__`` do not run.
 
         Args:
             args: at most one mapping or record with new values.
-            kwargs: new values by field.
+            kwargs: more new values by field. ``None`` removes the value of an optional field.
+
+        Returns:
+            A new record. All other values are shared.
+
+        Raises:
+            TypeError: there is more than one positional argument, or a field takes values of another type.
+            AttributeError: a key is not a field.
+            RuntimeError: a value's shape does not begin with the batch size.
+            ContractError: values break the contracts of their fields.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorClass
+            >>> class Sample(TensorClass):
+            ...     x: torch.Tensor
+            ...     label: str
+            >>> data = Sample(torch.zeros(3), "a", batch_size=[3])
+            >>> new = data.replace(label="b")
+            >>> new.label, data.label, new.x is data.x
+            ('b', 'a', True)
         """
         if len(args) > 1:
             raise TypeError(
@@ -425,12 +534,59 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
     def flatten_keys(  # type: ignore[override]
         self, separator: str = ".", inplace: bool = False, is_leaf: Callable[[type], bool] | None = None
     ) -> TensorDict:
-        """Return a flat :class:`TensorDict` of the leaves, whose keys are joined by ``separator``."""
+        """Return the leaves on one level, under keys joined by a separator.
+
+        Args:
+            separator: the string between the names of a nested key. Default: ``"."``.
+            inplace: must be ``False``: the keys of a record are declared.
+            is_leaf: called with the class of a nested collection. If it returns ``True``, the collection is kept whole.
+
+        Returns:
+            A :class:`TensorDict` that shares the tensors.
+
+        Raises:
+            TypeError: ``inplace`` is set.
+            KeyError: two keys become the same.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorClass
+            >>> class Point(TensorClass):
+            ...     x: torch.Tensor
+            >>> class Line(TensorClass):
+            ...     start: Point
+            ...     end: Point
+            >>> line = Line(Point(torch.zeros(())), Point(torch.ones(())))
+            >>> line.flatten_keys("/").to_dict()
+            {'start/x': tensor(0.), 'end/x': tensor(1.)}
+        """
         self._refuse_inplace("flatten_keys", inplace)
         return super().flatten_keys(separator, False, is_leaf)  # type: ignore[return-value]
 
     def unflatten_keys(self, separator: str = ".", inplace: bool = False) -> TensorDict:  # type: ignore[override]
-        """Return a :class:`TensorDict` in which keys that contain ``separator`` are nested."""
+        """Return a collection in which keys that contain a separator are nested.
+
+        Args:
+            separator: the string between the names of a nested key. Default: ``"."``.
+            inplace: must be ``False``: the keys of a record are declared.
+
+        Returns:
+            A :class:`TensorDict` that shares the tensors.
+
+        Raises:
+            TypeError: ``inplace`` is set.
+            KeyError: a key has two values, or lies below a leaf.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorClass
+            >>> class Sample(TensorClass):
+            ...     image_left: torch.Tensor
+            ...     image_right: torch.Tensor
+            >>> sample = Sample(torch.zeros(()), torch.ones(()))
+            >>> sample.unflatten_keys("_")["image", "right"]
+            tensor(1.)
+        """
         self._refuse_inplace("unflatten_keys", inplace)
         return super().unflatten_keys(separator, False)  # type: ignore[return-value]
 
@@ -453,7 +609,41 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
         batch_size: Sequence[int] | int | None = None,
         strict: bool = True,
     ) -> Self:
-        """Make a record of any object that has entries for its fields; see :meth:`TensorDict.from_any`."""
+        """Make a record of an object that has entries for its fields: a mapping, an instance, a table, an array.
+
+        See :meth:`TensorDict.from_any` for the conversion.
+
+        Args:
+            obj: the object. A record of this class is returned unchanged.
+            auto_batch_size: infer the batch size, at every level, from the leading dimensions that all values share.
+                Default: ``False``.
+            batch_dims: the largest number of dimensions of an inferred batch size; unlimited by default.
+            device: where the values are moved; by default they stay where they are.
+            batch_size: the batch size; ``[]`` by default.
+            strict: with ``False``, drop keys that are not fields, at every level, and warn about them. By default they
+                are an error.
+
+        Returns:
+            A record of this class. Its tensors share memory with those of the object.
+
+        Raises:
+            ConversionError: the object does not fit the fields, or the batch size. Lists everything that is wrong.
+
+        Example:
+            >>> import torch
+            >>> from dataclasses import dataclass
+            >>> from tensorclass import TensorClass
+            >>> @dataclass
+            ... class Pet:
+            ...     name: str
+            ...     age: int
+            >>> class Animal(TensorClass):
+            ...     name: str
+            ...     age: torch.Tensor
+            >>> animal = Animal.from_any(Pet("Rex", 9))
+            >>> animal.name, animal.age
+            ('Rex', tensor(9))
+        """
         record: Self = super().from_any(
             obj, auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device, batch_size=batch_size,
             strict=strict,
@@ -472,7 +662,36 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
         namespace: str = "",
         strict: bool = True,
     ) -> Self:
-        """Make a record of a mapping, named tuple or dataclass of trees; see :meth:`TensorDict.from_pytree`."""
+        """Make a record of a mapping, named tuple or dataclass of trees, and remember the structure of each tree.
+
+        See :meth:`TensorDict.from_pytree`. Its inverse :meth:`to_pytree` gives a dict of the fields, whose trees are
+        restored.
+
+        Args:
+            pytree: the tree, with an entry for each field.
+            batch_size: the batch size; ``[]`` by default.
+            auto_batch_size: infer the batch size from the leading dimensions that all values share. Default: ``False``.
+            batch_dims: the largest number of dimensions of an inferred batch size; unlimited by default.
+            device: where the values are moved; by default they stay where they are.
+            namespace: a namespace of optree's registry, in addition to the global one.
+            strict: with ``False``, drop keys that are not fields, and warn about them.
+
+        Returns:
+            A record of this class. Its tensors are those of the tree.
+
+        Raises:
+            ConversionError: the entries do not fit the fields. Lists everything that is wrong.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorClass, TensorDict
+            >>> class State(TensorClass):
+            ...     step: torch.Tensor
+            ...     carry: TensorDict
+            >>> state = State.from_pytree({"step": 3, "carry": (1.0, [2.0])})
+            >>> (state * 2).to_pytree()
+            {'step': tensor(6), 'carry': (2.0, [4.0])}
+        """
         record: Self = super().from_pytree(
             pytree, batch_size=batch_size, auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device,
             namespace=namespace, strict=strict,
@@ -486,15 +705,30 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
         non_tensordict: Mapping[str, Any] | None = None,
         safe: bool | None = None,
     ) -> Self:
-        """Make a record that shares the values of a collection whose keys are its fields.
+        """Make a record that shares the values of a collection whose keys are the fields.
 
         Args:
-            tensordict: the collection; its values are shared, not copied.
-            non_tensordict: more fields, by name.
-            safe: ``False`` accepts a mapping, too.
+            tensordict: the collection. The record gets its batch size, device and dimension names.
+            non_tensordict: values of more fields, by name. They replace those of the collection.
+            safe: ``False`` also accepts a mapping, whose record has no batch dimensions. By default it is an error.
+
+        Returns:
+            A record. Tensors are shared, not copied.
 
         Raises:
+            TypeError: ``tensordict`` is not a collection.
             ValueError: a key is not a field, or a field without default is missing. The error lists all of them.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorClass, TensorDict
+            >>> class Sample(TensorClass):
+            ...     x: torch.Tensor
+            ...     label: str
+            >>> data = TensorDict({"x": torch.zeros(3)}, [3])
+            >>> sample = Sample.from_tensordict(data, {"label": "a"})
+            >>> sample.label, sample.x is data["x"], sample.batch_size
+            ('a', True, torch.Size([3]))
         """
         if isinstance(tensordict, Collection):
             items = {**tensordict._store, **(non_tensordict or {})}
@@ -633,7 +867,27 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
 
     @classmethod
     def fromkeys(cls, keys: Any, value: Any = 0) -> Self:
-        """Make a record without batch dimensions, with ``value`` in each of the named fields."""
+        """Make a record without batch dimensions that has the same value in each field.
+
+        Args:
+            keys: the names of the fields. Fields with a default can be left out.
+            value: what each of the fields takes. Default: 0.
+
+        Returns:
+            A new record.
+
+        Raises:
+            ValueError: a key is not a field, or a field without default is missing.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorClass
+            >>> class Point(TensorClass):
+            ...     x: torch.Tensor
+            ...     y: torch.Tensor
+            >>> Point.fromkeys(["x", "y"], 1.0).y
+            tensor(1.)
+        """
         return cls._from_mapping(dict.fromkeys(keys, value), None, None, None)
 
     def _items_for_export(self, retain_none: bool) -> Any:

@@ -174,16 +174,30 @@ class TypedTensorDict(  # pyright: ignore[reportIncompatibleVariableOverride]  #
 
     @classmethod
     def from_tensordict(cls, td: Collection, *, check: bool = True) -> Self:
-        """The same collection with the attributes of this class: a key set in one of the two is set in both.
+        """Return the same collection with the attributes of this class: a key set in one of the two is set in both.
 
-        Batch size, names and lock are its own. A lazy stack stays one.
+        Batch size, dimension names and lock are its own. A lazy stack stays one.
 
         Args:
             td: the collection.
-            check: whether all required keys must be there; other ones may be in any case.
+            check: raise if a required key is missing. Other keys are allowed. Default: ``True``.
+
+        Returns:
+            A collection of this class, with the same store of values as ``td``.
 
         Raises:
-            TypeError: a required key is missing.
+            TypeError: a required key is missing, or ``td`` is not a collection.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict, TypedTensorDict
+            >>> class State(TypedTensorDict):
+            ...     reward: torch.Tensor
+            >>> data = TensorDict({"reward": torch.zeros(2)}, [2])
+            >>> state = State.from_tensordict(data)
+            >>> state.reward = torch.ones(2)
+            >>> data["reward"]
+            tensor([1., 1.])
         """
         if not isinstance(td, Collection):
             raise TypeError(f"{cls.__name__}.from_tensordict: expected a collection, got a {type(td).__name__}")
@@ -216,7 +230,38 @@ class TypedTensorDict(  # pyright: ignore[reportIncompatibleVariableOverride]  #
         check: bool = True,
         strict: bool = True,
     ) -> Self:
-        """:meth:`TensorDict.from_dict`, where the required keys must be given, unless ``check`` is ``False``."""
+        """Convert a mapping with the declared keys, which may be nested.
+
+        See :meth:`TensorDict.from_dict` for how values are converted.
+
+        Args:
+            input_dict: the values. Keys are strings, or tuples of strings for nested values. Further keys are allowed.
+            auto_batch_size: infer the batch size from the leading dimensions that all values share; by default only if
+                ``batch_dims`` is given.
+            batch_size: the batch size; ``[]`` by default.
+            device: where the values are moved; by default they stay where they are.
+            batch_dims: the largest number of dimensions of an inferred batch size; unlimited by default.
+            names: a name or ``None`` for each batch dimension.
+            check: raise if a required key is missing. Default: ``True``.
+            strict: with ``False``, drop keys that are not fields of a nested record, and warn about them.
+
+        Returns:
+            A collection of this class, locked if the class is frozen. Its tensors share memory with those of the
+            mapping.
+
+        Raises:
+            TypeError: a required key is missing.
+            ConversionError: values do not fit the batch size, or the fields of a nested record. Lists everything that
+                is wrong.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TypedTensorDict
+            >>> class State(TypedTensorDict):
+            ...     reward: torch.Tensor
+            >>> State.from_dict({"reward": [0.0, 1.0]}, batch_size=[2]).reward
+            tensor([0., 1.])
+        """
         if check:
             cls._check_required(input_dict._store if isinstance(input_dict, Collection) else input_dict)
         made = super().from_dict(

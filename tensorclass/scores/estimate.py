@@ -76,6 +76,14 @@ class Difference(TensorClass):
         interval: ``"adjusted t"``, ``"t"`` or ``"none"``.
         test: ``"exact"``; ``"sampled"`` where the p-value is counted among drawn ways to flip; ``"none"``.
         reason: why there is no interval; empty where there is one.
+
+    Example:
+        >>> from tensorclass.scores import ExactMatchScoreData, compare
+        >>> a = ExactMatchScoreData(torch.tensor([1.0, 0.0, 0.0, 0.0]), batch_size=[4])
+        >>> b = ExactMatchScoreData(torch.tensor([1.0, 1.0, 0.0, 0.0]), batch_size=[4])
+        >>> one = compare(a, b)["exact_match"]
+        >>> one.a.item(), one.b.item(), one.value.item(), one.only_b.item()
+        (0.25, 0.5, 0.25, 1)
     """
 
     a: Tensor

@@ -100,9 +100,22 @@ class IFEvalScoreData(ScoreData):
 
     @classmethod
     def check_rows(cls, rows: Rows) -> None:
-        """Raise a ValueError where a prompt counts as followed although one of its instructions is not.
+        """Raise an error if a prompt counts as followed although one of its instructions is not.
 
-        The reverse is no error here: a part of the instructions may have been left out.
+        The reverse is no error: a part of the instructions may have been left out.
+
+        Args:
+            rows: the fields of one run, prompts in front.
+
+        Raises:
+            ValueError: a verdict on a prompt is above the least of its instructions.
+
+        Example:
+            >>> import torch
+            >>> wrong = IFEvalScoreData(torch.ones(1), torch.zeros(1, 1), None, None, batch_size=[1])
+            >>> wrong.aggregate()
+            Traceback (most recent call last):
+            ValueError: prompt_level_strict_acc: expected at most 0, ...
         """
         for level in ("strict", "loose"):
             field = f"prompt_level_{level}_acc"

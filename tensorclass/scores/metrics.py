@@ -43,6 +43,13 @@ class Tally:
         numerator: ``[prompts]``, float64.
         denominator: ``[prompts]``, float64, at least 0: how many units (prompts, instructions, samples) it counts.
         unit: ``"%"`` for a fraction 0..1, which is shown in percent; any other text is shown after the figure.
+
+    Example:
+        >>> import numpy as np
+        >>> from tensorclass.scores import Tally
+        >>> tally = Tally("accuracy", numerator=np.array([1.0, 0.0]), denominator=np.array([1.0, 1.0]))
+        >>> float(tally.numerator.sum() / tally.denominator.sum())
+        0.5
     """
 
     name: str
@@ -62,7 +69,21 @@ class Rows(Protocol):
 
 
 class Metric(ABC):
-    """Turns a field into figures. The subclasses here cover most; write another by implementing :meth:`tallies`."""
+    """Turns a field into figures. The subclasses here cover most; write another by implementing :meth:`tallies`.
+
+    Example:
+        >>> import numpy as np
+        >>> import torch
+        >>> from tensorclass.scores import ExactMatchScoreData, Metric, Tally
+        >>> class Best(Metric):
+        ...     def tallies(self, field, rows):
+        ...         values = rows.numbers(field)
+        ...         is_best = (values == values.max()).astype(np.float64)
+        ...         return [Tally("best", is_best, np.ones(len(values)))]
+        >>> scores = ExactMatchScoreData(torch.tensor([0.2, 0.8]), batch_size=[2])
+        >>> scores.aggregate(metrics={"exact_match": Best()})["best"].value.item()
+        0.5
+    """
 
     @abstractmethod
     def tallies(self, field: str, rows: Rows) -> Sequence[Tally]:
@@ -74,10 +95,46 @@ class Metric(ABC):
 
         Returns:
             The tallies; empty if the record doesn't hold the field.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass.scores import ExactMatchScoreData, Mean
+            >>> from tensorclass.scores.score_arrays import RecordRows
+            >>> scores = ExactMatchScoreData(torch.tensor([1.0, 0.0, float("nan")]), batch_size=[3])
+            >>> (rows,) = RecordRows(scores, -1).each()
+            >>> (tally,) = Mean().tallies("exact_match", rows)
+            >>> tally.numerator.tolist(), tally.denominator.tolist()
+            ([1.0, 0.0, 0.0], [1.0, 1.0, 0.0])
         """
 
     def groups(self, field: str, rows: Rows) -> Mapping[str, Mapping[str, Tally]]:
-        """The figures broken down: by the figure's name, then by the group's. Empty where there are no groups."""
+        """Return the figures broken down by group, such as the accuracy of each subject.
+
+        Args:
+            field: the name of the field.
+            rows: the fields of one run.
+
+        Returns:
+            Tallies by the name of the figure, then by the name of the group. Empty for a metric without groups.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass.scores import IFEvalScoreData, Mean
+            >>> from tensorclass.scores.score_arrays import RecordRows
+            >>> scores = IFEvalScoreData(
+            ...     None,
+            ...     torch.tensor([[1.0], [0.0]]),
+            ...     None,
+            ...     None,
+            ...     instruction_id=torch.tensor([[0], [1]]),
+            ...     instruction_types=("title", "no_comma"),
+            ...     batch_size=[2],
+            ... )
+            >>> (rows,) = RecordRows(scores, -1).each()
+            >>> groups = Mean(by="instruction_id").groups("inst_level_strict_acc", rows)
+            >>> {name: tally.numerator.tolist() for name, tally in groups["inst_level_strict_acc"].items()}
+            {'title': [1.0, 0.0], 'no_comma': [0.0, 0.0]}
+        """
         return {}
 
 

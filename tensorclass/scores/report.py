@@ -20,22 +20,15 @@ _Result = TypeVar("_Result", Estimate, Difference)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Results(Mapping[str, _Result], Generic[_Result]):
-    """Results by the name of the figure: a read-only mapping."""
+    """Results by the name of the figure: a read-only mapping. See the subclasses for the attributes."""
 
     figures: Mapping[str, _Result]
-    """The figures by name, in the order of the record's fields."""
     groups: Mapping[str, Mapping[str, _Result]] = field(default_factory=dict[str, Mapping[str, _Result]])
-    """The figures that have groups, by name, then by the name of the group."""
     family: str = ""
-    """The class of the scores."""
     seed: int = 0
-    """The seed of the random draws."""
     resamples: int | None = None
-    """The number of draws asked for; None for the default number."""
     confidence: float = 0.95
-    """The level of the intervals."""
     notes: tuple[str, ...] = ()
-    """Notes on the prompts: rows of one prompt that were pooled."""
 
     def __getitem__(self, name: str) -> _Result:
         try:
@@ -67,6 +60,16 @@ class Report(_Results[Estimate]):
 
     A mapping from the figure's name to its :class:`~tensorclass.scores.Estimate`; ``print(report)`` shows them.
 
+    Attributes:
+        figures: the figures by name, in the order of the record's fields.
+        groups: the figures that have groups, by name, then by the name of the group.
+        family: the class of the scores.
+        seed: the seed of the random draws.
+        resamples: the number of draws asked for; None for the default number.
+        confidence: the level of the intervals, 0.95 for 95 %.
+        notes: notes on the prompts, such as rows of one prompt that were pooled.
+        batch_size: the dimensions of the runs: empty for one run, ``(2,)`` for two stacked ones.
+
     Example:
         >>> import torch
         >>> from tensorclass.scores import ExactMatchScoreData
@@ -79,7 +82,6 @@ class Report(_Results[Estimate]):
     """
 
     batch_size: tuple[int, ...] = ()
-    """The dimensions of the runs: empty for one run, ``(2,)`` for two stacked ones."""
 
     def __str__(self) -> str:
         lines = [f"{self.family}, {100 * self.confidence:g} % intervals", *self.notes]
@@ -123,14 +125,32 @@ class Comparison(_Results[Difference]):
     """The differences between run a and run b, figure by figure, over the prompts that both hold.
 
     A mapping from the figure's name to its :class:`~tensorclass.scores.Difference`; ``print(comparison)`` shows them.
+
+    Attributes:
+        figures: the differences by name, in the order of the record's fields.
+        groups: the differences of figures that have groups, by name, then by the name of the group.
+        family: the class of the scores.
+        seed: the seed of the random draws.
+        resamples: the number of draws asked for; None for the default number.
+        confidence: the level of the intervals, 0.95 for 95 %.
+        notes: notes on the prompts, such as rows of one prompt that were pooled.
+        prompts: the number of prompts that both hold.
+        only_a: the number of prompts that only the first run holds; they are left out.
+        only_b: the number of prompts that only the second run holds; they are left out.
+
+    Example:
+        >>> import torch
+        >>> from tensorclass.scores import ExactMatchScoreData, compare
+        >>> a = ExactMatchScoreData(torch.tensor([1.0, 0.0, 0.0, 0.0]), batch_size=[4])
+        >>> b = ExactMatchScoreData(torch.tensor([1.0, 1.0, 0.0, 0.0]), batch_size=[4])
+        >>> comparison = compare(a, b)
+        >>> list(comparison), comparison.prompts, comparison["exact_match"].value.item()
+        (['exact_match'], 4, 0.25)
     """
 
     prompts: int = 0
-    """The prompts that both hold."""
     only_a: int = 0
-    """Prompts of the first run that the second lacks; they are left out."""
     only_b: int = 0
-    """Prompts of the second run that the first lacks; they are left out."""
 
     def __str__(self) -> str:
         lines = [f"{self.family}, b - a on {self.prompts} prompts, {100 * self.confidence:g} % intervals", *self.notes]
@@ -150,7 +170,17 @@ class Comparison(_Results[Difference]):
         return "\n".join(map(printable, lines))
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain Python values that JSON can hold; None where a number is NaN or doesn't apply."""
+        """Return everything as plain Python values that JSON can hold; None where a number is NaN or doesn't apply.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass.scores import ExactMatchScoreData, compare
+            >>> a = ExactMatchScoreData(torch.tensor([1.0, 0.0]), batch_size=[2])
+            >>> b = ExactMatchScoreData(torch.tensor([1.0, 1.0]), batch_size=[2])
+            >>> plain = compare(a, b).to_dict()
+            >>> plain["prompts"], plain["metrics"][0]["name"], plain["metrics"][0]["difference"]
+            (2, 'exact_match', 0.5)
+        """
         return {
             "family": self.family,
             "confidence": self.confidence,

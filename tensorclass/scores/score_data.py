@@ -57,11 +57,29 @@ class ScoreData(TensorClass):
 
     @classmethod
     def check_rows(cls, rows: Rows) -> None:
-        """Raise a ValueError where the fields of a prompt contradict each other; families override it.
+        """Raise an error if the fields of a prompt contradict each other. Families override it.
+
+        :meth:`aggregate` and :func:`~tensorclass.scores.compare` call it before they make figures.
 
         Args:
-            rows: the fields of one run. :meth:`aggregate` and :func:`~tensorclass.scores.compare` call this before they
-                make figures.
+            rows: the fields of one run, prompts in front.
+
+        Raises:
+            ValueError: fields contradict each other. Here: never.
+
+        Example:
+            >>> import torch
+            >>> class Ranked(ScoreData):
+            ...     top1: Tensor | None
+            ...     top5: Tensor | None
+            ...
+            ...     @classmethod
+            ...     def check_rows(cls, rows):
+            ...         if (rows.numbers("top1") > rows.numbers("top5")).any():
+            ...             raise ValueError("top5: expected at least top1")
+            >>> Ranked(torch.ones(2), torch.zeros(2), batch_size=[2]).aggregate()
+            Traceback (most recent call last):
+            ValueError: top5: expected at least top1
         """
 
     def aggregate(

@@ -25,10 +25,16 @@ _FORMAT = "tensorclass.scores.score_data/1"
 
 
 def save_scores(scores: ScoreData, path: str | Path) -> None:
-    """Write a score record to a file, whole or not at all.
+    """Write a score record to a file, completely or not at all.
 
-    The file holds tensors, names and numbers only: reading it runs no code. Plain fields must be None, strings,
-    numbers, or tuples or lists of them.
+    The file holds tensors, names and numbers only: reading it runs no code.
+
+    Args:
+        scores: the record. Fields that are not tensors must be None, strings, numbers, or tuples or lists of them.
+        path: the file; an existing one is replaced.
+
+    Raises:
+        TypeError: a field holds something else, or differs between positions.
 
     Example:
         >>> import tempfile
@@ -70,6 +76,15 @@ def load_scores(path: str | Path, family: type[ScoreData] | None = None) -> Scor
 
     Raises:
         ValueError: another kind of file, a part of one, or a class that isn't of this package and wasn't given.
+
+    Example:
+        >>> import tempfile
+        >>> from tensorclass.scores import ExactMatchScoreData
+        >>> scores = ExactMatchScoreData(torch.tensor([1.0, 0.0]), batch_size=[2])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     save_scores(scores, f"{folder}/scores.pt")
+        ...     type(load_scores(f"{folder}/scores.pt")).__name__
+        'ExactMatchScoreData'
     """
     try:
         with reading_regular(path) as file:

@@ -64,11 +64,18 @@ class timeit:
 
     @staticmethod
     def todict(percall: bool = True, prefix: str | None = None) -> dict[str, float]:
-        """Seconds by name.
+        """Return the seconds by name.
 
         Args:
-            percall: return the mean of a call; otherwise the sum.
+            percall: return the mean of a call; otherwise the sum. Default: ``True``.
             prefix: put in front of each name, followed by ``/``.
+
+        Example:
+            >>> timeit.forget()
+            >>> with timeit("sum"):
+            ...     total = sum(range(100))
+            >>> list(timeit.todict(prefix="demo"))
+            ['demo/sum']
         """
         start = f"{prefix}/" if prefix else ""
         return {
@@ -78,7 +85,19 @@ class timeit:
 
     @staticmethod
     def count(name: str) -> int:
-        """Number of calls measured under a name."""
+        """Return the number of calls measured under a name; 0 for an unknown name.
+
+        Args:
+            name: the name.
+
+        Example:
+            >>> timeit.forget()
+            >>> for _ in range(3):
+            ...     with timeit("sum"):
+            ...         total = sum(range(100))
+            >>> timeit.count("sum")
+            3
+        """
         return timeit._measured.get(name, (0.0, 0))[1]
 
     @staticmethod
@@ -87,6 +106,10 @@ class timeit:
 
         Args:
             prefix: put in front of each line.
+
+        Example:
+            >>> timeit.forget()
+            >>> timeit.print()  # there is nothing to log
         """
         start = f"{prefix} -- " if prefix else ""
         for name, (total, count) in sorted(timeit._measured.items()):
@@ -95,12 +118,29 @@ class timeit:
 
     @staticmethod
     def erase() -> None:
-        """Set all times to 0. Keep the names."""
+        """Set all times to 0. Keep the names.
+
+        Example:
+            >>> timeit.forget()
+            >>> with timeit("sum"):
+            ...     total = sum(range(100))
+            >>> timeit.erase()
+            >>> timeit.todict()
+            {'sum': 0.0}
+        """
         with timeit._guard:
             timeit._measured.update(dict.fromkeys(timeit._measured, (0.0, 0)))
 
     @staticmethod
     def forget() -> None:
-        """Remove all times and names."""
+        """Remove all times and names.
+
+        Example:
+            >>> with timeit("sum"):
+            ...     total = sum(range(100))
+            >>> timeit.forget()
+            >>> timeit.todict()
+            {}
+        """
         with timeit._guard:
             timeit._measured.clear()

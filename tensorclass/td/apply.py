@@ -158,10 +158,41 @@ class Applying(Collection):
         out: Collection | None = None,
         **constructor_kwargs: Any,
     ) -> Self:
-        """:meth:`apply` with a function that gets the key first: ``fn(key, value, *others)``.
+        """Call a function with the key and the value of each tensor: ``fn(key, value, *others)``.
 
         Args:
-            nested_keys: the whole nested key as a tuple, instead of its last name.
+            fn: called with a key, the value, and the values of ``others`` under the same key. Returns a tensor, or
+                ``None`` to leave the key out of the result.
+            others: collections with the same keys.
+            nested_keys: pass the whole nested key, as a tuple for values below the first level, instead of its last
+                name. Default: ``False``.
+            batch_size: the batch size of the result, if ``fn`` changes the leading dimensions.
+            device: the device of the result. Default: that of this collection. Tensors are not moved.
+            names: a name or ``None`` for each batch dimension of the result.
+            inplace: write the results into the values of this collection. Default: ``False``.
+            default: used for keys that one of the others lacks. By default such a key is an error.
+            filter_empty: leave out nested collections that end up without leaves. By default they stay, unless ``fn``
+                returned ``None`` for all their leaves.
+            propagate_lock: lock the result if this collection is locked. Default: ``False``.
+            call_on_nested: call ``fn`` on nested collections instead of on their values. Default: ``False``.
+            is_leaf: called with the class of a value; returns whether ``fn`` is called on it.
+            out: a collection that the results are written to, and that is returned.
+
+        Returns:
+            A new collection with the results; this one if ``inplace`` is set.
+
+        Raises:
+            KeyError: one of the others lacks a key, and there is no default.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"weight": torch.ones(2), "below": {"bias": torch.ones(2)}}, [2])
+            >>> data.named_apply(lambda name, x: x * 0 if name == "bias" else x).to_dict()
+            {'weight': tensor([1., 1.]), 'below': {'bias': tensor([0., 0.])}}
+            >>> _ = data.named_apply(lambda key, x: print(key), nested_keys=True)
+            weight
+            ('below', 'bias')
         """
         if constructor_kwargs:
             raise TypeError(f"named_apply: unknown arguments {sorted(constructor_kwargs)}")
@@ -193,7 +224,24 @@ class Applying(Collection):
         is_leaf: Callable[[type], bool] | None = ...,
     ) -> Self: ...
     def apply_(self, fn: Callable[..., Any], *others: Any, **kwargs: Any) -> Self:
-        """:meth:`apply` in place; nothing is removed where ``fn`` gives ``None``."""
+        """Replace each value in place by the result of a function: :meth:`apply` with ``inplace=True``.
+
+        Args:
+            fn: called with a value, and with the values of ``others`` under the same key. Returns a tensor of the same
+                shape, or ``None`` to leave the value as it is.
+            others: collections with the same keys.
+            kwargs: ``default``, ``call_on_nested`` and ``is_leaf``, as for :meth:`apply`.
+
+        Returns:
+            This collection. Its tensors keep their memory, into which the results are copied.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"a": torch.ones(2), "b": torch.arange(2)}, [2])
+            >>> data.apply_(lambda x: x * 3 if x.is_floating_point() else None).to_dict()
+            {'a': tensor([3., 3.]), 'b': tensor([0, 1])}
+        """
         return self.apply(fn, *others, inplace=True, **kwargs)
 
     def _plain_apply(self, fn: Callable[..., Any]) -> Self:

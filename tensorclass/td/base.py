@@ -82,6 +82,11 @@ class TensorCollection(
     """A store of values under string keys that behaves like one tensor whose shape is the batch size.
 
     The base class of :class:`TensorDict` (any keys) and of records (declared keys). It cannot be instantiated itself.
+
+    Example:
+        >>> from tensorclass import TensorClass, TensorCollection, TensorDict
+        >>> isinstance(TensorDict(), TensorCollection), issubclass(TensorClass, TensorCollection)
+        (True, True)
     """
 
     __slots__ = ()

@@ -95,16 +95,29 @@ class Converting(Collection):
         tolist_first: bool = False,
         as_linked_list: bool = False,
     ) -> Any:
-        """One dict a row, in lists as deep as the batch has dimensions.
+        """Return one dict per row, in lists as deep as the batch has dimensions.
 
         Args:
-            convert_nodes: make dicts of the rows; otherwise they stay collections.
-            convert_tensors: as for :meth:`to_dict`.
-            tolist_first: as for :meth:`to_dict`.
-            as_linked_list: give a :class:`LinkedList`, which writes here the rows that are assigned to it.
+            convert_nodes: convert each row to a dict; with ``False`` rows stay collections. Default: ``True``.
+            convert_tensors: ``True`` converts tensors to numbers or nested lists of numbers, ``"numpy"`` to arrays.
+                Default: ``False``.
+            tolist_first: give nested collections and objects row by row too, as for :meth:`to_dict`. Default:
+                ``False``.
+            as_linked_list: return a :class:`LinkedList`: assigning a row to it writes the row to this collection.
+                Default: ``False``.
+
+        Returns:
+            Nested lists of dicts; without batch dimensions, one dict. Tensors that are not converted share memory with
+            this collection.
 
         Raises:
-            TypeError: tensors are to be converted in rows that stay collections.
+            TypeError: ``convert_tensors`` is set, but ``convert_nodes`` is not.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"x": torch.tensor([[1, 2], [3, 4]]), "t": ["a", "b"]}, [2]).tolist(convert_tensors=True)
+            [{'x': [1, 2], 't': 'a'}, {'x': [3, 4], 't': 'b'}]
         """
         if convert_tensors and not convert_nodes:
             raise TypeError("tolist: convert_tensors needs convert_nodes=True: rows that stay collections hold tensors")

@@ -37,7 +37,19 @@ class Misfit(Exception):
         return type(self), (self.key, self.what)
 
     def below(self, *path: str) -> Self:
-        """Return the error with ``path`` in front of its key, for a collection further up."""
+        """Return the error of a collection that holds this one under a key.
+
+        Args:
+            path: the keys from the outer collection down to this one, outermost first.
+
+        Returns:
+            A new error of the same class. Its key begins with ``path``.
+
+        Example:
+            >>> from tensorclass.td.value_checks import Misfit
+            >>> Misfit(("x",), "expected a tensor").below("a", "b").key
+            ('a', 'b', 'x')
+        """
         return type(self)((*path, *self.key), self.what)
 
 

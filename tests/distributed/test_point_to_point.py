@@ -1,5 +1,6 @@
 """A collection from one process to another."""
 
+import doctest
 import os
 import signal
 import time
@@ -17,6 +18,7 @@ from tensorclass.distributed import RecordsDiffer, WorkerDied, WorkerTimeout
 from tensorclass.distributed.messages.exchange import endpoint_of
 from tensorclass.distributed.messages.record_layout import layout_of
 from tests.distributed.processes import Failed, Group, free_port, group_of
+from tests.docstring_examples import examples_that_need, run
 
 
 class Inner(TensorClass):
@@ -696,3 +698,23 @@ def test_a_process_that_ends_is_named() -> None:
         kind, message, *_ = group.outcomes(raises)[1]
         assert kind is WorkerDied
         assert "rank 0" in message
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# examples in docstrings
+
+EXAMPLES = examples_that_need("two processes")
+
+
+def run_example(rank: int, name: str, docstring: str) -> None:
+    run(name, docstring)
+
+
+def test_the_examples_of_two_processes_are_found() -> None:
+    names = {example.name.rpartition(".")[2] for example in EXAMPLES}
+    assert {"send", "recv", "isend", "irecv", "init_remote", "from_remote_init", "gather_and_stack"} <= names
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+def test_an_example_of_two_processes_runs_on_both(pair: Group, example: doctest.DocTest) -> None:
+    pair.run(run_example, example.name, example.docstring or "")

@@ -436,6 +436,21 @@ def test_a_new_file_is_filled_key_by_key(path: Path, backend: str) -> None:
         PersistentTensorDict(filename=path, backend="none")
 
 
+def test_from_dict_without_a_file_makes_what_the_class_in_memory_makes(path: Path, backend: str) -> None:
+    made: Any = PersistentTensorDict.from_dict({"x": torch.zeros(3, 2)}, auto_batch_size=True)
+    assert (type(made), made.batch_size) == (TensorDict, torch.Size([3, 2]))
+    with pytest.raises(TypeError, match="chunks"):
+        PersistentTensorDict.from_dict({"x": torch.zeros(3)}, chunks=2)
+    with pytest.raises(TypeError, match="give a filename"):
+        PersistentTensorDict.from_dict({"x": torch.zeros(3)}, backend="zarr")
+    on_file = type(write(Other(torch.zeros(3), batch_size=[3]), path, backend))
+    made = on_file.from_dict({"other": torch.ones(2)}, batch_size=[2], names=["t"])
+    assert (type(made), made.names) == (Other, ["t"])
+    with on_file.from_dict({"other": torch.ones(2)}, path, backend=backend) as written:
+        assert isinstance(written, Other)
+        assert (type(written), written.other.tolist()) == (on_file, [1, 1])
+
+
 def test_a_pickle_has_the_path_and_a_copy_the_values(path: Path, backend: str) -> None:
     held = write(rows(), path, backend)
     held.close()

@@ -127,20 +127,22 @@ def _record_from_dataclass(
     Raises:
         TypeError: ``obj`` is neither a dataclass nor an instance of one.
 
-    >>> import dataclasses, torch
-    >>> from tensorclass import from_dataclass
-    >>> @dataclasses.dataclass
-    ... class Point:
-    ...     x: Any
-    ...     label: str = "a"
-    ...
-    ...     def doubled(self):
-    ...         return 2 * self.x
-    >>> point = from_dataclass(Point(torch.ones(3)), batch_size=[3])
-    >>> point[:2].doubled(), point.label, isinstance(point, Point)
-    (tensor([2., 2.]), 'a', True)
-    >>> type(point) is from_dataclass(Point)
-    True
+    Example:
+        >>> import dataclasses, torch
+        >>> from typing import Any
+        >>> from tensorclass import from_dataclass
+        >>> @dataclasses.dataclass
+        ... class Point:
+        ...     x: Any
+        ...     label: str = "a"
+        ...
+        ...     def doubled(self):
+        ...         return 2 * self.x
+        >>> point = from_dataclass(Point(torch.ones(3)), batch_size=[3])
+        >>> point[:2].doubled(), point.label, isinstance(point, Point)
+        (tensor([2., 2.]), 'a', True)
+        >>> type(point) is from_dataclass(Point)
+        True
     """
     if inplace:
         raise TypeError("from_dataclass: inplace=True is not supported: write @tensorclass over the class instead")
@@ -187,64 +189,86 @@ def _record_function(adapter: ClassAdapter, doc: str) -> RecordFunction:
 _record_from_dataclass.__name__ = _record_from_dataclass.__qualname__ = "from_dataclass"  # as the package exports it
 record_from_dataclass: RecordFunction = _record_from_dataclass
 
+#: sections of the docstrings of ``from_attrs`` and ``from_pydantic``
+_ARGUMENTS = """
+    Args:
+        obj: the class, or an instance.
+        dest_cls: class of the record of an instance; by default the one of its class.
+        auto_batch_size: infer the batch size of the record. Default: ``False``.
+        batch_dims: largest number of inferred batch dimensions; unlimited by default.
+        batch_size: batch size of the record; none by default.
+        frozen: option of the record class, as are the next four: see :class:`tensorclass.TensorClass`.
+        autocast: convert values to the type of the annotation. Default: ``False``.
+        nocast: take only tensors for tensor fields. Default: ``False``.
+        shadow: allow fields named like a method of records. Default: ``False``.
+        tensor_only: every field holds a tensor. Default: ``False``.
+        device: device of the record; by default values stay where they are.
+        strict: ``False`` leaves out fields that ``dest_cls`` does not have. Default: ``True``.
+
+    Returns:
+        A record class or a record. Tensors of the record are those of the instance.
+"""
+
 record_from_attrs: RecordFunction = _record_function(
     ATTRS,
-    """Return the record class of a class of attrs, or the record of an instance.
+    f"""Return the record class of a class of attrs, or the record of an instance.
 
     The class keeps fields (under the names of the attributes, not of the constructor's arguments), defaults, methods
-    and bases. See :func:`tensorclass.from_dataclass` for the arguments. The record class of a frozen class is frozen.
-    Records are not instances of the class.
+    and bases. The record class of a frozen class is frozen. Records are not instances of the class.
 
     The constructor of the record class runs ``__attrs_post_init__``. Validators and converters are about one instance,
     not about a batch: :meth:`TensorDict.to_attrs` runs them, records do not. A default that attrs computes from other
     fields of an instance raises if a record needs it.
-
+{_ARGUMENTS}
     Raises:
         ImportError: attrs is not installed.
         TypeError: ``obj`` is neither a class of attrs nor an instance of one.
 
-    >>> import attrs, torch
-    >>> from tensorclass import from_attrs
-    >>> @attrs.define
-    ... class Point:
-    ...     x: Any
-    ...     label: str = "a"
-    ...
-    ...     def doubled(self):
-    ...         return 2 * self.x
-    >>> points = from_attrs(Point)(torch.ones(3), batch_size=[3])
-    >>> points[:2].doubled(), points.label
-    (tensor([2., 2.]), 'a')
+    Example:
+        >>> import attrs, torch
+        >>> from typing import Any
+        >>> from tensorclass import from_attrs
+        >>> @attrs.define
+        ... class Point:
+        ...     x: Any
+        ...     label: str = "a"
+        ...
+        ...     def doubled(self):
+        ...         return 2 * self.x
+        >>> points = from_attrs(Point)(torch.ones(3), batch_size=[3])
+        >>> points[:2].doubled(), points.label
+        (tensor([2., 2.]), 'a')
     """,
 )
 
 record_from_pydantic: RecordFunction = _record_function(
     PYDANTIC,
-    """Return the record class of a model (or dataclass) of pydantic, or the record of an instance.
+    f"""Return the record class of a model (or dataclass) of pydantic, or the record of an instance.
 
     The class keeps fields (under their names, not their aliases; by keyword only), defaults, methods, properties and
-    bases. See :func:`tensorclass.from_dataclass` for the arguments. The record class of a frozen model is frozen.
-    Records are not instances of the model.
+    bases. The record class of a frozen model is frozen. Records are not instances of the model.
 
     Validators, ``model_post_init`` and private attributes are about one model, not about a batch:
     :meth:`TensorDict.to_pydantic` runs them, records do not, but check their own fields. A default that pydantic
     computes from other values raises if a record needs it.
-
+{_ARGUMENTS}
     Raises:
         ImportError: pydantic is not installed.
         TypeError: ``obj`` is neither a model nor an instance of one.
 
-    >>> import torch
-    >>> from pydantic import BaseModel
-    >>> from tensorclass import from_pydantic
-    >>> class Point(BaseModel, arbitrary_types_allowed=True):
-    ...     x: Any
-    ...     label: str = "a"
-    ...
-    ...     def doubled(self):
-    ...         return 2 * self.x
-    >>> points = from_pydantic(Point)(x=torch.ones(3), batch_size=[3])
-    >>> points[:2].doubled(), points.label
-    (tensor([2., 2.]), 'a')
+    Example:
+        >>> import torch
+        >>> from pydantic import BaseModel
+        >>> from typing import Any
+        >>> from tensorclass import from_pydantic
+        >>> class Point(BaseModel, arbitrary_types_allowed=True):
+        ...     x: Any
+        ...     label: str = "a"
+        ...
+        ...     def doubled(self):
+        ...         return 2 * self.x
+        >>> points = from_pydantic(Point)(x=torch.ones(3), batch_size=[3])
+        >>> points[:2].doubled(), points.label
+        (tensor([2., 2.]), 'a')
     """,
 )

@@ -28,6 +28,22 @@ class Runner(ABC):
         place: where calls run: in ``"threads"`` of this process, in ``"processes"`` that can share memory with it, or
             on ``"machines"``, in processes that cannot.
         survives: whether the executor takes calls after one of its processes died, so that calls can be repeated.
+
+    Example:
+        >>> import torch
+        >>> from concurrent.futures import Future
+        >>> from tensorclass import TensorDict
+        >>> class AtOnce(Runner):
+        ...     def __init__(self):
+        ...         super().__init__("at once", 1, "threads", survives=True)
+        ...
+        ...     def submit(self, function, /, *args):
+        ...         future = Future()
+        ...         future.set_result(function(*args))
+        ...         return future
+        >>> data = TensorDict({"x": torch.arange(4)}, [4])
+        >>> data.map(lambda rows: rows + 1, chunksize=2, executor=AtOnce())["x"]
+        tensor([1, 2, 3, 4])
     """
 
     def __init__(self, name: str, workers: int, place: Location, *, survives: bool) -> None:
@@ -44,30 +60,90 @@ class Runner(ABC):
 
         The function is one of this package and catches all errors of the user's function. So an error in the future
         comes from the executor: a process died, or something could not be sent.
+
+        Args:
+            function: the function.
+            *args: its arguments. One that :meth:`keep` returned must arrive as the value that was kept.
+
+        Example:
+            >>> from concurrent.futures import ThreadPoolExecutor
+            >>> with ThreadPoolExecutor(1) as executor:
+            ...     runner_of(executor).submit(max, 1, 2).result()
+            2
         """
 
     def keep(self, value: Any) -> Any:
         """Return what to pass instead of an argument that all calls of a series share. Default: the value itself.
 
         An executor that can store the value near its workers returns a reference. The function gets the value.
+
+        Example:
+            >>> from concurrent.futures import ThreadPoolExecutor
+            >>> with ThreadPoolExecutor(1) as executor:
+            ...     runner_of(executor).keep("value")
+            'value'
         """
         return value
 
     def exit_code(self, pid: int) -> int | None:
-        """Return the exit code of a process, or ``None`` if it is unknown."""
+        """Return the exit code of a process, or ``None`` if it is unknown.
+
+        Args:
+            pid: the id of the process.
+
+        Example:
+            >>> from concurrent.futures import ThreadPoolExecutor
+            >>> with ThreadPoolExecutor(1) as executor:
+            ...     runner_of(executor).exit_code(1) is None
+            True
+        """
         return None
 
     def cancel(self, future: Future[Any]) -> None:
-        """Cancel a call, as far as the executor can."""
+        """Cancel a call, as far as the executor can.
+
+        Args:
+            future: the future that :meth:`submit` returned.
+
+        Example:
+            >>> from concurrent.futures import Future, ThreadPoolExecutor
+            >>> future = Future()
+            >>> with ThreadPoolExecutor(1) as executor:
+            ...     runner_of(executor).cancel(future)
+            >>> future.cancelled()
+            True
+        """
         future.cancel()
 
     def leave(self, futures: list[Future[Any]]) -> None:
-        """Cancel all calls under way, because the series of calls ends early."""
+        """Cancel all calls under way, because the series of calls ends early.
+
+        Args:
+            futures: the futures of these calls.
+
+        Example:
+            >>> from concurrent.futures import Future, ThreadPoolExecutor
+            >>> futures = [Future(), Future()]
+            >>> with ThreadPoolExecutor(1) as executor:
+            ...     runner_of(executor).leave(futures)
+            >>> [future.cancelled() for future in futures]
+            [True, True]
+        """
         for future in futures:
             self.cancel(future)
 
     def release(self) -> None:
-        """Release what was kept for a series of calls."""
+        """Release what was kept for a series of calls.
+
+        Example:
+            >>> from concurrent.futures import ThreadPoolExecutor
+            >>> with ThreadPoolExecutor(1) as executor:
+            ...     runner = runner_of(executor)
+            ...     runner.kept.append("value")
+            ...     runner.release()
+            >>> runner.kept
+            []
+        """
         del self.kept[:]
 
 

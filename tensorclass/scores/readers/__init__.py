@@ -25,9 +25,28 @@ Progress: TypeAlias = Callable[[str], OnProgress]
 
 
 def read_scores(path: str | Path, *, filter: str | None = None, family: type[ScoreData] | None = None) -> ScoreData:
-    """The scores in a file: a record with one row a prompt.
+    """Read the scores in a file: a record with one row per prompt.
 
-    Shorthand for ``read_run(path).scores``; see :func:`read_run`.
+    The same as ``read_run(path).scores``.
+
+    Args:
+        path: the file; see :func:`read_run` for the formats.
+        filter: of a sample log, the filter whose rows are taken; by default that of the first row.
+        family: the class of the scores of a sample log; by default the one of this package that fits its metrics.
+
+    Raises:
+        ScoreFileError: the file cannot be read; see :func:`read_run`.
+        MissingExtraError: orjson is not installed.
+
+    Example:
+        >>> import json, pathlib, tempfile
+        >>> from tensorclass.scores import read_scores
+        >>> rows = [{"doc_id": i, "metrics": ["acc"], "acc": float(i > 0)} for i in range(4)]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = pathlib.Path(folder, "samples_arc_2025-01-01.jsonl")
+        ...     _ = file.write_text("\\n".join(map(json.dumps, rows)))
+        ...     read_scores(file).acc
+        tensor([0., 1., 1., 1.])
     """
     return read_run(path, filter=filter, family=family).scores
 
@@ -98,6 +117,17 @@ def read_runs(
     Raises:
         ScoreFileError: see :func:`read_run`; of several files that cannot be read the first one.
         WorkerError: the process that read a file ended before it was done.
+
+    Example:
+        >>> import json, pathlib, tempfile
+        >>> from tensorclass.scores import read_runs
+        >>> row = {"doc_id": 0, "metrics": ["acc"], "acc": 1.0}
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     files = [pathlib.Path(folder, f"samples_{task}_2025-01-01.jsonl") for task in ("arc", "piqa")]
+        ...     for file in files:
+        ...         _ = file.write_text(json.dumps(row))
+        ...     [run.name for run in read_runs(files)]
+        ['samples_arc_2025-01-01', 'samples_piqa_2025-01-01']
     """
     if isinstance(paths, (str, Path)):
         raise TypeError(f"paths: expected a list of files, got {str(paths)!r}; one file is read with read_run")

@@ -22,6 +22,14 @@ class Run:
         filters: of an lm-eval log: how many rows each filter has in the file.
         ignored: metrics that the file logs and the record has no field for.
         notes: what a reader of the figures should know, in sentences.
+
+    Example:
+        >>> import torch
+        >>> from tensorclass.scores import ExactMatchScoreData, Run
+        >>> scores = ExactMatchScoreData(torch.tensor([1.0, 0.0]), batch_size=[2])
+        >>> run = Run("model-a", scores, files=("samples_gsm8k.jsonl",), format="lm-eval")
+        >>> run.name, run.scores.batch_size
+        ('model-a', torch.Size([2]))
     """
 
     name: str

@@ -144,24 +144,46 @@ class PersistentTensorDict(WrittenBack):
         allow_pickle: bool | None = None,
         **options: Any,
     ) -> Self:
-        """Write the values of a mapping to a new file; return the collection in it.
+        """Write the values of a mapping to a new file, and return the collection on that file.
 
         Args:
             input_dict: the values.
-            filename: the file; an existing one is replaced. Without it, the result is in memory.
+            filename: the file (for zarr, the folder). An existing one is replaced. Without it, the result is in memory,
+                as :meth:`TensorDict.from_dict` makes it; ``options`` are then arguments of that method.
             auto_batch_size: infer the batch size from the leading dimensions that all values share, even if
-                ``batch_size`` is given.
-            batch_size: the batch size; by default it is inferred.
-            device: where tensors go when they are read.
-            backend: ``"h5"`` or ``"zarr"``.
-            batch_dims: the most dimensions of an inferred batch size.
-            allow_pickle: pickle objects that have no JSON form.
-            options: ``chunks``, ``compression``, ... for the arrays.
+                ``batch_size`` is given. Default: ``False``.
+            batch_size: the batch size. By default it is inferred.
+            device: where tensors are moved when they are read; by default the CPU.
+            backend: ``"h5"`` (the default) or ``"zarr"``.
+            batch_dims: the largest number of dimensions of an inferred batch size; unlimited by default.
+            allow_pickle: write objects that JSON cannot hold as pickles.
+            options: how arrays are stored: ``chunks``, ``compression``, ..., in the words of ``h5py`` or ``zarr``.
+
+        Returns:
+            A collection on the file, opened in the mode ``"r+"``.
+
+        Raises:
+            TypeError: the file cannot hold some values. Lists all of them. Nothing was written. Or options of a file
+                are given without ``filename``.
+            NotImplementedError: there is no such backend.
+
+        Example:
+            >>> import tempfile, torch
+            >>> from tensorclass import PersistentTensorDict
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     with PersistentTensorDict.from_dict({"x": torch.zeros(3, 2)}, folder + "/rows.h5") as data:
+            ...         data.batch_size
+            torch.Size([3, 2])
         """
-        if cls is not PersistentTensorDict or filename is None:  # an operation's result, which is in memory
-            made: Any = TensorDict
-            return made.from_dict(input_dict, batch_size=batch_size, device=device, batch_dims=batch_dims)  # type: ignore[no-any-return]
-        data = TensorDict(input_dict, batch_size)
+        made: Any = TensorDict if cls is PersistentTensorDict else dense_class(cls)
+        if filename is None:
+            if backend != "h5" or allow_pickle:
+                raise TypeError("from_dict: backend and allow_pickle are options of a file; give a filename, too")
+            return made.from_dict(  # type: ignore[no-any-return]
+                input_dict, auto_batch_size=auto_batch_size or None, batch_size=batch_size, device=device,
+                batch_dims=batch_dims, **options,
+            )  # fmt: skip
+        data = made._from_mapping(input_dict, batch_size, None, None)
         if batch_size is None or auto_batch_size:
             data.auto_batch_size_(batch_dims)
         from .group_loader import save
@@ -188,7 +210,20 @@ class PersistentTensorDict(WrittenBack):
         return dict(self._store.file.options.arrays)
 
     def close(self) -> None:
-        """Close the file, also for nested collections."""
+        """Close the file, also for nested collections.
+
+        A ``with`` statement closes the file at its end. Closing twice does nothing.
+
+        Example:
+            >>> import tempfile, torch
+            >>> from tensorclass import TensorDict
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     data = TensorDict({"x": torch.zeros(3)}, [3]).to_h5(folder + "/rows.h5")
+            ...     data.close()
+            ...     data["x"]
+            Traceback (most recent call last):
+            ValueError: ... the file was closed; open it again
+        """
         self._store.file.close()
 
     def __enter__(self) -> Self:
@@ -217,17 +252,42 @@ class PersistentTensorDict(WrittenBack):
         return reopened, (dense_class(type(self)), store.file, store.path, state)
 
     def to_memory(self) -> TensorDict:
-        """Read all values; return a collection in memory."""
+        """Read all values into memory.
+
+        Returns:
+            A collection in memory, with the batch size, device and dimension names of this one. It does not need the
+            file.
+
+        Example:
+            >>> import tempfile, torch
+            >>> from tensorclass import TensorDict
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     with TensorDict({"x": torch.zeros(3)}, [3]).to_h5(folder + "/rows.h5") as data:
+            ...         loaded = data.to_memory()
+            >>> loaded["x"]
+            tensor([0., 0., 0.])
+        """
         return _in_memory(self)  # type: ignore[no-any-return]
 
     def extend(self, rows: Collection | Mapping[str, Any]) -> Self:
         """Append rows along the first batch dimension, in the file.
 
         Args:
-            rows: a collection or a mapping with the same keys.
+            rows: a collection or a mapping with the same keys. Shapes must be the same except for the first dimension.
+
+        Returns:
+            This collection, with its new batch size.
 
         Raises:
             RuntimeError: arrays were not created with ``resizable=True``, or rows do not fit. Nothing was written.
+
+        Example:
+            >>> import tempfile, torch
+            >>> from tensorclass import TensorDict
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     with TensorDict({"x": torch.zeros(2)}, [2]).to_h5(folder + "/rows.h5", resizable=True) as data:
+            ...         data.extend({"x": torch.ones(1)})["x"]
+            tensor([0., 0., 1.])
         """
         if not self._batch_size:
             raise RuntimeError("extend: a collection without batch dimensions has no rows")
@@ -298,7 +358,28 @@ class PersistentTensorDict(WrittenBack):
         return (store, last, node, note) if store.node_type(node, note) == "tensor" else None
 
     def get_at(self, key: NestedKey, index: Any, default: Any = MISSING) -> Any:
-        """Return ``data.get(key)[index]``, reading only that; ``default`` if the key is missing."""
+        """Return ``data.get(key)[index]``, reading only that part of the value from the file.
+
+        Args:
+            key: the key, nested or not.
+            index: an index of the value.
+            default: returned for a missing key; see :meth:`get`.
+
+        Returns:
+            A new tensor. Non-tensor data as it is stored: :class:`NonTensorData`.
+
+        Raises:
+            KeyError: the key is missing; see :meth:`get`.
+            IndexError: the index is out of range.
+
+        Example:
+            >>> import tempfile, torch
+            >>> from tensorclass import TensorDict
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     with TensorDict({"x": torch.arange(4)}, [4]).to_h5(folder + "/rows.h5") as data:
+            ...         data.get_at("x", slice(1, 3))
+            tensor([1, 2])
+        """
         found = self._array(key)
         if found is None:
             return super().get_at(key, index, default)
@@ -307,12 +388,42 @@ class PersistentTensorDict(WrittenBack):
         return store.read(name, node, note, select(prepare_index(index, shape), shape))
 
     def get_item_shape(self, key: NestedKey) -> Size:
-        """Return the shape of the value at ``key`` without reading the value."""
+        """Return the shape of the value at a key without reading the value.
+
+        Args:
+            key: the key, nested or not.
+
+        Raises:
+            KeyError: the key is missing.
+
+        Example:
+            >>> import tempfile, torch
+            >>> from tensorclass import TensorDict
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     with TensorDict({"x": torch.zeros(3, 4)}, [3]).to_h5(folder + "/rows.h5") as data:
+            ...         data.get_item_shape("x")
+            torch.Size([3, 4])
+        """
         found = self._array(key)
         return super().get_item_shape(key) if found is None else found[0].shape(found[1], found[2])
 
     def entry_class(self, key: NestedKey) -> type:
-        """Return the class of the value at ``key``; a tensor is not read for that."""
+        """Return the class of the value at a key. A tensor is not read.
+
+        Args:
+            key: the key, nested or not.
+
+        Raises:
+            KeyError: the key is missing.
+
+        Example:
+            >>> import tempfile, torch
+            >>> from tensorclass import TensorDict
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     with TensorDict({"x": torch.zeros(3), "text": "a"}, [3]).to_h5(folder + "/rows.h5") as data:
+            ...         data.entry_class("x").__name__, data.entry_class("text").__name__
+            ('Tensor', 'NonTensorData')
+        """
         return super().entry_class(key) if self._array(key) is None else Tensor
 
     def _nodes(self) -> Any:
@@ -328,15 +439,45 @@ class PersistentTensorDict(WrittenBack):
         return key in self._outline(first)
 
     def is_empty(self) -> bool:
-        """Return whether there is no leaf at any depth."""
+        """Return whether there is no leaf at any depth. Values are not read.
+
+        Example:
+            >>> import tempfile
+            >>> from tensorclass import PersistentTensorDict
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     with PersistentTensorDict(filename=folder + "/rows.h5", mode="w", batch_size=[2]) as data:
+            ...         data.is_empty()
+            ...         data["x"] = [1, 2]
+            ...         data.is_empty()
+            True
+            False
+        """
         return bool(self._outline().is_empty())
 
     def is_shared(self) -> bool:
-        """Return ``False``: the values are in the file."""
+        """Return ``False``: the values are in the file, not in shared memory.
+
+        Example:
+            >>> import tempfile, torch
+            >>> from tensorclass import TensorDict
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     with TensorDict({"x": torch.zeros(3)}, [3]).to_h5(folder + "/rows.h5") as data:
+            ...         data.is_shared()
+            False
+        """
         return False
 
     def is_memmap(self) -> bool:
-        """Return ``False``: the values are read, not mapped."""
+        """Return ``False``: values are read from the file, not mapped to memory.
+
+        Example:
+            >>> import tempfile, torch
+            >>> from tensorclass import TensorDict
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     with TensorDict({"x": torch.zeros(3)}, [3]).to_h5(folder + "/rows.h5") as data:
+            ...         data.is_memmap()
+            False
+        """
         return False
 
     def _shown(self) -> Any:

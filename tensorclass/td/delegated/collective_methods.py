@@ -56,6 +56,16 @@ class Collectives(Collection):
             WorkerTimeout: some ranks did not call in time. Names them.
             WorkerDied: some ranks have ended. Names them.
             ValueError: ``src`` is not in the group.
+
+        Example:
+            A group of one process; usually ``torchrun`` starts several.
+
+            >>> import torch, torch.distributed as dist
+            >>> from tensorclass import TensorDict
+            >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+            >>> TensorDict({"x": torch.ones(2)}, [2]).broadcast(src=0)["x"]
+            tensor([1., 1.])
+            >>> dist.destroy_process_group()
         """
         ...
 
@@ -92,6 +102,17 @@ class Collectives(Collection):
             TypeError: ``src`` gives no collections, or values that a message cannot hold. All ranks raise, as above.
             WorkerTimeout: some ranks did not call in time.
             WorkerDied: some ranks have ended.
+
+        Example:
+            A group of one process; usually ``torchrun`` starts several.
+
+            >>> import torch, torch.distributed as dist
+            >>> from tensorclass import TensorDict
+            >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+            >>> parts = list(TensorDict({"x": torch.arange(4)}, [4]).chunk(dist.get_world_size()))
+            >>> TensorDict({}).scatter(src=0, tensordicts=parts)["x"]
+            tensor([0, 1, 2, 3])
+            >>> dist.destroy_process_group()
         """
         ...
 
@@ -119,6 +140,16 @@ class Collectives(Collection):
             TypeError: a message cannot hold some values. All ranks raise, the others a WorkerRaised.
             WorkerTimeout: some ranks did not call in time.
             WorkerDied: some ranks have ended.
+
+        Example:
+            A group of one process; usually ``torchrun`` starts several.
+
+            >>> import torch, torch.distributed as dist
+            >>> from tensorclass import TensorDict
+            >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+            >>> [data["x"] for data in TensorDict({"x": torch.ones(2)}, [2]).all_gather()]
+            [tensor([1., 1.])]
+            >>> dist.destroy_process_group()
         """
         ...
 
@@ -152,6 +183,17 @@ class Collectives(Collection):
             RuntimeError: the stack does not fit the collection on ``dst``, which is not changed.
             WorkerTimeout: some ranks did not call in time.
             WorkerDied: some ranks have ended.
+
+        Example:
+            On each of two processes of one group:
+
+            >>> import torch, torch.distributed as dist
+            >>> from tensorclass import TensorDict
+            >>> if dist.get_rank() == 0:
+            ...     rows = TensorDict({"x": torch.zeros(1, 3)}, [1])
+            ...     assert rows.gather_and_stack(dst=0)["x"].tolist() == [[1.0, 1.0, 1.0]]
+            ... else:
+            ...     TensorDict({"x": torch.ones(3)}).gather_and_stack(dst=0)
         """
         ...
 
@@ -213,6 +255,18 @@ class Collectives(Collection):
                 Nothing was written. The other ranks raise a WorkerRaised.
             WorkerTimeout: some ranks did not call in time. Large tensors may have been written.
             WorkerDied: some ranks have ended. Large tensors may have been written.
+
+        Example:
+            A group of one process; usually ``torchrun`` starts several.
+
+            >>> import torch, torch.distributed as dist
+            >>> from tensorclass import TensorDict
+            >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+            >>> gradients = TensorDict({"weight": torch.ones(2), "bias": torch.zeros(1)})
+            >>> gradients.all_reduce(dist.ReduceOp.AVG)
+            >>> gradients["weight"]
+            tensor([1., 1.])
+            >>> dist.destroy_process_group()
         """
         ...
 
@@ -247,5 +301,17 @@ class Collectives(Collection):
 
         Raises:
             RecordsDiffer, RuntimeError, ValueError, TypeError, WorkerTimeout, WorkerDied: as in :meth:`all_reduce`.
+
+        Example:
+            A group of one process; usually ``torchrun`` starts several.
+
+            >>> import torch, torch.distributed as dist
+            >>> from tensorclass import TensorDict
+            >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+            >>> losses = TensorDict({"loss": torch.tensor(0.5)})
+            >>> losses.reduce(dst=0)
+            >>> losses["loss"]
+            tensor(0.5000)
+            >>> dist.destroy_process_group()
         """
         ...

@@ -183,6 +183,13 @@ class Datasets(Collection):
             ImportError: ray is not installed (the extra ``ray``).
             TypeError: ``dataset`` is not a ``ray.data.Dataset``.
             ConversionError: columns do not fit their fields.
+
+        Example:
+            >>> import ray.data
+            >>> from tensorclass import TensorDict
+            >>> dataset = ray.data.from_items([{"x": 1.0, "text": "a"}, {"x": 2.0, "text": "b"}])
+            >>> TensorDict.from_ray_dataset(dataset).to_dict()
+            {'x': tensor([1., 2.], dtype=torch.float64), 'text': ['a', 'b']}
         """
         ...
 
@@ -215,6 +222,22 @@ class Datasets(Collection):
             columns: the names of the columns to read; all by default.
             ragged: what becomes of lists of numbers of different lengths in a batch, as in :meth:`from_arrow`.
             strict: with ``False``, drop columns that are not fields of a record, and warn about them.
+
+        Returns:
+            An iterator of collections of this class.
+
+        Raises:
+            ImportError: ray is not installed (the extra ``ray``).
+            TypeError: ``dataset`` is not a ``ray.data.Dataset``.
+            ValueError: ``batch_size`` is not a positive number.
+            ConversionError: columns do not fit their fields.
+
+        Example:
+            >>> import ray.data
+            >>> from tensorclass import TensorDict
+            >>> dataset = ray.data.range(3)
+            >>> [batch["id"].tolist() for batch in TensorDict.iter_ray_dataset(dataset, batch_size=2)]
+            [[0, 1], [2]]
         """
         ...
 
@@ -234,5 +257,12 @@ class Datasets(Collection):
             ImportError: ray is not installed (the extra ``ray``).
             ValueError: there is no batch dimension.
             ConversionError: a value has a dtype that Arrow does not have.
+
+        Example:
+            >>> import ray, torch
+            >>> from tensorclass import TensorDict
+            >>> dataset = TensorDict({"x": torch.arange(4), "text": "a"}, [4]).to_ray_dataset()
+            >>> dataset.take(2)
+            [{'x': 0, 'text': 'a'}, {'x': 1, 'text': 'a'}]
         """
         ...

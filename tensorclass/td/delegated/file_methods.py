@@ -155,6 +155,16 @@ class Files(Collection):
             ImportError: zarr is not installed (the extra ``zarr``).
             FileNotFoundError: the folder does not exist.
             ValueError: the folder is damaged, or does not fit the record or the batch size.
+
+        Example:
+            >>> import tempfile, torch
+            >>> from tensorclass import TensorDict
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     TensorDict({"x": torch.arange(6).view(3, 2)}, [3]).to_zarr(folder + "/rows.zarr").close()
+            ...     with TensorDict.from_zarr(folder + "/rows.zarr") as data:
+            ...         data[1:]["x"]
+            tensor([[2, 3],
+                    [4, 5]])
         """
         ...
 
@@ -187,6 +197,14 @@ class Files(Collection):
         Raises:
             ImportError: zarr is not installed (the extra ``zarr``).
             TypeError: the folder cannot hold some values. Lists all of them. Nothing was written.
+
+        Example:
+            >>> import tempfile, torch
+            >>> from tensorclass import TensorDict
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     with TensorDict({"x": torch.zeros(3)}, [3]).to_zarr(folder + "/rows.zarr", chunks=2) as data:
+            ...         data["x"]
+            tensor([0., 0., 0.])
         """
         ...
 
@@ -362,6 +380,15 @@ class Files(Collection):
             ImportError: safetensors is not installed (the extra ``safetensors``).
             FileNotFoundError: the file does not exist.
             ValueError: the file is damaged or does not fit the record. Names every field that does not fit.
+
+        Example:
+            >>> import tempfile, torch
+            >>> from tensorclass import TensorDict
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     TensorDict({"x": torch.ones(3), "y": torch.zeros(3)}, [3]).save_safetensors(folder + "/rows")
+            ...     data = TensorDict.load_safetensors(folder + "/rows", keys=["x"])
+            >>> data.batch_size, data.to_dict()
+            (torch.Size([3]), {'x': tensor([1., 1., 1.])})
         """
         ...
 
@@ -378,5 +405,30 @@ class Files(Collection):
         strict: bool = True,
         verify: bool = False,
     ) -> Self:
-        """The same as :meth:`load_safetensors`."""
+        """Load the collection in a safetensors file: the same as :meth:`load_safetensors`.
+
+        Args:
+            path: the file.
+            device: where the tensors are moved; by default they stay mapped. ``meta`` reads none of them.
+            keys: the keys to load, nested or not; all by default.
+            strict: with ``False``, drop keys that are not fields of a record, and warn about them.
+            verify: read all values, and compare them with the checksums that ``save_safetensors(checksum=True)``
+                stored.
+
+        Returns:
+            A collection of this class. Writes to its tensors stay in this process.
+
+        Raises:
+            ImportError: safetensors is not installed (the extra ``safetensors``).
+            FileNotFoundError: the file does not exist.
+            ValueError: the file is damaged or does not fit the record. Names every field that does not fit.
+
+        Example:
+            >>> import tempfile, torch
+            >>> from tensorclass import TensorDict
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     TensorDict({"x": torch.ones(3)}, [3]).save_safetensors(folder + "/rows.safetensors")
+            ...     TensorDict.from_safetensors(folder + "/rows.safetensors")["x"]
+            tensor([1., 1., 1.])
+        """
         ...

@@ -366,7 +366,38 @@ class MemoryMaps(Collection):
         strict: bool = True,
         verify: bool = False,
     ) -> Self:
-        """The same as :meth:`load_memmap`."""
+        """Load the collection that :meth:`memmap` wrote to a folder: the same as :meth:`load_memmap`.
+
+        Args:
+            prefix: the folder, or an archive.
+            device: where the tensors are moved; by default they stay mapped.
+            non_blocking: do not wait until the tensors are on the device.
+            out: a collection to write the values into, as :meth:`load_memmap_` does. It becomes the result.
+            robust_key: how files of keys such as ``"a b"`` are named, in folders that tensordict wrote.
+            subpath: the key of a nested collection, to load only this one.
+            mode: ``"r+"`` writes changes of the tensors to the files, ``"r"`` keeps them in this process. By default
+                ``"r+"`` if the files are writable.
+            num_threads: the number of threads that read values, if values are read.
+            allow_pickle: read objects that were written as pickles. A pickle can run any code: use it only for files
+                that you trust.
+            strict: with ``False``, drop keys that are not fields of a record, and warn about them.
+            verify: read all values, and compare them with the checksums that ``memmap(checksum=True)`` stored.
+
+        Returns:
+            A collection of this class, whose tensors share memory with the files.
+
+        Raises:
+            FileNotFoundError: the folder does not exist, or nothing was saved there.
+            ValueError: a file is damaged or does not fit the record. Names every field that does not fit.
+
+        Example:
+            >>> import tempfile, torch
+            >>> from tensorclass import TensorDict
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     saved = TensorDict({"x": torch.ones(3)}, [3]).memmap(folder)
+            ...     TensorDict.load(folder)["x"]
+            MemoryMappedTensor([1., 1., 1.])
+        """
         ...
 
     @classmethod
@@ -523,6 +554,15 @@ class MemoryMaps(Collection):
 
         Raises:
             RuntimeError: as in :meth:`make_memmap`.
+
+        Example:
+            >>> import tempfile, torch
+            >>> from tensorclass import TensorDict
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     data = TensorDict({"x": torch.zeros(3)}, [3]).memmap(folder + "/rows")
+            ...     _ = data.make_memmap_from_tensor("y", torch.arange(3))
+            ...     TensorDict.load_memmap(folder + "/rows")["y"]
+            MemoryMappedTensor([0, 1, 2])
         """
         ...
 
@@ -551,6 +591,18 @@ class MemoryMaps(Collection):
         Raises:
             RuntimeError: as in :meth:`make_memmap`.
             ValueError: the storage has fewer bytes than the shape needs.
+
+        Example:
+            >>> import tempfile, torch
+            >>> from tensorclass import TensorDict
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     data = TensorDict({"x": torch.zeros(3)}, [3]).memmap(folder + "/rows")
+            ...     storage = torch.arange(6.0).untyped_storage()
+            ...     _ = data.make_memmap_from_storage("y", storage, [3, 2])
+            ...     TensorDict.load_memmap(folder + "/rows")["y"]
+            MemoryMappedTensor([[0., 1.],
+                                [2., 3.],
+                                [4., 5.]])
         """
         ...
 

@@ -64,6 +64,19 @@ class PointToPoint(Collection):
             WorkerDied: the receiver has ended, or has stopped waiting.
             ValueError: no rank is given, or two are, or this process.
             TypeError: a message cannot hold some values. Nothing was sent.
+
+        Example:
+            On each of two processes of one group:
+
+            >>> import torch, torch.distributed as dist
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"x": torch.full((3,), float(dist.get_rank()))}, [3])
+            >>> if dist.get_rank() == 0:
+            ...     data.send(dst=1)
+            ... else:
+            ...     tag = data.recv(src=0)
+            >>> data["x"]
+            tensor([0., 0., 0.])
         """
         ...
 
@@ -105,6 +118,20 @@ class PointToPoint(Collection):
                 do not belong to the files of a memory-mapped collection. Nothing was written.
             TypeError: an object arrived that the field of a record cannot hold. Nothing was written.
             ValueError: an object was sent as a pickle, and ``allow_pickle`` is ``False``. Nothing was written.
+
+        Example:
+            On each of two processes of one group:
+
+            >>> import torch, torch.distributed as dist
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"x": torch.full((3,), float(dist.get_rank())), "below": {"y": torch.ones(3)}}, [3])
+            >>> if dist.get_rank() == 0:
+            ...     data.send(dst=1)
+            ... else:
+            ...     tag = data.recv(src=0)
+            ...     assert tag == 1
+            >>> data["x"]
+            tensor([0., 0., 0.])
         """
         ...
 
@@ -170,6 +197,20 @@ class PointToPoint(Collection):
 
         Raises:
             ValueError: ``timeout`` together with ``return_early``. See :meth:`send` for other errors.
+
+        Example:
+            On each of two processes of one group:
+
+            >>> import torch, torch.distributed as dist
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"x": torch.full((3,), float(dist.get_rank()))}, [3])
+            >>> if dist.get_rank() == 0:
+            ...     for transfer in data.isend(dst=1, return_early=True):
+            ...         _ = transfer.wait()
+            ... else:
+            ...     tag = data.recv(src=0)
+            >>> data["x"]
+            tensor([0., 0., 0.])
         """
         ...
 
@@ -234,6 +275,20 @@ class PointToPoint(Collection):
 
         Raises:
             ValueError: ``timeout`` together with ``return_premature``. See :meth:`recv` for other errors.
+
+        Example:
+            On each of two processes of one group:
+
+            >>> import torch, torch.distributed as dist
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"x": torch.full((3,), float(dist.get_rank()))}, [3])
+            >>> if dist.get_rank() == 0:
+            ...     data.send(dst=1)
+            ... else:
+            ...     for transfer in data.irecv(src=0, return_premature=True):
+            ...         _ = transfer.wait()
+            >>> data["x"]
+            tensor([0., 0., 0.])
         """
         ...
 
@@ -267,6 +322,19 @@ class PointToPoint(Collection):
             WorkerTimeout: the receiver did not call in time. See :meth:`send` for this and other errors.
             RecordsDiffer: the receiver made another call, such as :meth:`recv`.
             TypeError: a message cannot hold some values. Lists all of them. Nothing was sent.
+
+        Example:
+            On each of two processes of one group:
+
+            >>> import torch, torch.distributed as dist
+            >>> from tensorclass import TensorDict
+            >>> if dist.get_rank() == 0:
+            ...     data = TensorDict({"x": torch.arange(3), "text": ["a", "b", "c"]}, [3])
+            ...     data.init_remote(dst=1)
+            ... else:
+            ...     data = TensorDict.from_remote_init(src=0)
+            >>> data[2].to_dict()
+            {'x': tensor(2), 'text': 'c'}
         """
         ...
 
@@ -301,5 +369,21 @@ class PointToPoint(Collection):
         Raises:
             FileError: what arrived does not fit the record, or is damaged. It is a ValueError.
             WorkerTimeout: the sender did not call in time. See :meth:`send` for this and other errors.
+
+        Example:
+            On each of two processes of one group, which send the form once and then values:
+
+            >>> import torch, torch.distributed as dist
+            >>> from tensorclass import TensorDict
+            >>> if dist.get_rank() == 0:
+            ...     data = TensorDict({"x": torch.zeros(3)}, [3]).consolidate()
+            ...     data.init_remote(dst=1)
+            ...     _ = data["x"].fill_(1.0)
+            ...     data.send(dst=1, consolidated=True)
+            ... else:
+            ...     data = TensorDict.from_remote_init(src=0)
+            ...     tag = data.recv(src=0, consolidated=True)
+            >>> data["x"]
+            tensor([1., 1., 1.])
         """
         ...

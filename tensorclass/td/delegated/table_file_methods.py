@@ -156,6 +156,15 @@ class TableFiles(Collection):
             ValueError: the batch does not have exactly one dimension.
             ConversionError: the file cannot hold some of the values. Lists all of them.
             TypeError: an option does not exist, or there is no type for a dtype or an object.
+
+        Example:
+            >>> import tempfile, torch
+            >>> from tensorclass import TensorDict
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     data = TensorDict({"x": torch.zeros(2, 3), "point": {"y": torch.ones(2)}}, [2])
+            ...     data.to_parquet(folder + "/rows.parquet", separator=".", compression="zstd")
+            ...     list(TensorDict.from_parquet(folder + "/rows.parquet").keys())
+            ['x', 'point.y']
         """
         ...
 
@@ -587,5 +596,14 @@ class TableFiles(Collection):
             ValueError: the batch does not have exactly one dimension.
             ConversionError: the file cannot hold some of the values. Lists all of them.
             TypeError: an option does not exist, or there is no type for a dtype or an object.
+
+        Example:
+            >>> import tempfile, torch
+            >>> from tensorclass import TensorDict
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     data = TensorDict({"x": torch.zeros(2, 3), "name": ["a", "b"]}, [2])
+            ...     data.to_feather(folder + "/rows.feather", compression="zstd")
+            ...     TensorDict.from_feather(folder + "/rows.feather")[1]["name"]
+            'b'
         """
         ...

@@ -259,6 +259,14 @@ class MetaData(NonTensorData):
 
     ``MetaData[cls]`` is a subclass that accepts only instances of ``cls``, a class or a tuple of classes.
 
+    Args:
+        data: the object.
+        args: as for :class:`NonTensorData`.
+        kwargs: as for :class:`NonTensorData`: ``batch_size``, ``device``, ``names``, ...
+
+    Raises:
+        TypeError: the object is not an instance of ``cls``.
+
     Example:
         >>> from tensorclass import TensorDict, stack
         >>> config = {"lr": 0.1}

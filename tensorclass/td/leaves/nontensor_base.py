@@ -45,7 +45,13 @@ if TYPE_CHECKING:
 
 
 class NonTensorDataBase(TensorCollection):
-    """The base class of :class:`NonTensorData` and :class:`NonTensorStack`."""
+    """The base class of :class:`NonTensorData` and :class:`NonTensorStack`.
+
+    Example:
+        >>> from tensorclass import NonTensorData, NonTensorDataBase
+        >>> isinstance(NonTensorData("a"), NonTensorDataBase)
+        True
+    """
 
     __slots__ = ("_in_file", "_metadata", "_objects")
 

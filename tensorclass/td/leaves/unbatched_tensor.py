@@ -311,7 +311,24 @@ class UnbatchedTensor(Uniform):
         return tensor.masked_fill(_append_dims(mask, tensor.ndim), value)
 
     def masked_fill_(self, mask: Tensor, value: float | bool) -> Self:
-        """Raise: rows cannot differ."""
+        """Raise: the tensor is the same for all rows, so that some of them cannot be filled.
+
+        :meth:`masked_fill` returns a tensor with the batch dimensions instead.
+
+        Args:
+            mask: boolean tensor over the leading batch dimensions. Not used.
+            value: a number or bool. Not used.
+
+        Raises:
+            RuntimeError: always.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import UnbatchedTensor
+            >>> UnbatchedTensor(torch.ones(3), batch_size=[2]).masked_fill_(torch.tensor([True, False]), 0.0)
+            Traceback (most recent call last):
+            RuntimeError: an unbatched tensor is the same for every row: ...
+        """
         self._refuse_rows("filling some of them")
 
     # -- writing ------------------------------------------------------------------------------------------------------

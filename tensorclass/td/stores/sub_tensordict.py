@@ -209,14 +209,47 @@ class SubTensorDict(WrittenBack):
             self._refuse_lock()
 
     def lock_(self) -> Any:
-        """Raise unless the source is locked: rows have its keys."""
+        """Do nothing if the source is locked, otherwise raise: rows have the keys of their source.
+
+        Returns:
+            This collection.
+
+        Raises:
+            RuntimeError: the source is not locked. Lock it instead.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> rows = TensorDict({"a": torch.zeros(4)}, [4]).get_sub_tensordict([0, 2])
+            >>> rows.lock_()
+            Traceback (most recent call last):
+            RuntimeError: rows share the keys of their source: ...
+            >>> _ = rows.get_parent_tensordict().lock_()
+            >>> rows.is_locked
+            True
+        """
         if not self.is_locked:
             self._refuse_lock()
         self._undoes(None)
         return self
 
     def unlock_(self) -> Any:
-        """Raise if the source is locked: rows have its keys."""
+        """Do nothing if the source is not locked, otherwise raise: rows have the keys of their source.
+
+        Returns:
+            This collection.
+
+        Raises:
+            RuntimeError: the source is locked. Unlock it instead.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> rows = TensorDict({"a": torch.zeros(4)}, [4]).lock_().get_sub_tensordict([0, 2])
+            >>> rows.unlock_()
+            Traceback (most recent call last):
+            RuntimeError: rows share the keys of their source: ...
+        """
         if self.is_locked:
             self._refuse_lock()
         self._undoes(None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -136,6 +137,29 @@ def test_dense_stack_tds() -> None:
 def test_from_mappings() -> None:
     assert LazyStackedTensorDict.from_list([{"a": 1}, {"a": 2}])["a"].tolist() == [1, 2]
     assert LazyStackedTensorDict.from_dict({"0": {"a": 1}, "1": {"a": 2}})["a"].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: LazyStackedTensorDict.from_list([{"a": torch.zeros(2)}], batch_size=[7, 2]),
+        lambda: LazyStackedTensorDict.from_list([{"a": torch.zeros(2)}], batch_size=[]),
+        lambda: LazyStackedTensorDict.from_list([], batch_size=[3]),
+        lambda: LazyStackedTensorDict.from_list([TensorDict({"a": torch.zeros(2)}, [2])], batch_size=[1, 3]),
+        lambda: LazyStackedTensorDict.from_dict([{"a": torch.zeros(2)}] * 3, batch_size=[2, 4], stack_dim=1),
+        lambda: LazyStackedTensorDict.from_dict([{"a": torch.zeros(2)}], batch_size=[]),
+    ],
+)
+def test_a_batch_size_that_does_not_fit_the_parts_is_an_error(make: Callable[[], Any]) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        make()
+
+
+def test_a_batch_size_has_the_number_of_parts_at_the_stack_dimension() -> None:
+    parts = [{"a": torch.zeros(2, 5)}] * 3
+    assert LazyStackedTensorDict.from_list(parts, batch_size=[3, 2]).batch_size == torch.Size([3, 2])
+    assert LazyStackedTensorDict.from_dict(parts, batch_size=[2, 3], stack_dim=1).batch_size == torch.Size([2, 3])
+    assert LazyStackedTensorDict.from_dict(parts, batch_size=[2, 3], stack_dim=-1).batch_size == torch.Size([2, 3])
 
 
 # -- keys and shapes that differ --------------------------------------------------------------------------------------

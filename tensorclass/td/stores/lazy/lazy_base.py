@@ -301,7 +301,23 @@ class LazyParts(OnStore):
         *,
         sort: bool = False,
     ) -> Any:
-        """Return the keys; see :meth:`keys`."""
+        """Return the keys that all parts have: the same as :meth:`keys`.
+
+        Args:
+            include_nested: include keys of nested collections, as tuples. Default: ``False``.
+            leaves_only: include only keys of tensors, or of leaves by ``is_leaf``. Default: ``False``.
+            is_leaf: called with the class of a value; returns whether it is a leaf. Nothing below a leaf is visited.
+                Default: collections are no leaves.
+            sort: sort alphabetically. Default: ``False``.
+
+        Returns:
+            A view that follows the collection.
+
+        Example:
+            >>> from tensorclass import TensorDict, lazy_stack
+            >>> list(lazy_stack([TensorDict({"a": 1}), TensorDict({"a": 2, "b": 3})]).valid_keys())
+            ['a']
+        """
         return self.keys(include_nested, leaves_only, is_leaf, sort=sort)
 
     # -- metadata -----------------------------------------------------------------------------------------------------

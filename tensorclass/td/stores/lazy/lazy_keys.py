@@ -44,7 +44,27 @@ class LazyKeys(LazyParts):
         return self._store.read(".".join(path), values, {**self._store.forms, **asked})
 
     def get_nestedtensor(self, key: NestedKey, default: Any = MISSING, *, layout: torch.layout | None = None) -> Any:
-        """Return the values of the parts as a nested tensor (strided by default). The stack dimension must be 0."""
+        """Return the values of the parts as one nested tensor.
+
+        Args:
+            key: the key, nested or not. The stack dimension must be 0.
+            default: returned if a part lacks the key. By default that is an error.
+            layout: ``torch.strided`` (the default) or ``torch.jagged``.
+
+        Returns:
+            A nested tensor with one component per part. The values are copied.
+
+        Raises:
+            KeyError: a part lacks the key, and there is no default.
+            RuntimeError: torch cannot nest the values in this layout.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict, lazy_stack
+            >>> data = lazy_stack([TensorDict({"a": torch.zeros(2)}), TensorDict({"a": torch.ones(3)})])
+            >>> data.get_nestedtensor("a", layout=torch.jagged).unbind()[1]
+            tensor([1., 1., 1.])
+        """
         options = {"as_nested_tensor": True, "layout": torch.strided if layout is None else layout}
         return self._get_as(unravel_key_to_tuple(key), default, options)
 

@@ -525,7 +525,40 @@ class LazyStackedTensorDict(LazyStacked, TensorDict):  # pyright: ignore[reportI
         layout: torch.layout | None = None,
         padding_value: float | int | bool = 0.0,
     ) -> T:
-        """Stack collections lazily; see :func:`tensorclass.lazy_stack`."""
+        """Stack collections along a new batch dimension lazily: values are stacked when a key is read.
+
+        The same as the function :func:`tensorclass.lazy_stack`.
+
+        Args:
+            items: one or more collections with the same number of batch dimensions. Their keys and shapes may differ.
+            dim: position of the new dimension. Default: 0.
+            device: device to which the collections are moved. Default: theirs.
+            out: lazy stack that the values are written to, and that is returned.
+            stack_dim_name: name of the new dimension.
+            strict_shape: raise if batch sizes differ. Default: ``False``.
+            as_list: read values of different shapes as a list.
+            as_padded_tensor: read values of different shapes as one padded tensor.
+            as_nested_tensor: read values of different shapes as a nested tensor.
+            padding_side: ``"right"`` (the default) or ``"left"``, for ``as_padded_tensor``.
+            layout: ``torch.strided`` or ``torch.jagged``, for ``as_nested_tensor``.
+            padding_value: the number between values and padded shape. Default: 0.
+
+        Returns:
+            A collection of the class of the first, which holds the collections themselves.
+
+        Raises:
+            RuntimeError: ``items`` is empty, or the numbers of batch dimensions differ.
+            TypeError: an item is not a collection, or of another class.
+            ValueError: dimension names differ.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import LazyStackedTensorDict, TensorDict
+            >>> rows = [TensorDict({"a": torch.ones(1)}), TensorDict({"a": torch.ones(2)})]
+            >>> LazyStackedTensorDict.lazy_stack(rows, as_padded_tensor=True)["a"]
+            tensor([[1., 0.],
+                    [1., 1.]])
+        """
         return lazy_stack(
             items, dim, out=out, device=device, stack_dim_name=stack_dim_name, strict_shape=strict_shape,
             as_list=as_list, as_padded_tensor=as_padded_tensor, as_nested_tensor=as_nested_tensor,
@@ -536,7 +569,28 @@ class LazyStackedTensorDict(LazyStacked, TensorDict):  # pyright: ignore[reportI
     def maybe_dense_stack(  # type: ignore[override]
         cls, items: Sequence[T], dim: int = 0, out: T | None = None, strict: bool = False
     ) -> T:
-        """Stack collections, lazily if needed; see :func:`tensorclass.maybe_dense_stack`."""
+        """Stack collections to a plain collection if their keys and shapes allow it, else to a lazy stack.
+
+        The same as the function :func:`tensorclass.maybe_dense_stack`.
+
+        Args:
+            items: one or more collections.
+            dim: position of the new dimension. Default: 0.
+            out: collection that the result is written to, and that is returned.
+            strict: raise if keys or shapes differ, as :func:`tensorclass.stack` does. Default: ``False``.
+
+        Returns:
+            A new collection with copies of the values, or a lazy stack that holds the collections themselves.
+
+        Raises:
+            RuntimeError: ``items`` is empty, or the numbers of batch dimensions differ.
+
+        Example:
+            >>> from tensorclass import LazyStackedTensorDict, TensorDict
+            >>> rows = [TensorDict({"a": 1}), TensorDict({"a": 2})]
+            >>> type(LazyStackedTensorDict.maybe_dense_stack(rows)).__name__
+            'TensorDict'
+        """
         return maybe_dense_stack(items, dim, out=out, strict=strict)
 
     @classmethod
@@ -552,29 +606,33 @@ class LazyStackedTensorDict(LazyStacked, TensorDict):  # pyright: ignore[reportI
         lazy: bool | None = None,
         strict: bool = True,
     ) -> Any:
-        """Make a lazy stack of a TensorDict for each mapping. See :meth:`TensorDict.from_dict` for the arguments.
+        """Make a lazy stack of one TensorDict per mapping.
+
+        Args:
+            input: the rows: mappings, or collections, which are taken as they are.
+            auto_batch_size: infer the batch size of each row; by default only if ``batch_dims`` is given.
+            batch_size: the batch size of the result, which begins with the number of rows.
+            device: where the values are moved; by default they stay where they are.
+            batch_dims: the largest number of dimensions of an inferred batch size of a row; unlimited by default.
+            names: a name or ``None`` for each batch dimension of the result.
+            lazy: ``True`` or ``None``; the result is always lazy.
+            strict: with ``False``, drop keys that are not fields of a nested record, and warn about them.
+
+        Returns:
+            A lazy stack along dimension 0. Its tensors share memory with those of the rows.
+
+        Raises:
+            ValueError: ``lazy`` is ``False``, or the batch size does not fit the rows.
 
         Example:
+            >>> from tensorclass import LazyStackedTensorDict
             >>> LazyStackedTensorDict.from_list([{"a": 1}, {"a": 2}])["a"]
             tensor([1, 2])
         """
         if lazy is False:
             raise ValueError("LazyStackedTensorDict.from_list: for lazy=False, call TensorDict.from_list")
-        options: Any = {
-            "auto_batch_size": auto_batch_size,
-            "batch_dims": batch_dims,
-            "device": device,
-            "strict": strict,
-        }
-        below = None if batch_size is None else shapes.as_size(batch_size)[1:]
-        items = [
-            entry if isinstance(entry, TensorCollection) else TensorDict.from_dict(entry, batch_size=below, **options)
-            for entry in input
-        ]
-        result = lazy_stack(items) if items else LazyStackedTensorDict(batch_size=batch_size, device=device)
-        if names is not None:
-            result.names = names
-        return result
+        options = {"auto_batch_size": auto_batch_size, "batch_dims": batch_dims, "device": device, "strict": strict}
+        return _of_mappings("from_list", list(input), 0, None, batch_size, names, options)
 
     @classmethod
     def from_dict(  # type: ignore[override]
@@ -590,28 +648,77 @@ class LazyStackedTensorDict(LazyStacked, TensorDict):  # pyright: ignore[reportI
         names: Any = None,
         strict: bool = True,
     ) -> Any:
-        """Make a lazy stack from mappings: a list of them, a mapping of them, or several arguments."""
+        """Make a lazy stack of one TensorDict per mapping.
+
+        Args:
+            input_dict: the parts: a list of mappings or collections, or a mapping whose values are the parts; or the
+                first part, if ``other`` is given.
+            other: the other parts.
+            auto_batch_size: infer the batch size of each part. Default: ``False``.
+            batch_size: the batch size of the result, which has the number of parts at ``stack_dim``.
+            device: where the values are moved; by default they stay where they are.
+            batch_dims: the largest number of dimensions of an inferred batch size of a part; unlimited by default.
+            stack_dim_name: name of the new dimension.
+            stack_dim: position of the new dimension. Default: 0.
+            names: a name or ``None`` for each batch dimension of the result.
+            strict: with ``False``, drop keys that are not fields of a nested record, and warn about them.
+
+        Returns:
+            A lazy stack. Its tensors share memory with those of the mappings.
+
+        Raises:
+            ValueError: the batch size does not fit the parts.
+
+        Example:
+            >>> from tensorclass import LazyStackedTensorDict
+            >>> LazyStackedTensorDict.from_dict({"first": {"a": 1}, "second": {"a": 2}})["a"]
+            tensor([1, 2])
+        """
         first: Any = input_dict
-        entries: list[Any]
         entries = [first, *other] if other else [*(first.values() if isinstance(input_dict, Mapping) else first)]
-        options: Any = {
-            "auto_batch_size": auto_batch_size,
-            "batch_dims": batch_dims,
-            "device": device,
-            "strict": strict,
-        }
-        below = None if batch_size is None else shapes.without(shapes.as_size(batch_size), (stack_dim,))
-        items = [
-            entry if isinstance(entry, TensorCollection) else TensorDict.from_dict(entry, batch_size=below, **options)
-            for entry in entries
-        ]
-        if items:
-            result = lazy_stack(items, stack_dim, stack_dim_name=stack_dim_name)
-        else:
-            result = LazyStackedTensorDict(batch_size=batch_size, device=device)
-        if names is not None:
-            result.names = names
-        return result
+        options = {"auto_batch_size": auto_batch_size, "batch_dims": batch_dims, "device": device, "strict": strict}
+        return _of_mappings("from_dict", entries, stack_dim, stack_dim_name, batch_size, names, options)
+
+
+def _of_mappings(
+    what: str,
+    entries: list[Any],
+    dim: int,
+    name: str | None,
+    batch_size: Any,
+    names: Any,
+    options: Mapping[str, Any],
+) -> LazyStackedTensorDict:
+    """Stack mappings, converted by ``TensorDict.from_dict`` with ``options``, and collections."""
+    what = f"LazyStackedTensorDict.{what}"
+    below: Size | None = None
+    if batch_size is not None:
+        size = shapes.as_size(batch_size)
+        at = dim + len(size) if dim < 0 else dim
+        if not 0 <= at < len(size) or size[at] != len(entries):
+            raise ValueError(
+                f"{what}: expected a batch size with {len(entries)}, the number of parts, at dimension {dim}; got "
+                f"{list(size)}"
+            )
+        below = Size(shapes.without(size, (at,)))
+    items: list[Any] = [
+        entry if isinstance(entry, TensorCollection) else TensorDict.from_dict(entry, batch_size=below, **options)
+        for entry in entries
+    ]
+    for position, item in enumerate(items):
+        if below is not None and item._batch_size != below:
+            raise ValueError(
+                f"{what}: part {position}: expected the batch size {list(below)}, as batch_size says, got "
+                f"{list(item._batch_size)}"
+            )
+    result: Any
+    if items:
+        result = lazy_stack(items, dim, stack_dim_name=name)
+    else:
+        result = LazyStackedTensorDict(batch_size=batch_size, device=options["device"])
+    if names is not None:
+        result.names = names
+    return result  # type: ignore[no-any-return]
 
 
 setattr(TensorDict, f"_class_on_{LazyStacked.__name__}", LazyStackedTensorDict)
