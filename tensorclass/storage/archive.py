@@ -153,7 +153,7 @@ def pack_memmap(
             f"{compresslevel!r}"
         )
     with uninterrupted() as section, FolderLock(section) as folder_lock:
-        folder_lock.share_above(root / folder_layout.META)  # writers wait, so that one version is packed
+        folder_lock.share(root)  # writers wait, so that one version is packed
         files = sorted(_files_below(root, ""), key=lambda name: (name != folder_layout.META, name))
         total = sum(os.path.getsize(root / name) for name in files)
         with (

@@ -77,7 +77,14 @@ class FolderLock:
 
     def share_above(self, path: str | os.PathLike[str]) -> None:
         """Take shared locks of the collections in whose folders a path is, so that they are not replaced."""
-        for folder in _collections_above(os.path.abspath(path)):
+        self._share(_collections_above(os.path.abspath(path)))
+
+    def share(self, folder: str | os.PathLike[str]) -> None:
+        """Take shared locks of the collection in a folder, and of those in whose folders that one is."""
+        self._share(_collections_above(os.path.join(os.path.realpath(folder), "file"), resolved=True))
+
+    def _share(self, folders: list[str]) -> None:
+        for folder in folders:
             while True:
                 try:
                     handle = self._open(folder)
@@ -164,13 +171,16 @@ class FolderLock:
 _FLAGS: Final[int] = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
-def _collections_above(path: str) -> list[str]:
-    """Return the folders above a path that hold collections, the outermost first."""
+def _collections_above(path: str, resolved: bool = False) -> list[str]:
+    """Return the folders above a path that hold collections, the outermost first.
+
+    Links are followed, unless the path is ``resolved``: a link that is left then leads to itself.
+    """
     found: list[str] = []
     folder = path
     while True:
-        if os.path.islink(folder):
-            return _collections_above(os.path.realpath(path))
+        if not resolved and os.path.islink(folder):
+            return _collections_above(os.path.realpath(path), True)
         folder, below = os.path.dirname(folder), folder
         if folder == below:
             return found[::-1]

@@ -424,3 +424,31 @@ def test_links_are_not_packed(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="pipe"):
         pack_memmap(tmp_path / "saved", tmp_path / "packed.tdz")
     assert os.listdir(tmp_path) == ["saved"]
+
+
+def test_rows_are_not_appended_to_a_link_that_leads_to_itself(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    for path in (tmp_path / "loop", tmp_path / "loop" / "saved"):
+        with pytest.raises(OSError, match="loop"):
+            append_memmap(path, sample(2))
+    assert os.listdir(tmp_path) == ["loop"]
+
+
+def test_the_folder_that_a_link_as_metadata_leads_to_is_not_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sample().memmap(tmp_path / "saved")
+    sample().memmap(tmp_path / "outside")
+    (tmp_path / "saved" / "meta.json").unlink()
+    (tmp_path / "saved" / "meta.json").symlink_to(tmp_path / "outside" / "meta.json")
+    opened: list[str] = []
+    open_file = os.open
+
+    def noted(path: Any, *args: Any, **kwargs: Any) -> int:
+        opened.append(os.fspath(path))
+        return open_file(path, *args, **kwargs)
+
+    monkeypatch.setattr(os, "open", noted)
+    with pytest.raises(FileError, match="links are not followed"):
+        pack_memmap(tmp_path / "saved", tmp_path / "packed.tdz")
+    assert not [path for path in opened if path.startswith(str(tmp_path / "outside"))]
