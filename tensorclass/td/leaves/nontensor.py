@@ -41,6 +41,7 @@ from .row_independent import Uniform
 
 if TYPE_CHECKING:
     from tensorclass.td.collection import Store
+    from tensorclass.td.keys import NestedKey
 
 __all__ = [
     "MetaData",
@@ -115,6 +116,20 @@ class NonTensorData(Uniform, NonTensorDataBase):
         return self._objects[0]
 
     _as_read = _unwrapped
+
+    def get(self, key: NestedKey, default: Any = None, **forms: Any) -> Any:
+        """Return the object for the key ``"data"``, and ``default`` for all other keys.
+
+        Args:
+            key: the key.
+            default: returned for other keys. Default: ``None``.
+            forms: ignored.
+
+        Example:
+            >>> NonTensorData("a").get("data")
+            'a'
+        """
+        return self._objects[0] if key == "data" else default
 
     def _codes(self, start: int = 0) -> Tensor:
         return torch.full(self._batch_size, start, dtype=torch.long, device=CPU)

@@ -12,19 +12,16 @@ from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from tensorclass.td import registry, shapes
-from tensorclass.td.apply import Applying
-from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
-from tensorclass.td.get import MISSING
 from tensorclass.td.indexing import check_broadcast, lies_in_files, prepare_index
 from tensorclass.td.keys import dotted
 from tensorclass.td.modes import CAPTURE
-from tensorclass.td.pointwise import Pointwise
 from tensorclass.td.safe_unpickling import allow_function, found
 from tensorclass.td.shapes import Names
 from tensorclass.td.stack_and_cat import _shared_names, _where_value
 from tensorclass.td.value_checks import contains_itself, holds
 
+from .leaf import Leaf
 from .linked_list import LinkedList
 from .object_codes import (
     codes_row_by_row,
@@ -44,7 +41,7 @@ if TYPE_CHECKING:
     from tensorclass.td.keys import NestedKey
 
 
-class NonTensorDataBase(TensorCollection):
+class NonTensorDataBase(Leaf):
     """The base class of :class:`NonTensorData` and :class:`NonTensorStack`.
 
     Example:
@@ -56,6 +53,7 @@ class NonTensorDataBase(TensorCollection):
     __slots__ = ("_in_file", "_metadata", "_objects")
 
     _is_non_tensor = True
+    _CONTENT_HINT = "; its object is in `data`"
 
     #: one object for NonTensorData; the targets of the codes for NonTensorStack
     _objects: Sequence[Any]
@@ -81,7 +79,7 @@ class NonTensorDataBase(TensorCollection):
         new._metadata = self._metadata
         return new
 
-    # -- a leaf: walks of a tree end here -----------------------------------------------------------------------------
+    # -- no tensors: those of the store are codes ----------------------------------------------------------------------
 
     def _leaves(self) -> Iterator[Tensor]:
         return iter(())
@@ -98,12 +96,6 @@ class NonTensorDataBase(TensorCollection):
     def _fill(self, item: Any, value: Any) -> None:
         pass
 
-    def _walk_into(self, *args: Any, **kwargs: Any) -> None:
-        pass
-
-    def _is_tree(self) -> bool:
-        return False
-
     def _content(self) -> tuple[Any, ...]:
         return (self._objects, *self._store.values())
 
@@ -115,18 +107,8 @@ class NonTensorDataBase(TensorCollection):
             return []
         return [item for item in objects if isinstance(item, Collection)]
 
-    def _merges(self, source: object) -> bool:
-        return False
-
-    def is_empty(self) -> bool:
-        """Return ``False``: non-tensor data is never empty.
-
-        Example:
-            >>> from tensorclass import NonTensorData
-            >>> NonTensorData("a").is_empty()
-            False
-        """
-        return False
+    def _selected(self, tree: Any, strict: bool) -> Store:
+        return self._shallow()._store
 
     def empty(self, *args: Any, **kwargs: Any) -> Self:
         """Return the same data in a new holder: a collection without leaves keeps its objects.
@@ -141,86 +123,6 @@ class NonTensorDataBase(TensorCollection):
             'a'
         """
         return self._shallow()
-
-    # -- no keys: the store holds codes, if anything -------------------------------------------------------------------
-
-    def keys(self, *args: Any, **kwargs: Any) -> Any:
-        """Return an empty view: non-tensor data has no keys.
-
-        Args:
-            args: ignored.
-            kwargs: ignored.
-
-        Example:
-            >>> from tensorclass import NonTensorData
-            >>> list(NonTensorData("a").keys())
-            []
-        """
-        return dict[str, Any]().keys()
-
-    def values(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
-        """Return an empty iterator: non-tensor data has no keys.
-
-        Args:
-            args: ignored.
-            kwargs: ignored.
-
-        Example:
-            >>> from tensorclass import NonTensorData
-            >>> list(NonTensorData("a").values())
-            []
-        """
-        return iter(())
-
-    def items(self, *args: Any, **kwargs: Any) -> Iterator[tuple[Any, Any]]:
-        """Return an empty iterator: non-tensor data has no keys.
-
-        Args:
-            args: ignored.
-            kwargs: ignored.
-
-        Example:
-            >>> from tensorclass import NonTensorData
-            >>> list(NonTensorData("a").items())
-            []
-        """
-        return iter(())
-
-    def __contains__(self, key: object) -> bool:
-        return False
-
-    def _selected(self, tree: Any, strict: bool) -> Store:
-        return self._shallow()._store
-
-    def _excluded(self, tree: Any) -> Store:
-        return self._shallow()._store
-
-    def _find(self, path: tuple[str, ...]) -> Any:
-        return MISSING if path else self
-
-    def _key_error(self, key: NestedKey) -> KeyError:
-        return KeyError(f"key {key!r} not found: a {type(self).__name__} has no keys; its object is in `data`")
-
-    def get(self, key: NestedKey, default: Any = None, **forms: Any) -> Any:
-        """Return the object of NonTensorData for the key ``"data"``, and ``default`` for all other keys.
-
-        Args:
-            key: the key.
-            default: returned for other keys, and by a NonTensorStack. Default: ``None``.
-            forms: ignored.
-
-        Example:
-            >>> from tensorclass import NonTensorData
-            >>> NonTensorData("a").get("data")
-            'a'
-        """
-        return self._objects[0] if key == "data" and isinstance(self, registry.NonTensorData) else default
-
-    def _set(self, key: str, value: Any, inplace: bool = False, non_blocking: bool = False) -> None:
-        self._set_nested((key,), value, inplace)
-
-    def _set_(self, key: str, value: Any, non_blocking: bool = False) -> None:
-        raise self._key_error(key)
 
     def _set_nested(self, path: tuple[str, ...], item: Any, inplace: bool = False, non_blocking: bool = False) -> None:
         if path != ("data",):
@@ -365,7 +267,114 @@ class NonTensorDataBase(TensorCollection):
             self._metadata,
         )
 
-    # -- operations on numbers change nothing (see the end of this module), and neither does moving to a device --------
+    # -- operations on numbers change nothing, and neither does moving to a device -------------------------------------
+
+    def apply(self, *args: Any, **kwargs: Any) -> Self:
+        """Return the same data in a new holder: there are no tensors to apply a function to.
+
+        Args:
+            args: ignored.
+            kwargs: ignored.
+
+        Example:
+            >>> from tensorclass import NonTensorData
+            >>> NonTensorData("a").apply(torch.abs).data
+            'a'
+        """
+        return self._shallow()
+
+    def named_apply(self, *args: Any, **kwargs: Any) -> Self:
+        """Return the same data in a new holder: there are no tensors to apply a function to.
+
+        Args:
+            args: ignored.
+            kwargs: ignored.
+
+        Example:
+            >>> from tensorclass import NonTensorData
+            >>> NonTensorData("a").named_apply(lambda key, value: value).data
+            'a'
+        """
+        return self._shallow()
+
+    def apply_(self, *args: Any, **kwargs: Any) -> Self:
+        """Return this data: there are no tensors to apply a function to.
+
+        Args:
+            args: ignored.
+            kwargs: ignored.
+
+        Example:
+            >>> from tensorclass import NonTensorData
+            >>> NonTensorData("a").apply_(torch.abs).data
+            'a'
+        """
+        return self
+
+    def cumsum(self, *args: Any, **kwargs: Any) -> Self:
+        """Return the same data in a new holder: objects are not added.
+
+        Args:
+            args: ignored.
+            kwargs: ignored.
+
+        Example:
+            >>> from tensorclass import NonTensorData
+            >>> NonTensorData("a", batch_size=[2]).cumsum(0).data
+            'a'
+        """
+        return self._shallow()
+
+    def cumprod(self, *args: Any, **kwargs: Any) -> Self:
+        """Return the same data in a new holder: objects are not multiplied.
+
+        Args:
+            args: ignored.
+            kwargs: ignored.
+
+        Example:
+            >>> from tensorclass import NonTensorData
+            >>> NonTensorData("a", batch_size=[2]).cumprod(0).data
+            'a'
+        """
+        return self._shallow()
+
+    def softmax(self, *args: Any, **kwargs: Any) -> Self:
+        """Return the same data in a new holder: objects are not numbers.
+
+        Args:
+            args: ignored.
+            kwargs: ignored.
+
+        Example:
+            >>> from tensorclass import NonTensorData
+            >>> NonTensorData("a", batch_size=[2]).softmax(0).data
+            'a'
+        """
+        return self._shallow()
+
+    def type(self, *args: Any, **kwargs: Any) -> Self:
+        """Return the same data in a new holder: objects have no dtype.
+
+        Args:
+            args: ignored.
+            kwargs: ignored.
+
+        Example:
+            >>> from tensorclass import NonTensorData
+            >>> NonTensorData("a").type(torch.float64).data
+            'a'
+        """
+        return self._shallow()
+
+    def _filtered_cast(self, *args: Any, **kwargs: Any) -> Self:
+        return self._shallow()
+
+    def _each(self, *args: Any, **kwargs: Any) -> Self:
+        return self._shallow()
+
+    def _plain(self) -> Self:
+        return self._shallow()
 
     def _placed(self, device: torch.device, non_blocking: bool) -> Self:
         return self._on(dict(self._store), device)
@@ -408,13 +417,6 @@ class NonTensorDataBase(TensorCollection):
         return result
 
     # -- writing ------------------------------------------------------------------------------------------------------
-
-    def _write_views(self, index: tuple[Any, ...], rows: Collection) -> bool:
-        return False  # equal codes in two of them can mean different objects
-
-    def _resized(self, batch_size: Size) -> Any:
-        """Return the same data in another batch size."""
-        raise NotImplementedError
 
     def _become(self, source: Any) -> None:
         """Take over the content of other non-tensor data of this batch size, in place."""
@@ -674,6 +676,34 @@ class NonTensorDataBase(TensorCollection):
         same = [same_object(a[i], b[j]) == equal for i, j in zip(ours, theirs, strict=True)]
         return torch.tensor(same, dtype=torch.bool).reshape(size)
 
+    def eq(self, other: Any, *, default: Any = None) -> Any:
+        """Return a boolean tensor over the batch that is true where objects are equal.
+
+        Args:
+            other: an object, or non-tensor data whose batch size broadcasts with this one.
+            default: has no effect here, because objects have no keys.
+
+        Example:
+            >>> from tensorclass import NonTensorData
+            >>> NonTensorData("a", batch_size=[2]).eq("a")
+            tensor([True, True])
+        """
+        return self._compared(other, True)
+
+    def ne(self, other: Any, *, default: Any = None) -> Any:
+        """Return a boolean tensor over the batch that is true where objects differ.
+
+        Args:
+            other: an object, or non-tensor data whose batch size broadcasts with this one.
+            default: has no effect here, because objects have no keys.
+
+        Example:
+            >>> from tensorclass import NonTensorData
+            >>> NonTensorData("a", batch_size=[2]).ne("a")
+            tensor([False, False])
+        """
+        return self._compared(other, False)
+
     def __eq__(self, other: Any) -> Any:
         return self._compared(other, True)
 
@@ -727,70 +757,5 @@ def _rebuild(
     new._metadata = metadata
     return new
 
-
-def _return_shallow(self: NonTensorDataBase, *args: Any, **kwargs: Any) -> NonTensorDataBase:
-    return self._shallow()
-
-
-def _return_self(self: NonTensorDataBase, *args: Any, **kwargs: Any) -> NonTensorDataBase:
-    return self
-
-
-# Operations on numbers do not change objects: all point-wise ones, and these of other families. They return another
-# holder, so that later writes to the source do not reach the result. Operations in place return the data itself.
-_IN_PLACE = frozenset(("__iadd__", "__isub__", "__imul__", "__itruediv__", "__ipow__"))
-_NUMERIC = (
-    "_plain",
-    "apply",
-    "apply_",
-    "named_apply",
-    "cumsum",
-    "cumprod",
-    "softmax",
-    "type",
-    "_each",
-    "_filtered_cast",
-)
-for _name, _member in vars(Pointwise).items():
-    if callable(_member) and _name not in vars(NonTensorDataBase) and (_name[0] != "_" or _name.endswith("__")):
-        setattr(NonTensorDataBase, _name, _return_shallow)
-for _name in _NUMERIC:
-    setattr(NonTensorDataBase, _name, _return_shallow)
-for _name in vars(Applying) | vars(Pointwise):
-    if (_name.endswith("_") and not _name.endswith("__")) or _name in _IN_PLACE:
-        setattr(NonTensorDataBase, _name, _return_self)
-
-
-_COMPARISON_DOC = """Return a boolean tensor over the batch that is true where objects {outcome}.
-
-Args:
-    other: an object, or non-tensor data whose batch size broadcasts with this one.
-    default: has no effect here, because objects have no keys.
-
-Example:
-    >>> from tensorclass import NonTensorData
-    >>> NonTensorData("a", batch_size=[2]).{name}("a")
-    tensor([{example}])
-"""
-
-
-_EXAMPLES = {"eq": "True, True", "ne": "False, False"}
-
-
-def _comparison_method(name: str) -> Any:
-    compare = getattr(NonTensorDataBase, f"__{name}__")
-
-    def method(self: NonTensorDataBase, other: Any, *, default: Any = None) -> Any:
-        return compare(self, other)
-
-    method.__name__, method.__qualname__ = name, f"NonTensorDataBase.{name}"
-    method.__doc__ = _COMPARISON_DOC.format(
-        name=name, outcome="differ" if name == "ne" else "are equal", example=_EXAMPLES[name]
-    )
-    return method
-
-
-for _name in ("eq", "ne"):
-    setattr(NonTensorDataBase, _name, _comparison_method(_name))
 
 registry.register(NonTensorDataBase)

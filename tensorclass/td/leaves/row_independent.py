@@ -9,13 +9,17 @@ from torch import Size, Tensor
 from typing_extensions import Self
 
 from tensorclass.td import shapes
-from tensorclass.td.base import TensorCollection
+
+from .leaf import Leaf
 
 
-class Uniform(TensorCollection):
+class Uniform(Leaf):
     """Base of :class:`NonTensorData` and :class:`UnbatchedTensor`: one object or tensor, which fits any batch size."""
 
     __slots__ = ()
+
+    def _check_batch_size(self, size: Size, path: tuple[str, ...]) -> None:
+        pass
 
     def _resized(self, batch_size: Size) -> Self:
         return self._like({}, batch_size)

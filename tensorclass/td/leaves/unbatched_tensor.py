@@ -16,7 +16,6 @@ from typing_extensions import Self
 from tensorclass.td import pytree, shapes
 from tensorclass.td.collection import Collection, DeviceLike, functorch
 from tensorclass.td.keys import dotted
-from tensorclass.td.pointwise import Pointwise
 from tensorclass.td.printing import value_repr
 from tensorclass.td.safe_unpickling import allow_class, allow_function, found
 from tensorclass.td.shape_operations import _canonical
@@ -59,6 +58,8 @@ class UnbatchedTensor(Uniform):
     """
 
     __slots__ = ("_tensor",)
+
+    _CONTENT_HINT = "; its tensor is in `data`"
 
     _tensor: Tensor
 
@@ -129,14 +130,8 @@ class UnbatchedTensor(Uniform):
     def _held(self) -> Tensor:
         return self._tensor
 
-    def _is_tree(self) -> bool:
-        return False
-
     def _content(self) -> tuple[Any, ...]:
         return (self._tensor,)
-
-    def is_empty(self) -> bool:
-        return False
 
     def _unwrapped(self) -> Any:
         return self._tensor
@@ -171,9 +166,6 @@ class UnbatchedTensor(Uniform):
         return to_lists(self._tensor)
 
     # -- any batch size fits ------------------------------------------------------------------------------------------
-
-    def _check_batch_size(self, size: Size, path: tuple[str, ...]) -> None:
-        pass
 
     def _padded(self, pairs: Sequence[tuple[int, int]], value: float) -> Self:
         size = list(self._batch_size)
@@ -284,6 +276,21 @@ class UnbatchedTensor(Uniform):
             "dimensions first: data[key] = data[key].expand(*data.batch_size, ...)"
         )
 
+    def _on_numbers(
+        self, operation: Callable[..., Any], in_place: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        only = _lone(self._tensor)
+        args = tuple([self._lone_operand(arg) for arg in args])
+        result = operation(only, *args, **{key: self._lone_operand(arg) for key, arg in kwargs.items()})
+        if result is only:
+            return self
+        return self._holding(result._store[_ONLY]) if isinstance(result, TensorDict) else result
+
+    def _lone_operand(self, operand: Any) -> Any:
+        """Return the operand for a collection that holds only the tensor."""
+        own = self._operand(operand)
+        return _lone(own) if own is not operand else own
+
     def _own_operands(self, operand: Any) -> Iterator[Any]:
         yield self._operand(operand)
 
@@ -344,16 +351,10 @@ class UnbatchedTensor(Uniform):
         self._tensor.copy_(source._tensor, non_blocking=non_blocking)
         return self
 
-    def _merges(self, source: object) -> bool:
-        return False
-
     def __setitem__(self, index: Any, value: Any) -> None:
         if not isinstance(value, UnbatchedTensor):
             self._refuse_rows("writing some of them")
         self._copy(value)
-
-    def _write_views(self, index: tuple[Any, ...], rows: Collection) -> bool:
-        return False
 
     def _check_rows(self, rows: Collection, ndim: int, row_ndim: int, path: tuple[str, ...]) -> None:
         if not isinstance(rows, UnbatchedTensor) or rows._tensor.shape != self._tensor.shape:
@@ -410,39 +411,13 @@ class UnbatchedTensor(Uniform):
         return _where_value(path, condition, self._expanded(), other, pad)
 
 
-def _on_tensor(name: str) -> Callable[..., Any]:
-    """Make a point-wise method: it acts on a collection without batch dimensions that holds only the tensor."""
-    operation = getattr(TensorDict, name)
-
-    def method(self: UnbatchedTensor, *args: Any, **kwargs: Any) -> Any:
-        only = _lone(self._tensor)
-        args = tuple([_met(self, arg) for arg in args])
-        result = operation(only, *args, **{key: _met(self, arg) for key, arg in kwargs.items()})
-        if result is only:
-            return self
-        return self._holding(result._store[_ONLY]) if isinstance(result, TensorDict) else result
-
-    method.__name__, method.__qualname__, method.__doc__ = name, f"UnbatchedTensor.{name}", operation.__doc__
-    method.__wrapped__ = operation  # type: ignore[attr-defined]  # for inspect.signature
-    return method
-
-
 def _lone(tensor: Tensor) -> TensorDict:
+    """Return a collection without batch dimensions that holds only the tensor."""
     new = object.__new__(TensorDict)
     new._store = {_ONLY: tensor}
     new._batch_size = Size(())
     new._device = new._names = new._lock = None
     return new
-
-
-def _met(holder: UnbatchedTensor, operand: Any) -> Any:
-    met = holder._operand(operand)
-    return _lone(met) if met is not operand else met
-
-
-for _name, _member in vars(Pointwise).items():
-    if callable(_member) and _name not in vars(UnbatchedTensor) and (_name[0] != "_" or _name.endswith("__")):
-        setattr(UnbatchedTensor, _name, _on_tensor(_name))
 
 
 @allow_function

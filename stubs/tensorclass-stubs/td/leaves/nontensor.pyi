@@ -8,6 +8,7 @@ from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.shapes import Names
 from tensorclass.td.leaves.nontensor_base import NonTensorDataBase as NonTensorDataBase
 from tensorclass.td.leaves.row_independent import Uniform
+from tensorclass.td.keys import NestedKey
 
 __all__ = [
     "MetaData",
@@ -36,6 +37,7 @@ class NonTensorData(Uniform, NonTensorDataBase):
     def data(self) -> Any: ...
     @data.setter
     def data(self, value: Any) -> None: ...
+    def get(self, key: NestedKey, default: Any = None, **forms: Any) -> Any: ...
     @classmethod
     def from_tensordict(
         cls,

@@ -1,0 +1,228 @@
+"""The base of leaves that are not tensors: values without keys that behave like one tensor over the batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, KeysView
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from torch import Size
+from typing_extensions import Self
+
+from tensorclass.td.base import TensorCollection
+from tensorclass.td.get import MISSING
+from tensorclass.td.keys import unravel_key_to_tuple
+from tensorclass.td.pointwise import Pointwise
+
+if TYPE_CHECKING:
+    from tensorclass.td.collection import Collection, Store
+    from tensorclass.td.keys import NestedKey
+
+
+class Leaf(TensorCollection):
+    """Base of values that are neither tensors nor trees, such as text or a tensor that all rows share.
+
+    A leaf has a batch size, names, a device and a lock, but no keys. Its store is its own business: it holds at most
+    tensors over the batch, on which shape operations and indices act, under names that no user sees. The rest of the
+    content is in slots, which ``_like`` and ``_same`` of the subclass hand on.
+
+    A subclass says what it holds (``_leaves``, ``_held``, ``_content``), how several are joined (``_stack``, ``_cat``,
+    ``_where``), how rows are written (``_check_rows``, ``_write_checked``, ``_copy``) and what operations on numbers do
+    (``_on_numbers``, by default nothing).
+    """
+
+    __slots__ = ()
+
+    #: the end of the error for a key: where the content is
+    _CONTENT_HINT: ClassVar[str] = ""
+
+    # -- walks of a tree end here -------------------------------------------------------------------------------------
+
+    def _is_tree(self) -> bool:
+        return False
+
+    def _merges(self, source: object) -> bool:
+        return False
+
+    def _walk_into(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    def _keys_into(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    def _items_into(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    def _selected(self, tree: Any, strict: bool) -> Store:
+        if strict and tree:
+            raise self._key_error(next(iter(tree)))
+        return self._shallow()._store
+
+    def _excluded(self, tree: Any) -> Store:
+        return self._shallow()._store
+
+    def is_empty(self) -> bool:
+        """Return ``False``: a leaf is never empty.
+
+        Example:
+            >>> from tensorclass import NonTensorData
+            >>> NonTensorData("a").is_empty()
+            False
+        """
+        return False
+
+    # -- no keys ------------------------------------------------------------------------------------------------------
+
+    def keys(self, *args: Any, **kwargs: Any) -> Any:
+        """Return an empty view: a leaf has no keys.
+
+        Args:
+            args: ignored.
+            kwargs: ignored.
+
+        Example:
+            >>> from tensorclass import NonTensorData
+            >>> list(NonTensorData("a").keys())
+            []
+        """
+        keys: KeysView[str] = dict[str, Any]().keys()
+        return keys
+
+    def values(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
+        """Return an empty iterator: a leaf has no keys.
+
+        Args:
+            args: ignored.
+            kwargs: ignored.
+
+        Example:
+            >>> from tensorclass import NonTensorData
+            >>> list(NonTensorData("a").values())
+            []
+        """
+        return iter(())
+
+    def items(self, *args: Any, **kwargs: Any) -> Iterator[tuple[Any, Any]]:
+        """Return an empty iterator: a leaf has no keys.
+
+        Args:
+            args: ignored.
+            kwargs: ignored.
+
+        Example:
+            >>> from tensorclass import NonTensorData
+            >>> list(NonTensorData("a").items())
+            []
+        """
+        return iter(())
+
+    @property
+    def sorted_keys(self) -> list[str]:
+        """An empty list: a leaf has no keys."""
+        return []
+
+    def __contains__(self, key: object) -> bool:
+        return False
+
+    def _get_key(self, key: NestedKey) -> Any:
+        raise self._key_error(unravel_key_to_tuple(key))
+
+    def get(self, key: NestedKey, default: Any = MISSING, **forms: Any) -> Any:
+        """Return ``default``: a leaf has no keys.
+
+        Args:
+            key: the key.
+            default: the result. Default: ``None``; see :func:`set_get_defaults_to_none`.
+            forms: ignored.
+
+        Raises:
+            KeyError: there is no default, and ``set_get_defaults_to_none(False)`` was called.
+
+        Example:
+            >>> from tensorclass import NonTensorStack
+            >>> NonTensorStack("a", "b").get("x", 0)
+            0
+        """
+        return self._default(key, default)
+
+    def _key_error(self, key: NestedKey) -> KeyError:
+        return KeyError(f"key {key!r} not found: this {type(self).__name__} has no keys{self._CONTENT_HINT}")
+
+    def _set(self, key: str, value: Any, inplace: bool = False, non_blocking: bool = False) -> None:
+        self._set_nested((key,), value, inplace, non_blocking)
+
+    def _set_(self, key: str, value: Any, non_blocking: bool = False) -> None:
+        raise self._key_error(key)
+
+    def _set_nested(self, path: tuple[str, ...], item: Any, inplace: bool = False, non_blocking: bool = False) -> None:
+        raise self._key_error(path)
+
+    def popitem(self) -> Any:
+        """Raise: a leaf has no keys.
+
+        Raises:
+            KeyError: always.
+            RuntimeError: the leaf is locked.
+
+        Example:
+            >>> from tensorclass import NonTensorStack
+            >>> NonTensorStack("a", "b").popitem()
+            Traceback (most recent call last):
+                ...
+            KeyError: 'popitem: this NonTensorStack has no keys'
+        """
+        self._check_unlocked()
+        raise KeyError(f"popitem: this {type(self).__name__} has no keys")
+
+    def clear(self) -> Self:
+        """Return this leaf: it has no keys to remove.
+
+        Raises:
+            RuntimeError: the leaf is locked.
+
+        Example:
+            >>> from tensorclass import NonTensorStack
+            >>> NonTensorStack("a", "b").clear().tolist()
+            ['a', 'b']
+        """
+        self._check_unlocked()
+        return self
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    def _write_views(self, index: tuple[Any, ...], rows: Collection) -> bool:
+        return False  # equal codes or spans in two leaves can mean different content
+
+    def _resized(self, batch_size: Size) -> Any:
+        """Return the same content in another batch size."""
+        raise NotImplementedError
+
+    # -- numbers ------------------------------------------------------------------------------------------------------
+
+    def _on_numbers(
+        self, operation: Callable[..., Any], in_place: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Return the result of a point-wise operation, a function of :class:`Pointwise`.
+
+        The default leaves the content as it is. It returns another leaf, so that later writes to this one do not reach
+        the result, or this one from an operation in place.
+        """
+        return self if in_place else self._shallow()
+
+
+def _number_method(name: str, operation: Callable[..., Any]) -> Callable[..., Any]:
+    in_place = (name[-1] == "_" and name[-2] != "_") or name in _OPERATORS_IN_PLACE
+
+    def method(self: Leaf, *args: Any, **kwargs: Any) -> Any:
+        return self._on_numbers(operation, in_place, args, kwargs)
+
+    method.__name__, method.__qualname__, method.__doc__ = name, f"Leaf.{name}", operation.__doc__
+    method.__wrapped__ = operation  # type: ignore[attr-defined]  # for inspect.signature
+    return method
+
+
+_OPERATORS_IN_PLACE = frozenset(("__iadd__", "__isub__", "__imul__", "__itruediv__", "__ipow__"))
+for _name, _member in vars(Pointwise).items():
+    _is_operator = _name.endswith("__") and not _name.startswith("__annotate")
+    if isinstance(_member, FunctionType) and (_name[0] != "_" or _is_operator):
+        setattr(Leaf, _name, _number_method(_name, _member))
