@@ -1,13 +1,29 @@
 """Rules for the doctests of the package.
 
-The package is imported before pytest collects the examples in its modules, which would run a module twice. Examples
-that need a cluster of Ray or a second process run in ``tests/distributed``.
+A module of the package is imported before pytest collects the examples in it. Otherwise pytest would run the module a
+second time, so that its classes exist twice, and put it in place of a function of the same name. Examples that need a
+cluster of Ray or a second process run in ``tests/distributed``.
 """
+
+import importlib
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
-import tensorclass as tensorclass
+import tensorclass
 from tests.docstring_examples import need_of
+
+PACKAGE = Path(tensorclass.__file__).parent
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collect_file(file_path: Path) -> None:
+    """Import the modules of the package as programs do."""
+    if file_path.suffix == ".py" and file_path.name != "__main__.py" and file_path.is_relative_to(PACKAGE):
+        parts = file_path.relative_to(PACKAGE.parent).with_suffix("").parts
+        with suppress(Exception):  # pytest reports it
+            importlib.import_module(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -314,8 +314,10 @@ __all__ = [
 def is_tensor_collection(datatype: object) -> bool:
     """Return whether an object, or a class, is a collection.
 
-    >>> is_tensor_collection(TensorDict({})), is_tensor_collection(TensorDict), is_tensor_collection({})
-    (True, True, False)
+    Example:
+        >>> from tensorclass import TensorDict, is_tensor_collection
+        >>> is_tensor_collection(TensorDict({})), is_tensor_collection(TensorDict), is_tensor_collection({})
+        (True, True, False)
     """
     return issubclass(datatype if isinstance(datatype, type) else type(datatype), TensorCollection)
 
@@ -323,7 +325,9 @@ def is_tensor_collection(datatype: object) -> bool:
 def is_tensorclass(obj: object) -> bool:
     """Return whether an object, or a class, is a record.
 
-    >>> is_tensorclass(TensorClass), is_tensorclass(TensorDict({}))
-    (True, False)
+    Example:
+        >>> from tensorclass import TensorClass, TensorDict, is_tensorclass
+        >>> is_tensorclass(TensorClass), is_tensorclass(TensorDict({}))
+        (True, False)
     """
     return issubclass(obj if isinstance(obj, type) else type(obj), TensorClass)

@@ -205,13 +205,13 @@ def pack_memmap(
         ValueError: nothing is saved in the folder, or it contains links.
 
     Example:
-    >>> import tempfile, torch
-    >>> from tensorclass import TensorDict, pack_memmap
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     saved = TensorDict({"x": torch.ones(3)}, [3]).memmap(folder + "/rows")
-    ...     packed = pack_memmap(folder + "/rows", folder + "/rows.tdz")
-    ...     TensorDict.load_memmap(packed)["x"]
-    tensor([1., 1., 1.])
+        >>> import tempfile, torch
+        >>> from tensorclass import TensorDict, pack_memmap
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     saved = TensorDict({"x": torch.ones(3)}, [3]).memmap(folder + "/rows")
+        ...     packed = pack_memmap(folder + "/rows", folder + "/rows.tdz")
+        ...     TensorDict.load_memmap(packed)["x"]
+        tensor([1., 1., 1.])
     """
     from .storage import archive
 
@@ -254,6 +254,7 @@ def is_memmap_archive(path: _Filename) -> bool:
         path: the path of the file; if there is none, the result is ``False``.
 
     Example:
+        >>> from tensorclass import is_memmap_archive
         >>> is_memmap_archive("no_such_file.tdz")
         False
     """

@@ -65,7 +65,9 @@ def records(
     Example:
         >>> from typing import Annotated
         >>> from hypothesis import given, settings
+        >>> from torch import Tensor
         >>> from tensorclass import Shape, TensorClass
+        >>> from tensorclass.testing import records
         >>> class Sample(TensorClass):
         ...     image: Annotated[Tensor, Shape("3 h w")]
         >>> @settings(max_examples=5, deadline=None, database=None)

@@ -1,4 +1,7 @@
-"""The docstrings of public functions and methods are complete: a summary, arguments, an example that runs.
+"""The docstrings of public classes and functions are complete: a summary, arguments, an example that runs.
+
+The summary is one line. Two and more parameters are explained in ``Args`` (those of a record in ``Attributes``). An
+example imports what it uses. Properties and errors need no example.
 
 Examples are doctests: pytest runs those of every module, and nothing in them is skipped. Three rules for what they may
 need:
@@ -11,64 +14,219 @@ need:
 """
 
 import ast
+import doctest
+import importlib
 import inspect
+import re
 from collections.abc import Iterator
-from pathlib import Path
+from enum import Enum
 from typing import Any
 
-import tensorclass
+import pytest
 
-PACKAGE = Path(__file__).parents[1] / "tensorclass"
+from tensorclass import TensorClass
+from tests.docstring_examples import PACKAGE
+
+#: the modules whose ``__all__`` lists what users import
+NAMESPACES = (
+    "tensorclass",
+    "tensorclass.distributed",
+    "tensorclass.distributed.ray",
+    "tensorclass.nn",
+    "tensorclass.nn.distributions",
+    "tensorclass.scores",
+    "tensorclass.testing",
+    "tensorclass.utils",
+)
+
+#: the sections of a docstring, in their order
+SECTIONS = ("Args", "Attributes", "Returns", "Raises", "Example", "Source")
 
 #: a docstring that starts with one of these describes its subject as a riddle
 RIDDLES = frozenset({"What", "Which", "Whether", "Where", "How", "Who", "That", "Those"})
 
 
-def public_functions() -> Iterator[tuple[str, Any]]:
-    """Yield the name and the function of every public function, and of every public method of a public class."""
-    for name in tensorclass.__all__:
-        item: Any = getattr(tensorclass, name)
-        if inspect.isclass(item):
-            yield from methods(item)
-        elif inspect.isfunction(item) and item.__module__.partition(".")[0] == "tensorclass":
-            yield item.__qualname__, item
+# ---------------------------------------------------------------------------------------------------------------------
+# what is public
 
 
-def methods(cls: type) -> Iterator[tuple[str, Any]]:
-    for owner in inspect.getmro(cls):
-        if owner.__module__.partition(".")[0] != "tensorclass":
-            continue
+def is_ours(item: Any) -> bool:
+    return str(item.__module__).partition(".")[0] == "tensorclass"
+
+
+def public_items() -> Iterator[Any]:
+    """Yield the public classes and functions."""
+    for namespace in NAMESPACES:
+        module = importlib.import_module(namespace)
+        for name in module.__all__:
+            item: Any = getattr(module, name)
+            if (inspect.isclass(item) or inspect.isfunction(item)) and is_ours(item):
+                yield item
+
+
+def members(cls: type) -> Iterator[tuple[str, Any]]:
+    """Yield the public functions and properties of a class and its bases, with their qualified names."""
+    for owner in filter(is_ours, inspect.getmro(cls)):
         for name, member in vars(owner).items():
             function: Any = member.__func__ if isinstance(member, (classmethod, staticmethod)) else member
             # private functions replace methods that have no effect in a class
-            if name[0] != "_" and inspect.isfunction(function) and function.__name__[0] != "_":
-                if function.__doc__ is None:  # an override with the docstring of the method that it overrides
-                    inherited = [vars(base)[name] for base in inspect.getmro(owner)[1:] if name in vars(base)]
-                    if any(base.__doc__ for base in inherited):
-                        continue
-                yield f"{owner.__qualname__}.{name}", function
+            is_public = inspect.isfunction(function) and function.__name__[0] != "_"
+            if name[0] == "_" or not (is_public or isinstance(member, property)):
+                continue
+            if function.__doc__ is None:  # an override with the docstring of what it overrides
+                inherited = [vars(base)[name] for base in inspect.getmro(owner)[1:] if name in vars(base)]
+                if any(base.__doc__ for base in inherited):
+                    continue
+            yield f"{owner.__qualname__}.{name}", function
 
 
-def faults(function: Any) -> list[str]:
-    """Return the parts that a docstring lacks."""
-    doc = inspect.cleandoc(function.__doc__ or "")
-    if not doc:
-        return ["docstring"]
-    found = [] if ">>> " in doc else ["example"]
-    arguments = [name for name in inspect.signature(function).parameters if name not in ("self", "cls")]
-    if len(arguments) >= 2 and "Args:\n" not in doc:
-        found.append("Args")
+def public() -> dict[str, Any]:
+    """Return the public classes, functions, methods and properties by module and qualified name."""
+    found: dict[str, Any] = {}
+    for item in public_items():
+        found[f"{item.__module__}.{item.__qualname__}"] = item
+        if inspect.isclass(item):
+            found.update({f"{member_module(item, member)}.{name}": member for name, member in members(item)})
     return found
 
 
-def incomplete() -> list[str]:
-    """Return a line for each public function whose docstring lacks something."""
-    lines = {f"{name}: {', '.join(lacks)}" for name, function in public_functions() if (lacks := faults(function))}
-    return sorted(lines)
+def member_module(cls: type, member: Any) -> str:
+    return str(member.fget.__module__ if isinstance(member, property) else member.__module__)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# what a docstring lacks
+
+
+def faults(item: Any) -> list[str]:
+    """Return what is wrong with the docstring of a class, function or property."""
+    doc = inspect.cleandoc(item.__doc__ or "")
+    if not doc:
+        return ["no docstring"]
+    if isinstance(item, property) or (inspect.isclass(item) and issubclass(item, BaseException)):
+        return form_faults(doc)
+    found = form_faults(doc)
+    if ">>> " not in doc:
+        found.append("no example")
+    names = parameters(item)
+    if len(names) >= 2:
+        if not documented(doc):
+            found.append("no Args")
+        elif missing := [name for name in names if name not in documented(doc)]:
+            found.append(f"Args without {', '.join(missing)}")
+    return found
+
+
+def form_faults(doc: str) -> list[str]:
+    """Return what is wrong with the form of a docstring."""
+    found: list[str] = []
+    if "\n" in doc.partition("\n\n")[0]:
+        found.append("the summary is longer than a line")
+    order = [SECTIONS.index(name) for name in re.findall(rf"^({'|'.join(SECTIONS)}):", doc, flags=re.MULTILINE)]
+    if order != sorted(order):
+        found.append(f"sections in another order than {', '.join(SECTIONS)}")
+    if ">>> " in doc:
+        if not re.search(r"^Example:\n(    .*\n|\n)*    >>> ", doc, flags=re.MULTILINE):
+            found.append("an example outside of the section Example")
+        if unknown := unimported(doc):
+            found.append(f"an example that does not import {', '.join(sorted(unknown))}")
+        if "+SKIP" in doc:
+            found.append("an example that is skipped")
+    return found
+
+
+def parameters(item: Any) -> list[str]:
+    """Return the names of the parameters that the docstring must explain: for a record, of its own fields."""
+    if inspect.isclass(item):
+        if issubclass(item, TensorClass) and item is not TensorClass:
+            return [name for name in inspect.get_annotations(item) if name in item._specs]
+        owner = next(base for base in inspect.getmro(item) if {"__init__", "__new__"} & vars(base).keys())
+        if issubclass(item, Enum) or not is_ours(owner):
+            return []
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [
+        name
+        for name, parameter in inspect.signature(item).parameters.items()
+        if parameter.kind not in variadic and name not in ("self", "cls") and name[0] != "_"
+    ]
+
+
+def documented(doc: str) -> set[str]:
+    """Return the names that the sections Args and Attributes explain."""
+    sections = re.findall(r"^(?:Args|Attributes):\n((?:    .*\n|\n)*)", doc + "\n", flags=re.MULTILINE)
+    names = [name for section in sections for name in re.findall(r"^    ([*\w, ]+): ", section, flags=re.MULTILINE)]
+    return {name.strip().lstrip("*") for several in names for name in several.split(",")}
+
+
+def unimported(doc: str) -> set[str]:
+    """Return the names that an example uses without importing or defining them."""
+    source = "\n".join(example.source for example in doctest.DocTestParser().get_examples(doc))
+    defined: set[str] = set(dir(__builtins__) if inspect.ismodule(__builtins__) else __builtins__)
+    used: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Name):
+            (used if isinstance(node.ctx, ast.Load) else defined).add(node.id)
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            defined.add(node.name)
+        elif isinstance(node, ast.arg):
+            defined.add(node.arg)
+        elif isinstance(node, ast.alias):
+            defined.add((node.asname or node.name).partition(".")[0])
+        elif isinstance(node, ast.ExceptHandler) and node.name:
+            defined.add(node.name)
+    return used - defined
 
 
 def test_public_docstrings_are_complete() -> None:
-    assert incomplete() == [], "public functions need a summary, Args: for two and more arguments, and an example"
+    items = public()
+    assert len(items) > 900
+    found = {name: lacks for name, item in items.items() if (lacks := faults(item))}
+    assert not found, "\n".join(f"{name}: {'; '.join(lacks)}" for name, lacks in sorted(found.items()))
+
+
+def add(first: int, second: int) -> int:
+    return first + second
+
+
+GOOD = """Return the sum.
+
+Args:
+    first, second: the numbers.
+
+Returns:
+    A number.
+
+Example:
+    >>> import math
+    >>> math.prod([1, 2])
+    2
+"""
+
+
+@pytest.mark.parametrize(
+    "old, new, fault",
+    [
+        (GOOD, "", "no docstring"),
+        ("sum.", "sum of two\nnumbers.", "summary"),
+        (", second", "", "Args without second"),
+        ("Args:", "Given:", "no Args"),
+        (">>> ", "", "no example"),
+        ("Example:", "See:", "section Example"),
+        ("    >>> import math\n", "", "import math"),
+        ("Returns:", "Source:", "another order"),
+        ("2])", "2])  # doctest: +SKIP", "skipped"),
+    ],
+)
+def test_a_fault_of_a_docstring_is_found(old: str, new: str, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(add, "__doc__", GOOD)
+    assert faults(add) == []
+    monkeypatch.setattr(add, "__doc__", GOOD.replace(old, new))
+    (found,) = faults(add)
+    assert fault in found
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# docstrings of everything else
 
 
 def riddles(source: str) -> Iterator[tuple[int, str]]:

@@ -37,8 +37,10 @@ class Shape(Marker):
     Raises:
         ValueError: the text is not a shape.
 
-    >>> Shape("3 h w").dims[0].size
-    3
+    Example:
+        >>> from tensorclass import Shape
+        >>> Shape("3 h w").dims[0].size
+        3
     """
 
     text: str
@@ -68,8 +70,11 @@ class DType(Marker):
     Raises:
         ValueError: no dtypes have that name.
 
-    >>> DType("float").allowed >= DType(torch.float32, "bfloat16").allowed
-    True
+    Example:
+        >>> import torch
+        >>> from tensorclass import DType
+        >>> DType("float").allowed >= DType(torch.float32, "bfloat16").allowed
+        True
     """
 
     dtypes: tuple[str | torch.dtype, ...]

@@ -17,18 +17,19 @@ class validation(Setting):
     the program. A class can do without checks by its option ``validate=False``, which no block overrules. The batch
     size is always checked.
 
-    >>> import torch
-    >>> from typing import Annotated
-    >>> from tensorclass import Shape, TensorClass
-    >>> class Image(TensorClass):
-    ...     pixels: Annotated[torch.Tensor, Shape("3 h w")]
-    >>> with validation(False):
-    ...     image = Image(pixels=torch.zeros(1, 8, 8))
-    >>> image.pixels.shape
-    torch.Size([1, 8, 8])
-
     Args:
         mode: whether to check contracts.
+
+    Example:
+        >>> import torch
+        >>> from typing import Annotated
+        >>> from tensorclass import Shape, TensorClass, validation
+        >>> class Image(TensorClass):
+        ...     pixels: Annotated[torch.Tensor, Shape("3 h w")]
+        >>> with validation(False):
+        ...     image = Image(pixels=torch.zeros(1, 8, 8))
+        >>> image.pixels.shape
+        torch.Size([1, 8, 8])
     """
 
     _switch = VALIDATION

@@ -41,17 +41,18 @@ class ConversionError(TypeError, ValueError, RuntimeError):
         what: what was asked for: ``"Sample.from_dict"``.
         problems: all offending fields, each with ``path``, ``expected``, ``got`` and ``hint``.
 
-    >>> from tensorclass import ConversionError, TensorClass
-    >>> class Sample(TensorClass):
-    ...     label: str
-    ...     score: float
-    >>> try:
-    ...     Sample.from_dict({"label": 3})
-    ... except ConversionError as error:
-    ...     print(error)
-    Sample.from_dict: 2 problems; nothing was made
-      label: expected str, got int 3
-      score: expected float, got nothing: there is no such key
+    Example:
+        >>> from tensorclass import ConversionError, TensorClass
+        >>> class Sample(TensorClass):
+        ...     label: str
+        ...     score: float
+        >>> try:
+        ...     Sample.from_dict({"label": 3})
+        ... except ConversionError as error:
+        ...     print(error)
+        Sample.from_dict: 2 problems; nothing was made
+          label: expected str, got int 3
+          score: expected float, got nothing: there is no such key
     """
 
     def __init__(self, what: str, problems: Iterable[Problem] = ()) -> None:

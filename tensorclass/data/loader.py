@@ -287,18 +287,19 @@ class RecordDataset(Dataset[C]):
             does not take; or the samples of a batch differ in dtypes or shapes.
         ContractError: a value breaks the contract of its field.
 
-    >>> import torch
-    >>> from torch import Tensor
-    >>> from torch.utils.data import TensorDataset
-    >>> from tensorclass import DataLoader, TensorClass
-    >>> class Sample(TensorClass):
-    ...     image: Tensor
-    ...     label: Tensor
-    >>> dataset = RecordDataset(Sample, TensorDataset(torch.zeros(100, 3, 8, 8), torch.arange(100)))
-    >>> for batch in DataLoader(dataset, batch_size=50):
-    ...     print(type(batch).__name__, batch.image.shape)
-    Sample torch.Size([50, 3, 8, 8])
-    Sample torch.Size([50, 3, 8, 8])
+    Example:
+        >>> import torch
+        >>> from torch import Tensor
+        >>> from torch.utils.data import TensorDataset
+        >>> from tensorclass import DataLoader, RecordDataset, TensorClass
+        >>> class Sample(TensorClass):
+        ...     image: Tensor
+        ...     label: Tensor
+        >>> dataset = RecordDataset(Sample, TensorDataset(torch.zeros(100, 3, 8, 8), torch.arange(100)))
+        >>> for batch in DataLoader(dataset, batch_size=50):
+        ...     print(type(batch).__name__, batch.image.shape)
+        Sample torch.Size([50, 3, 8, 8])
+        Sample torch.Size([50, 3, 8, 8])
     """
 
     def __init__(
@@ -378,13 +379,14 @@ class RecordStream(IterableDataset[C]):
     Raises:
         ConversionError: a sample (its position is named) cannot be a record.
 
-    >>> from torch import Tensor
-    >>> from tensorclass import DataLoader, TensorClass
-    >>> class Sample(TensorClass):
-    ...     x: Tensor
-    >>> stream = RecordStream(Sample, [{"x": 1.0}, {"x": 2.0}, {"x": 3.0}])
-    >>> [batch.x.tolist() for batch in DataLoader(stream, batch_size=2)]
-    [[1.0, 2.0], [3.0]]
+    Example:
+        >>> from torch import Tensor
+        >>> from tensorclass import DataLoader, RecordStream, TensorClass
+        >>> class Sample(TensorClass):
+        ...     x: Tensor
+        >>> stream = RecordStream(Sample, [{"x": 1.0}, {"x": 2.0}, {"x": 3.0}])
+        >>> [batch.x.tolist() for batch in DataLoader(stream, batch_size=2)]
+        [[1.0, 2.0], [3.0]]
     """
 
     def __init__(

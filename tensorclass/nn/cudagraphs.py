@@ -88,6 +88,9 @@ class CudaGraphModule(nn.Module):
         ValueError: ``warmup`` is not positive.
 
     Example:
+        >>> import torch
+        >>> from torch import nn
+        >>> from tensorclass.nn import CudaGraphModule
         >>> layer = nn.Linear(3, 4)
         >>> if torch.cuda.is_available():
         ...     layer = CudaGraphModule(layer.cuda(), warmup=3)
@@ -129,6 +132,8 @@ class CudaGraphModule(nn.Module):
 
         Example:
             >>> import torch
+            >>> from torch import nn
+            >>> from tensorclass.nn import CudaGraphModule
             >>> if torch.cuda.is_available():
             ...     layer = CudaGraphModule(nn.Linear(3, 4).cuda(), warmup=2)
             ...     for _ in range(4):  # two normal calls, the recording, and a replay
@@ -161,6 +166,8 @@ class CudaGraphModule(nn.Module):
 
         Example:
             >>> import torch
+            >>> from torch import nn
+            >>> from tensorclass.nn import CudaGraphModule
             >>> if torch.cuda.is_available():
             ...     assert list(CudaGraphModule(nn.Linear(3, 4).cuda()).state_dict()) == ["weight", "bias"]
         """
@@ -181,6 +188,8 @@ class CudaGraphModule(nn.Module):
 
         Example:
             >>> import torch
+            >>> from torch import nn
+            >>> from tensorclass.nn import CudaGraphModule
             >>> if torch.cuda.is_available():
             ...     layer = CudaGraphModule(nn.Linear(3, 4).cuda())
             ...     assert str(layer.load_state_dict(nn.Linear(3, 4).state_dict())) == "<All keys matched successfully>"
@@ -202,6 +211,7 @@ class CudaGraphModule(nn.Module):
 
         Example:
             >>> import torch
+            >>> from tensorclass.nn import CudaGraphModule
             >>> if torch.cuda.is_available():
             ...     assert CudaGraphModule(torch.exp).extra_repr() == "warmup=2, in_keys=None, out_keys=None"
         """

@@ -43,7 +43,10 @@ class EnsembleModule(TensorDictModuleBase):
         ValueError: ``num_copies`` is not positive.
 
     Example:
-        >>> from tensorclass.nn import TensorDictModule
+        >>> import torch
+        >>> from torch import nn
+        >>> from tensorclass import TensorDict
+        >>> from tensorclass.nn import EnsembleModule, TensorDictModule
         >>> module = TensorDictModule(nn.Linear(4, 2), in_keys=["a"], out_keys=["b"])
         >>> ensemble = EnsembleModule(module, num_copies=3)
         >>> ensemble(TensorDict(a=torch.randn(10, 4), batch_size=[10]))["b"].shape
@@ -90,7 +93,9 @@ class EnsembleModule(TensorDictModuleBase):
             ValueError: with ``expand_input=False``, the batch size does not begin with ``num_copies``.
 
         Example:
-            >>> from tensorclass.nn import TensorDictModule
+            >>> import torch
+            >>> from torch import nn
+            >>> from tensorclass.nn import EnsembleModule, TensorDictModule
             >>> ensemble = EnsembleModule(TensorDictModule(nn.Linear(4, 2), ["a"], ["b"]), num_copies=3)
             >>> ensemble(torch.zeros(10, 4)).shape
             torch.Size([3, 10, 2])
@@ -141,7 +146,8 @@ class EnsembleModule(TensorDictModuleBase):
         """Restrict the keys that the copies write. See :meth:`TensorDictModuleBase.select_out_keys`.
 
         Example:
-            >>> from tensorclass.nn import TensorDictModule
+            >>> import torch
+            >>> from tensorclass.nn import EnsembleModule, TensorDictModule
             >>> module = TensorDictModule(torch.frexp, ["x"], ["mantissa", "exponent"])
             >>> EnsembleModule(module, 2).select_out_keys("mantissa").out_keys
             ['mantissa']
@@ -153,7 +159,8 @@ class EnsembleModule(TensorDictModuleBase):
         """Undo :meth:`select_out_keys`.
 
         Example:
-            >>> from tensorclass.nn import TensorDictModule
+            >>> import torch
+            >>> from tensorclass.nn import EnsembleModule, TensorDictModule
             >>> module = TensorDictModule(torch.frexp, ["x"], ["mantissa", "exponent"])
             >>> EnsembleModule(module, 2).select_out_keys("mantissa").reset_out_keys().out_keys
             ['mantissa', 'exponent']
@@ -175,7 +182,8 @@ class EnsembleModule(TensorDictModuleBase):
             ValueError: the batch size of ``parameters`` is not that of ``params_td``.
 
         Example:
-            >>> from tensorclass.nn import TensorDictModule
+            >>> from torch import nn
+            >>> from tensorclass.nn import EnsembleModule, TensorDictModule
             >>> ensemble = EnsembleModule(TensorDictModule(nn.Linear(4, 2), ["a"], ["b"]), num_copies=3)
             >>> ensemble.reset_parameters_recursive(ensemble.params_td).batch_size
             torch.Size([3])

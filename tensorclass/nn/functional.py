@@ -53,6 +53,8 @@ def make_functional(module: nn.Module) -> TensorDict:
 
     Example:
         >>> import torch
+        >>> from torch import nn
+        >>> from tensorclass.nn import make_functional
         >>> model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 4))
         >>> params = make_functional(model)
         >>> x = torch.randn(10, 3)

@@ -15,6 +15,7 @@ class InteractionType(str, Enum):
     A member equals its lower-case name. ``InteractionType("mode")`` finds it by name, in any case.
 
     Example:
+        >>> from tensorclass.nn import InteractionType
         >>> InteractionType("MODE")
         <InteractionType.MODE: 'mode'>
         >>> InteractionType.RANDOM == "random"
@@ -72,6 +73,7 @@ def interaction_type() -> InteractionType | None:
     ``None`` if no block is open: each module then uses its own ``default_interaction_type``.
 
     Example:
+        >>> from tensorclass.nn import interaction_type
         >>> interaction_type() is None
         True
     """
@@ -91,6 +93,7 @@ class set_interaction_type(ModeSetting["InteractionType | None"]):
         ValueError: there is no such type.
 
     Example:
+        >>> from tensorclass.nn import interaction_type, set_interaction_type
         >>> with set_interaction_type("random"):
         ...     interaction_type()
         <InteractionType.RANDOM: 'random'>
@@ -111,6 +114,7 @@ class set_interaction_type(ModeSetting["InteractionType | None"]):
         """Return a new setter with the same arguments.
 
         Example:
+            >>> from tensorclass.nn import set_interaction_type
             >>> set_interaction_type("mean").clone().type
             <InteractionType.MEAN: 'mean'>
         """

@@ -60,6 +60,7 @@ class TensorDictModule(TensorDictModuleBase):
         >>> import torch
         >>> from torch import nn
         >>> from tensorclass import TensorDict
+        >>> from tensorclass.nn import TensorDictModule
         >>> module = TensorDictModule(nn.Linear(3, 4), in_keys=["x"], out_keys=[("out", "y")])
         >>> module(TensorDict(x=torch.ones(2, 3), batch_size=[2]))["out", "y"].shape
         torch.Size([2, 4])
@@ -150,6 +151,9 @@ class TensorDictModule(TensorDictModuleBase):
             RuntimeError: the number of results differs from the number of ``out_keys``.
 
         Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> from tensorclass.nn import TensorDictModule
             >>> out = TensorDict()
             >>> module = TensorDictModule(torch.exp, "x", "y")
             >>> module(TensorDict(x=torch.zeros(2)), tensordict_out=out) is out, list(out.keys())
@@ -318,6 +322,8 @@ class TensorDictModule(TensorDictModuleBase):
         """The device of the first parameter or buffer; the CPU if the module has none.
 
         Example:
+            >>> from torch import nn
+            >>> from tensorclass.nn import TensorDictModule
             >>> TensorDictModule(nn.Linear(3, 4), "x", "y").device
             device(type='cpu')
         """
@@ -328,6 +334,8 @@ class TensorDictModule(TensorDictModuleBase):
         """``False``: the parameters belong to the module and are never arguments of it.
 
         Example:
+            >>> from torch import nn
+            >>> from tensorclass.nn import TensorDictModule
             >>> TensorDictModule(nn.Linear(3, 4), "x", "y").is_functional
             False
         """

@@ -93,6 +93,7 @@ class TensorDictModuleBase(nn.Module):
     Example:
         >>> import torch
         >>> from tensorclass import TensorDict
+        >>> from tensorclass.nn import TensorDictModuleBase
         >>> class Double(TensorDictModuleBase):
         ...     in_keys = ["x"]
         ...     out_keys = ["y"]
@@ -249,6 +250,7 @@ class TensorDictModuleBase(nn.Module):
             RuntimeError: ``parameters`` has batch dimensions, or does not fit this module.
 
         Example:
+            >>> from torch import nn
             >>> from tensorclass import TensorDict
             >>> from tensorclass.nn import TensorDictModule
             >>> module = TensorDictModule(nn.Linear(3, 4), "x", "y")
@@ -286,6 +288,8 @@ class TensorDictModuleBase(nn.Module):
         """Return whether a module declares what it reads and writes: it has ``in_keys`` and ``out_keys``.
 
         Example:
+            >>> from torch import nn
+            >>> from tensorclass.nn import TensorDictModuleBase
             >>> TensorDictModuleBase.is_tdmodule_compatible(nn.Linear(3, 4))
             False
         """

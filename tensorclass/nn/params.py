@@ -55,6 +55,7 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
     Example:
         >>> import torch
         >>> from tensorclass import TensorDict
+        >>> from tensorclass.nn import TensorDictParams
         >>> params = TensorDictParams(TensorDict({"weight": torch.ones(3), "nested": {"bias": torch.zeros(3)}}))
         >>> [name for name, _ in params.named_parameters()]
         ['weight', 'nested.bias']
@@ -142,6 +143,8 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
             The module itself.
 
         Example:
+            >>> import torch
+            >>> from tensorclass.nn import TensorDictParams
             >>> params = TensorDictParams(weight=torch.zeros(2))
             >>> params.set("bias", torch.ones(2))["bias"]
             Parameter containing:
@@ -180,6 +183,8 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
             The module itself.
 
         Example:
+            >>> import torch
+            >>> from tensorclass.nn import TensorDictParams
             >>> params = TensorDictParams(weight=torch.zeros(2))
             >>> params.update({"weight": torch.ones(2)}, inplace=True)["weight"]
             Parameter containing:
@@ -237,6 +242,8 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
             memory_format: the memory format of the copies.
 
         Example:
+            >>> import torch
+            >>> from tensorclass.nn import TensorDictParams
             >>> params = TensorDictParams(weight=torch.zeros(2))
             >>> params.clone()["weight"] is params["weight"], params.clone(recurse=False)["weight"] is params["weight"]
             (False, True)
@@ -259,6 +266,7 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
 
         Example:
             >>> import torch
+            >>> from tensorclass.nn import TensorDictParams
             >>> TensorDictParams(weight=torch.zeros(2)).to(torch.float64)["weight"].dtype
             torch.float64
         """
@@ -268,6 +276,8 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
         """:meth:`to` the main memory.
 
         Example:
+            >>> import torch
+            >>> from tensorclass.nn import TensorDictParams
             >>> TensorDictParams(weight=torch.zeros(2)).cpu()["weight"].device
             device(type='cpu')
         """
@@ -285,6 +295,7 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
 
         Example:
             >>> import torch
+            >>> from tensorclass.nn import TensorDictParams
             >>> params = TensorDictParams(weight=torch.zeros(2))
             >>> if torch.cuda.is_available():
             ...     assert params.cuda()["weight"].is_cuda
@@ -299,6 +310,8 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
             The module itself.
 
         Example:
+            >>> import torch
+            >>> from tensorclass.nn import TensorDictParams
             >>> TensorDictParams(weight=torch.zeros(2)).requires_grad_(False)["weight"].requires_grad
             False
         """
@@ -312,6 +325,8 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
         and ``to_module`` use the parameters themselves.
 
         Example:
+            >>> import torch
+            >>> from tensorclass.nn import TensorDictParams
             >>> params = TensorDictParams(weight=torch.ones(2))
             >>> params.register_get_post_hook(lambda params, tensor: 2 * tensor.detach())
             >>> params["weight"]
@@ -342,6 +357,8 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
             KeyError: the key is missing, and there is no default.
 
         Example:
+            >>> import torch
+            >>> from tensorclass.nn import TensorDictParams
             >>> TensorDictParams(weight=torch.zeros(2)).get("weight").shape
             torch.Size([2])
         """
@@ -365,6 +382,8 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
             sort: in the order of the keys.
 
         Example:
+            >>> import torch
+            >>> from tensorclass.nn import TensorDictParams
             >>> [value.shape for value in TensorDictParams(weight=torch.zeros(2)).values()]
             [torch.Size([2])]
         """
@@ -388,6 +407,8 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
             sort: in the order of the keys.
 
         Example:
+            >>> import torch
+            >>> from tensorclass.nn import TensorDictParams
             >>> [(key, value.shape) for key, value in TensorDictParams(weight=torch.zeros(2)).items()]
             [('weight', torch.Size([2]))]
         """
@@ -433,6 +454,8 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
             A dict of tensors that share memory with the parameters.
 
         Example:
+            >>> import torch
+            >>> from tensorclass.nn import TensorDictParams
             >>> params = TensorDictParams(linear={"bias": torch.zeros(2)})
             >>> list(params.state_dict()), params.state_dict(flatten=False)["linear"]["bias"]
             (['linear.bias'], tensor([0., 0.]))
@@ -467,6 +490,8 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
             RuntimeError: a shape differs, or with ``strict`` a key. Lists all differences.
 
         Example:
+            >>> import torch
+            >>> from tensorclass.nn import TensorDictParams
             >>> params = TensorDictParams(bias=torch.zeros(2))
             >>> params.load_state_dict({"bias": torch.ones(2)})
             <All keys matched successfully>

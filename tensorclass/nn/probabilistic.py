@@ -77,6 +77,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
     Example:
         >>> import torch
         >>> from tensorclass import TensorDict
+        >>> from tensorclass.nn import ProbabilisticTensorDictModule
         >>> module = ProbabilisticTensorDictModule(
         ...     in_keys=["loc", "scale"],
         ...     out_keys=["action"],
@@ -238,7 +239,9 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
             TypeError: the distribution does not take the parameters.
 
         Example:
+            >>> import torch
             >>> from tensorclass import TensorDict
+            >>> from tensorclass.nn import ProbabilisticTensorDictModule
             >>> ProbabilisticTensorDictModule("param").get_dist(TensorDict(param=torch.ones(2)))
             Delta(param: torch.Size([2]))
         """
@@ -277,7 +280,9 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         """:meth:`get_dist`, under the name that :class:`ProbabilisticTensorDictSequential` uses.
 
         Example:
+            >>> import torch
             >>> from tensorclass import TensorDict
+            >>> from tensorclass.nn import ProbabilisticTensorDictModule
             >>> ProbabilisticTensorDictModule("param").build_dist_from_params(TensorDict(param=torch.ones(2)))
             Delta(param: torch.Size([2]))
         """
@@ -297,7 +302,9 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
             KeyError: the sample or parameters are missing.
 
         Example:
+            >>> import torch
             >>> from tensorclass import TensorDict
+            >>> from tensorclass.nn import ProbabilisticTensorDictModule
             >>> module = ProbabilisticTensorDictModule(
             ...     ["loc", "scale"], "x", distribution_class=torch.distributions.Normal
             ... )
@@ -357,7 +364,9 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
             The collection; for a call with parameters the values under ``out_keys``.
 
         Example:
+            >>> import torch
             >>> from tensorclass import TensorDict
+            >>> from tensorclass.nn import ProbabilisticTensorDictModule
             >>> module = ProbabilisticTensorDictModule("param", "x")
             >>> module(TensorDict(param=torch.ones(2)))["x"], module(torch.zeros(2))
             (tensor([1., 1.]), tensor([0., 0.]))

@@ -41,7 +41,12 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
         >>> from torch import nn
         >>> from torch.distributions import Normal
         >>> from tensorclass import TensorDict
-        >>> from tensorclass.nn import NormalParamExtractor, TensorDictModule
+        >>> from tensorclass.nn import (
+        ...     NormalParamExtractor,
+        ...     ProbabilisticTensorDictModule,
+        ...     ProbabilisticTensorDictSequential,
+        ...     TensorDictModule,
+        ... )
         >>> policy = ProbabilisticTensorDictSequential(
         ...     TensorDictModule(nn.Sequential(nn.Linear(3, 4), NormalParamExtractor()), "obs", ["loc", "scale"]),
         ...     ProbabilisticTensorDictModule(["loc", "scale"], "action", distribution_class=Normal),
@@ -156,6 +161,8 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
 
         Example:
             >>> from torch.distributions import Normal
+            >>> from tensorclass import TensorDict
+            >>> from tensorclass.nn import ProbabilisticTensorDictModule, ProbabilisticTensorDictSequential
             >>> policy = ProbabilisticTensorDictSequential(
             ...     lambda data: data.set("scale", data["loc"] + 1.0),
             ...     ProbabilisticTensorDictModule(["loc", "scale"], "x", distribution_class=Normal),
@@ -183,6 +190,8 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
             RuntimeError: no module is probabilistic.
 
         Example:
+            >>> from tensorclass import TensorDict
+            >>> from tensorclass.nn import ProbabilisticTensorDictModule, ProbabilisticTensorDictSequential
             >>> policy = ProbabilisticTensorDictSequential(ProbabilisticTensorDictModule("param", "x"))
             >>> policy.get_dist(TensorDict(param=[1.0, 2.0]))
             Delta(param: torch.Size([2]))
@@ -200,6 +209,8 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
             KeyError: parameters are missing.
 
         Example:
+            >>> from tensorclass import TensorDict
+            >>> from tensorclass.nn import ProbabilisticTensorDictModule, ProbabilisticTensorDictSequential
             >>> policy = ProbabilisticTensorDictSequential(ProbabilisticTensorDictModule("param", "x"))
             >>> policy.build_dist_from_params(TensorDict(param=[1.0, 2.0]))
             Delta(param: torch.Size([2]))
@@ -272,6 +283,8 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
             KeyError: samples or parameters are missing.
 
         Example:
+            >>> from tensorclass import TensorDict
+            >>> from tensorclass.nn import ProbabilisticTensorDictModule, ProbabilisticTensorDictSequential
             >>> policy = ProbabilisticTensorDictSequential(ProbabilisticTensorDictModule("param", "x"))
             >>> policy.log_prob(TensorDict(param=[1.0, 2.0], x=[1.0, 2.0]))
             tensor(inf)
@@ -330,6 +343,8 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
             The collection with the outputs; for a call with tensors the values of ``out_keys``.
 
         Example:
+            >>> from tensorclass import TensorDict
+            >>> from tensorclass.nn import ProbabilisticTensorDictModule, ProbabilisticTensorDictSequential
             >>> policy = ProbabilisticTensorDictSequential(ProbabilisticTensorDictModule("param", "x"))
             >>> policy(TensorDict(param=[1.0, 2.0]))["x"]
             tensor([1., 2.])

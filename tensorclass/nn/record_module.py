@@ -39,6 +39,7 @@ class TensorClassModuleBase(nn.Module, abc.ABC, Generic[In, Out]):
         >>> import torch
         >>> from torch import Tensor, nn
         >>> from tensorclass import TensorClass, TensorDict
+        >>> from tensorclass.nn import TensorClassModuleBase
         >>> class Text(TensorClass):
         ...     codes: Tensor
         >>> class Scores(TensorClass):
@@ -76,6 +77,7 @@ class TensorClassModuleBase(nn.Module, abc.ABC, Generic[In, Out]):
         Example:
             >>> import torch
             >>> from tensorclass import TensorClass
+            >>> from tensorclass.nn import TensorClassModuleBase
             >>> class Point(TensorClass):
             ...     x: torch.Tensor
             >>> class Double(TensorClassModuleBase[Point, Point]):
@@ -134,6 +136,7 @@ class TensorClassModuleBase(nn.Module, abc.ABC, Generic[In, Out]):
         Example:
             >>> import torch
             >>> from tensorclass import TensorClass, TensorDict
+            >>> from tensorclass.nn import TensorClassModuleBase
             >>> class Point(TensorClass):
             ...     x: torch.Tensor
             >>> class Double(TensorClassModuleBase[Point, Point]):
@@ -187,6 +190,7 @@ class TensorClassModuleWrapper(TensorDictModuleBase):
         >>> import torch
         >>> from torch import Tensor
         >>> from tensorclass import TensorClass, TensorDict
+        >>> from tensorclass.nn import TensorClassModuleBase, TensorClassModuleWrapper
         >>> class Point(TensorClass):
         ...     x: Tensor
         >>> class Double(TensorClassModuleBase[Point, Point]):
@@ -225,6 +229,7 @@ class TensorClassModuleWrapper(TensorDictModuleBase):
         Example:
             >>> import torch
             >>> from tensorclass import TensorClass, TensorDict
+            >>> from tensorclass.nn import TensorClassModuleBase
             >>> class Point(TensorClass):
             ...     x: torch.Tensor
             >>> class Double(TensorClassModuleBase[Point, Point]):

@@ -44,7 +44,7 @@ class TensorDictSequential(TensorDictModuleBase):
         >>> import torch
         >>> from torch import nn
         >>> from tensorclass import TensorDict
-        >>> from tensorclass.nn import TensorDictModule
+        >>> from tensorclass.nn import TensorDictModule, TensorDictSequential
         >>> net = TensorDictSequential(
         ...     TensorDictModule(nn.Linear(3, 4), "x", "hidden"),
         ...     TensorDictModule(torch.mul, ["hidden", "mask"], "y"),
@@ -126,7 +126,8 @@ class TensorDictSequential(TensorDictModuleBase):
             TypeError: unknown arguments, or a module does not return a collection.
 
         Example:
-            >>> from tensorclass.nn import TensorDictModule
+            >>> import torch
+            >>> from tensorclass.nn import TensorDictModule, TensorDictSequential
             >>> net = TensorDictSequential(TensorDictModule(torch.neg, "a", "b"), TensorDictModule(torch.abs, "b", "c"))
             >>> net(torch.ones(2))
             (tensor([-1., -1.]), tensor([1., 1.]))
@@ -302,6 +303,7 @@ class TensorDictSequential(TensorDictModuleBase):
             TypeError: the modules have names; assign ``sequence[name] = module``.
 
         Example:
+            >>> from tensorclass.nn import TensorDictSequential
             >>> len(TensorDictSequential().append(lambda data: data))
             1
         """
@@ -311,6 +313,7 @@ class TensorDictSequential(TensorDictModuleBase):
         """Add modules at the end. See :meth:`append`.
 
         Example:
+            >>> from tensorclass.nn import TensorDictSequential
             >>> len(TensorDictSequential().extend([lambda data: data, lambda data: data]))
             2
         """
@@ -332,7 +335,8 @@ class TensorDictSequential(TensorDictModuleBase):
             TypeError: the modules have names; assign ``sequence[name] = module``.
 
         Example:
-            >>> from tensorclass.nn import TensorDictModule
+            >>> import torch
+            >>> from tensorclass.nn import TensorDictModule, TensorDictSequential
             >>> net = TensorDictSequential(TensorDictModule(torch.exp, "b", "c"))
             >>> net.insert(0, TensorDictModule(torch.exp, "a", "b")).in_keys
             ['a']
@@ -371,7 +375,8 @@ class TensorDictSequential(TensorDictModuleBase):
             ValueError: no module is left.
 
         Example:
-            >>> from tensorclass.nn import TensorDictModule
+            >>> import torch
+            >>> from tensorclass.nn import TensorDictModule, TensorDictSequential
             >>> net = TensorDictSequential(TensorDictModule(torch.exp, "a", "b"), TensorDictModule(torch.exp, "b", "c"))
             >>> [module.out_keys for module in net.select_subsequence(out_keys=["b"])]
             [['b']]
@@ -416,6 +421,8 @@ class TensorDictSequential(TensorDictModuleBase):
         """The device of the first parameter or buffer; the CPU if there is none.
 
         Example:
+            >>> from torch import nn
+            >>> from tensorclass.nn import TensorDictSequential
             >>> TensorDictSequential(nn.Linear(3, 4)).device
             device(type='cpu')
         """
@@ -426,6 +433,7 @@ class TensorDictSequential(TensorDictModuleBase):
         """``False``: the parameters belong to the modules and are never arguments of the sequence.
 
         Example:
+            >>> from tensorclass.nn import TensorDictSequential
             >>> TensorDictSequential().is_functional
             False
         """

@@ -27,6 +27,7 @@ def skip_existing() -> Skipped:
     """Return the mode that :class:`set_skip_existing` sets: a bool, or the keys whose modules are skipped.
 
     Example:
+        >>> from tensorclass.nn import set_skip_existing, skip_existing
         >>> skip_existing()
         False
         >>> with set_skip_existing(["y"]):
@@ -68,7 +69,7 @@ class set_skip_existing(ModeSetting[Skipped]):
     Example:
         >>> import torch
         >>> from tensorclass import TensorDict
-        >>> from tensorclass.nn import TensorDictModule
+        >>> from tensorclass.nn import TensorDictModule, set_skip_existing
         >>> module = TensorDictModule(torch.exp, "x", "y")
         >>> with set_skip_existing(True):
         ...     module(TensorDict(x=1.0, y=2.0))["y"]
@@ -105,6 +106,7 @@ class set_skip_existing(ModeSetting[Skipped]):
         """Return a new setter with the same arguments.
 
         Example:
+            >>> from tensorclass.nn import set_skip_existing
             >>> set_skip_existing(True).clone().mode
             True
         """

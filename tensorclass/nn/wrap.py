@@ -31,6 +31,7 @@ class WrapModule(TensorDictModuleBase):
 
     Example:
         >>> from tensorclass import TensorDict
+        >>> from tensorclass.nn import WrapModule
         >>> WrapModule(lambda data: data + 1)(TensorDict(a=1))["a"]
         tensor(2)
     """
@@ -65,6 +66,7 @@ class WrapModule(TensorDictModuleBase):
 
         Example:
             >>> from tensorclass import TensorDict
+            >>> from tensorclass.nn import WrapModule
             >>> data = TensorDict(a=1)
             >>> WrapModule(lambda data: data + 1, inplace=True)(data) is data, data["a"]
             (True, tensor(2))
@@ -114,6 +116,7 @@ class as_tensordict_module:
     Example:
         >>> import torch
         >>> from tensorclass import TensorDict
+        >>> from tensorclass.nn import as_tensordict_module
         >>> @as_tensordict_module(in_keys=["a", "b"], out_keys="total")
         ... def add(x, y):
         ...     return x + y
@@ -160,6 +163,7 @@ class TensorDictModuleWrapper(TensorDictModuleBase):
 
     Example:
         >>> import torch
+        >>> from tensorclass.nn import TensorDictModule, TensorDictModuleWrapper
         >>> module = TensorDictModuleWrapper(TensorDictModule(torch.exp, "x", "y"))
         >>> module.in_keys, module.out_keys
         (['x'], ['y'])
@@ -209,6 +213,7 @@ class TensorDictModuleWrapper(TensorDictModuleBase):
 
         Example:
             >>> import torch
+            >>> from tensorclass.nn import TensorDictModule, TensorDictModuleWrapper
             >>> inner = TensorDictModule(torch.frexp, "x", ["mantissa", "exponent"])
             >>> TensorDictModuleWrapper(inner).select_out_keys("mantissa")(torch.ones(2))
             tensor([0.5000, 0.5000])

@@ -56,24 +56,6 @@ class Stage(nn.Module, Generic[In, Out]):
     A stage is an ``nn.Module``. A pipeline owns the parameters of its modules, and can be moved, compiled, saved and
     trained as one module.
 
-    >>> import torch
-    >>> from tensorclass import Stage, TensorClass
-    >>> class Text(TensorClass):
-    ...     codes: torch.Tensor
-    >>> class Score(TensorClass):
-    ...     value: torch.Tensor
-    >>> @Stage
-    ... def score(text: Text) -> Score:
-    ...     return Score(text.codes.float().mean(-1), batch_size=text.batch_size)
-    >>> @Stage
-    ... def double(text: Text) -> Text:
-    ...     return text + text
-    >>> (double >> score)(Text(torch.ones(2, 3), batch_size=[2])).value
-    tensor([2., 2.])
-    >>> score >> double
-    Traceback (most recent call last):
-    TypeError: score >> double: score gives Score, double takes Text; ...
-
     Declare the types of a callable without annotations, such as a ``lambda``, with ``Stage[Text, Score](...)``. A
     subclass of ``Stage[Text, Score]`` overrides ``forward``.
 
@@ -84,6 +66,25 @@ class Stage(nn.Module, Generic[In, Out]):
 
     Raises:
         TypeError: the function does not take exactly one record, or its annotations are not collections.
+
+    Example:
+        >>> import torch
+        >>> from tensorclass import Stage, TensorClass
+        >>> class Text(TensorClass):
+        ...     codes: torch.Tensor
+        >>> class Score(TensorClass):
+        ...     value: torch.Tensor
+        >>> @Stage
+        ... def score(text: Text) -> Score:
+        ...     return Score(text.codes.float().mean(-1), batch_size=text.batch_size)
+        >>> @Stage
+        ... def double(text: Text) -> Text:
+        ...     return text + text
+        >>> (double >> score)(Text(torch.ones(2, 3), batch_size=[2])).value
+        tensor([2., 2.])
+        >>> score >> double
+        Traceback (most recent call last):
+        TypeError: score >> double: score gives Score, double takes Text; ...
     """
 
     name: str
@@ -187,15 +188,16 @@ class Stage(nn.Module, Generic[In, Out]):
             WorkerError: a batch failed in a worker. The error names the worker and the batch, and has the traceback.
                 It is also an instance of the class that the stage raised.
 
-        >>> import torch
-        >>> from tensorclass import Stage, TensorClass
-        >>> class Text(TensorClass):
-        ...     codes: torch.Tensor
-        >>> @Stage
-        ... def double(text: Text) -> Text:
-        ...     return text + text
-        >>> double.run(Text(torch.ones(5), batch_size=[5]), batch_size=2).codes
-        tensor([2., 2., 2., 2., 2.])
+        Example:
+            >>> import torch
+            >>> from tensorclass import Stage, TensorClass
+            >>> class Text(TensorClass):
+            ...     codes: torch.Tensor
+            >>> @Stage
+            ... def double(text: Text) -> Text:
+            ...     return text + text
+            >>> double.run(Text(torch.ones(5), batch_size=[5]), batch_size=2).codes
+            tensor([2., 2., 2., 2., 2.])
         """
         from .stage_run import run
 

@@ -132,16 +132,6 @@ class Contracted(TensorCollection):
         and so on. An item of a field without a shape is one number. Fields with a default have it, and those that can
         be ``None`` are it. A dimension that can have any size has size one, and ``...`` stands for none.
 
-        >>> import torch
-        >>> from typing import Annotated
-        >>> from tensorclass import DType, Shape, TensorClass
-        >>> class Image(TensorClass):
-        ...     pixels: Annotated[torch.Tensor, Shape("3 h w")]
-        ...     label: Annotated[torch.Tensor, Shape(""), DType("int")]
-        >>> image = Image.zeros([8], h=32, w=16)
-        >>> image.pixels.shape, image.label.dtype
-        (torch.Size([8, 3, 32, 16]), torch.int64)
-
         Args:
             batch_size: of the record.
             device: of the record and all of its tensors; by default each is where its contract, or torch, says.
@@ -154,6 +144,17 @@ class Contracted(TensorCollection):
             TypeError: sizes are not given, or are given for what is no dimension of a field that is made; nothing says
                 what to put into a field.
             ContractError: zeros are not in the range of a field.
+
+        Example:
+            >>> import torch
+            >>> from typing import Annotated
+            >>> from tensorclass import DType, Shape, TensorClass
+            >>> class Image(TensorClass):
+            ...     pixels: Annotated[torch.Tensor, Shape("3 h w")]
+            ...     label: Annotated[torch.Tensor, Shape(""), DType("int")]
+            >>> image = Image.zeros([8], h=32, w=16)
+            >>> image.pixels.shape, image.label.dtype
+            (torch.Size([8, 3, 32, 16]), torch.int64)
         """
         return make(cls, "zeros", zeros, batch_size, device, names, sizes, named)
 
@@ -218,14 +219,6 @@ class Contracted(TensorCollection):
         absolute value of a normal number; without any, they are normal, as complex ones are. Whole numbers are uniform
         between their bounds, or among the hundred next to the one that there is; from 0 to 99 without any.
 
-        >>> import torch
-        >>> from typing import Annotated
-        >>> from tensorclass import Range, Shape, TensorClass
-        >>> class Image(TensorClass):
-        ...     pixels: Annotated[torch.Tensor, Shape("3 h w"), Range(0, 1)]
-        >>> Image.random(2, h=4, w=4, seed=0).pixels.amax() <= 1
-        tensor(True)
-
         Args:
             batch_size: of the record.
             device: as for :meth:`zeros`.
@@ -238,6 +231,15 @@ class Contracted(TensorCollection):
         Raises:
             TypeError: as for :meth:`zeros`.
             ValueError: the dtype of a field has no value in its range.
+
+        Example:
+            >>> import torch
+            >>> from typing import Annotated
+            >>> from tensorclass import Range, Shape, TensorClass
+            >>> class Image(TensorClass):
+            ...     pixels: Annotated[torch.Tensor, Shape("3 h w"), Range(0, 1)]
+            >>> Image.random(2, h=4, w=4, seed=0).pixels.amax() <= 1
+            tensor(True)
         """
         return make(cls, "random", Drawn(generator, seed), batch_size, device, names, sizes, named)
 
@@ -249,20 +251,6 @@ class Contracted(TensorCollection):
     @classmethod
     def schema(cls) -> dict[str, Any]:
         """Return the declarations of the class as plain data that JSON can hold. Equal classes give equal data.
-
-        >>> import torch
-        >>> from typing import Annotated
-        >>> from tensorclass import DType, Shape, TensorClass
-        >>> class Image(TensorClass):
-        ...     pixels: Annotated[torch.Tensor, Shape("3 h w"), DType("float")]
-        ...     source: str = ""
-        >>> schema = Image.schema()
-        >>> schema["version"], schema["name"], [*schema["fields"]]
-        (1, 'Image', ['pixels', 'source'])
-        >>> schema["fields"]["pixels"]
-        {'kind': 'tensor', 'optional': False, 'contract': {'shape': '3 h w', 'dtype': ['float']}}
-        >>> schema["fields"]["source"]
-        {'kind': 'object', 'optional': False, 'types': ['str'], 'default': ''}
 
         Returns:
             ``version`` (of this form), ``name`` and ``module`` of the class, ``fields`` in their order, and, where
@@ -276,6 +264,21 @@ class Contracted(TensorCollection):
 
             A contract has the arguments of the markers that make it: ``shape``, ``dtype`` (a list), ``low`` and
             ``high``, ``device``, and, for a union, ``or``: a list of other contracts.
+
+        Example:
+            >>> import torch
+            >>> from typing import Annotated
+            >>> from tensorclass import DType, Shape, TensorClass
+            >>> class Image(TensorClass):
+            ...     pixels: Annotated[torch.Tensor, Shape("3 h w"), DType("float")]
+            ...     source: str = ""
+            >>> schema = Image.schema()
+            >>> schema["version"], schema["name"], [*schema["fields"]]
+            (1, 'Image', ['pixels', 'source'])
+            >>> schema["fields"]["pixels"]
+            {'kind': 'tensor', 'optional': False, 'contract': {'shape': '3 h w', 'dtype': ['float']}}
+            >>> schema["fields"]["source"]
+            {'kind': 'object', 'optional': False, 'types': ['str'], 'default': ''}
         """
         return schema(cls)
 
@@ -287,15 +290,16 @@ class Contracted(TensorCollection):
         dimensions of one name have one size cannot be said there; complex numbers, which JSON has none of, and objects
         of other classes than its own are anything, and a tensor of any dtype is one of numbers or booleans.
 
-        >>> import torch
-        >>> from typing import Annotated
-        >>> from tensorclass import DType, Range, Shape, TensorClass
-        >>> class Point(TensorClass):
-        ...     place: Annotated[torch.Tensor, Shape("3"), DType("float"), Range(low=0)]
-        >>> Point.json_schema()["properties"]["place"]
-        {'type': 'array', 'items': {'type': 'number', 'minimum': 0}, 'minItems': 3, 'maxItems': 3}
-
         Args:
             batch_dims: how many dimensions the batch has: the lists around those of an item.
+
+        Example:
+            >>> import torch
+            >>> from typing import Annotated
+            >>> from tensorclass import DType, Range, Shape, TensorClass
+            >>> class Point(TensorClass):
+            ...     place: Annotated[torch.Tensor, Shape("3"), DType("float"), Range(low=0)]
+            >>> Point.json_schema()["properties"]["place"]
+            {'type': 'array', 'items': {'type': 'number', 'minimum': 0}, 'minItems': 3, 'maxItems': 3}
         """
         return json_schema(cls, batch_dims)

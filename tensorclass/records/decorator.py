@@ -49,13 +49,15 @@ def tensorclass(cls: Any = None, /, **options: Any) -> Any:
     Raises:
         TypeError: an option is unknown, or ``cls`` is not a class, or a dataclass.
 
-    >>> import torch
-    >>> @tensorclass
-    ... class Point:
-    ...     x: torch.Tensor
-    ...     y: torch.Tensor
-    >>> Point(torch.zeros(3), torch.ones(3), batch_size=[3])[0].y
-    tensor(1.)
+    Example:
+        >>> import torch
+        >>> from tensorclass import tensorclass
+        >>> @tensorclass
+        ... class Point:
+        ...     x: torch.Tensor
+        ...     y: torch.Tensor
+        >>> Point(torch.zeros(3), torch.ones(3), batch_size=[3])[0].y
+        tensor(1.)
     """
     if unknown := [name for name in options if name not in KEYWORDS]:
         raise TypeError(f"tensorclass: unknown options {unknown}; there are {list(KEYWORDS)}")

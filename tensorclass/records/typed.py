@@ -91,17 +91,20 @@ class TypedTensorDict(  # pyright: ignore[reportIncompatibleVariableOverride]  #
     Raises:
         TypeError: a required key is missing, or a keyword is no declared key.
 
-    >>> import torch
-    >>> from typing_extensions import NotRequired
-    >>> class State(TypedTensorDict):
-    ...     observation: Tensor
-    ...     reward: NotRequired[Tensor]
-    >>> state = State(observation=torch.zeros(3, 4), batch_size=[3])
-    >>> state.observation is state["observation"], "reward" in state
-    (True, False)
-    >>> state.reward = torch.ones(3)
-    >>> state[0].reward
-    tensor(1.)
+    Example:
+        >>> import torch
+        >>> from typing_extensions import NotRequired
+        >>> from torch import Tensor
+        >>> from tensorclass import TypedTensorDict
+        >>> class State(TypedTensorDict):
+        ...     observation: Tensor
+        ...     reward: NotRequired[Tensor]
+        >>> state = State(observation=torch.zeros(3, 4), batch_size=[3])
+        >>> state.observation is state["observation"], "reward" in state
+        (True, False)
+        >>> state.reward = torch.ones(3)
+        >>> state[0].reward
+        tensor(1.)
     """
 
     __slots__ = ()

@@ -34,7 +34,8 @@ def align(*scores: _Score) -> list[_Score]:
         ValueError: a field that some hold and some don't, or whose number of dimensions differs.
 
     Example:
-        >>> from tensorclass.scores import IFEvalScoreData, ragged
+        >>> import torch
+        >>> from tensorclass.scores import IFEvalScoreData, align, ragged
         >>> short = IFEvalScoreData(None, ragged([[1], [0]]), None, None, batch_size=[2])
         >>> long = IFEvalScoreData(None, ragged([[1, 1, 0]]), None, None, batch_size=[1])
         >>> torch.cat(align(short, long)).inst_level_strict_acc.shape

@@ -41,7 +41,7 @@ def compare(
 
     Example:
         >>> import torch
-        >>> from tensorclass.scores import ExactMatchScoreData
+        >>> from tensorclass.scores import ExactMatchScoreData, compare
         >>> a = ExactMatchScoreData(torch.tensor([1.0, 0, 0, 0, 1]), batch_size=[5])
         >>> b = ExactMatchScoreData(torch.tensor([1.0, 1, 1, 0, 1]), batch_size=[5])
         >>> one = compare(a, b)["exact_match"]

@@ -39,6 +39,8 @@ class Estimate(TensorClass):
         reason: why there is no interval; empty where there is one.
 
     Example:
+        >>> import torch
+        >>> from tensorclass.scores import Estimate
         >>> one = Estimate(*torch.tensor([0.8, 0.7, 0.9, 100, 100]).double(), "t", "%", batch_size=[])
         >>> f"{one.value:.1%}"
         '80.0%'
@@ -78,6 +80,7 @@ class Difference(TensorClass):
         reason: why there is no interval; empty where there is one.
 
     Example:
+        >>> import torch
         >>> from tensorclass.scores import ExactMatchScoreData, compare
         >>> a = ExactMatchScoreData(torch.tensor([1.0, 0.0, 0.0, 0.0]), batch_size=[4])
         >>> b = ExactMatchScoreData(torch.tensor([1.0, 1.0, 0.0, 0.0]), batch_size=[4])

@@ -19,6 +19,7 @@ class ExactMatchScoreData(ScoreData):
 
     Example:
         >>> import torch
+        >>> from tensorclass.scores import ExactMatchScoreData
         >>> report = ExactMatchScoreData(torch.tensor([True, True, False, False]), batch_size=[4]).aggregate()
         >>> one = report["exact_match"]
         >>> f"{one.value:.2f} [{one.low:.2f}, {one.high:.2f}] {one.interval}"
@@ -37,6 +38,7 @@ class MultipleChoiceScoreData(ScoreData):
 
     Example:
         >>> import torch
+        >>> from tensorclass.scores import MultipleChoiceScoreData
         >>> report = MultipleChoiceScoreData(
         ...     torch.tensor([1.0, 0.0]), torch.tensor([1.0, 1.0]), batch_size=[2]
         ... ).aggregate()
@@ -61,6 +63,7 @@ class PassAtKScoreData(ScoreData):
 
     Example:
         >>> import torch
+        >>> from tensorclass.scores import PassAtKScoreData
         >>> report = PassAtKScoreData(torch.tensor([10, 10]), torch.tensor([0, 5]), batch_size=[2]).aggregate()
         >>> {name: round(one.value.item(), 4) for name, one in report.items()}
         {'pass@1': 0.25, 'pass@5': 0.498, 'pass@10': 0.5}
@@ -83,6 +86,7 @@ class PreferenceScoreData(ScoreData):
 
     Example:
         >>> import torch
+        >>> from tensorclass.scores import PreferenceScoreData
         >>> wins, ties, losses = torch.tensor([[1, 0, 0, 1], [0, 1, 0, 0], [0, 0, 1, 0]]).bool()
         >>> report = PreferenceScoreData(wins, ties, losses, batch_size=[4]).aggregate()
         >>> report["win_rate"].value.item(), report["preference"].value.item()

@@ -67,7 +67,7 @@ class IFEvalScoreData(ScoreData):
 
     Example:
         >>> import torch
-        >>> from tensorclass.scores import ragged
+        >>> from tensorclass.scores import IFEvalScoreData, ragged
         >>> scores = IFEvalScoreData(
         ...     torch.tensor([True, False]),
         ...     ragged([[True], [True, False]]),
@@ -112,6 +112,7 @@ class IFEvalScoreData(ScoreData):
 
         Example:
             >>> import torch
+            >>> from tensorclass.scores import IFEvalScoreData
             >>> wrong = IFEvalScoreData(torch.ones(1), torch.zeros(1, 1), None, None, batch_size=[1])
             >>> wrong.aggregate()
             Traceback (most recent call last):

@@ -60,7 +60,6 @@ def check_confidence(confidence: float) -> None:
 def wilson(successes: float, trials: float, confidence: float = 0.95) -> tuple[float, float]:
     """Wilson's score interval of a single proportion, without continuity correction.
 
-    Source: Wilson, 1927, "Probable Inference, the Law of Succession, and Statistical Inference", JASA 22:209-212.
     Unlike the normal interval it stays within 0..1 and has a width at 0 and at 1. Near 0 and 1 it covers less than it
     says (90.4 % at a rate of 0.01 and 10 trials), so reports have :func:`share_interval` instead.
 
@@ -73,9 +72,12 @@ def wilson(successes: float, trials: float, confidence: float = 0.95) -> tuple[f
         Lower and upper end, fractions 0..1; NaN twice without a trial.
 
     Example:
+        >>> from tensorclass.scores import wilson
         >>> low, high = wilson(80, 100)
         >>> f"{low:.4f} {high:.4f}"
         '0.7112 0.8666'
+
+    Source: Wilson, 1927, "Probable Inference, the Law of Succession, and Statistical Inference", JASA 22:209-212.
     """
     check_confidence(confidence)
     if not 0 <= successes <= trials:

@@ -152,6 +152,7 @@ class Mean(Metric):
         unit: ``"%"`` for fractions 0..1, else the unit to show.
 
     Example:
+        >>> from tensorclass.scores import Mean
         >>> Mean(by="subject_id")
         Mean(by='subject_id', name=None, unit='%')
     """
@@ -222,6 +223,7 @@ class Ratio(Metric):
         unit: ``"%"`` for fractions 0..1, else the unit to show.
 
     Example:
+        >>> from tensorclass.scores import Ratio
         >>> f1 = Ratio("f1", {"true_positive": 2}, {"true_positive": 2, "false_positive": 1, "false_negative": 1})
         >>> f1.name
         'f1'
@@ -256,16 +258,18 @@ class Ratio(Metric):
 class PassAtK(Metric):
     """pass@k of a field of right samples, for several k: the mean over problems of the unbiased estimate.
 
-    Source: Chen et al., 2021, arXiv 2107.03374; see :func:`~tensorclass.scores.passatk.pass_at_k`. A problem with fewer
-    than k samples isn't counted for that k; a k that no problem reaches isn't reported.
+    A problem with fewer than k samples isn't counted for that k; a k that no problem reaches isn't reported.
 
     Args:
         total: the field with the number of samples of each problem.
         ks: the k to report.
 
     Example:
+        >>> from tensorclass.scores import PassAtK
         >>> PassAtK(total="num_samples", ks=(1, 10)).ks
         (1, 10)
+
+    Source: Chen et al., 2021, arXiv 2107.03374; see :func:`~tensorclass.scores.passatk.pass_at_k`.
     """
 
     total: str
@@ -307,6 +311,8 @@ def metric(*metrics: Metric) -> dict[str, Any]:
 
     Example:
         >>> from dataclasses import dataclass, field
+        >>> from tensorclass.scores import Mean, metric
+        >>> from tensorclass.scores.metrics import declared_metrics
         >>> @dataclass
         ... class Scores:
         ...     accuracy: float = field(metadata=metric(Mean()))
@@ -326,6 +332,8 @@ def codes(names: str, *, vocabulary: Sequence[str] = (), logged: Sequence[str] =
 
     Example:
         >>> from dataclasses import dataclass, field
+        >>> from tensorclass.scores import codes
+        >>> from tensorclass.scores.metrics import declared_codes
         >>> @dataclass
         ... class Scores:
         ...     subject_id: int = field(metadata=codes("subjects", logged=("doc", "subject")))

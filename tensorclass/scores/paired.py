@@ -248,9 +248,6 @@ def _influence(
 def mcnemar(right_a: ArrayLike, right_b: ArrayLike) -> McNemar:
     """McNemar's test of whether two runs are right equally often, on the prompts where they differ.
 
-    Source: McNemar, 1947, "Note on the sampling error of the difference between correlated proportions or
-    percentages", Psychometrika 12:153-157.
-
     Args:
         right_a: bool ``[N]``, the verdicts of the first run.
         right_b: bool ``[N]``, the verdicts of the second run, on the same prompts.
@@ -260,8 +257,13 @@ def mcnemar(right_a: ArrayLike, right_b: ArrayLike) -> McNemar:
         ValueError: runs of different lengths.
 
     Example:
+        >>> import numpy as np
+        >>> from tensorclass.scores import mcnemar
         >>> mcnemar(np.array([True, True, False, False]), np.array([True, False, True, True]))
         McNemar(only_a=1, only_b=2, p_value=1.0)
+
+    Source: McNemar, 1947, "Note on the sampling error of the difference between correlated proportions or
+    percentages", Psychometrika 12:153-157.
     """
     a, b = np.asarray(right_a), np.asarray(right_b)
     for name, right in (("right_a", a), ("right_b", b)):

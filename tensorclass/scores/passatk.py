@@ -14,8 +14,6 @@ def pass_at_k(num_samples: ArrayLike, num_correct: ArrayLike, k: int) -> NDArray
     ``1 - C(n - c, k) / C(n, k)``: of all ways to draw k of the n samples, the share that holds at least one of the c
     right ones. Computed as a product of k ratios, which neither overflows nor cancels.
 
-    Source: Chen et al., 2021, "Evaluating Large Language Models Trained on Code", arXiv 2107.03374, equation 1.
-
     Args:
         num_samples: n, samples drawn for each problem; whole numbers of any shape.
         num_correct: c, how many of them passed; broadcast against ``num_samples``, ``0 <= c <= n``.
@@ -29,10 +27,13 @@ def pass_at_k(num_samples: ArrayLike, num_correct: ArrayLike, k: int) -> NDArray
         ValueError: ``k < 1``, or a count that is negative, not whole, or more right samples than samples.
 
     Example:
+        >>> from tensorclass.scores import pass_at_k
         >>> pass_at_k([5, 5, 5], [0, 2, 5], k=1).tolist()
         [0.0, 0.4, 1.0]
         >>> pass_at_k(5, 2, k=2).item()  # 1 - 3/10
         0.7
+
+    Source: Chen et al., 2021, "Evaluating Large Language Models Trained on Code", arXiv 2107.03374, equation 1.
     """
     if k < 1:
         raise ValueError(f"k: expected a number of samples of at least 1, got {k}")

@@ -28,6 +28,7 @@ def ragged(
         ValueError: a row longer than ``width``, or a dtype without NaN.
 
     Example:
+        >>> from tensorclass.scores import ragged
         >>> ragged([[True, False], [True]])
         tensor([[1., 0.],
                 [1., nan]])

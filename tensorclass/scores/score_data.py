@@ -38,7 +38,9 @@ class ScoreData(TensorClass):
 
     Example:
         >>> import torch
-        >>> from tensorclass.scores import Mean, metric
+        >>> from torch import Tensor
+        >>> from tensorclass import field
+        >>> from tensorclass.scores import Mean, ScoreData, metric
         >>> class ToxicityScoreData(ScoreData):
         ...     toxicity: Tensor | None
         ...     length: Tensor | None = field(default=None, metadata=metric(Mean(unit="tokens")))
@@ -69,6 +71,8 @@ class ScoreData(TensorClass):
 
         Example:
             >>> import torch
+            >>> from torch import Tensor
+            >>> from tensorclass.scores import ScoreData
             >>> class Ranked(ScoreData):
             ...     top1: Tensor | None
             ...     top5: Tensor | None

@@ -19,6 +19,7 @@ class ScoreFileError(ValueError):
         problem: what was expected, what came and what to do, in one sentence.
 
     Example:
+        >>> from tensorclass.scores import ScoreFileError
         >>> print(ScoreFileError("samples.jsonl", 3, "not JSON at column 1"))
         samples.jsonl:3: not JSON at column 1
     """

@@ -37,8 +37,8 @@ def save_scores(scores: ScoreData, path: str | Path) -> None:
         TypeError: a field holds something else, or differs between positions.
 
     Example:
-        >>> import tempfile
-        >>> from tensorclass.scores import ExactMatchScoreData
+        >>> import tempfile, torch
+        >>> from tensorclass.scores import ExactMatchScoreData, load_scores, save_scores
         >>> scores = ExactMatchScoreData(torch.tensor([1.0, 0.0]), batch_size=[2])
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     save_scores(scores, f"{folder}/scores.pt")
@@ -78,8 +78,8 @@ def load_scores(path: str | Path, family: type[ScoreData] | None = None) -> Scor
         ValueError: another kind of file, a part of one, or a class that isn't of this package and wasn't given.
 
     Example:
-        >>> import tempfile
-        >>> from tensorclass.scores import ExactMatchScoreData
+        >>> import tempfile, torch
+        >>> from tensorclass.scores import ExactMatchScoreData, load_scores, save_scores
         >>> scores = ExactMatchScoreData(torch.tensor([1.0, 0.0]), batch_size=[2])
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     save_scores(scores, f"{folder}/scores.pt")

@@ -24,16 +24,18 @@ class timeit:
     Args:
         name: key under which the time is added.
 
-    >>> timeit.forget()
-    >>> with timeit("sum"):
-    ...     total = sum(range(100))
-    >>> @timeit("double")
-    ... def double(x):
-    ...     return 2 * x
-    >>> double(1) + double(2)
-    6
-    >>> list(timeit.todict()), timeit.count("double")
-    (['sum', 'double'], 2)
+    Example:
+        >>> from tensorclass.utils import timeit
+        >>> timeit.forget()
+        >>> with timeit("sum"):
+        ...     total = sum(range(100))
+        >>> @timeit("double")
+        ... def double(x):
+        ...     return 2 * x
+        >>> double(1) + double(2)
+        6
+        >>> list(timeit.todict()), timeit.count("double")
+        (['sum', 'double'], 2)
     """
 
     #: seconds and number of calls by name
@@ -71,6 +73,7 @@ class timeit:
             prefix: put in front of each name, followed by ``/``.
 
         Example:
+            >>> from tensorclass.utils import timeit
             >>> timeit.forget()
             >>> with timeit("sum"):
             ...     total = sum(range(100))
@@ -91,6 +94,7 @@ class timeit:
             name: the name.
 
         Example:
+            >>> from tensorclass.utils import timeit
             >>> timeit.forget()
             >>> for _ in range(3):
             ...     with timeit("sum"):
@@ -108,6 +112,7 @@ class timeit:
             prefix: put in front of each line.
 
         Example:
+            >>> from tensorclass.utils import timeit
             >>> timeit.forget()
             >>> timeit.print()  # there is nothing to log
         """
@@ -121,6 +126,7 @@ class timeit:
         """Set all times to 0. Keep the names.
 
         Example:
+            >>> from tensorclass.utils import timeit
             >>> timeit.forget()
             >>> with timeit("sum"):
             ...     total = sum(range(100))
@@ -136,6 +142,7 @@ class timeit:
         """Remove all times and names.
 
         Example:
+            >>> from tensorclass.utils import timeit
             >>> with timeit("sum"):
             ...     total = sum(range(100))
             >>> timeit.forget()

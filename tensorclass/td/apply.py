@@ -87,11 +87,12 @@ class Applying(Collection):
             is_leaf: called with the class of a value, whether ``fn`` is called on it.
             out: a collection to write the results into.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> data = TensorDict({"a": torch.ones(3), "b": torch.arange(3)}, [3])
-        >>> list(data.apply(lambda x: x * 2 if x.is_floating_point() else None).keys())
-        ['a']
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"a": torch.ones(3), "b": torch.arange(3)}, [3])
+            >>> list(data.apply(lambda x: x * 2 if x.is_floating_point() else None).keys())
+            ['a']
         """
         if constructor_kwargs:
             raise TypeError(f"apply: unknown arguments {sorted(constructor_kwargs)}")

@@ -47,7 +47,7 @@ def assert_close(
         AssertionError: values, shapes, dtypes or devices differ. The message names the key and the distance.
 
     Example:
-        >>> from tensorclass import TensorDict
+        >>> from tensorclass import TensorDict, assert_close
         >>> assert_close(TensorDict({"a": 1.0}), TensorDict({"a": 1.0 + 1e-7}))
         True
     """

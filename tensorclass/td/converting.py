@@ -33,9 +33,10 @@ class Converting(Collection):
             convert_tensors: ``True`` makes tensors (nested lists of) numbers, ``"numpy"`` arrays.
             tolist_first: give nested collections and objects row by row, as :meth:`tolist` does.
 
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"a": 1, "b": {"c": "text"}}).to_dict(convert_tensors=True)
-        {'a': 1, 'b': {'c': 'text'}}
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": 1, "b": {"c": "text"}}).to_dict(convert_tensors=True)
+            {'a': 1, 'b': {'c': 'text'}}
         """
         result: dict[str, Any] = {}
         items: Any = self._items_for_export(retain_none)
@@ -78,9 +79,10 @@ class Converting(Collection):
             RuntimeError: a tensor requires a gradient, which would be lost; see :meth:`detach`.
             TypeError: a tensor has a dtype that numpy does not have.
 
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"a": [1, 2], "b": {"c": "text"}}).numpy()
-        {'a': array([1, 2]), 'b': {'c': 'text'}}
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": [1, 2], "b": {"c": "text"}}).numpy()
+            {'a': array([1, 2]), 'b': {'c': 'text'}}
         """
         return {
             key: value.numpy() if isinstance(value, Converting) else _array(key, value)

@@ -83,7 +83,7 @@ def collate(
 
     Example:
         >>> import torch
-        >>> from tensorclass import TensorDict
+        >>> from tensorclass import TensorDict, collate
         >>> samples = [TensorDict({"x": torch.ones(length)}) for length in (1, 3)]
         >>> collate(samples, pad_keys={"x": 0}, mask_key={"x": "own"})["own"]
         tensor([[ True, False, False],

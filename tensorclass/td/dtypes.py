@@ -22,6 +22,7 @@ def is_bool(*args: Any) -> bool:
 
     Example:
         >>> import torch
+        >>> from tensorclass import is_bool
         >>> is_bool(torch.tensor([True])), is_bool("key", torch.tensor([1]))
         (True, False)
     """
@@ -36,7 +37,7 @@ def is_floating(*args: Any) -> bool:
 
     Example:
         >>> import torch
-        >>> from tensorclass import TensorDict
+        >>> from tensorclass import TensorDict, is_floating
         >>> data = TensorDict({"a": torch.ones(2), "count": torch.arange(2)})
         >>> data.half(cast_filter=is_floating)["count"].dtype
         torch.int64
@@ -53,6 +54,7 @@ def is_inexact(*args: Any) -> bool:
 
     Example:
         >>> import torch
+        >>> from tensorclass import is_inexact
         >>> is_inexact(torch.zeros(1)), is_inexact(torch.zeros(1, dtype=torch.complex64)), is_inexact(torch.tensor(1))
         (True, True, False)
     """
@@ -68,6 +70,7 @@ def is_integer(*args: Any) -> bool:
 
     Example:
         >>> import torch
+        >>> from tensorclass import is_integer
         >>> is_integer(torch.tensor(1)), is_integer(torch.tensor(True))
         (True, False)
     """

@@ -29,6 +29,7 @@ def get_defaults_to_none() -> bool:
     See :func:`set_get_defaults_to_none`.
 
     Example:
+        >>> from tensorclass import get_defaults_to_none
         >>> get_defaults_to_none()
         True
     """
@@ -115,7 +116,8 @@ def default_is_leaf(cls: type) -> bool:
     """Return whether a class is a leaf class: any but collections. Non-tensor data is no leaf.
 
     Example:
-        >>> from tensorclass import TensorDict
+        >>> from torch import Tensor
+        >>> from tensorclass import TensorDict, default_is_leaf
         >>> default_is_leaf(Tensor), default_is_leaf(TensorDict)
         (True, False)
     """

@@ -40,7 +40,7 @@ def group_by(tensordict: T, key: NestedKey) -> tuple[Tensor | list[Any], tuple[T
 
     Example:
         >>> import torch
-        >>> from tensorclass import TensorDict
+        >>> from tensorclass import TensorDict, group_by
         >>> data = TensorDict({"label": torch.tensor([1, 0, 1]), "row": torch.arange(3)}, [3])
         >>> values, groups = group_by(data, "label")
         >>> values, [group["row"].tolist() for group in groups]
@@ -89,6 +89,7 @@ def isin(input: TensorCollection, reference: TensorCollection, key: NestedKey, d
     Example:
         >>> import torch
         >>> from tensorclass import TensorDict
+        >>> from tensorclass.utils import isin
         >>> data = TensorDict({"id": torch.tensor([4, 5, 6])}, [3])
         >>> isin(data, data[1:], "id")
         tensor([False,  True,  True])
@@ -121,6 +122,7 @@ def remove_duplicates(input: T, key: NestedKey, dim: int = 0, *, return_indices:
     Example:
         >>> import torch
         >>> from tensorclass import TensorDict
+        >>> from tensorclass.utils import remove_duplicates
         >>> remove_duplicates(TensorDict({"id": torch.tensor([3, 1, 3])}, [3]), "id")["id"]
         tensor([1, 3])
     """

@@ -37,6 +37,7 @@ def unravel_key_to_tuple(key: NestedKey) -> tuple[str, ...]:
         TypeError: this is not a valid key.
 
     Example:
+        >>> from tensorclass import unravel_key_to_tuple
         >>> unravel_key_to_tuple(("a", ("b", ("c",))))
         ('a', 'b', 'c')
         >>> unravel_key_to_tuple("a")
@@ -64,6 +65,7 @@ def unravel_key(key: NestedKey) -> FlatKey:
         TypeError: this is not a valid key.
 
     Example:
+        >>> from tensorclass import unravel_key
         >>> unravel_key((("a",),))
         'a'
         >>> unravel_key(("a", ("b",)))
@@ -82,6 +84,7 @@ def unravel_key_list(keys: Iterable[NestedKey]) -> list[FlatKey]:
         TypeError: an item is not a valid key, or ``keys`` is one string.
 
     Example:
+        >>> from tensorclass import unravel_key_list
         >>> unravel_key_list(["a", ("b", ("c",))])
         ['a', ('b', 'c')]
     """
@@ -107,6 +110,7 @@ def is_seq_of_nested_key(seq: object) -> TypeGuard[Sequence[NestedKey]]:
     """Return whether ``seq`` is a string or a sequence of nested keys, such as a list of strings and tuples of strings.
 
     Example:
+        >>> from tensorclass.utils import is_seq_of_nested_key
         >>> is_seq_of_nested_key(["a", ("b", "c")]), is_seq_of_nested_key([("a", 1)])
         (True, False)
     """

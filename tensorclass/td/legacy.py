@@ -14,6 +14,7 @@ def lazy_legacy(allow_none: bool = False) -> bool | None:
         allow_none: return ``None`` instead of ``False``, since the mode cannot have been set. Default: ``False``.
 
     Example:
+        >>> from tensorclass import lazy_legacy
         >>> lazy_legacy(), lazy_legacy(allow_none=True)
         (False, None)
     """
@@ -30,6 +31,7 @@ class set_lazy_legacy(ContextDecorator):
         NotImplementedError: the mode is ``True``. :func:`lazy_stack` makes a lazy stack.
 
     Example:
+        >>> from tensorclass import lazy_legacy, set_lazy_legacy
         >>> with set_lazy_legacy(False):
         ...     lazy_legacy()
         False
@@ -52,5 +54,6 @@ class set_lazy_legacy(ContextDecorator):
         """Set the mode for the rest of the program. It is ``False`` already, so nothing changes.
 
         Example:
+            >>> from tensorclass import set_lazy_legacy
             >>> set_lazy_legacy(False).set()
         """

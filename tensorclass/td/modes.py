@@ -124,6 +124,7 @@ def list_to_stack(allow_none: bool = False) -> bool | None:
         allow_none: return ``None`` instead of ``True`` if the mode was never set. Default: ``False``.
 
     Example:
+        >>> from tensorclass import list_to_stack, set_list_to_stack
         >>> with set_list_to_stack(False):
         ...     list_to_stack()
         False
@@ -145,7 +146,7 @@ class set_list_to_stack(Setting):
         mode: whether lists become stacks.
 
     Example:
-        >>> from tensorclass import TensorDict
+        >>> from tensorclass import TensorDict, set_list_to_stack
         >>> with set_list_to_stack(True):
         ...     data = TensorDict({"text": ["a", "b"]})
         >>> data.get("text").batch_size
@@ -166,6 +167,7 @@ def capture_non_tensor_stack(allow_none: bool = False) -> bool | None:
         allow_none: return ``None`` instead of ``True`` if the mode was never set. Default: ``False``.
 
     Example:
+        >>> from tensorclass import capture_non_tensor_stack, set_capture_non_tensor_stack
         >>> with set_capture_non_tensor_stack(False):
         ...     capture_non_tensor_stack()
         False
@@ -186,7 +188,7 @@ class set_capture_non_tensor_stack(Setting):
         mode: whether equal objects are kept as one.
 
     Example:
-        >>> from tensorclass import NonTensorData, stack
+        >>> from tensorclass import NonTensorData, set_capture_non_tensor_stack, stack
         >>> with set_capture_non_tensor_stack(False):
         ...     stack([NonTensorData("a"), NonTensorData("a")]).tolist()
         ['a', 'a']

@@ -421,11 +421,12 @@ class Modules(Collection):
         Raises:
             TypeError: ``module`` is not an ``nn.Module``.
 
-        >>> from torch import nn
-        >>> from tensorclass import TensorDict
-        >>> params = TensorDict.from_module(nn.Sequential(nn.Linear(3, 4), nn.ReLU()))
-        >>> params["0", "weight"].shape
-        torch.Size([4, 3])
+        Example:
+            >>> from torch import nn
+            >>> from tensorclass import TensorDict
+            >>> params = TensorDict.from_module(nn.Sequential(nn.Linear(3, 4), nn.ReLU()))
+            >>> params["0", "weight"].shape
+            torch.Size([4, 3])
         """
         _check_module(module, "from_module")
         if use_state_dict:
@@ -491,17 +492,18 @@ class Modules(Collection):
             RuntimeError: no module was given, the modules differ in keys or shapes, or ``as_module`` was combined
                 with ``lazy_stack`` or with expanded views.
 
-        >>> import torch
-        >>> from torch import nn
-        >>> from tensorclass import TensorDict
-        >>> modules = [nn.Linear(3, 4) for _ in range(2)]
-        >>> params = TensorDict.from_modules(*modules)
-        >>> empty = nn.Linear(3, 4, device="meta")
-        >>> def call(params, x):
-        ...     with params.to_module(empty):
-        ...         return empty(x)
-        >>> torch.vmap(call, (0, None))(params, torch.ones(3)).shape
-        torch.Size([2, 4])
+        Example:
+            >>> import torch
+            >>> from torch import nn
+            >>> from tensorclass import TensorDict
+            >>> modules = [nn.Linear(3, 4) for _ in range(2)]
+            >>> params = TensorDict.from_modules(*modules)
+            >>> empty = nn.Linear(3, 4, device="meta")
+            >>> def call(params, x):
+            ...     with params.to_module(empty):
+            ...         return empty(x)
+            >>> torch.vmap(call, (0, None))(params, torch.ones(3)).shape
+            torch.Size([2, 4])
         """
         if not modules:
             raise RuntimeError("from_modules: expected at least one module")
@@ -594,13 +596,14 @@ class Modules(Collection):
             ValueError: with ``inplace``, a value and its target differ in shape. The module is unchanged.
             RuntimeError: ``memo`` was given.
 
-        >>> from torch import nn
-        >>> from tensorclass import TensorDict
-        >>> module = nn.Linear(1, 1)
-        >>> params = TensorDict.from_module(module).data.clone().zero_()
-        >>> with params.to_module(module):
-        ...     module.weight.item()
-        0.0
+        Example:
+            >>> from torch import nn
+            >>> from tensorclass import TensorDict
+            >>> module = nn.Linear(1, 1)
+            >>> params = TensorDict.from_module(module).data.clone().zero_()
+            >>> with params.to_module(module):
+            ...     module.weight.item()
+            0.0
         """
         _check_module(module, "to_module")
         if memo is not None:

@@ -40,6 +40,7 @@ class PackLayout:
 
     Example:
         >>> import torch
+        >>> from tensorclass import PackLayout
         >>> layout = PackLayout(keys=("position", "mass"), shapes=(torch.Size([3]), torch.Size([])))
         >>> layout.offsets, layout.numel, layout.unpack(torch.zeros(5, 4))["position"].shape
         ((0, 3), 4, torch.Size([5, 3]))

@@ -111,7 +111,7 @@ def pad(tensordict: T, pad_size: Sequence[int], value: float = 0.0, inplace: boo
 
     Example:
         >>> import torch
-        >>> from tensorclass import TensorDict
+        >>> from tensorclass import TensorDict, pad
         >>> pad(TensorDict({"a": torch.ones(2)}, [2]), [0, 1], value=7)["a"]
         tensor([1., 1., 7.])
     """
@@ -154,7 +154,7 @@ def pad_sequence(
 
     Example:
         >>> import torch
-        >>> from tensorclass import TensorDict
+        >>> from tensorclass import TensorDict, pad_sequence
         >>> rows = [TensorDict({"a": torch.ones(n)}, [n]) for n in (3, 1)]
         >>> data = pad_sequence(rows, return_mask=True)
         >>> data["a"].tolist(), data["masks", "a"].tolist()
@@ -295,7 +295,7 @@ def unpad_sequence(
 
     Example:
         >>> import torch
-        >>> from tensorclass import TensorDict
+        >>> from tensorclass import TensorDict, pad_sequence, unpad_sequence
         >>> rows = [TensorDict({"a": torch.ones(n)}, [n]) for n in (3, 1)]
         >>> unpad_sequence(pad_sequence(rows, return_mask=True))[1]["a"]
         tensor([1.])

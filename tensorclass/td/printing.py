@@ -44,6 +44,7 @@ def get_printoptions() -> dict[str, Any]:
     """Return the current options of ``print``; see :class:`set_printoptions`.
 
     Example:
+        >>> from tensorclass import get_printoptions
         >>> get_printoptions()["show_shape"]
         True
     """
@@ -76,7 +77,7 @@ class set_printoptions(ContextDecorator):
 
     Example:
         >>> import torch
-        >>> from tensorclass import TensorDict
+        >>> from tensorclass import TensorDict, set_printoptions
         >>> with set_printoptions(compact=True):
         ...     print(TensorDict({"a": torch.zeros(3, 4), "b": {"text": "hello"}}, [3]))
         TensorDict(batch_size=[3], fields={a: f32[4], b: {text: str}})

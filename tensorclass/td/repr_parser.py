@@ -31,7 +31,7 @@ def parse_tensor_dict_string(s: str) -> TensorDict:
 
     Example:
         >>> import torch
-        >>> from tensorclass import TensorDict
+        >>> from tensorclass import TensorDict, parse_tensor_dict_string
         >>> data = TensorDict({"a": torch.ones(3, 4), "n": {"flag": torch.ones(3, dtype=torch.bool)}}, [3])
         >>> rebuilt = parse_tensor_dict_string(repr(data))
         >>> rebuilt["a"].shape, rebuilt["n", "flag"].dtype, rebuilt.batch_size

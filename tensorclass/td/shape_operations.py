@@ -288,8 +288,9 @@ class Shaping(Collection):
         return self._resized_from(result)
 
     def atleast_3d(self) -> Self:
-        """Return a collection with at least three batch dimensions, placed as torch does: ``[n]`` becomes ``[1, n,
-        1]``.
+        """Return a collection with at least three batch dimensions, of size 1 where torch adds them.
+
+        ``[n]`` becomes ``[1, n, 1]``, and ``[m, n]`` becomes ``[m, n, 1]``.
 
         Example:
             >>> from tensorclass import TensorDict
@@ -1092,6 +1093,7 @@ def expand_right(tensor: V, shape: Sequence[int]) -> V:
 
     Example:
         >>> import torch
+        >>> from tensorclass.utils import expand_right
         >>> expand_right(torch.arange(2), (2, 3))
         tensor([[0, 0, 0],
                 [1, 1, 1]])
@@ -1117,6 +1119,7 @@ def expand_as_right(tensor: V, dest: Tensor | TensorCollection) -> V:
 
     Example:
         >>> import torch
+        >>> from tensorclass.utils import expand_as_right
         >>> expand_as_right(torch.zeros(3), torch.zeros(3, 4)).shape
         torch.Size([3, 4])
     """

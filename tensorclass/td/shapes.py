@@ -625,6 +625,7 @@ def infer_size_impl(shape: Sequence[int], numel: int) -> list[int]:
         RuntimeError: no size makes a shape of ``numel`` items, or ``-1`` occurs twice.
 
     Example:
+        >>> from tensorclass.utils import infer_size_impl
         >>> infer_size_impl([2, -1], 6)
         [2, 3]
     """
@@ -657,6 +658,7 @@ def convert_ellipsis_to_idx(idx: Any, batch_size: Sequence[int]) -> Any:
         RuntimeError: there are two ``...``, or more indices than dimensions.
 
     Example:
+        >>> from tensorclass.utils import convert_ellipsis_to_idx
         >>> convert_ellipsis_to_idx((..., 0), [3, 4, 5])
         (slice(None, None, None), slice(None, None, None), 0)
     """

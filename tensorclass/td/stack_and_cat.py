@@ -42,7 +42,7 @@ def stack(input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
 
     Example:
         >>> import torch
-        >>> from tensorclass import TensorDict
+        >>> from tensorclass import TensorDict, stack
         >>> rows = [TensorDict({"a": torch.zeros(3)}) for _ in range(4)]
         >>> stack(rows)["a"].shape
         torch.Size([4, 3])
@@ -78,7 +78,7 @@ def cat(input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
 
     Example:
         >>> import torch
-        >>> from tensorclass import TensorDict
+        >>> from tensorclass import TensorDict, cat
         >>> cat([TensorDict({"a": torch.zeros(3)}, [3]), TensorDict({"a": torch.zeros(2)}, [2])]).batch_size
         torch.Size([5])
     """
@@ -126,7 +126,7 @@ def where(
 
     Example:
         >>> import torch
-        >>> from tensorclass import TensorDict
+        >>> from tensorclass import TensorDict, where
         >>> where(torch.tensor([True, False]), TensorDict({"a": torch.ones(2)}, [2]), 0)["a"]
         tensor([1., 0.])
     """
@@ -159,7 +159,7 @@ def merge_tensordicts(
 
     Example:
         >>> import torch
-        >>> from tensorclass import TensorDict
+        >>> from tensorclass import TensorDict, merge_tensordicts
         >>> merged = merge_tensordicts(TensorDict({"a": 1, "b": 2}), TensorDict({"b": 3}), callback_exist=torch.add)
         >>> merged["a"], merged["b"]
         (tensor(1), tensor(5))

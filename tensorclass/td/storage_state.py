@@ -22,11 +22,12 @@ class Storing(Collection):
         Returns:
             ``False`` for a collection without tensors.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> data = TensorDict({"a": torch.zeros(2)}, [2])
-        >>> data.is_memmap(), data.memmap().is_memmap()
-        (False, True)
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"a": torch.zeros(2)}, [2])
+            >>> data.is_memmap(), data.memmap().is_memmap()
+            (False, True)
         """
         leaves = list(self._leaves())
         return self._lock is not None and bool(leaves) and all(type(leaf) is MemoryMappedTensor for leaf in leaves)
@@ -37,11 +38,12 @@ class Storing(Collection):
         The memory of the tensors is examined at each call, so the answer does not depend on how they were made. Up to
         64 unused bytes for each tensor are tolerated, for alignment.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> data = TensorDict({"a": torch.zeros(2), "b": torch.ones(2)}, [2])
-        >>> data.is_consolidated(), data.consolidate().is_consolidated()
-        (False, True)
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"a": torch.zeros(2), "b": torch.ones(2)}, [2])
+            >>> data.is_consolidated(), data.consolidate().is_consolidated()
+            (False, True)
         """
         return flat_of(self._leaves()) is not None
 

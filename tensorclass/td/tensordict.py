@@ -36,6 +36,7 @@ class TensorDict(TensorCollection):
 
     Example:
         >>> import torch
+        >>> from tensorclass import TensorDict
         >>> data = TensorDict({"image": torch.zeros(32, 3, 8, 8), "label": torch.zeros(32)}, batch_size=[32])
         >>> data[:8].reshape(2, 4)["image"].shape
         torch.Size([2, 4, 3, 8, 8])
@@ -130,6 +131,7 @@ def make_tensordict(
 
     Example:
         >>> import torch
+        >>> from tensorclass import make_tensordict
         >>> make_tensordict(a=torch.zeros(3, 4), b=torch.zeros(3), auto_batch_size=True).batch_size
         torch.Size([3])
     """
@@ -147,6 +149,7 @@ def fromkeys(keys: Iterable[NestedKey], value: Any = 0) -> TensorDict:
         value: the value. Default: 0.
 
     Example:
+        >>> from tensorclass import fromkeys
         >>> fromkeys(["a", ("b", "c")], 1)["b", "c"]
         tensor(1)
     """

@@ -33,6 +33,7 @@ class Runner(ABC):
         >>> import torch
         >>> from concurrent.futures import Future
         >>> from tensorclass import TensorDict
+        >>> from tensorclass.distributed import Runner
         >>> class AtOnce(Runner):
         ...     def __init__(self):
         ...         super().__init__("at once", 1, "threads", survives=True)
@@ -67,6 +68,7 @@ class Runner(ABC):
 
         Example:
             >>> from concurrent.futures import ThreadPoolExecutor
+            >>> from tensorclass.distributed.map.executors import runner_of
             >>> with ThreadPoolExecutor(1) as executor:
             ...     runner_of(executor).submit(max, 1, 2).result()
             2
@@ -79,6 +81,7 @@ class Runner(ABC):
 
         Example:
             >>> from concurrent.futures import ThreadPoolExecutor
+            >>> from tensorclass.distributed.map.executors import runner_of
             >>> with ThreadPoolExecutor(1) as executor:
             ...     runner_of(executor).keep("value")
             'value'
@@ -93,6 +96,7 @@ class Runner(ABC):
 
         Example:
             >>> from concurrent.futures import ThreadPoolExecutor
+            >>> from tensorclass.distributed.map.executors import runner_of
             >>> with ThreadPoolExecutor(1) as executor:
             ...     runner_of(executor).exit_code(1) is None
             True
@@ -107,6 +111,7 @@ class Runner(ABC):
 
         Example:
             >>> from concurrent.futures import Future, ThreadPoolExecutor
+            >>> from tensorclass.distributed.map.executors import runner_of
             >>> future = Future()
             >>> with ThreadPoolExecutor(1) as executor:
             ...     runner_of(executor).cancel(future)
@@ -123,6 +128,7 @@ class Runner(ABC):
 
         Example:
             >>> from concurrent.futures import Future, ThreadPoolExecutor
+            >>> from tensorclass.distributed.map.executors import runner_of
             >>> futures = [Future(), Future()]
             >>> with ThreadPoolExecutor(1) as executor:
             ...     runner_of(executor).leave(futures)
@@ -137,6 +143,7 @@ class Runner(ABC):
 
         Example:
             >>> from concurrent.futures import ThreadPoolExecutor
+            >>> from tensorclass.distributed.map.executors import runner_of
             >>> with ThreadPoolExecutor(1) as executor:
             ...     runner = runner_of(executor)
             ...     runner.kept.append("value")

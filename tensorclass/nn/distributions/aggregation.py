@@ -18,6 +18,7 @@ def composite_lp_aggregate(nowarn: bool = False) -> bool:
         nowarn: no effect: there is no warning. Kept for compatibility.
 
     Example:
+        >>> from tensorclass.nn import composite_lp_aggregate, set_composite_lp_aggregate
         >>> with set_composite_lp_aggregate(False):
         ...     composite_lp_aggregate()
         False
@@ -40,6 +41,7 @@ class set_composite_lp_aggregate(ModeSetting[bool]):
         thread_local: limit a block to its own thread; otherwise it holds for all threads while it is open.
 
     Example:
+        >>> from tensorclass.nn import composite_lp_aggregate, set_composite_lp_aggregate
         >>> with set_composite_lp_aggregate(True):
         ...     composite_lp_aggregate()
         True
@@ -57,6 +59,7 @@ class set_composite_lp_aggregate(ModeSetting[bool]):
         """Set the mode for the rest of the program, in all threads. Open blocks take precedence.
 
         Example:
+            >>> from tensorclass.nn import composite_lp_aggregate, set_composite_lp_aggregate
             >>> setter = set_composite_lp_aggregate(True)
             >>> setter.set()
             >>> composite_lp_aggregate()
@@ -70,6 +73,7 @@ class set_composite_lp_aggregate(ModeSetting[bool]):
         """Undo :meth:`set`: restore the mode that it replaced.
 
         Example:
+            >>> from tensorclass.nn import composite_lp_aggregate, set_composite_lp_aggregate
             >>> before = composite_lp_aggregate()
             >>> setter = set_composite_lp_aggregate(not before)
             >>> setter.set()
@@ -83,6 +87,7 @@ class set_composite_lp_aggregate(ModeSetting[bool]):
         """Return a new setter with the same arguments.
 
         Example:
+            >>> from tensorclass.nn import set_composite_lp_aggregate
             >>> set_composite_lp_aggregate(True).clone().mode
             True
         """

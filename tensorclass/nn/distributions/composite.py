@@ -73,6 +73,8 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
     Example:
         >>> import torch
         >>> from torch.distributions import Categorical, Normal
+        >>> from tensorclass import TensorDict
+        >>> from tensorclass.nn import CompositeDistribution
         >>> params = TensorDict(
         ...     {"speed": {"loc": torch.zeros(3, 2), "scale": torch.ones(3, 2)}, "gear": {"logits": torch.zeros(3, 5)}},
         ...     [3],
@@ -172,6 +174,8 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
         Example:
             >>> import torch
             >>> from torch.distributions import Normal
+            >>> from tensorclass import TensorDict
+            >>> from tensorclass.nn import CompositeDistribution
             >>> normal = Normal(torch.zeros(3), torch.ones(3))
             >>> CompositeDistribution.from_distributions(TensorDict({}, [3]), {"x": normal}).mean["x"]
             tensor([0., 0., 0.])
@@ -191,6 +195,8 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
         Example:
             >>> import torch
             >>> from torch.distributions import Normal
+            >>> from tensorclass import TensorDict
+            >>> from tensorclass.nn import CompositeDistribution
             >>> one = CompositeDistribution.from_distributions(TensorDict(), {"x": Normal(0.0, 1.0)})
             >>> one.expand([4]).batch_shape
             torch.Size([4])
@@ -254,6 +260,8 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
 
         Example:
             >>> from torch.distributions import Normal
+            >>> from tensorclass import TensorDict
+            >>> from tensorclass.nn import CompositeDistribution
             >>> CompositeDistribution.from_distributions(TensorDict(), {"x": Normal(0.0, 1.0)}).sample([4])["x"].shape
             torch.Size([4])
         """
@@ -274,6 +282,8 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
 
         Example:
             >>> from torch.distributions import Normal
+            >>> from tensorclass import TensorDict
+            >>> from tensorclass.nn import CompositeDistribution
             >>> CompositeDistribution.from_distributions(TensorDict(), {"x": Normal(0.0, 1.0)}).rsample([4])["x"].shape
             torch.Size([4])
         """
@@ -358,6 +368,8 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
 
         Example:
             >>> from torch.distributions import Normal
+            >>> from tensorclass import TensorDict
+            >>> from tensorclass.nn import CompositeDistribution
             >>> normal = CompositeDistribution.from_distributions(TensorDict(), {"x": Normal(0.0, 1.0)})
             >>> normal.log_prob(TensorDict(x=0.0))["x_log_prob"]
             tensor(-0.9189)
@@ -386,6 +398,8 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
 
         Example:
             >>> from torch.distributions import Normal
+            >>> from tensorclass import TensorDict
+            >>> from tensorclass.nn import CompositeDistribution
             >>> normal = CompositeDistribution.from_distributions(TensorDict(), {"x": Normal(0.0, 1.0)})
             >>> sorted(normal.log_prob_composite(TensorDict(x=0.0), include_sum=True).keys())
             ['sample_log_prob', 'x_log_prob']
@@ -409,6 +423,8 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
 
         Example:
             >>> from torch.distributions import Normal
+            >>> from tensorclass import TensorDict
+            >>> from tensorclass.nn import CompositeDistribution
             >>> normal = CompositeDistribution.from_distributions(TensorDict(), {"x": Normal(0.0, 1.0)})
             >>> sample, log_prob = normal.sample_and_log_prob([4])
             >>> sample.batch_size, log_prob.batch_size
@@ -422,6 +438,8 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
 
         Example:
             >>> from torch.distributions import Normal
+            >>> from tensorclass import TensorDict
+            >>> from tensorclass.nn import CompositeDistribution
             >>> normal = CompositeDistribution.from_distributions(TensorDict(), {"x": Normal(0.0, 1.0)})
             >>> sample, log_prob = normal.rsample_and_log_prob([4])
             >>> sample.batch_size, log_prob.batch_size
@@ -458,6 +476,8 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
 
         Example:
             >>> from torch.distributions import Normal
+            >>> from tensorclass import TensorDict
+            >>> from tensorclass.nn import CompositeDistribution
             >>> normal = CompositeDistribution.from_distributions(TensorDict(), {"x": Normal(0.0, 1.0)})
             >>> normal.entropy(aggregate_probabilities=True)
             tensor(1.4189)
@@ -476,6 +496,8 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
 
         Example:
             >>> from torch.distributions import Normal
+            >>> from tensorclass import TensorDict
+            >>> from tensorclass.nn import CompositeDistribution
             >>> normal = CompositeDistribution.from_distributions(TensorDict(), {"x": Normal(0.0, 1.0)})
             >>> sorted(normal.entropy_composite(include_sum=True).keys())
             ['entropy', 'x_entropy']
@@ -503,6 +525,8 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
 
         Example:
             >>> from torch.distributions import Normal
+            >>> from tensorclass import TensorDict
+            >>> from tensorclass.nn import CompositeDistribution
             >>> normal = CompositeDistribution.from_distributions(TensorDict(), {"x": Normal(0.0, 1.0)})
             >>> normal.cdf(TensorDict(x=0.0))["x_cdf"]
             tensor(0.5000)
@@ -527,6 +551,8 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
 
         Example:
             >>> from torch.distributions import Normal
+            >>> from tensorclass import TensorDict
+            >>> from tensorclass.nn import CompositeDistribution
             >>> normal = CompositeDistribution.from_distributions(TensorDict(), {"x": Normal(0.0, 1.0)})
             >>> normal.icdf(TensorDict(x=0.5))["x_icdf"]
             tensor(0.)

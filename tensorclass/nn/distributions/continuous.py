@@ -27,6 +27,8 @@ class Delta(Distribution):
         ValueError: the shapes do not add up to the shape of ``param``.
 
     Example:
+        >>> import torch
+        >>> from tensorclass.nn.distributions import Delta
         >>> point = Delta(torch.zeros(4, 3))
         >>> point.batch_shape, point.event_shape
         (torch.Size([4]), torch.Size([3]))
@@ -79,6 +81,8 @@ class Delta(Distribution):
             batch_shape: the new batch shape, to which the old one broadcasts.
 
         Example:
+            >>> import torch
+            >>> from tensorclass.nn.distributions import Delta
             >>> Delta(torch.zeros(3)).expand([4]).batch_shape
             torch.Size([4])
         """
@@ -97,6 +101,8 @@ class Delta(Distribution):
             ValueError: the shape does not end with the ``event_shape``.
 
         Example:
+            >>> import torch
+            >>> from tensorclass.nn.distributions import Delta
             >>> point = Delta(torch.zeros(3))
             >>> point.update(torch.ones(3))
             >>> point.mean
@@ -132,6 +138,8 @@ class Delta(Distribution):
             A tensor of the broadcast shape without the event dimensions.
 
         Example:
+            >>> import torch
+            >>> from tensorclass.nn.distributions import Delta
             >>> Delta(torch.zeros(2)).log_prob(torch.zeros(2))
             tensor(inf)
         """
@@ -150,6 +158,8 @@ class Delta(Distribution):
             A view of shape ``[*sample_shape, *batch_shape, *event_shape]``.
 
         Example:
+            >>> import torch
+            >>> from tensorclass.nn.distributions import Delta
             >>> Delta(torch.zeros(2)).rsample([3]).shape
             torch.Size([3, 2])
         """
@@ -159,6 +169,8 @@ class Delta(Distribution):
         """:meth:`rsample`. Gradients flow here too, as nothing is random.
 
         Example:
+            >>> import torch
+            >>> from tensorclass.nn.distributions import Delta
             >>> Delta(torch.zeros(2)).sample([3]).shape
             torch.Size([3, 2])
         """

@@ -65,9 +65,10 @@ def deterministic_sample(distribution: Distribution) -> Any:
 
     Example:
         >>> import torch
-        >>> deterministic_sample(torch_distributions.Categorical(probs=torch.tensor([0.2, 0.8])))
+        >>> from tensorclass.nn.distributions import deterministic_sample
+        >>> deterministic_sample(torch.distributions.Categorical(probs=torch.tensor([0.2, 0.8])))
         tensor(1)
-        >>> deterministic_sample(torch_distributions.Normal(3.0, 1.0))
+        >>> deterministic_sample(torch.distributions.Normal(3.0, 1.0))
         tensor(3.)
     """
     own = getattr(distribution, "deterministic_sample", None)

@@ -23,6 +23,8 @@ def rand_one_hot(values: Tensor, do_softmax: bool = True) -> Tensor:
         Integers of the shape of ``values``.
 
     Example:
+        >>> import torch
+        >>> from tensorclass.nn import rand_one_hot
         >>> rand_one_hot(torch.tensor([[0.0, 1.0, 0.0]]), do_softmax=False)
         tensor([[0, 1, 0]])
 
@@ -49,6 +51,8 @@ class OneHotCategorical(torch_distributions.OneHotCategorical):
         ValueError: both ``logits`` and ``probs`` are given, or neither.
 
     Example:
+        >>> import torch
+        >>> from tensorclass.nn import OneHotCategorical
         >>> OneHotCategorical(logits=torch.tensor([0.0, 5.0, 0.0])).mode
         tensor([0, 1, 0])
     """
@@ -65,6 +69,8 @@ class OneHotCategorical(torch_distributions.OneHotCategorical):
             batch_shape: the new batch shape, to which the old one broadcasts.
 
         Example:
+            >>> import torch
+            >>> from tensorclass.nn import OneHotCategorical
             >>> OneHotCategorical(logits=torch.zeros(3)).expand([4]).batch_shape
             torch.Size([4])
         """
@@ -85,6 +91,8 @@ class OneHotCategorical(torch_distributions.OneHotCategorical):
             ValueError: a vector is not one-hot, if arguments are validated.
 
         Example:
+            >>> import torch
+            >>> from tensorclass.nn import OneHotCategorical
             >>> OneHotCategorical(probs=torch.tensor([0.5, 0.5])).log_prob(torch.tensor([1, 0]))
             tensor(-0.6931)
         """
@@ -119,6 +127,8 @@ class OneHotCategorical(torch_distributions.OneHotCategorical):
             Integers of shape ``[*sample_shape, *batch_shape, n]``.
 
         Example:
+            >>> import torch
+            >>> from tensorclass.nn import OneHotCategorical
             >>> OneHotCategorical(logits=torch.zeros(3)).sample([4]).sum(-1)
             tensor([1, 1, 1, 1])
         """
@@ -137,6 +147,8 @@ class OneHotCategorical(torch_distributions.OneHotCategorical):
             Zeros and ones of shape ``[*sample_shape, *batch_shape, n]``, in the dtype of the probabilities.
 
         Example:
+            >>> import torch
+            >>> from tensorclass.nn import OneHotCategorical
             >>> OneHotCategorical(logits=torch.zeros(3)).rsample([4]).shape
             torch.Size([4, 3])
 

@@ -24,6 +24,8 @@ class NormalParamExtractor(nn.Module):
         NotImplementedError: no mapping has that name.
 
     Example:
+        >>> import torch
+        >>> from tensorclass.nn import NormalParamExtractor
         >>> loc, scale = NormalParamExtractor()(torch.zeros(3, 4))
         >>> loc.shape, scale
         (torch.Size([3, 2]), tensor([[1., 1.], [1., 1.], [1., 1.]]))
@@ -47,6 +49,8 @@ class NormalParamExtractor(nn.Module):
             ValueError: there is no tensor, or its last dimension is odd.
 
         Example:
+            >>> import torch
+            >>> from tensorclass.nn import NormalParamExtractor
             >>> loc, scale, rest = NormalParamExtractor()(torch.zeros(3, 4), torch.ones(3))
             >>> loc.shape, scale.shape, rest.shape
             (torch.Size([3, 2]), torch.Size([3, 2]), torch.Size([3]))
@@ -80,6 +84,8 @@ class AddStateIndependentNormalScale(nn.Module):
         NotImplementedError: no mapping has that name.
 
     Example:
+        >>> import torch
+        >>> from tensorclass.nn import AddStateIndependentNormalScale
         >>> module = AddStateIndependentNormalScale(3)
         >>> loc, scale = module(torch.zeros(2, 3))
         >>> scale
@@ -124,6 +130,8 @@ class AddStateIndependentNormalScale(nn.Module):
             RuntimeError: the shape of ``loc`` does not end with that of the scale.
 
         Example:
+            >>> import torch
+            >>> from tensorclass.nn import AddStateIndependentNormalScale
             >>> loc, scale = AddStateIndependentNormalScale(3, init_value=1.0)(torch.zeros(2, 3))
             >>> scale.shape
             torch.Size([2, 3])

@@ -29,6 +29,7 @@ def inv_softplus(bias: float | Tensor) -> float | Tensor:
         ValueError: the number is not positive.
 
     Example:
+        >>> from tensorclass.nn import inv_softplus
         >>> round(inv_softplus(1.0), 6)
         0.541325
         >>> inv_softplus(100.0)
@@ -56,6 +57,8 @@ class biased_softplus(nn.Module):
         ValueError: ``bias`` is not larger than ``min_val``.
 
     Example:
+        >>> import torch
+        >>> from tensorclass.nn import biased_softplus
         >>> biased_softplus(0.5)(torch.tensor([-100.0, 0.0]))
         tensor([0.0100, 0.5000])
     """
@@ -71,6 +74,8 @@ class biased_softplus(nn.Module):
         """Compute ``softplus(x + shift) + min_val`` for each element.
 
         Example:
+            >>> import torch
+            >>> from tensorclass.nn import biased_softplus
             >>> biased_softplus(0.5)(torch.zeros(2))
             tensor([0.5000, 0.5000])
         """
@@ -83,6 +88,8 @@ def expln(x: Tensor) -> Tensor:
     It is positive, has a continuous derivative and grows slowly.
 
     Example:
+        >>> import torch
+        >>> from tensorclass.nn.distributions import expln
         >>> expln(torch.tensor([-1.0, 0.0, 1.0]))
         tensor([0.3679, 1.0000, 1.6931])
 
@@ -121,6 +128,8 @@ def mappings(key: str) -> Mapping:
         ValueError: ``biased_softplus`` is not followed by one or two numbers.
 
     Example:
+        >>> import torch
+        >>> from tensorclass.nn import mappings
         >>> mappings("biased_softplus_0.5_0.1")(torch.zeros(()))
         tensor(0.5000)
     """
@@ -157,6 +166,8 @@ def add_custom_mapping(name: str, mapping: Mapping) -> None:
         TypeError: the name is not a string, or the mapping is not callable.
 
     Example:
+        >>> import torch
+        >>> from tensorclass.nn import add_custom_mapping, mappings
         >>> add_custom_mapping("square", torch.square)
         >>> mappings("square")(torch.tensor(3.0))
         tensor(9.)

@@ -218,6 +218,8 @@ class TruncatedNormal(Distribution):
         ValueError: a lower bound is not below its upper bound, a scale is not positive, or a parameter is nan.
 
     Example:
+        >>> import torch
+        >>> from tensorclass.nn import TruncatedNormal
         >>> truncated = TruncatedNormal(torch.zeros(3), torch.ones(3), -1.0, 2.0)
         >>> truncated.mean
         tensor([0.2296, 0.2296, 0.2296])
@@ -283,6 +285,7 @@ class TruncatedNormal(Distribution):
             batch_shape: the new batch shape, to which the old one broadcasts.
 
         Example:
+            >>> from tensorclass.nn import TruncatedNormal
             >>> TruncatedNormal(0.0, 1.0, -1.0, 1.0).expand([4]).batch_shape
             torch.Size([4])
         """
@@ -435,6 +438,7 @@ class TruncatedNormal(Distribution):
             A tensor of the batch shape.
 
         Example:
+            >>> from tensorclass.nn import TruncatedNormal
             >>> TruncatedNormal(0.0, 1.0, -1.0, 2.0).entropy()
             tensor(1.0050)
         """
@@ -453,6 +457,8 @@ class TruncatedNormal(Distribution):
             ValueError: a value is outside the bounds, if arguments are validated.
 
         Example:
+            >>> import torch
+            >>> from tensorclass.nn import TruncatedNormal
             >>> TruncatedNormal(0.0, 1.0, -1.0, 2.0, validate_args=False).log_prob(torch.tensor([0.0, 3.0]))
             tensor([-0.7188,    -inf])
         """
@@ -474,6 +480,8 @@ class TruncatedNormal(Distribution):
             ValueError: a value is outside the bounds, if arguments are validated.
 
         Example:
+            >>> import torch
+            >>> from tensorclass.nn import TruncatedNormal
             >>> TruncatedNormal(0.0, 1.0, -1.0, 1.0).cdf(torch.tensor([-1.0, 0.0, 1.0]))
             tensor([0.0000, 0.5000, 1.0000])
         """
@@ -532,6 +540,8 @@ class TruncatedNormal(Distribution):
             ValueError: a probability is not between 0 and 1, if arguments are validated.
 
         Example:
+            >>> import torch
+            >>> from tensorclass.nn import TruncatedNormal
             >>> TruncatedNormal(0.0, 1.0, -1.0, 2.0).icdf(torch.tensor([0.0, 1.0]))
             tensor([-1.,  2.])
         """
@@ -611,6 +621,7 @@ class TruncatedNormal(Distribution):
             A tensor of shape ``[*sample_shape, *batch_shape]``.
 
         Example:
+            >>> from tensorclass.nn import TruncatedNormal
             >>> TruncatedNormal(0.0, 1.0, -1.0, 1.0).rsample([4]).shape
             torch.Size([4])
         """

@@ -81,6 +81,7 @@ def read_run(
 
     Example:
         >>> import json, pathlib, tempfile
+        >>> from tensorclass.scores import read_run
         >>> rows = [{"doc_id": i, "metrics": ["acc"], "acc": float(i > 0)} for i in range(4)]
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     file = pathlib.Path(folder, "samples_arc_2025-01-01.jsonl")

@@ -69,15 +69,15 @@ class PersistentTensorDict(WrittenBack):
         ValueError: the file is damaged, or the batch size does not fit.
 
     Example:
-    >>> import tempfile, torch
-    >>> from tensorclass import PersistentTensorDict
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     data = PersistentTensorDict(filename=folder + "/rows.h5", mode="w", batch_size=[4])
-    ...     data["x"] = torch.arange(4.0)
-    ...     data[1:3] = {"x": torch.zeros(2)}
-    ...     print(data["x"], data[-1]["x"])
-    ...     data.close()
-    tensor([0., 0., 0., 3.]) tensor(3.)
+        >>> import tempfile, torch
+        >>> from tensorclass import PersistentTensorDict
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     data = PersistentTensorDict(filename=folder + "/rows.h5", mode="w", batch_size=[4])
+        ...     data["x"] = torch.arange(4.0)
+        ...     data[1:3] = {"x": torch.zeros(2)}
+        ...     print(data["x"], data[-1]["x"])
+        ...     data.close()
+        tensor([0., 0., 0., 3.]) tensor(3.)
     """
 
     __slots__ = ()

@@ -68,7 +68,7 @@ class TableFiles(Collection):
             TypeError: an option does not exist.
 
         Example:
-            >>> import os, tempfile
+            >>> import os, tempfile, torch
             >>> from tensorclass import TensorDict
             >>> data = TensorDict({"x": torch.zeros(4, 3), "name": ["a", "b", "c", "d"]}, [4])
             >>> with tempfile.TemporaryDirectory() as folder:
@@ -215,7 +215,7 @@ class TableFiles(Collection):
             TypeError: an option does not exist.
 
         Example:
-            >>> import io
+            >>> import io, torch
             >>> from tensorclass import TensorClass
             >>> class Pet(TensorClass):
             ...     name: str

@@ -126,6 +126,7 @@ class NonTensorData(Uniform, NonTensorDataBase):
             forms: ignored.
 
         Example:
+            >>> from tensorclass import NonTensorData
             >>> NonTensorData("a").get("data")
             'a'
         """
@@ -160,7 +161,7 @@ class NonTensorData(Uniform, NonTensorDataBase):
             TypeError: ``tensordict`` is not a collection.
 
         Example:
-            >>> from tensorclass import TensorDict
+            >>> from tensorclass import NonTensorData, TensorDict
             >>> NonTensorData.from_tensordict(TensorDict({}, [2]), {"data": "a"}).tolist()
             ['a', 'a']
         """
@@ -182,6 +183,7 @@ class NonTensorData(Uniform, NonTensorDataBase):
         """Return a :class:`NonTensorStack` with the object at each position; this data if it has no batch dimensions.
 
         Example:
+            >>> from tensorclass import NonTensorData
             >>> NonTensorData("a", batch_size=[2]).maybe_to_stack()
             NonTensorStack(['a', 'a'], batch_size=torch.Size([2]), device=None)
         """
@@ -214,6 +216,7 @@ class NonTensorData(Uniform, NonTensorDataBase):
             NonTensorData; a NonTensorStack if :class:`set_capture_non_tensor_stack` is ``False``.
 
         Example:
+            >>> from tensorclass import NonTensorData
             >>> NonTensorData("a", batch_size=[2]).unsqueeze(0).batch_size
             torch.Size([1, 2])
         """
@@ -232,6 +235,7 @@ class NonTensorData(Uniform, NonTensorDataBase):
             changes.
 
         Example:
+            >>> from tensorclass import NonTensorData
             >>> NonTensorData("a").expand(2).tolist()
             ['a', 'a']
         """
@@ -283,7 +287,7 @@ class MetaData(NonTensorData):
         TypeError: the object is not an instance of ``cls``.
 
     Example:
-        >>> from tensorclass import TensorDict, stack
+        >>> from tensorclass import MetaData, TensorDict, stack
         >>> config = {"lr": 0.1}
         >>> data = TensorDict({"config": MetaData(config)}, [3])
         >>> stack([data, data])["config"] is config
@@ -422,6 +426,7 @@ class NonTensorStack(NonTensorDataBase):
             non_tensors: the lists.
 
         Example:
+            >>> from tensorclass import NonTensorStack
             >>> NonTensorStack.from_list([["a", "b"], ["c", "d"]]).batch_size
             torch.Size([2, 2])
         """
@@ -438,6 +443,7 @@ class NonTensorStack(NonTensorDataBase):
             non_tensor: the data.
 
         Example:
+            >>> from tensorclass import NonTensorData, NonTensorStack
             >>> NonTensorStack.from_nontensordata(NonTensorData("a", batch_size=[2]))
             NonTensorStack(['a', 'a'], batch_size=torch.Size([2]), device=None)
         """
@@ -484,6 +490,7 @@ class NonTensorStack(NonTensorDataBase):
         """Return this stack.
 
         Example:
+            >>> from tensorclass import NonTensorStack
             >>> rows = NonTensorStack("a", "b")
             >>> rows.maybe_to_stack() is rows
             True
@@ -517,6 +524,7 @@ class NonTensorStack(NonTensorDataBase):
 
         Example:
             >>> import torch
+            >>> from tensorclass import NonTensorStack
             >>> NonTensorStack("a", "b").gather(0, torch.tensor([1, 1, 0])).tolist()
             ['b', 'b', 'a']
         """
@@ -588,6 +596,7 @@ class NonTensorStack(NonTensorDataBase):
             RuntimeError: the stack is locked, or the batch size of ``item`` differs from that of a row.
 
         Example:
+            >>> from tensorclass import NonTensorStack
             >>> rows = NonTensorStack("a", "b")
             >>> rows.append("c")
             >>> rows.tolist()
@@ -605,6 +614,7 @@ class NonTensorStack(NonTensorDataBase):
             RuntimeError: the stack is locked, or the batch size of an item differs from that of a row.
 
         Example:
+            >>> from tensorclass import NonTensorStack
             >>> rows = NonTensorStack("a")
             >>> rows.extend(["b", "c"])
             >>> rows.tolist()
@@ -624,6 +634,7 @@ class NonTensorStack(NonTensorDataBase):
             RuntimeError: the stack is locked, or the batch size of ``item`` differs from that of a row.
 
         Example:
+            >>> from tensorclass import NonTensorStack
             >>> rows = NonTensorStack("a", "c")
             >>> rows.insert(1, "b")
             >>> rows.tolist()
@@ -673,6 +684,7 @@ def is_non_tensor(data: object) -> bool:
     """Return whether an object is non-tensor data, as collections store it.
 
     Example:
+        >>> from tensorclass import NonTensorData, is_non_tensor
         >>> is_non_tensor(NonTensorData("a")), is_non_tensor("a")
         (True, False)
     """
@@ -685,7 +697,7 @@ def is_leaf_nontensor(cls: type) -> bool:
     Use it as ``is_leaf=`` of ``keys`` and of other methods.
 
     Example:
-        >>> from tensorclass import TensorDict
+        >>> from tensorclass import TensorDict, is_leaf_nontensor
         >>> list(TensorDict({"text": "a", "n": {"x": 1}}).keys(True, True, is_leaf=is_leaf_nontensor))
         ['text', ('n', 'x')]
     """

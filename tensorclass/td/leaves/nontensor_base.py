@@ -277,6 +277,7 @@ class NonTensorDataBase(Leaf):
             kwargs: ignored.
 
         Example:
+            >>> import torch
             >>> from tensorclass import NonTensorData
             >>> NonTensorData("a").apply(torch.abs).data
             'a'
@@ -305,6 +306,7 @@ class NonTensorDataBase(Leaf):
             kwargs: ignored.
 
         Example:
+            >>> import torch
             >>> from tensorclass import NonTensorData
             >>> NonTensorData("a").apply_(torch.abs).data
             'a'
@@ -361,6 +363,7 @@ class NonTensorDataBase(Leaf):
             kwargs: ignored.
 
         Example:
+            >>> import torch
             >>> from tensorclass import NonTensorData
             >>> NonTensorData("a").type(torch.float64).data
             'a'

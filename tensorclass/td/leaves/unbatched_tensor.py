@@ -51,7 +51,7 @@ class UnbatchedTensor(Uniform):
 
     Example:
         >>> import torch
-        >>> from tensorclass import TensorDict
+        >>> from tensorclass import TensorDict, UnbatchedTensor
         >>> data = TensorDict({"x": torch.zeros(4, 2), "scale": UnbatchedTensor(torch.ones(3))}, [4])
         >>> data[:2].reshape(2, 1)["scale"].shape, (data * 2)["scale"], data[0].get("scale").batch_size
         (torch.Size([3]), tensor([2., 2., 2.]), torch.Size([]))

@@ -57,14 +57,16 @@ class MemoryMappedTensor(Tensor):
         filename: path of the new file, which must not exist; with ``handler``, path of the file that it maps. Default:
             shared memory without a name.
 
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     rows = MemoryMappedTensor(torch.arange(4).view(2, 2), filename=folder + "/rows.memmap")
-    ...     rows[1] = 7
-    ...     again = MemoryMappedTensor.from_filename(rows.filename, torch.int64, [2, 2])
-    >>> again
-    MemoryMappedTensor([[0, 1],
-                        [7, 7]])
+    Example:
+        >>> import tempfile, torch
+        >>> from tensorclass import MemoryMappedTensor
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     rows = MemoryMappedTensor(torch.arange(4).view(2, 2), filename=folder + "/rows.memmap")
+        ...     rows[1] = 7
+        ...     again = MemoryMappedTensor.from_filename(rows.filename, torch.int64, [2, 2])
+        >>> again
+        MemoryMappedTensor([[0, 1],
+                            [7, 7]])
     """
 
     # operations return plain tensors, at the cost of plain tensors
@@ -165,12 +167,14 @@ class MemoryMappedTensor(Tensor):
             TypeError: ``dtype`` is not a ``torch.dtype``.
             ValueError: the file is too short, is not a regular file, or ``mode`` is unknown.
 
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     rows = MemoryMappedTensor.from_tensor(torch.arange(4), filename=folder + "/rows.memmap")
-        ...     MemoryMappedTensor.from_filename(rows.filename, torch.int64, [2, 2])
-        MemoryMappedTensor([[0, 1],
-                            [2, 3]])
+        Example:
+            >>> import tempfile, torch
+            >>> from tensorclass import MemoryMappedTensor
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     rows = MemoryMappedTensor.from_tensor(torch.arange(4), filename=folder + "/rows.memmap")
+            ...     MemoryMappedTensor.from_filename(rows.filename, torch.int64, [2, 2])
+            MemoryMappedTensor([[0, 1],
+                                [2, 3]])
         """
         if mode not in (None, *MODES):
             raise ValueError(f"from_filename: expected mode to be 'r', 'r+' or None, got {mode!r}")
@@ -211,9 +215,12 @@ class MemoryMappedTensor(Tensor):
             TypeError: ``input`` is not a dense tensor.
             ValueError: ``shape`` has another number of elements.
 
-        >>> MemoryMappedTensor.from_tensor(torch.arange(4), shape=[2, 2])
-        MemoryMappedTensor([[0, 1],
-                            [2, 3]])
+        Example:
+            >>> import torch
+            >>> from tensorclass import MemoryMappedTensor
+            >>> MemoryMappedTensor.from_tensor(torch.arange(4), shape=[2, 2])
+            MemoryMappedTensor([[0, 1],
+                                [2, 3]])
         """
         if not isinstance(input, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"from_tensor: expected a tensor, got {type(input).__name__}; torch.as_tensor makes one")
@@ -273,12 +280,14 @@ class MemoryMappedTensor(Tensor):
             RuntimeError: ``device`` is not the CPU.
             ValueError: the memory is too small for ``shape``, or it is neither shared nor has a ``filename``.
 
-        >>> rows = MemoryMappedTensor.zeros(2, 2)
-        >>> flat = MemoryMappedTensor.from_storage(rows.untyped_storage())
-        >>> flat[3] = 1
-        >>> rows
-        MemoryMappedTensor([[0., 0.],
-                            [0., 1.]])
+        Example:
+            >>> from tensorclass import MemoryMappedTensor
+            >>> rows = MemoryMappedTensor.zeros(2, 2)
+            >>> flat = MemoryMappedTensor.from_storage(rows.untyped_storage())
+            >>> flat[3] = 1
+            >>> rows
+            MemoryMappedTensor([[0., 0.],
+                                [0., 1.]])
         """
         _check_device("from_storage", device)
         dtype = dtype or torch.get_default_dtype()
@@ -310,10 +319,12 @@ class MemoryMappedTensor(Tensor):
         Raises:
             ValueError: the memory is too small for ``shape``, or is not shared.
 
-        >>> rows = MemoryMappedTensor.ones(4)
-        >>> MemoryMappedTensor.from_handler(rows.handler, rows.dtype, [2, 2])
-        MemoryMappedTensor([[1., 1.],
-                            [1., 1.]])
+        Example:
+            >>> from tensorclass import MemoryMappedTensor
+            >>> rows = MemoryMappedTensor.ones(4)
+            >>> MemoryMappedTensor.from_handler(rows.handler, rows.dtype, [2, 2])
+            MemoryMappedTensor([[1., 1.],
+                                [1., 1.]])
         """
         return cls.from_storage(handler, shape=shape, dtype=dtype, index=index)
 
@@ -339,8 +350,11 @@ class MemoryMappedTensor(Tensor):
             FileExistsError: the file exists, and ``existsok`` is not set.
             RuntimeError: ``device`` is not the CPU.
 
-        >>> MemoryMappedTensor.empty(2, 3, dtype=torch.int64).shape
-        torch.Size([2, 3])
+        Example:
+            >>> import torch
+            >>> from tensorclass import MemoryMappedTensor
+            >>> MemoryMappedTensor.empty(2, 3, dtype=torch.int64).shape
+            torch.Size([2, 3])
         """
         _check_device("empty", device)
         return cls._allocated(_size(size), dtype or torch.get_default_dtype(), filename, existsok)
@@ -367,8 +381,10 @@ class MemoryMappedTensor(Tensor):
             FileExistsError: the file exists, and ``existsok`` is not set.
             RuntimeError: ``device`` is not the CPU.
 
-        >>> MemoryMappedTensor.zeros(2)
-        MemoryMappedTensor([0., 0.])
+        Example:
+            >>> from tensorclass import MemoryMappedTensor
+            >>> MemoryMappedTensor.zeros(2)
+            MemoryMappedTensor([0., 0.])
         """
         _check_device("zeros", device)
         return cls._allocated(_size(size), dtype or torch.get_default_dtype(), filename, existsok)
@@ -395,8 +411,10 @@ class MemoryMappedTensor(Tensor):
             FileExistsError: the file exists, and ``existsok`` is not set.
             RuntimeError: ``device`` is not the CPU.
 
-        >>> MemoryMappedTensor.ones(2)
-        MemoryMappedTensor([1., 1.])
+        Example:
+            >>> from tensorclass import MemoryMappedTensor
+            >>> MemoryMappedTensor.ones(2)
+            MemoryMappedTensor([1., 1.])
         """
         _check_device("ones", device)
         dtype = dtype or torch.get_default_dtype()
@@ -427,8 +445,10 @@ class MemoryMappedTensor(Tensor):
             RuntimeError: ``device`` is not the CPU.
             TypeError: the number is missing.
 
-        >>> MemoryMappedTensor.full([2], 7)
-        MemoryMappedTensor([7, 7])
+        Example:
+            >>> from tensorclass import MemoryMappedTensor
+            >>> MemoryMappedTensor.full([2], 7)
+            MemoryMappedTensor([7, 7])
         """
         _check_device("full", device)
         if fill_value is None:
@@ -449,8 +469,11 @@ class MemoryMappedTensor(Tensor):
         Raises:
             FileExistsError: the file exists.
 
-        >>> MemoryMappedTensor.empty_like(torch.ones(2, 3)).shape
-        torch.Size([2, 3])
+        Example:
+            >>> import torch
+            >>> from tensorclass import MemoryMappedTensor
+            >>> MemoryMappedTensor.empty_like(torch.ones(2, 3)).shape
+            torch.Size([2, 3])
         """
         return cls._allocated(input.shape, input.dtype, filename, False)
 
@@ -465,8 +488,11 @@ class MemoryMappedTensor(Tensor):
         Raises:
             FileExistsError: the file exists.
 
-        >>> MemoryMappedTensor.zeros_like(torch.ones(2))
-        MemoryMappedTensor([0., 0.])
+        Example:
+            >>> import torch
+            >>> from tensorclass import MemoryMappedTensor
+            >>> MemoryMappedTensor.zeros_like(torch.ones(2))
+            MemoryMappedTensor([0., 0.])
         """
         return cls._allocated(input.shape, input.dtype, filename, False)
 
@@ -481,8 +507,11 @@ class MemoryMappedTensor(Tensor):
         Raises:
             FileExistsError: the file exists.
 
-        >>> MemoryMappedTensor.ones_like(torch.zeros(2))
-        MemoryMappedTensor([1., 1.])
+        Example:
+            >>> import torch
+            >>> from tensorclass import MemoryMappedTensor
+            >>> MemoryMappedTensor.ones_like(torch.zeros(2))
+            MemoryMappedTensor([1., 1.])
         """
         return cls.full_like(input, 1, filename=filename)
 
@@ -498,8 +527,11 @@ class MemoryMappedTensor(Tensor):
         Raises:
             FileExistsError: the file exists.
 
-        >>> MemoryMappedTensor.full_like(torch.zeros(2), 7)
-        MemoryMappedTensor([7., 7.])
+        Example:
+            >>> import torch
+            >>> from tensorclass import MemoryMappedTensor
+            >>> MemoryMappedTensor.full_like(torch.zeros(2), 7)
+            MemoryMappedTensor([7., 7.])
         """
         return cls.full(input.shape, fill_value, dtype=input.dtype, filename=filename)
 
@@ -569,8 +601,10 @@ class MemoryMappedTensor(Tensor):
     def is_shared(self) -> bool:
         """Return whether other processes see writes to the tensor. ``False`` only for a file mapped with mode ``"r"``.
 
-        >>> MemoryMappedTensor.zeros(2).is_shared()
-        True
+        Example:
+            >>> from tensorclass import MemoryMappedTensor
+            >>> MemoryMappedTensor.zeros(2).is_shared()
+            True
         """
         return self._mode == "r+"
 
@@ -580,8 +614,10 @@ class MemoryMappedTensor(Tensor):
         Returns:
             ``False`` in shared memory without a name, and for a file mapped with mode ``"r"``.
 
-        >>> MemoryMappedTensor.zeros(2).is_in_file()
-        False
+        Example:
+            >>> from tensorclass import MemoryMappedTensor
+            >>> MemoryMappedTensor.zeros(2).is_in_file()
+            False
         """
         return self._filename is not None and self._mode == "r+"
 
@@ -591,9 +627,11 @@ class MemoryMappedTensor(Tensor):
         Raises:
             RuntimeError: the file was mapped with mode ``"r"``, so writes stay in this process.
 
-        >>> rows = MemoryMappedTensor.zeros(2)
-        >>> rows.share_memory_() is rows
-        True
+        Example:
+            >>> from tensorclass import MemoryMappedTensor
+            >>> rows = MemoryMappedTensor.zeros(2)
+            >>> rows.share_memory_() is rows
+            True
         """
         if self._mode != "r+":
             raise RuntimeError(
@@ -633,8 +671,10 @@ class MemoryMappedTensor(Tensor):
     def unbind(self, dim: int = 0) -> tuple[Tensor, ...]:
         """Return the slices along a dimension, as views in the same file.
 
-        >>> [row.tolist() for row in MemoryMappedTensor.ones(2, 3).unbind()]
-        [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
+        Example:
+            >>> from tensorclass import MemoryMappedTensor
+            >>> [row.tolist() for row in MemoryMappedTensor.ones(2, 3).unbind()]
+            [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
         """
         lead = (slice(None),) * (dim if dim >= 0 else dim + self.ndim)
         return tuple([self._part(part, (*lead, at)) for at, part in enumerate(Tensor.unbind(self, dim))])
@@ -646,8 +686,10 @@ class MemoryMappedTensor(Tensor):
             split_size: length of each view, the last may be shorter; or a sequence of all lengths.
             dim: dimension to split. Default: the first.
 
-        >>> [len(part) for part in MemoryMappedTensor.zeros(5).split(2)]
-        [2, 2, 1]
+        Example:
+            >>> from tensorclass import MemoryMappedTensor
+            >>> [len(part) for part in MemoryMappedTensor.zeros(5).split(2)]
+            [2, 2, 1]
         """
         return self._consecutive(Tensor.split(self, split_size, dim), dim)  # type: ignore[no-untyped-call]
 
@@ -658,8 +700,10 @@ class MemoryMappedTensor(Tensor):
             split_sizes: lengths of the views. Their sum must be the size of the dimension.
             dim: dimension to split. Default: the first.
 
-        >>> [len(part) for part in MemoryMappedTensor.zeros(5).split_with_sizes([1, 4])]
-        [1, 4]
+        Example:
+            >>> from tensorclass import MemoryMappedTensor
+            >>> [len(part) for part in MemoryMappedTensor.zeros(5).split_with_sizes([1, 4])]
+            [1, 4]
         """
         return self._consecutive(Tensor.split_with_sizes(self, split_sizes, dim), dim)
 
@@ -670,8 +714,10 @@ class MemoryMappedTensor(Tensor):
             chunks: number of views, at most. As in ``torch.chunk``, there may be fewer.
             dim: dimension to split. Default: the first.
 
-        >>> [len(part) for part in MemoryMappedTensor.zeros(5).chunk(2)]
-        [3, 2]
+        Example:
+            >>> from tensorclass import MemoryMappedTensor
+            >>> [len(part) for part in MemoryMappedTensor.zeros(5).chunk(2)]
+            [3, 2]
         """
         return self._consecutive(Tensor.chunk(self, chunks, dim), dim)
 
@@ -693,8 +739,10 @@ class MemoryMappedTensor(Tensor):
     def detach(self) -> Tensor:
         """Return a detached view of the same file. ``nn.Parameter`` builds on this.
 
-        >>> type(MemoryMappedTensor.zeros(2).detach()).__name__
-        'MemoryMappedTensor'
+        Example:
+            >>> from tensorclass import MemoryMappedTensor
+            >>> type(MemoryMappedTensor.zeros(2).detach()).__name__
+            'MemoryMappedTensor'
         """
         return self._of(Tensor.detach(self), self._filename, self._mode, self._parent, self._index, self._place)
 

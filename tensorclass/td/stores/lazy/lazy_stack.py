@@ -346,7 +346,7 @@ def lazy_stack(
 
     Example:
         >>> import torch
-        >>> from tensorclass import TensorDict
+        >>> from tensorclass import TensorDict, lazy_stack
         >>> rows = lazy_stack(
         ...     [TensorDict({"a": torch.zeros(2)}), TensorDict({"a": torch.zeros(3), "b": torch.zeros(())})]
         ... )
@@ -401,7 +401,7 @@ def maybe_dense_stack(
 
     Example:
         >>> import torch
-        >>> from tensorclass import TensorDict
+        >>> from tensorclass import TensorDict, maybe_dense_stack
         >>> type(maybe_dense_stack([TensorDict({"a": torch.zeros(2)}), TensorDict({"a": torch.zeros(3)})])).__name__
         'LazyStackedTensorDict'
     """
@@ -426,7 +426,7 @@ def dense_stack_tds(td_list: Sequence[T] | T, dim: int | None = None) -> T:
 
     Example:
         >>> import torch
-        >>> from tensorclass import TensorDict
+        >>> from tensorclass import TensorDict, dense_stack_tds, lazy_stack
         >>> type(dense_stack_tds(lazy_stack([TensorDict({"a": 1}), TensorDict({"a": 2})]))).__name__
         'TensorDict'
     """
@@ -463,7 +463,7 @@ class LazyStackedTensorDict(LazyStacked, TensorDict):  # pyright: ignore[reportI
         TypeError: a part is not a collection.
 
     Example:
-        >>> from tensorclass import TensorDict
+        >>> from tensorclass import LazyStackedTensorDict, TensorDict
         >>> data = LazyStackedTensorDict(TensorDict({"a": 1}), TensorDict({"a": 2, "b": 3}))
         >>> data["a"], data[1]["b"]
         (tensor([1, 2]), tensor(3))
