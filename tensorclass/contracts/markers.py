@@ -52,7 +52,13 @@ class Shape(Marker):
 
     @property
     def dims(self) -> tuple[Dim, ...]:
-        """The parsed dimensions."""
+        """The parsed dimensions.
+
+        Example:
+            >>> from tensorclass import Shape
+            >>> [dim.size for dim in Shape("3 4").dims]
+            [3, 4]
+        """
         return parse(self.text)
 
     def __repr__(self) -> str:
@@ -87,7 +93,13 @@ class DType(Marker):
 
     @property
     def allowed(self) -> frozenset[torch.dtype]:
-        """The allowed dtypes."""
+        """The allowed dtypes.
+
+        Example:
+            >>> from tensorclass import DType
+            >>> DType("bool").allowed
+            frozenset({torch.bool})
+        """
         found: frozenset[torch.dtype] = frozenset()
         for dtype in self.dtypes:
             found |= category(dtype) if isinstance(dtype, str) else {dtype}
@@ -98,7 +110,13 @@ class DType(Marker):
 
     @property
     def name(self) -> str:
-        """The category, for messages."""
+        """The category, for messages.
+
+        Example:
+            >>> from tensorclass import DType
+            >>> DType("int", "bool").name
+            'int or bool'
+        """
         return " or ".join([name_of(d) if isinstance(d, torch.dtype) else d for d in self.dtypes])
 
 

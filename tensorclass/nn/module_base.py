@@ -112,7 +112,14 @@ class TensorDictModuleBase(nn.Module):
 
         @property
         def in_keys(self):
-            """The keys that the module reads."""
+            """The keys that the module reads.
+
+            Example:
+                >>> import torch
+                >>> from tensorclass.nn import TensorDictModule
+                >>> TensorDictModule(torch.add, ["x", ("a", "b")], "y").in_keys
+                ['x', ('a', 'b')]
+            """
             return self._in_keys
 
         @in_keys.setter
@@ -121,7 +128,15 @@ class TensorDictModuleBase(nn.Module):
 
         @property
         def out_keys(self):
-            """The keys that the module writes: all of them, or the selected ones."""
+            """The keys that the module writes: all of them, or the selected ones.
+
+            Example:
+                >>> import torch
+                >>> from tensorclass.nn import TensorDictModule
+                >>> module = TensorDictModule(torch.frexp, "x", ["mantissa", "exponent"])
+                >>> module.out_keys, module.select_out_keys("exponent").out_keys
+                (['mantissa', 'exponent'], ['exponent'])
+            """
             return self._out_keys
 
         @out_keys.setter

@@ -192,12 +192,26 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
 
     @property
     def dist_params_keys(self) -> list[FlatKey]:
-        """The keys of the parameters."""
+        """The keys of the parameters.
+
+        Example:
+            >>> from torch.distributions import Normal
+            >>> from tensorclass.nn import ProbabilisticTensorDictModule
+            >>> ProbabilisticTensorDictModule(["loc", "scale"], "x", distribution_class=Normal).dist_params_keys
+            ['loc', 'scale']
+        """
         return self._in_keys
 
     @property
     def dist_sample_keys(self) -> list[FlatKey]:
-        """The keys of the sample."""
+        """The keys of the sample.
+
+        Example:
+            >>> from torch.distributions import Normal
+            >>> from tensorclass.nn import ProbabilisticTensorDictModule
+            >>> ProbabilisticTensorDictModule(["loc", "scale"], "x", distribution_class=Normal).dist_sample_keys
+            ['x']
+        """
         return self._sample_keys
 
     @property
@@ -206,6 +220,11 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
 
         Raises:
             RuntimeError: ``composite_lp_aggregate()`` has changed since the module was made.
+
+        Example:
+            >>> from tensorclass.nn import ProbabilisticTensorDictModule
+            >>> ProbabilisticTensorDictModule("param", "x", return_log_prob=True).log_prob_keys
+            ['x_log_prob']
         """
         self._check_mode()
         return self._lp_keys
@@ -216,6 +235,11 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
 
         Raises:
             RuntimeError: there are several.
+
+        Example:
+            >>> from tensorclass.nn import ProbabilisticTensorDictModule
+            >>> ProbabilisticTensorDictModule("param", "x", return_log_prob=True).log_prob_key
+            'x_log_prob'
         """
         return only_key(self, self.log_prob_keys)
 

@@ -104,22 +104,55 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
 
     @property
     def det_part(self) -> TensorDictSequential:
-        """A sequence of all modules but the last; it shares them."""
+        """A sequence of all modules but the last; it shares them.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass.nn import (
+            ...     ProbabilisticTensorDictModule,
+            ...     ProbabilisticTensorDictSequential,
+            ...     TensorDictModule,
+            ... )
+            >>> policy = ProbabilisticTensorDictSequential(
+            ...     TensorDictModule(torch.exp, "x", "param"), ProbabilisticTensorDictModule("param", "y")
+            ... )
+            >>> len(policy), len(policy.det_part)
+            (2, 1)
+        """
         return TensorDictSequential(*[*self][:-1], partial_tolerant=self.partial_tolerant, inplace=self.inplace)
 
     @property
     def dist_params_keys(self) -> list[FlatKey]:
-        """The keys of the parameters of all distributions, starting with the last."""
+        """The keys of the parameters of all distributions, starting with the last.
+
+        Example:
+            >>> from tensorclass.nn import ProbabilisticTensorDictModule, ProbabilisticTensorDictSequential
+            >>> ProbabilisticTensorDictSequential(ProbabilisticTensorDictModule("param", "x")).dist_params_keys
+            ['param']
+        """
         return [key for module in reversed(self._drawing()) for key in module.dist_params_keys]
 
     @property
     def dist_sample_keys(self) -> list[FlatKey]:
-        """The keys of all samples, starting with the last."""
+        """The keys of all samples, starting with the last.
+
+        Example:
+            >>> from tensorclass.nn import ProbabilisticTensorDictModule, ProbabilisticTensorDictSequential
+            >>> ProbabilisticTensorDictSequential(ProbabilisticTensorDictModule("param", "x")).dist_sample_keys
+            ['x']
+        """
         return [key for module in reversed(self._drawing()) for key in module.dist_sample_keys]
 
     @property
     def log_prob_keys(self) -> list[FlatKey]:
-        """The keys of all log-probabilities, starting with the last."""
+        """The keys of all log-probabilities, starting with the last.
+
+        Example:
+            >>> from tensorclass.nn import ProbabilisticTensorDictModule, ProbabilisticTensorDictSequential
+            >>> draw = ProbabilisticTensorDictModule("param", "x", return_log_prob=True)
+            >>> ProbabilisticTensorDictSequential(draw).log_prob_keys
+            ['x_log_prob']
+        """
         return [key for module in reversed(self._drawing()) for key in module.log_prob_keys]
 
     @property
@@ -128,17 +161,37 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
 
         Raises:
             RuntimeError: there are several.
+
+        Example:
+            >>> from tensorclass.nn import ProbabilisticTensorDictModule, ProbabilisticTensorDictSequential
+            >>> draw = ProbabilisticTensorDictModule("param", "x", return_log_prob=True)
+            >>> ProbabilisticTensorDictSequential(draw).log_prob_key
+            'x_log_prob'
         """
         return only_key(self, self.log_prob_keys)
 
     @property
     def default_interaction_type(self) -> InteractionType:
-        """The default interaction type of the last probabilistic module."""
+        """The default interaction type of the last probabilistic module.
+
+        Example:
+            >>> from tensorclass.nn import ProbabilisticTensorDictModule, ProbabilisticTensorDictSequential
+            >>> draw = ProbabilisticTensorDictModule("param", "x", default_interaction_type="mean")
+            >>> ProbabilisticTensorDictSequential(draw).default_interaction_type
+            <InteractionType.MEAN: 'mean'>
+        """
         return self._drawing()[-1].default_interaction_type
 
     @property
     def num_samples(self) -> Size:
-        """The sample dimensions that the modules add in front."""
+        """The sample dimensions that the modules add in front.
+
+        Example:
+            >>> from tensorclass.nn import ProbabilisticTensorDictModule, ProbabilisticTensorDictSequential
+            >>> draw = ProbabilisticTensorDictModule("param", "x", num_samples=5)
+            >>> ProbabilisticTensorDictSequential(draw).num_samples
+            torch.Size([5])
+        """
         size = Size()
         for module in self._flat():
             if isinstance(module, ProbabilisticTensorDictModule):

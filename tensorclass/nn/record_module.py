@@ -100,6 +100,18 @@ class TensorClassModuleBase(nn.Module, abc.ABC, Generic[In, Out]):
 
         Raises:
             ValueError: there is neither.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorClass
+            >>> from tensorclass.nn import TensorClassModuleBase
+            >>> class Point(TensorClass):
+            ...     x: torch.Tensor
+            >>> class Double(TensorClassModuleBase[Point, Point]):
+            ...     def forward(self, x: Point) -> Point:
+            ...         return x * 2
+            >>> Double().input_type.__name__
+            'Point'
         """
         return self._types()[0]
 
@@ -109,6 +121,18 @@ class TensorClassModuleBase(nn.Module, abc.ABC, Generic[In, Out]):
 
         Raises:
             ValueError: there is neither.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorClass
+            >>> from tensorclass.nn import TensorClassModuleBase
+            >>> class Point(TensorClass):
+            ...     x: torch.Tensor
+            >>> class Double(TensorClassModuleBase[Point, Point]):
+            ...     def forward(self, x: Point) -> Point:
+            ...         return x * 2
+            >>> Double().output_type.__name__
+            'Point'
         """
         return self._types()[1]
 

@@ -175,7 +175,14 @@ class TensorDictModuleWrapper(TensorDictModuleBase):
 
         @property
         def in_keys(self):
-            """The keys that the inner module reads."""
+            """The keys that the inner module reads.
+
+            Example:
+                >>> import torch
+                >>> from tensorclass.nn import TensorDictModule, TensorDictModuleWrapper
+                >>> TensorDictModuleWrapper(TensorDictModule(torch.exp, "x", "y")).in_keys
+                ['x']
+            """
             return self.td_module.in_keys
 
         @in_keys.setter
@@ -184,7 +191,14 @@ class TensorDictModuleWrapper(TensorDictModuleBase):
 
         @property
         def out_keys(self):
-            """The keys of the inner module, or the ones selected on this wrapper."""
+            """The keys of the inner module, or the ones selected on this wrapper.
+
+            Example:
+                >>> import torch
+                >>> from tensorclass.nn import TensorDictModule, TensorDictModuleWrapper
+                >>> TensorDictModuleWrapper(TensorDictModule(torch.exp, "x", "y")).out_keys
+                ['y']
+            """
             return self.td_module.out_keys if self._source is None else self._out_keys
 
         @out_keys.setter

@@ -215,17 +215,44 @@ class Stage(nn.Module, Generic[In, Out]):
 
     @property
     def input_type(self) -> type[TensorCollection] | types.UnionType:
-        """Class of the records that the stage takes, or a union of classes."""
+        """Class of the records that the stage takes, or a union of classes.
+
+        Example:
+            >>> from tensorclass import Stage, TensorDict
+            >>> @Stage
+            ... def double(data: TensorDict) -> TensorDict:
+            ...     return data * 2
+            >>> double.input_type.__name__
+            'TensorDict'
+        """
         return _union(self._types[0])
 
     @property
     def output_type(self) -> type[TensorCollection] | types.UnionType:
-        """Class of the records that the stage returns, or a union of classes."""
+        """Class of the records that the stage returns, or a union of classes.
+
+        Example:
+            >>> from tensorclass import Stage, TensorDict
+            >>> @Stage
+            ... def double(data: TensorDict) -> TensorDict:
+            ...     return data * 2
+            >>> double.output_type.__name__
+            'TensorDict'
+        """
         return _union(self._types[1])
 
     @property
     def stages(self) -> tuple[Stage[Any, Any], ...]:
-        """Stages of a pipeline in the order in which they run. A single stage returns itself."""
+        """Stages of a pipeline in the order in which they run. A single stage returns itself.
+
+        Example:
+            >>> from tensorclass import Stage, TensorDict
+            >>> @Stage
+            ... def double(data: TensorDict) -> TensorDict:
+            ...     return data * 2
+            >>> len(double.stages), len((double >> double).stages)
+            (1, 2)
+        """
         return (self,)
 
     @property
@@ -351,7 +378,16 @@ class Pipeline(Stage[In, Out]):
 
     @property
     def stages(self) -> tuple[Stage[Any, Any], ...]:
-        """Stages in the order in which they run."""
+        """Stages in the order in which they run.
+
+        Example:
+            >>> from tensorclass import Stage, TensorDict
+            >>> @Stage
+            ... def double(data: TensorDict) -> TensorDict:
+            ...     return data * 2
+            >>> [stage.name for stage in (double >> double).stages]
+            ['double', 'double']
+        """
         return tuple(typing.cast("Iterator[Stage[Any, Any]]", self._modules.values()))
 
     def extra_repr(self) -> str:

@@ -117,6 +117,17 @@ class Collection:
         """The leading dimensions that all values share.
 
         Setting it checks every value. Nested collections whose own batch size is shorter take the new one.
+
+        Raises:
+            RuntimeError: the shape of a value does not begin with the new batch size. Nothing is changed.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"a": torch.zeros(2, 3)}, [2])
+            >>> data.batch_size = [2, 3]
+            >>> data.batch_size
+            torch.Size([2, 3])
         """
         return self._batch_size
 
@@ -126,7 +137,13 @@ class Collection:
 
     @property
     def shape(self) -> Size:
-        """The batch size, under the name that tensors use."""
+        """The batch size, under the name that tensors use.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> TensorDict(batch_size=[2, 3]).shape
+            torch.Size([2, 3])
+        """
         return self._batch_size
 
     @shape.setter
@@ -172,12 +189,24 @@ class Collection:
 
     @property
     def batch_dims(self) -> int:
-        """The number of batch dimensions."""
+        """The number of batch dimensions.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> TensorDict(batch_size=[2, 3]).batch_dims
+            2
+        """
         return len(self._batch_size)
 
     @property
     def ndim(self) -> int:
-        """The number of batch dimensions."""
+        """The number of batch dimensions.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> TensorDict(batch_size=[2, 3]).ndim
+            2
+        """
         return len(self._batch_size)
 
     def dim(self) -> int:
@@ -253,7 +282,15 @@ class Collection:
 
     @property
     def device(self) -> torch.device | None:
-        """The device to which values are moved when they are set; ``None`` if each value may be on its own device."""
+        """The device to which values are moved when they are set; ``None`` if each value may be on its own device.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"a": torch.zeros(2)}, [2])
+            >>> data.device, data.to("cpu").device
+            (None, device(type='cpu'))
+        """
         return self._device
 
     @device.setter
@@ -307,7 +344,14 @@ class Collection:
 
     @property
     def names(self) -> list[str | None]:
-        """The names of the batch dimensions; ``None`` for a dimension without a name."""
+        """The names of the batch dimensions; ``None`` for a dimension without a name.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict(batch_size=[2, 3], names=["time", None])
+            >>> data.names
+            ['time', None]
+        """
         return [None] * len(self._batch_size) if self._names is None else list(self._names)
 
     @names.setter

@@ -519,17 +519,35 @@ class Devices(Collection):
 
     @property
     def is_cuda(self) -> builtins.bool:
-        """``True`` if the device is a CUDA device."""
+        """``True`` if the device is a CUDA device.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> TensorDict(a=1, device="cpu").is_cuda
+            False
+        """
         return self._device is not None and self._device.type == "cuda"
 
     @property
     def is_cpu(self) -> builtins.bool:
-        """``True`` if the device is the CPU."""
+        """``True`` if the device is the CPU.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> TensorDict(a=1).is_cpu, TensorDict(a=1, device="cpu").is_cpu
+            (False, True)
+        """
         return self._device is not None and self._device.type == "cpu"
 
     @property
     def is_meta(self) -> builtins.bool:
-        """``True`` if the device is ``meta``: shapes and dtypes without memory."""
+        """``True`` if the device is ``meta``: shapes and dtypes without memory.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> TensorDict(a=1).to("meta").is_meta
+            True
+        """
         return self._device is not None and self._device.type == "meta"
 
     def auto_device_(self) -> Self:
@@ -621,7 +639,14 @@ class Devices(Collection):
 
     @property
     def dtype(self) -> torch.dtype | None:
-        """The dtype that all tensors share; ``None`` if they differ or there are none."""
+        """The dtype that all tensors share; ``None`` if they differ or there are none.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": torch.zeros(2), "b": torch.ones(2)}, [2]).dtype
+            torch.float32
+        """
         dtypes = {leaf.dtype for leaf in self._leaves()}
         return dtypes.pop() if len(dtypes) == 1 else None
 
@@ -677,7 +702,14 @@ class Devices(Collection):
 
     @property
     def requires_grad(self) -> builtins.bool:
-        """``True`` if any of the tensors requires gradients."""
+        """``True`` if any of the tensors requires gradients.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": torch.ones(2, requires_grad=True), "b": torch.ones(2)}, [2]).requires_grad
+            True
+        """
         return any(leaf.requires_grad for leaf in self._leaves())
 
     def requires_grad_(self, requires_grad: builtins.bool = True) -> Self:
@@ -717,7 +749,15 @@ class Devices(Collection):
 
     @property
     def data(self) -> Self:
-        """The values as ``tensor.data`` returns them: memory is shared, autograd does not track them."""
+        """The values as ``tensor.data`` returns them: memory is shared, autograd does not track them.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"a": torch.ones(2, requires_grad=True)}, [2])
+            >>> data.data["a"]
+            tensor([1., 1.])
+        """
         return self._plain()
 
     @data.setter
@@ -737,7 +777,16 @@ class Devices(Collection):
 
     @property
     def grad(self) -> Self | None:
-        """The gradients of values that have one, as a collection; ``None`` if no value has one."""
+        """The gradients of values that have one, as a collection; ``None`` if no value has one.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"a": torch.ones(2, requires_grad=True)}, [2])
+            >>> (data * 3)["a"].sum().backward()
+            >>> data.grad["a"]
+            tensor([3., 3.])
+        """
         store: Store = {}
         found = False
         for key, value in self._store.items():

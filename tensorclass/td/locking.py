@@ -20,7 +20,15 @@ class Locking(Contexts):
 
     @property
     def is_locked(self) -> bool:
-        """``True`` if keys cannot be set, replaced or removed. Setting it locks or unlocks."""
+        """``True`` if keys cannot be set, replaced or removed. Setting it locks or unlocks.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict(a=1)
+            >>> data.is_locked = True
+            >>> data.is_locked
+            True
+        """
         return self._lock is not None
 
     @is_locked.setter

@@ -223,7 +223,16 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
 
     @property
     def log_prob_key(self) -> NestedKey:
-        """The key of the sum of log-probabilities."""
+        """The key of the sum of log-probabilities.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> from tensorclass.nn import CompositeDistribution
+            >>> params = TensorDict(x=TensorDict(loc=torch.zeros(2), scale=torch.ones(2)))
+            >>> CompositeDistribution(params, {"x": torch.distributions.Normal}).log_prob_key
+            'sample_log_prob'
+        """
         return self._log_prob_key
 
     @log_prob_key.setter
@@ -232,7 +241,16 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
 
     @property
     def entropy_key(self) -> NestedKey:
-        """The key of the sum of entropies."""
+        """The key of the sum of entropies.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> from tensorclass.nn import CompositeDistribution
+            >>> params = TensorDict(x=TensorDict(loc=torch.zeros(2), scale=torch.ones(2)))
+            >>> CompositeDistribution(params, {"x": torch.distributions.Normal}).entropy_key
+            'entropy'
+        """
         return self._entropy_key
 
     @entropy_key.setter
@@ -243,7 +261,16 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
 
     @property
     def has_rsample(self) -> bool:  # type: ignore[override]
-        """``True`` if gradients flow through the samples of all variables."""
+        """``True`` if gradients flow through the samples of all variables.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> from tensorclass.nn import CompositeDistribution
+            >>> params = TensorDict(x=TensorDict(loc=torch.zeros(2), scale=torch.ones(2)))
+            >>> CompositeDistribution(params, {"x": torch.distributions.Normal}).has_rsample
+            True
+        """
         return all(dist.has_rsample for dist in self.dists.values())
 
     def _collected(self, values: Mapping[Any, Any], shape: Size | Sequence[int] = ()) -> TensorDict:
@@ -297,12 +324,30 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
 
     @property
     def mode(self) -> TensorDict:  # type: ignore[override]
-        """The most probable value of each variable."""
+        """The most probable value of each variable.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> from tensorclass.nn import CompositeDistribution
+            >>> params = TensorDict(x=TensorDict(loc=torch.zeros(2), scale=torch.ones(2)))
+            >>> CompositeDistribution(params, {"x": torch.distributions.Normal}).mode["x"]
+            tensor([0., 0.])
+        """
         return self._collected({key: dist.mode for key, dist in self.dists.items()})
 
     @property
     def mean(self) -> TensorDict:  # type: ignore[override]
-        """The expected value of each variable."""
+        """The expected value of each variable.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> from tensorclass.nn import CompositeDistribution
+            >>> params = TensorDict(x=TensorDict(loc=torch.zeros(2), scale=torch.ones(2)))
+            >>> CompositeDistribution(params, {"x": torch.distributions.Normal}).mean["x"]
+            tensor([0., 0.])
+        """
         return self._collected({key: dist.mean for key, dist in self.dists.items()})
 
     @property
@@ -311,6 +356,14 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
 
         Raises:
             NotImplementedError: a distribution has no such value.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> from tensorclass.nn import CompositeDistribution
+            >>> params = TensorDict(x=TensorDict(loc=torch.zeros(2), scale=torch.ones(2)))
+            >>> CompositeDistribution(params, {"x": torch.distributions.Normal}).deterministic_sample["x"]
+            tensor([0., 0.])
         """
         values: dict[FlatKey, Any] = {}
         for key, dist in self.dists.items():

@@ -70,7 +70,14 @@ class Delta(Distribution):
 
     @property
     def support(self) -> Any:
-        """All real numbers; the density is 0 everywhere but at the point."""
+        """All real numbers; the density is 0 everywhere but at the point.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass.nn.distributions import Delta
+            >>> Delta(torch.tensor([1.0])).support.check(torch.tensor([5.0]))
+            tensor(True)
+        """
         independent: Any = constraints.independent
         return independent(constraints.real, len(self._event_shape))
 
@@ -178,25 +185,60 @@ class Delta(Distribution):
 
     @property
     def mean(self) -> Tensor:
-        """The point."""
+        """The point.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass.nn.distributions import Delta
+            >>> Delta(torch.tensor([1.0, 2.0])).mean
+            tensor([1., 2.])
+        """
         return self.param
 
     @property
     def mode(self) -> Tensor:
-        """The point."""
+        """The point.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass.nn.distributions import Delta
+            >>> Delta(torch.tensor([1.0, 2.0])).mode
+            tensor([1., 2.])
+        """
         return self.param
 
     @property
     def median(self) -> Tensor:
-        """The point."""
+        """The point.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass.nn.distributions import Delta
+            >>> Delta(torch.tensor([1.0, 2.0])).median
+            tensor([1., 2.])
+        """
         return self.param
 
     @property
     def deterministic_sample(self) -> Tensor:
-        """The point."""
+        """The point.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass.nn.distributions import Delta
+            >>> Delta(torch.tensor([1.0, 2.0])).deterministic_sample
+            tensor([1., 2.])
+        """
         return self.param
 
     @property
     def variance(self) -> Tensor:
-        """Zeros."""
+        """Zeros.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass.nn.distributions import Delta
+            >>> Delta(torch.tensor([1.0, 2.0])).variance
+            tensor([0., 0.])
+        """
         return torch.zeros_like(self.param)

@@ -108,13 +108,27 @@ class OneHotCategorical(torch_distributions.OneHotCategorical):
 
     @property
     def mode(self) -> Tensor:
-        """The most probable category."""
+        """The most probable category.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass.nn import OneHotCategorical
+            >>> OneHotCategorical(probs=torch.tensor([0.2, 0.8])).mode
+            tensor([0, 1])
+        """
         logits: Tensor = self.logits
         return functional.one_hot(logits.argmax(-1), logits.shape[-1])
 
     @property
     def deterministic_sample(self) -> Tensor:
-        """The most probable category."""
+        """The most probable category.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass.nn import OneHotCategorical
+            >>> OneHotCategorical(probs=torch.tensor([0.2, 0.8])).deterministic_sample
+            tensor([0, 1])
+        """
         return self.mode
 
     def sample(self, sample_shape: Size | Sequence[int] | None = None) -> Tensor:

@@ -299,7 +299,14 @@ class TruncatedNormal(Distribution):
 
     @property
     def support(self) -> Any:
-        """The interval between the bounds."""
+        """The interval between the bounds.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass.nn import TruncatedNormal
+            >>> TruncatedNormal(0.0, 1.0, -1.0, 1.0).support.check(torch.tensor([0.0, 2.0]))
+            tensor([ True, False])
+        """
         interval: Any = constraints.interval
         return interval(self.a, self.b)
 
@@ -389,17 +396,35 @@ class TruncatedNormal(Distribution):
 
     @property
     def auc(self) -> Tensor:
-        """The probability of the normal distribution between the bounds, :math:`Z`."""
+        """The probability of the normal distribution between the bounds, :math:`Z`.
+
+        Example:
+            >>> from tensorclass.nn import TruncatedNormal
+            >>> TruncatedNormal(0.0, 1.0, -1.0, 1.0).auc
+            tensor(0.6827)
+        """
         return self._in_dtype(self._known.log_z.exp())
 
     @property
     def eps(self) -> float:
-        """The smallest probability from which samples are drawn."""
+        """The smallest probability from which samples are drawn.
+
+        Example:
+            >>> from tensorclass.nn import TruncatedNormal
+            >>> 0 < TruncatedNormal(0.0, 1.0, -1.0, 1.0).eps < 1e-6
+            True
+        """
         return torch.finfo(self.loc.dtype).tiny
 
     @property
     def mean(self) -> Tensor:
-        """The expected value."""
+        """The expected value.
+
+        Example:
+            >>> from tensorclass.nn import TruncatedNormal
+            >>> TruncatedNormal(0.0, 1.0, 0.0, 1.0).mean
+            tensor(0.4599)
+        """
         first, _ = self._moments()
         known = self._known
         if known.mirrored is not None:
@@ -408,7 +433,13 @@ class TruncatedNormal(Distribution):
 
     @property
     def variance(self) -> Tensor:
-        """The expected squared distance from the mean."""
+        """The expected squared distance from the mean.
+
+        Example:
+            >>> from tensorclass.nn import TruncatedNormal
+            >>> TruncatedNormal(0.0, 1.0, -1.0, 1.0).variance
+            tensor(0.2911)
+        """
         known = self._known
         first, second = self._moments()
         variance = second - first.square()
@@ -423,12 +454,24 @@ class TruncatedNormal(Distribution):
 
     @property
     def mode(self) -> Tensor:
-        """The most probable value: ``loc``, or the bound nearest to it."""
+        """The most probable value: ``loc``, or the bound nearest to it.
+
+        Example:
+            >>> from tensorclass.nn import TruncatedNormal
+            >>> TruncatedNormal(0.0, 1.0, 0.5, 1.0).mode
+            tensor(0.5000)
+        """
         return self.loc.clamp(self.a, self.b)
 
     @property
     def median(self) -> Tensor:
-        """The value with half of the probability below it."""
+        """The value with half of the probability below it.
+
+        Example:
+            >>> from tensorclass.nn import TruncatedNormal
+            >>> TruncatedNormal(0.0, 1.0, 0.0, 1.0).median
+            tensor(0.4418)
+        """
         return self.icdf(torch.full_like(self.loc, 0.5))
 
     def entropy(self) -> Tensor:

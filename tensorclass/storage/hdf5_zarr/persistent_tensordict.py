@@ -196,17 +196,44 @@ class PersistentTensorDict(WrittenBack):
 
     @property
     def filename(self) -> str:
-        """The path of the file."""
+        """The path of the file.
+
+        Example:
+            >>> import tempfile, torch
+            >>> from tensorclass import TensorDict
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     with TensorDict({"x": torch.zeros(3)}, [3]).to_h5(folder + "/rows.h5") as data:
+            ...         data.filename == folder + "/rows.h5"
+            True
+        """
         return self._store.file.path
 
     @property
     def mode(self) -> str:
-        """The mode in which the file is open."""
+        """The mode in which the file is open.
+
+        Example:
+            >>> import tempfile, torch
+            >>> from tensorclass import TensorDict
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     with TensorDict({"x": torch.zeros(3)}, [3]).to_h5(folder + "/rows.h5") as data:
+            ...         data.mode
+            'r+'
+        """
         return self._store.file.mode
 
     @property
     def kwargs(self) -> dict[str, Any]:
-        """The options for new arrays: ``chunks``, ``compression``, ..."""
+        """The options for new arrays: ``chunks``, ``compression``, ...
+
+        Example:
+            >>> import tempfile
+            >>> from tensorclass import PersistentTensorDict
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     with PersistentTensorDict(filename=folder + "/rows.h5", mode="w", compression="gzip") as data:
+            ...         data.kwargs
+            {'compression': 'gzip'}
+        """
         return dict(self._store.file.options.arrays)
 
     def close(self) -> None:

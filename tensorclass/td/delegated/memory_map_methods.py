@@ -613,5 +613,13 @@ class MemoryMaps(Collection):
 
         Raises:
             AttributeError: the collection is not in a folder.
+
+        Example:
+            >>> import tempfile, torch
+            >>> from tensorclass import TensorDict
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     data = TensorDict({"x": torch.zeros(3)}, [3]).memmap(folder)
+            ...     str(data.saved_path) == folder
+            True
         """
         ...

@@ -118,7 +118,13 @@ class Leaf(TensorCollection):
 
     @property
     def sorted_keys(self) -> list[str]:
-        """An empty list: a leaf has no keys."""
+        """An empty list: a leaf has no keys.
+
+        Example:
+            >>> from tensorclass import NonTensorData
+            >>> NonTensorData("a").sorted_keys
+            []
+        """
         return []
 
     def __contains__(self, key: object) -> bool:

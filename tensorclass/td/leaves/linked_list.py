@@ -44,7 +44,13 @@ class LinkedList(list[Any]):
 
     @property
     def check(self) -> Callable[[Any, int], None] | None:
-        """A function of items and their list depth that raises if the items cannot be written. Records set it."""
+        """A function of items and their list depth that raises if the items cannot be written. Records set it.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"t": ["a", "b"]}, [2])["t"].check is None
+            True
+        """
         return self._check
 
     @check.setter

@@ -103,7 +103,13 @@ class NonTensorData(Uniform, NonTensorDataBase):
 
     @property
     def data(self) -> Any:
-        """The object."""
+        """The object.
+
+        Example:
+            >>> from tensorclass import NonTensorData
+            >>> NonTensorData("a", batch_size=[3]).data
+            'a'
+        """
         return self._objects[0]
 
     @data.setter
@@ -326,7 +332,13 @@ class MetaData(NonTensorData):
 
     @property
     def data(self) -> Any:
-        """The object."""
+        """The object.
+
+        Example:
+            >>> from tensorclass import MetaData
+            >>> MetaData({"lr": 0.1}).data
+            {'lr': 0.1}
+        """
         return self._objects[0]
 
     @data.setter
@@ -459,6 +471,13 @@ class NonTensorStack(NonTensorDataBase):
 
         Raises:
             AttributeError: the objects differ. Use ``tolist()``.
+
+        Example:
+            >>> from tensorclass import NonTensorStack
+            >>> stack = NonTensorStack("a", "b")
+            >>> stack.data = "c"
+            >>> stack.data, stack.tolist()
+            ('c', ['c', 'c'])
         """
         objects, _ = drop_unused(self._objects, self._codes())
         if objects and all(same_object(objects[0], value) for value in objects):
@@ -578,12 +597,24 @@ class NonTensorStack(NonTensorDataBase):
 
     @property
     def stack_dim(self) -> int:
-        """The dimension along which :attr:`tensordicts` lie: 0."""
+        """The dimension along which :attr:`tensordicts` lie: 0.
+
+        Example:
+            >>> from tensorclass import NonTensorStack
+            >>> NonTensorStack("a", "b").stack_dim
+            0
+        """
         return 0
 
     @property
     def tensordicts(self) -> list[Any]:
-        """The slices along the first dimension."""
+        """The slices along the first dimension.
+
+        Example:
+            >>> from tensorclass import NonTensorStack
+            >>> [item.data for item in NonTensorStack("a", "b").tensordicts]
+            ['a', 'b']
+        """
         return list(self.unbind(0))
 
     def append(self, item: Any) -> None:

@@ -112,7 +112,14 @@ class UnbatchedTensor(Uniform):
 
     @property  # type: ignore[override]
     def data(self) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The tensor."""
+        """The tensor.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import UnbatchedTensor
+            >>> UnbatchedTensor(torch.ones(3), batch_size=[2]).data
+            tensor([1., 1., 1.])
+        """
         return self._tensor
 
     @data.setter
@@ -199,7 +206,14 @@ class UnbatchedTensor(Uniform):
 
     @property
     def grad(self) -> Self | None:
-        """The gradient of the tensor, or ``None``."""
+        """The gradient of the tensor, or ``None``.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import UnbatchedTensor
+            >>> UnbatchedTensor(torch.ones(3), batch_size=[2]).grad is None
+            True
+        """
         gradient = self._tensor.grad
         return None if gradient is None else self._holding(gradient)
 

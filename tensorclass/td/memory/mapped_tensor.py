@@ -569,6 +569,14 @@ class MemoryMappedTensor(Tensor):
 
         Raises:
             RuntimeError: the tensor lies in shared memory without a name.
+
+        Example:
+            >>> import tempfile, torch
+            >>> from tensorclass import MemoryMappedTensor
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     tensor = MemoryMappedTensor.from_tensor(torch.zeros(3), filename=folder + "/x.memmap")
+            ...     str(tensor.filename) == folder + "/x.memmap"
+            True
         """
         if self._filename is None:
             raise RuntimeError("the tensor lies in shared memory, which has no file name")
@@ -582,7 +590,17 @@ class MemoryMappedTensor(Tensor):
 
     @property
     def handler(self) -> torch.UntypedStorage:
-        """The underlying memory. :meth:`from_handler` makes a tensor of it."""
+        """The underlying memory. :meth:`from_handler` makes a tensor of it.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import MemoryMappedTensor
+            >>> tensor = MemoryMappedTensor.from_tensor(torch.zeros(3))
+            >>> again = MemoryMappedTensor.from_handler(tensor.handler, torch.float32, [3], None)
+            >>> again[0] = 1.0
+            >>> tensor
+            MemoryMappedTensor([1., 0., 0.])
+        """
         return self.untyped_storage()
 
     @property
@@ -590,12 +608,26 @@ class MemoryMappedTensor(Tensor):
         """Index of this part of the file. ``None`` for the whole file.
 
         After several indexing operations, a list of the indices, in the order applied.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import MemoryMappedTensor
+            >>> tensor = MemoryMappedTensor.from_tensor(torch.zeros(3))
+            >>> tensor.index, tensor[1:].index
+            (None, slice(1, None, None))
         """
         return self._index
 
     @property
     def parent_shape(self) -> Size:
-        """Shape of all values in the file."""
+        """Shape of all values in the file.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import MemoryMappedTensor
+            >>> MemoryMappedTensor.from_tensor(torch.zeros(3, 4))[1:].parent_shape
+            torch.Size([3, 4])
+        """
         return self._parent
 
     def is_shared(self) -> bool:

@@ -200,7 +200,15 @@ class SubTensorDict(WrittenBack):
 
     @property
     def is_locked(self) -> bool:
-        """Return whether the source is locked."""
+        """Return whether the source is locked.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> rows = TensorDict({"a": torch.zeros(4)}, [4]).lock_().get_sub_tensordict([0, 2])
+            >>> rows.is_locked
+            True
+        """
         return self._lock is not None or self._store.parent.is_locked
 
     @is_locked.setter

@@ -169,12 +169,26 @@ class LazyParts(OnStore):
 
     @property
     def stack_dim(self) -> int:
-        """The batch dimension along which the parts are stacked."""
+        """The batch dimension along which the parts are stacked.
+
+        Example:
+            >>> from tensorclass import TensorDict, lazy_stack
+            >>> lazy_stack([TensorDict(batch_size=[4]), TensorDict(batch_size=[4])], 1).stack_dim
+            1
+        """
         return self._store.dim
 
     @property
     def hook_in(self) -> Callable[[Any], Any] | None:
-        """Function that is called with each value before it is written; its result is written."""
+        """Function that is called with each value before it is written; its result is written.
+
+        Example:
+            >>> from tensorclass import LazyStackedTensorDict, TensorDict
+            >>> data = LazyStackedTensorDict(TensorDict(a=1), TensorDict(a=2), hook_in=lambda value: value * 10)
+            >>> data["a"] = data["a"]
+            >>> data["a"]
+            tensor([10, 20])
+        """
         return self._store.hook_in
 
     @hook_in.setter
@@ -183,7 +197,13 @@ class LazyParts(OnStore):
 
     @property
     def hook_out(self) -> Callable[[Any], Any] | None:
-        """Function that is called with each value that is read; its result is returned."""
+        """Function that is called with each value that is read; its result is returned.
+
+        Example:
+            >>> from tensorclass import LazyStackedTensorDict, TensorDict
+            >>> LazyStackedTensorDict(TensorDict(a=1), TensorDict(a=2), hook_out=lambda value: value * 10)["a"]
+            tensor([10, 20])
+        """
         return self._store.hook_out
 
     @hook_out.setter

@@ -132,7 +132,16 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
 
     @property
     def grad(self) -> Any:
-        """The gradients of the values; ``None`` if no value has one."""
+        """The gradients of the values; ``None`` if no value has one.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict, lazy_stack
+            >>> data = lazy_stack([TensorDict(a=torch.ones((), requires_grad=True))])
+            >>> (data["a"] * 3).sum().backward()
+            >>> data.grad["a"]
+            tensor([3.])
+        """
         found = [part.grad for part in self._store.items_]
         return None if all(part is None for part in found) else self._with_parts(found)
 
@@ -144,7 +153,14 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
 
     @property
     def data(self) -> Any:
-        """The values without their history, as ``tensor.data``."""
+        """The values without their history, as ``tensor.data``.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict, lazy_stack
+            >>> lazy_stack([TensorDict(a=torch.ones((), requires_grad=True))]).data["a"]
+            tensor([1.])
+        """
         return self._plain()
 
     @data.setter
