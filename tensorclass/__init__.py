@@ -142,6 +142,9 @@ from .td import (
     unravel_key_to_tuple,
     where,
 )
+from .td.columns.column import Column
+from .td.columns.ragged import Padded, Ragged
+from .td.columns.text import Text, UniqueText
 from .td.value_checks import BatchMismatch
 
 if TYPE_CHECKING:
@@ -171,6 +174,7 @@ __version__ = "0.1.0"
 __all__ = [
     "KEY_SEPARATOR",
     "BatchMismatch",
+    "Column",
     "ContractError",
     "ConversionError",
     "DType",
@@ -186,8 +190,10 @@ __all__ = [
     "NonTensorDataBase",
     "NonTensorStack",
     "PackLayout",
+    "Padded",
     "PersistentTensorDict",
     "Pipeline",
+    "Ragged",
     "Range",
     "RecordDataset",
     "RecordStream",
@@ -199,8 +205,10 @@ __all__ = [
     "TensorCollection",
     "TensorDict",
     "TensorDictBase",
+    "Text",
     "TypedTensorDict",
     "UnbatchedTensor",
+    "UniqueText",
     "append_memmap",
     "assert_allclose_td",
     "assert_close",

@@ -19,6 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.compiler import is_compiling
 
 from tensorclass.td.collection import Collection, functorch
+from tensorclass.td.columns.column_values import Declared
 from tensorclass.td.value_checks import as_tensor, batch_mismatch
 
 from .contract import Contract
@@ -175,21 +176,32 @@ def _check_formulas(owner: str, specs: Mapping[str, FieldSpec]) -> None:
 # the batch size
 
 
-def item_ranks(specs: Mapping[str, FieldSpec]) -> dict[str, int]:
-    """Return the number of dimensions of one item, for each field whose contract fixes it.
+#: what tells the batch size of a value: the number of dimensions of one item, or the declaration of a column
+ItemRank = int | Declared
+
+
+def item_ranks(specs: Mapping[str, FieldSpec]) -> dict[str, ItemRank]:
+    """Return the number of dimensions of one item, for each field whose contract fixes it, and the columns.
 
     Such a field tells the batch size: the dimensions in front of those of the item.
     """
-    ranks = {key: spec.contract.rank for key, spec in specs.items() if spec.contract is not None}
+    ranks = {
+        key: spec.column or (spec.contract.rank if spec.contract is not None else None) for key, spec in specs.items()
+    }
     return {key: rank for key, rank in ranks.items() if rank is not None}
 
 
-def implied_sizes(ranks: Mapping[str, int], values: Mapping[str, Any]) -> dict[str, Size]:
+def implied_sizes(ranks: Mapping[str, ItemRank], values: Mapping[str, Any]) -> dict[str, Size]:
     """Return the batch size that each value implies, by field."""
     found: dict[str, Size] = {}
     for key, rank in ranks.items():
         value = values.get(key)
         if value is None:
+            continue
+        if not isinstance(rank, int):
+            size = rank.implied_size(value)
+            if size is not None:
+                found[key] = size
             continue
         shaped: Any = value if isinstance(value, (Tensor, Collection)) else as_tensor(value)
         if shaped is not None and len(shaped.shape) >= rank:
@@ -197,7 +209,7 @@ def implied_sizes(ranks: Mapping[str, int], values: Mapping[str, Any]) -> dict[s
     return found
 
 
-def inferred_size(ranks: Mapping[str, int], values: Mapping[str, Any]) -> Size | None:
+def inferred_size(ranks: Mapping[str, ItemRank], values: Mapping[str, Any]) -> Size | None:
     """Return the batch size that the first value with an item rank implies; ``None`` if there is none."""
     return next(iter(implied_sizes(ranks, values).values()), None)
 

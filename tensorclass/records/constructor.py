@@ -11,7 +11,7 @@ from typing import Any, get_args
 from torch import Size, Tensor
 from torch.compiler import is_compiling
 
-from tensorclass.contracts.checking import Checks, entered, inferred_size
+from tensorclass.contracts.checking import Checks, ItemRank, entered, inferred_size
 from tensorclass.contracts.contract import described_array
 from tensorclass.contracts.generated_checks import CheckWriter, writer_of
 from tensorclass.td import shapes
@@ -208,7 +208,7 @@ _METADATA_HINTS: dict[str, Any] = {
 
 
 def _batch_size_lines(
-    item_ranks: Mapping[str, int], parameters: Mapping[str, Any], namespace: dict[str, Any]
+    item_ranks: Mapping[str, ItemRank], parameters: Mapping[str, Any], namespace: dict[str, Any]
 ) -> list[str]:
     """Return the lines that set the batch size: the argument, or what the first field with a contract implies."""
     given = "batch_size if __type(batch_size) is __Size else __as_size(batch_size)"
@@ -218,6 +218,8 @@ def _batch_size_lines(
     namespace["__ranks"] = ranks
     lines = ["if batch_size is not None:", f"    __size = {given}"]
     for name, rank in ranks.items():
+        if not isinstance(rank, int):  # a column, which tells the batch size only if no tensor does
+            continue
         lines += [
             f"elif __isinstance({name}, __Tensor):",
             f"    __size = {name}.shape" + (f"[:-{rank}]" if rank else ""),

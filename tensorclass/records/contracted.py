@@ -9,7 +9,7 @@ import torch
 from torch import Size
 from typing_extensions import Self
 
-from tensorclass.contracts.checking import Checks, inferred_size, problems_below
+from tensorclass.contracts.checking import Checks, ItemRank, inferred_size, problems_below
 from tensorclass.contracts.contract_error import ContractError
 from tensorclass.contracts.validation import validation
 from tensorclass.td.base import TensorCollection
@@ -30,7 +30,7 @@ class Contracted(TensorCollection):
 
     if TYPE_CHECKING:  # annotations that typing.get_type_hints shall not find
         _specs: ClassVar[dict[str, FieldSpec]]
-        _item_ranks: ClassVar[dict[str, int]]
+        _item_ranks: ClassVar[dict[str, ItemRank]]
         _checks: ClassVar[Checks | None]
     else:
         _specs = {}

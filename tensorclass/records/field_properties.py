@@ -26,7 +26,7 @@ def field_property(spec: FieldSpec, frozen: bool) -> property:
     # (A __getattr__ could word the errors for unknown attributes, but its mere presence slows every attribute down.)
     name = spec.name
     removed = f"{spec.owner}.{name} is not set: it was removed, or not selected"
-    tensor = spec.kind in (Kind.TENSOR, Kind.COLLECTION)
+    tensor = spec.kind in (Kind.TENSOR, Kind.COLLECTION, Kind.COLUMN)
     plain = spec.kind is Kind.TENSOR and spec.contract is None
     # a plain bool: torch.compile can take that from a closure, a FieldSpec not
     required = spec.kind is not None and not spec.optional

@@ -15,12 +15,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import typing_extensions
 from torch import Tensor
+from torch.compiler import is_compiling
 
-from tensorclass.contracts.checking import inferred_size
+from tensorclass.contracts.checking import ItemRank, inferred_size
 from tensorclass.contracts.contract import Contract, described_array
 from tensorclass.contracts.contract_error import ContractError
 from tensorclass.td import shapes, value_checks
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.columns.buffer_column import BufferColumn
+from tensorclass.td.columns.column import Column
+from tensorclass.td.columns.column_values import Declared
+from tensorclass.td.columns.ragged import Ragged
 from tensorclass.td.leaves.nontensor import NonTensorData, NonTensorDataBase, NonTensorStack
 from tensorclass.td.leaves.object_codes import Deferred, flatten_lists
 from tensorclass.td.modes import LIST_TO_STACK
@@ -43,6 +48,7 @@ class Kind(enum.Enum):
     TENSOR = enum.auto()  #: a tensor
     COLLECTION = enum.auto()  #: a record or another collection
     OBJECT = enum.auto()  #: an object, stored as non-tensor data
+    COLUMN = enum.auto()  #: a row of text, of items, or an object for each row of the batch
     ANY = enum.auto()  #: any value
 
 
@@ -56,6 +62,8 @@ class Meaning(NamedTuple):
     optional: bool = False
     #: the allowed values of a ``Literal``; empty for others
     literals: tuple[Any, ...] = ()
+    #: the annotation of one row of a column: ``list[str]`` of ``Column[list[str]]``
+    row: Any = Any
 
 
 class Unresolved(Exception):
@@ -71,6 +79,7 @@ class FieldSpec:
 
     __slots__ = (
         "_annotation",
+        "_column",
         "_kind",
         "_literals",
         "_module",
@@ -111,6 +120,7 @@ class FieldSpec:
         #: shape, dtype, range and device that the annotation requires
         self.contract: Contract | None = None
         self._literals: tuple[Any, ...] = ()
+        self._column: Declared | None = None
         self._annotation: Any = declared.type
         self._module = module
         self._options = options
@@ -137,7 +147,7 @@ class FieldSpec:
     def _resolve(self, scope: Mapping[str, Any]) -> None:
         module = sys.modules.get(self._module)
         space = {} if module is None else vars(module)
-        self._kind, self.types, optional, self._literals = classify(
+        self._kind, self.types, optional, self._literals, row = classify(
             self._annotation, space, scope, scope.get(self.owner)
         )
         self.optional = self.optional or optional
@@ -147,6 +157,24 @@ class FieldSpec:
             raise type(error)(f"{self.owner}.{self.name}: {error}") from None
         self._only_tensors()
         self._check_contract()
+        if self._kind is Kind.COLUMN:
+            self._column = self._declared_column(row)
+
+    def _declared_column(self, row: Any) -> Declared:
+        """Return the declaration of a column from the annotation of a row."""
+        if len(self.types) != 1:
+            raise TypeError(f"{self.owner}.{self.name}: {self.shown}: a field holds one kind of column, or None")
+        cls: Any = self.types[0]
+        ragged_dims = 1
+        while issubclass(cls, Ragged) and typing.get_origin(row) is Ragged:
+            ragged_dims += 1
+            (row,) = typing.get_args(row)
+        return Declared(cls, row, ragged_dims)
+
+    @property
+    def column(self) -> Declared | None:
+        """The declaration of a field that holds a column; ``None`` for other fields."""
+        return self._column
 
     def _check_contract(self) -> None:
         """Raise if the contract is one for tensors and the field does not hold a tensor."""
@@ -244,6 +272,8 @@ class FieldSpec:
                 if len(size) == 1 and shape and shape[0] == size[0]:  # the usual case
                     return value
             return self._fit_tensor(record, value, non_blocking)
+        if kind is Kind.COLUMN:
+            return self._fit_column(record, value, non_blocking)
         if kind is Kind.COLLECTION:
             if not isinstance(value, self.types):
                 value = self._as_collection(record, value)
@@ -260,7 +290,9 @@ class FieldSpec:
     def check(self, record: Contracted, rows: Value, is_new: bool = False) -> None:
         """Raise if rows of a value cannot be rows of this field."""
         kind = self._kind or self._known_kind(type(record), rows)
-        if isinstance(rows, NonTensorDataBase):
+        if kind is Kind.COLUMN:
+            fits = isinstance(rows, self.types)
+        elif isinstance(rows, NonTensorDataBase):
             fits = kind in (Kind.OBJECT, Kind.ANY) and all(map(self._is_item, self._to_check(rows._objects)))
         else:
             fits = not is_new or not self.types or isinstance(rows, self.types)
@@ -274,6 +306,28 @@ class FieldSpec:
             for one in held:
                 if not self._is_item(one):
                     raise self.mismatch(one)
+
+    def _fit_column(self, record: Contracted, value: Any, non_blocking: bool) -> Value:
+        declared = self._column
+        assert declared is not None
+        try:
+            column = declared.made(value, record._batch_size)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{self.owner}.{self.name}: {error}") from None
+        if not self.optional:
+            self._check_all_present(column)
+        return value_checks.fit_collection(record, self.name, column, non_blocking)
+
+    def _check_all_present(self, column: Any) -> None:
+        """Raise if a row has no value, which the annotation does not allow."""
+        if isinstance(column, BufferColumn) and not column._spans().is_meta and not is_compiling():
+            missing = column.missing
+            if bool(missing.any()):
+                row: Any = missing.nonzero()[0].tolist()
+                raise TypeError(
+                    f"{self.owner}.{self.name}: row {row[0] if len(row) == 1 else row}: expected {self.shown}, got "
+                    f"None; to allow rows without a value, annotate the field with {self.shown} | None"
+                )
 
     def _fit_tensor(self, record: Contracted, value: Any, non_blocking: bool) -> Value:
         if not isinstance(value, Tensor):
@@ -295,7 +349,7 @@ class FieldSpec:
             raise self.mismatch(value)
         for position, target in enumerate(targets, 1):
             concrete = TensorDict if target is TensorCollection else target
-            item_ranks: Mapping[str, int] = getattr(concrete, "_item_ranks", {})
+            item_ranks: Mapping[str, ItemRank] = getattr(concrete, "_item_ranks", {})
             found = (
                 inferred_size(item_ranks, entries) if item_ranks and not isinstance(value, TensorCollection) else None
             )
@@ -425,7 +479,7 @@ def classify(annotation: Any, space: dict[str, Any], scope: Mapping[str, Any], o
         owner: the class that ``Self`` stands for.
 
     >>> classify(Tensor | None, {}, {})
-    Meaning(kind=<Kind.TENSOR: 1>, types=(<class 'torch.Tensor'>,), optional=True, literals=())
+    Meaning(kind=<Kind.TENSOR: 1>, types=(<class 'torch.Tensor'>,), optional=True, literals=(), row=typing.Any)
     """
     if isinstance(annotation, typing.ForwardRef):
         annotation = annotation.__forward_arg__
@@ -450,7 +504,8 @@ def classify(annotation: Any, space: dict[str, Any], scope: Mapping[str, Any], o
         classes: dict[type, None] = {type(literal): None for literal in values_only}
         return Meaning(Kind.OBJECT, tuple(classes), None in literals, values_only)
     if isinstance(origin, type):  # list[str], Node[int], ...
-        return _of_class(origin)
+        meaning = _of_class(origin)
+        return meaning._replace(row=typing.get_args(annotation)[0]) if meaning.kind is Kind.COLUMN else meaning
     if isinstance(annotation, typing.TypeVar):
         if annotation.__constraints__:
             return _union([classify(part, space, scope, owner) for part in annotation.__constraints__])
@@ -488,6 +543,8 @@ def _of_class(cls: type) -> Meaning:
         return _of_class(array)
     if issubclass(cls, Tensor):
         return Meaning(Kind.TENSOR, (cls,))
+    if issubclass(cls, (BufferColumn, Column)):
+        return Meaning(Kind.COLUMN, (cls,))
     if issubclass(cls, NonTensorDataBase) or cls is builtins.object:
         return Meaning(Kind.ANY, optional=True)
     if issubclass(cls, TensorCollection):
@@ -505,7 +562,8 @@ def _union(parts: list[Meaning]) -> Meaning:
     kinds = {part.kind for part in rest}
     if not all(part.literals for part in rest):
         literals = ()
-    return Meaning(kinds.pop() if len(kinds) == 1 else Kind.ANY, classes, optional, literals)
+    row = next((part.row for part in rest if part.kind is Kind.COLUMN), Any)
+    return Meaning(kinds.pop() if len(kinds) == 1 else Kind.ANY, classes, optional, literals, row)
 
 
 def _checkable(cls: type) -> bool:

@@ -163,11 +163,16 @@ def _gathered(source: Store, rows: Tensor) -> Store | None:
         return {
             key: _select(value, 0, rows)
             if type(value) is Tensor and value.is_cpu and value.is_contiguous()
-            else value[rows]
+            else _at(value, rows)
             for key, value in source.items()
         }
     except (IndexError, RuntimeError):
         return None
+
+
+def _at(value: Any, index: Any) -> Any:
+    """Return a value indexed along the batch, as a value of a collection: a row of text is a text."""
+    return value._at(index) if isinstance(value, Indexing) else value[index]
 
 
 class Indexing(Collection):
@@ -206,7 +211,10 @@ class Indexing(Collection):
         batch_size = self._batch_size
         if kind is int:
             if batch_size:
-                store = {key: value[index] for key, value in self._store.items()}
+                store = {
+                    key: value[index] if type(value) is Tensor else _at(value, index)
+                    for key, value in self._store.items()
+                }
                 if not store and not -batch_size[0] <= index < batch_size[0]:
                     raise IndexError(f"index {index} is out of bounds for dimension 0 with size {batch_size[0]}")
                 return self._like(store, batch_size[1:], None if self._names is None else self._names[1:] or None)
@@ -222,6 +230,10 @@ class Indexing(Collection):
             return self
         return self._index(prepare_index(index, batch_size))
 
+    def _at(self, index: Any) -> Self:
+        """Index as a value of a collection. Text differs: its ``text[3]`` is a string."""
+        return self[index]
+
     def _index(self, index: tuple[Any, ...]) -> Self:
         """Index with a prepared index."""
         source = self._store
@@ -232,7 +244,9 @@ class Indexing(Collection):
             store = _gathered(source, item)
         if store is None:
             try:
-                store = {key: value[item] for key, value in source.items()}
+                store = {
+                    key: value[item] if type(value) is Tensor else _at(value, item) for key, value in source.items()
+                }
             except RuntimeError:
                 if not jagged.any_nested(source.values()):
                     raise

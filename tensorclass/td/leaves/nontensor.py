@@ -53,7 +53,7 @@ __all__ = [
     "stack_of",
 ]
 
-_CODES = "<codes>"  # a key that no user would write
+CODES = "<codes>"  # a key that no user would write
 
 
 class NonTensorData(Uniform, NonTensorDataBase):
@@ -422,7 +422,7 @@ class NonTensorStack(NonTensorDataBase):
                 f"{type(self).__name__}: expected the batch size {list(shapes.as_size(batch_size))}, the items have "
                 f"{list(codes.shape)}"
             )
-        self._store = {_CODES: codes}
+        self._store = {CODES: codes}
         self._batch_size = codes.shape
         self._device = as_device(device)
         self._names = shapes.as_names(names, codes.ndim)
@@ -498,7 +498,7 @@ class NonTensorStack(NonTensorDataBase):
         return LinkedList(self._listed(), td=self, depth=len(self._batch_size))
 
     def _codes(self, start: int = 0) -> Tensor:
-        codes = self._store[_CODES]
+        codes = self._store[CODES]
         assert isinstance(codes, Tensor)
         return codes + start if start else codes
 
@@ -523,7 +523,7 @@ class NonTensorStack(NonTensorDataBase):
 
     def _like(self, store: Store, batch_size: Size, names: Names = None) -> Any:
         if not batch_size:  # one object at one position
-            return NonTensorData(self._objects[int(store[_CODES])], device=self._device)  # type: ignore[arg-type]
+            return NonTensorData(self._objects[int(store[CODES])], device=self._device)  # type: ignore[arg-type]
         return super()._like(store, batch_size, names)
 
     def _index(self, index: tuple[Any, ...]) -> Any:
@@ -686,11 +686,11 @@ class NonTensorStack(NonTensorDataBase):
     def __reduce__(self) -> Any:
         rebuild, args = super().__reduce__()
         objects, codes = drop_unused(self._objects, self._codes())
-        return rebuild, (args[0], objects, {_CODES: codes}, *args[3:])
+        return rebuild, (args[0], objects, {CODES: codes}, *args[3:])
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         new = super().__deepcopy__(memo)
-        new._store = {_CODES: self._codes().clone()}
+        new._store = {CODES: self._codes().clone()}
         return new
 
 
@@ -701,7 +701,7 @@ def _class_name(takes: Any) -> str:
 def stack_of(objects: Sequence[Any], codes: Tensor, device: torch.device | None, names: Names) -> NonTensorStack:
     """Return a NonTensorStack of objects and codes. Nothing is checked."""
     new = object.__new__(NonTensorStack)
-    new._store = {_CODES: codes}
+    new._store = {CODES: codes}
     new._batch_size = codes.shape
     new._device = device
     new._names = names

@@ -1,0 +1,1 @@
+"""Values with rows of different length: :class:`Ragged`, :class:`Text` and :class:`Column`."""

@@ -1,0 +1,526 @@
+"""The base of columns whose rows are spans of one buffer: :class:`Ragged` and :class:`Text`.
+
+Operations on shapes and indices act on the spans, as on the tensor of any collection, and share the buffer. A row that
+is written goes behind the items of the buffer and gets a new span, so columns that share the buffer do not change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from torch import Size, Tensor
+from torch.compiler import is_dynamo_compiling
+from typing_extensions import Self
+
+from tensorclass.td import registry, shapes
+from tensorclass.td.collection import Collection, functorch
+from tensorclass.td.columns import spans as span_functions
+from tensorclass.td.get import MISSING
+from tensorclass.td.indexing import check_broadcast, prepare_index
+from tensorclass.td.keys import dotted
+from tensorclass.td.leaves.leaf import Leaf
+from tensorclass.td.safe_unpickling import allow_function, found
+from tensorclass.td.shapes import Names
+from tensorclass.td.stack_and_cat import _append_dims, _shared_names
+
+if TYPE_CHECKING:
+    from tensorclass.td.collection import Store
+    from tensorclass.td.keys import NestedKey
+
+SPANS = "<spans>"  # a key that no user would write
+
+#: what lies in a buffer: a tensor ``[items, *item shape]``, or a column whose rows are the items
+Items = Any
+
+
+class BufferColumn(Leaf):
+    """A buffer of items, and the spans of the rows in it."""
+
+    __slots__ = ("_is_compact", "_items", "_room")
+
+    _items: Items
+    #: known to lie row by row in the buffer, without gaps and without more items
+    _is_compact: bool
+    #: a larger tensor of which the buffer is the beginning, to append written rows; only the column that made it has it
+    _room: Tensor | None
+
+    # -- private constructors -----------------------------------------------------------------------------------------
+
+    @classmethod
+    def _of(cls, items: Items, spans: Tensor, names: Names = None, *, compact: bool = False) -> Self:
+        """Return a column of a buffer and spans. Nothing is checked."""
+        new = object.__new__(cls)
+        new._store = {SPANS: spans}
+        new._batch_size = spans.shape[:-1]
+        new._device = items.device
+        new._names = names
+        new._lock = None
+        new._items = items
+        new._is_compact = compact
+        new._room = None
+        return new
+
+    def _like(self, store: Store, batch_size: Size, names: Names = None) -> Self:
+        new = object.__new__(self.__class__)
+        new._store = store
+        new._batch_size = batch_size
+        new._device = self._device
+        new._names = names
+        new._lock = None
+        new._items = self._items
+        new._is_compact = False
+        new._room = None
+        return new
+
+    def _same(self, store: Store) -> Self:
+        return self._like(store, self._batch_size, self._names)
+
+    def _shallow(self) -> Self:
+        new = self._like({SPANS: self._store[SPANS]}, self._batch_size, self._names)
+        new._is_compact = self._is_compact
+        return new
+
+    def _with_items(self, items: Items) -> Self:
+        """Return the rows in order over other items, as many as :meth:`_packed` gives."""
+        return self._of(items, self._packed_spans(), self._names, compact=True)
+
+    # -- content ------------------------------------------------------------------------------------------------------
+
+    @property
+    def spans(self) -> Tensor:
+        """Start and length of each row in the buffer, ``int64[*batch, 2]``; the length -1 marks a row without a value."""
+        return self._store[SPANS]  # type: ignore[return-value]
+
+    @property
+    def lengths(self) -> Tensor:
+        """The number of items of each row, ``int64[*batch]``; 0 for rows without a value."""
+        return span_functions.counts_of(self._spans())
+
+    @property
+    def missing(self) -> Tensor:
+        """True for rows without a value (``None``), ``bool[*batch]``."""
+        return self._spans()[..., 1] < 0
+
+    def _spans(self) -> Tensor:
+        return self._store[SPANS]  # type: ignore[return-value]
+
+    def _packed(self) -> tuple[Items, Tensor]:
+        """Return the items of the rows in order, without others, and their spans. Both can be shared with this."""
+        spans = self._spans()
+        if self._is_compact or spans.is_meta:
+            return self._items, spans
+        if not is_dynamo_compiling() and not _is_wrapped(spans):
+            run = span_functions.run_of(spans)
+            if run is not None:
+                first, total = run
+                items = self._items
+                return (items if total == len(items) else items[first : first + total]), self._packed_spans()
+        return self._taken(span_functions.positions(spans)), self._packed_spans()
+
+    def _packed_spans(self) -> Tensor:
+        spans = self._spans()
+        return spans if self._is_compact or spans.is_meta else span_functions.from_lengths(spans[..., 1])
+
+    def _taken(self, positions: Tensor) -> Items:
+        """Return items at some positions of the buffer."""
+        items = self._items
+        return items.index_select(0, positions) if isinstance(items, Tensor) else items[positions]
+
+    def compact(self) -> Self:
+        """Return the rows in order in a buffer of their own size.
+
+        Returns:
+            This column if it is compact already; else one that shares no memory with it unless the rows lie in order.
+
+        Example:
+            >>> from tensorclass import Ragged
+            >>> rows = Ragged([[1, 2], [3], [4, 5, 6]])[[2, 0]]
+            >>> rows.values.shape, rows.compact().values
+            (torch.Size([6]), tensor([4, 5, 6, 1, 2]))
+        """
+        if self._is_compact:
+            return self
+        items, spans = self._packed()
+        if not isinstance(items, Tensor):
+            items = items.compact()
+        return self._of(items, spans, self._names, compact=True)
+
+    def nbytes(self) -> int:
+        """Return the bytes of the rows: of their items and of their spans, without items that no row refers to."""
+        spans = self._spans()
+        if isinstance(self._items, Tensor):
+            item = self._items.element_size() * self._items.shape[1:].numel()
+            below = int(self.lengths.sum()) * item
+        else:
+            below = self._packed()[0].nbytes()
+        return below + spans.numel() * spans.element_size()
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._at(index)
+
+    def _at(self, index: Any) -> Self:
+        given: object = index
+        kind = type(given)
+        spans: Any = self._store[SPANS]
+        size = self._batch_size
+        if not size:
+            return super().__getitem__(index)
+        if kind is int:
+            found = spans[index]
+            size = _ONE_ROW if len(size) == 1 else size[1:]
+        elif kind is slice:
+            found = spans[index]
+            size = found.shape[:-1]
+        elif kind is Tensor and index.dtype is torch.int64 and index.ndim == 1 and not is_dynamo_compiling():
+            try:
+                found = _select(spans, 0, index) if spans.is_contiguous() else spans[index]
+            except (IndexError, RuntimeError):  # negative, or out of range
+                return super().__getitem__(index)
+            size = found.shape[:-1]
+        else:
+            return super().__getitem__(index)
+        names = self._names
+        new = object.__new__(self.__class__)
+        new._store = {SPANS: found}
+        new._batch_size = size
+        new._device = self._device
+        new._names = None if names is None else shapes.names_indexed(names, (index,))
+        new._lock = None
+        new._items = self._items
+        new._is_compact = False
+        new._room = None
+        return new
+
+    # -- copies -------------------------------------------------------------------------------------------------------
+
+    def clone(self, recurse: bool = True, *, memory_format: torch.memory_format = torch.preserve_format) -> Self:
+        """Return a compact copy.
+
+        Args:
+            recurse: ``False`` returns another holder of the same memory. Default: ``True``.
+            memory_format: has no effect here.
+
+        Example:
+            >>> from tensorclass import Ragged
+            >>> Ragged([[1, 2], [3]])[1:].clone().values
+            tensor([3])
+        """
+        if not recurse:
+            return self._shallow()
+        items, spans = self._packed()
+        if items is self._items or self._shares(items):
+            items = items.clone()
+        return self._of(items, spans.clone() if spans is self._spans() else spans, self._names, compact=True)
+
+    def _shares(self, items: Items) -> bool:
+        """Return whether items share memory with the buffer."""
+        if not isinstance(items, Tensor):
+            return True
+        return items._base is not None or items.untyped_storage().data_ptr() == self._items.untyped_storage().data_ptr()
+
+    def _copied(self) -> Self:
+        return self.clone()
+
+    def contiguous(self, *, canonical: bool = False, inplace: bool = False) -> Self:
+        """Return the compact column; see :meth:`compact`."""
+        new = self.compact()
+        if inplace and new is not self:
+            self._become(new)
+            return self
+        return new
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        new = memo[id(self)] = self.clone()
+        return new
+
+    def __reduce__(self) -> Any:
+        items, spans = self._packed()
+        if isinstance(items, Tensor) and items.numel() != items.untyped_storage().nbytes() // items.element_size():
+            items = items.clone()  # torch would write the whole storage
+        if spans.untyped_storage().nbytes() != spans.numel() * spans.element_size():
+            spans = spans.clone()
+        return _rebuild, (type(self), items, spans, self._names, self._lock is not None)
+
+    # -- devices ------------------------------------------------------------------------------------------------------
+
+    def _placed(self, device: torch.device, non_blocking: bool) -> Self:
+        items, spans = self._packed()
+        return self._of(
+            items.to(device, non_blocking=non_blocking),
+            spans.to(device, non_blocking=non_blocking),
+            self._names,
+            compact=True,
+        )
+
+    def _moved(
+        self,
+        device: torch.device | None,
+        dtype: torch.dtype | None,
+        non_blocking: bool,
+        copy: bool,
+        memory_format: torch.memory_format | None,
+        numbers: bool = True,
+    ) -> Self:
+        items, spans = self._packed()
+        to = {"device": device} if device is not None else {}
+        spans = spans.to(**to, non_blocking=non_blocking, copy=copy)
+        return self._of(
+            self._moved_items(items, to, dtype, non_blocking, copy, numbers), spans, self._names, compact=True
+        )
+
+    def _moved_items(
+        self, items: Items, to: dict[str, Any], dtype: torch.dtype | None, non_blocking: bool, copy: bool, numbers: bool
+    ) -> Items:
+        """Move and cast items. Text keeps its dtype."""
+        return items.to(**to, non_blocking=non_blocking, copy=copy)
+
+    def _clear_device(self) -> None:
+        """Do nothing: the device is that of the items."""
+
+    # -- batch size ---------------------------------------------------------------------------------------------------
+
+    def _set_batch_size(self, batch_size: Sequence[int] | int) -> None:
+        if shapes.as_size(batch_size) != self._batch_size:
+            raise RuntimeError(
+                f"batch_size: {list(shapes.as_size(batch_size))} does not fit this {type(self).__name__}, which holds "
+                f"a row for each position of {list(self._batch_size)}. Nothing was changed"
+            )
+
+    def _check_batch_size(self, size: Size, path: tuple[str, ...]) -> None:
+        if self._batch_size[: len(size)] != size:
+            raise RuntimeError(
+                f"batch_size: {list(size)} does not fit {'.'.join(path) or f'this {type(self).__name__}'!r}, which "
+                f"holds a row for each position of {list(self._batch_size)}. Nothing was changed"
+            )
+
+    def _take_batch_size(self, size: Size) -> None:
+        pass
+
+    def _resized(self, batch_size: Size) -> Any:
+        if self._batch_size == batch_size:
+            return self
+        return (
+            self.expand(batch_size) if len(batch_size) >= self.ndim else self._at((0,) * (self.ndim - len(batch_size)))
+        )
+
+    def _padded(self, pairs: Sequence[tuple[int, int]], value: float) -> Self:
+        """Return the rows with empty rows at new positions."""
+        spans = self._spans()
+        widths = [0, 0]
+        for before, behind in reversed(pairs):
+            widths += [before, behind]
+        return self._like(
+            {SPANS: torch.nn.functional.pad(spans, widths, value=0)},
+            Size([n + b + a for n, (b, a) in zip(self._batch_size, pairs, strict=False)]),
+            self._names,
+        )
+
+    # -- writing rows -------------------------------------------------------------------------------------------------
+
+    def _become(self, source: BufferColumn) -> None:
+        """Take over the content of another column of this batch size."""
+        self._items = source._items
+        self._store = dict(source._store)
+        self._is_compact = source._is_compact
+        self._room = source._room
+
+    def _as_rows_of(self, value: Any, batch_size: Size) -> Self:
+        """Convert a value that is written to rows of a batch size."""
+        raise NotImplementedError
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        prepared = prepare_index(index, self._batch_size, writing=True)
+        rows = self._as_rows_of(value, shapes.indexed(self._batch_size, prepared))
+        self._write_checked(prepared, rows, len(self._batch_size), rows.ndim)
+
+    def _write_views(self, index: tuple[Any, ...], rows: Collection) -> bool:
+        return False
+
+    def _check_rows(self, rows: Collection, ndim: int, row_ndim: int, path: tuple[str, ...]) -> None:
+        self._check_same_kind(rows, f"{dotted(path)}: cannot write", "; nothing was written")
+        check_broadcast(path, self.shape[ndim:], rows.shape[row_ndim:], row_ndim)
+
+    def _check_same_kind(self, other: object, what: str, end: str = "") -> None:
+        """Raise if another column has no items of this kind."""
+        raise NotImplementedError
+
+    def _object_rows(self, rows: Collection, path: tuple[str, ...]) -> list[Any]:
+        return []
+
+    def _write_checked(self, index: tuple[Any, ...], rows: Collection, ndim: int, row_ndim: int) -> Self:
+        self._check_same_kind(rows, "cannot write")
+        assert isinstance(rows, BufferColumn)
+        spans = self._spans().clone()
+        source = rows._spans()
+        if rows._items is not self._items:
+            items, source = rows._packed()
+            start = len(self._items)
+            self._append(items)
+            source = torch.stack((source[..., 0] + start, source[..., 1]), -1)
+        spans[index if index else ...] = source
+        self._store = {SPANS: spans}
+        self._is_compact = False
+        return self
+
+    def _append(self, items: Items) -> None:
+        """Append items to the buffer, in a buffer with room for more, which only this column writes to."""
+        old = self._items
+        if not isinstance(old, Tensor) or old.requires_grad or items.requires_grad or is_dynamo_compiling():
+            self._items = type(self)._join([old, items])
+            self._room = None
+            return
+        count, more = len(old), len(items)
+        room = self._room
+        if room is None or len(room) < count + more:
+            room = old.new_empty((max(count + more, (count + more) * 3 // 2), *old.shape[1:]))
+            room[:count] = old
+        room[count : count + more] = items
+        self._items = room[: count + more]
+        self._room = room
+
+    def _allocated(self, batch_size: Size) -> Self:
+        return self._of(self._items[:0], self._spans().new_zeros((*batch_size, 2)))
+
+    def _copy(self, source: Any, non_blocking: bool = False) -> Self:
+        rows = self._as_rows_of(source, self._batch_size)
+        self._become(rows.to(self._device) if rows._device != self._device else rows.clone())
+        return self
+
+    def copy_(self, src: Any, non_blocking: bool = False) -> Self:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Write other rows into this column, also if it is locked.
+
+        Args:
+            src: a column of this kind, or rows as the constructor takes them.
+            non_blocking: has no effect here.
+
+        Example:
+            >>> from tensorclass import Ragged
+            >>> Ragged([[1, 2], [3]]).copy_([[4], [5, 6]]).tolist()
+            [[4], [5, 6]]
+        """
+        return self._copy(src, non_blocking)
+
+    def _set_nested(self, path: tuple[str, ...], item: Any, inplace: bool = False, non_blocking: bool = False) -> None:
+        raise self._key_error(path)
+
+    def _key_error(self, key: NestedKey) -> KeyError:
+        return KeyError(f"key {key!r} not found: a {type(self).__name__} has no keys")
+
+    # -- joining ------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def _join(cls, parts: list[Items]) -> Items:
+        """Join buffers."""
+        if isinstance(parts[0], Tensor):
+            return torch.cat(parts)
+        return parts[0]._cat(parts, 0)
+
+    def _joined(self, items: list[Any]) -> tuple[Items, list[Tensor]]:
+        """Return one buffer for several columns, and the spans of each in it."""
+        first = items[0]
+        if all(item._items is first._items for item in items):
+            return first._items, [item._spans() for item in items]
+        buffers: list[Items] = []
+        spans: list[Tensor] = []
+        known: dict[int, int] = {}  # id of a buffer that several columns share -> its start
+        start = 0
+        shared: dict[int, int] = {}
+        for item in items:
+            shared[id(item._items)] = shared.get(id(item._items), 0) + 1
+        for item in items:
+            key = id(item._items)
+            if shared[key] > 1 and item._is_compact:
+                if key not in known:
+                    known[key] = start
+                    buffers.append(item._items)
+                    start += len(item._items)
+                shift, own = known[key], item._spans()
+            else:
+                packed, own = item._packed()
+                buffers.append(packed)
+                shift = start
+                start += len(packed)
+            spans.append(torch.stack((own[..., 0] + shift, own[..., 1]), -1) if shift else own)
+        return self._join(buffers), spans
+
+    def _combine(self, what: str, items: list[Any], dim: int | None) -> tuple[Items, list[Tensor]]:
+        for position, item in enumerate(items):
+            self._check_same_kind(item, f"{what}: item {position}: cannot join")
+            if (item._batch_size != self._batch_size) if dim is None else (item.ndim != self.ndim):
+                self._cannot_combine(what, items, dim)
+            if dim is not None and shapes.with_size(item._batch_size, dim, 0) != shapes.with_size(
+                self._batch_size, dim, 0
+            ):
+                self._cannot_combine(what, items, dim)
+        return self._joined(items)
+
+    def _stack(self, items: list[Any], dim: int) -> Any:
+        buffer, spans = self._combine("stack", items, None)
+        names = self._names and shapes.names_inserted(_shared_names(items), dim)
+        return self._of(buffer, torch.stack(spans, dim), names)
+
+    def _cat(self, items: list[Any], dim: int) -> Any:
+        if not self._batch_size:
+            self._cannot_combine("cat", items, dim)
+        buffer, spans = self._combine("cat", items, dim)
+        compact = dim == 0 and buffer is not self._items  # joined in this order
+        return self._of(buffer, torch.cat(spans, dim), self._names, compact=compact and self._all_apart(items))
+
+    @staticmethod
+    def _all_apart(items: list[Any]) -> bool:
+        """Return whether no two columns share a buffer."""
+        return len({id(item._items) for item in items}) == len(items)
+
+    def _where(self, condition: Tensor, other: Any, pad: float | None, path: tuple[str, ...]) -> Any:
+        rows = other if isinstance(other, Collection) else self._as_other(other)
+        self._check_same_kind(rows, f"where: {dotted(path)}: cannot choose between it and")
+        buffer, (ours, theirs) = self._joined([self, rows])
+        theirs = theirs.expand(ours.shape)
+        return self._of(buffer, torch.where(_append_dims(condition, ours.ndim), ours, theirs), self._names)
+
+    def _as_other(self, other: Any) -> Any:
+        """Convert the operand of ``where`` to rows."""
+        return self._as_rows_of(other, self._batch_size)
+
+    # -- gradients and values of several columns ----------------------------------------------------------------------
+
+    def _content(self) -> tuple[Any, ...]:
+        return (self._items, *self._store.values())
+
+    def _find(self, path: tuple[str, ...]) -> Any:
+        return MISSING if path else self
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self._batch_size:
+            raise TypeError(
+                f"this {type(self).__name__} is one row, not a batch of rows; take its content with {self._row_reader}"
+            )
+        return iter(self.unbind(0))
+
+    #: how to read one row, for messages
+    _row_reader: ClassVar[str]
+
+
+def _rebuild_names(names: Any) -> Names:
+    return None if names is None else tuple(names)
+
+
+@allow_function
+def _rebuild(cls: Any, items: Items, spans: Tensor, names: Any, locked: bool) -> BufferColumn:
+    column: type[BufferColumn] = found(cls, BufferColumn)  # type: ignore[type-abstract]
+    span_functions.check(spans, len(items), column.__name__)
+    new = column._of(items, spans, _rebuild_names(names))
+    if locked:
+        new._lock_under(())
+    return new
+
+
+_ONE_ROW = Size(())
+_select: Any = torch.index_select
+_is_wrapped: Any = functorch.is_functorch_wrapped_tensor  # true inside vmap, grad, ...
+
+registry.register(BufferColumn)

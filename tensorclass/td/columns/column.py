@@ -1,0 +1,333 @@
+"""An object of one type for each row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Generic, SupportsIndex, overload
+
+import torch
+from torch import Size, Tensor
+from typing_extensions import Self, TypeVar
+
+from tensorclass.td import pytree, registry, shapes
+from tensorclass.td.collection import Collection, DeviceLike, as_device
+from tensorclass.td.indexing import prepare_index
+from tensorclass.td.leaves.nontensor import CODES, NonTensorStack
+from tensorclass.td.leaves.nontensor_base import NonTensorDataBase
+from tensorclass.td.leaves.object_codes import codes_row_by_row, drop_unused, flatten_lists, join_objects, on_cpu
+from tensorclass.td.safe_unpickling import allow_class, allow_function
+from tensorclass.td.stack_and_cat import _shared_names, _where_value
+
+from .item_types import decoded, encoded, predicate, shown
+
+if TYPE_CHECKING:
+    from tensorclass.td.collection import Store
+    from tensorclass.td.indexing import Index
+    from tensorclass.td.shapes import Names
+
+T = TypeVar("T", default=Any)
+
+
+class Column(NonTensorStack, Generic[T]):
+    """An object for each row of a batch: lists, enums, paths, or anything else of one type.
+
+    It is a value of a collection like a tensor. It always has an object for each row, also where all of them are equal,
+    and a list is an object, not a dimension of the batch. ``column[3]`` and iteration give objects; every other index
+    gives a Column.
+
+    Args:
+        items: the objects, nested in lists for each batch dimension behind the first.
+        item_type: the annotation that objects fit, such as ``list[str]``. Default: any object.
+        batch_size: the batch size, which says how deep ``items`` are nested. Default: ``[len(items)]``.
+        device: the device of the collection that it belongs to. Objects are not moved.
+        names: a name or ``None`` for each batch dimension.
+
+    Raises:
+        TypeError: an object does not fit the type. The message names the row.
+        ValueError: the nesting does not fit the batch size.
+
+    Example:
+        >>> tags = Column([["u"], ["v", "w"]], list[str])
+        >>> tags[1], tags[:1].tolist()
+        (['v', 'w'], [['u']])
+    """
+
+    __slots__ = ("_item_type",)
+
+    _item_type: Any
+
+    def __init__(  # pyright: ignore[reportInconsistentConstructor]
+        self,
+        items: Iterable[T],
+        item_type: Any = Any,
+        *,
+        batch_size: Sequence[int] | int | None = None,
+        device: DeviceLike | None = None,
+        names: Sequence[str | None] | None = None,
+    ) -> None:
+        listed = list(items)
+        size = Size((len(listed),)) if batch_size is None else shapes.as_size(batch_size)
+        if len(size) != 1:
+            flat, lengths = flatten_lists(listed, len(size)) if size else (listed, [])
+            if tuple(lengths) != tuple(size) or (not size and len(flat) != 1):
+                raise ValueError(f"Column: expected lists nested to the batch size {list(size)}, got lengths {lengths}")
+            listed = list(flat)
+        elif len(listed) != size[0]:
+            raise ValueError(f"Column: expected {size[0]} objects, got {len(listed)}")
+        _check_items(listed, item_type)
+        self._store = {CODES: codes_row_by_row(size)}
+        self._batch_size = size
+        self._device = as_device(device)
+        self._names = shapes.as_names(names, len(size))
+        self._lock = None
+        self._objects = tuple(listed)
+        self._metadata = None
+        self._item_type = item_type
+
+    @classmethod
+    def _of(
+        cls, objects: Sequence[Any], codes: Tensor, item_type: Any, device: torch.device | None, names: Names
+    ) -> Self:
+        """Return a column of objects and codes. Nothing is checked."""
+        new = object.__new__(cls)
+        new._store = {CODES: codes}
+        new._batch_size = codes.shape
+        new._device = device
+        new._names = names
+        new._lock = None
+        new._objects = objects
+        new._metadata = None
+        new._item_type = item_type
+        return new
+
+    def _like(self, store: Store, batch_size: Size, names: Names = None) -> Any:
+        return self._of(self._objects, store[CODES], self._item_type, self._device, names)  # type: ignore[arg-type]
+
+    def _same(self, store: Store) -> Self:
+        new = self._of(self._objects, store[CODES], self._item_type, self._device, self._names)  # type: ignore[arg-type]
+        new._metadata = self._metadata
+        return new
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    @property
+    def item_type(self) -> Any:
+        """The annotation that objects fit."""
+        return self._item_type
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> T: ...
+    @overload
+    def __getitem__(self, index: Index) -> Self: ...
+    def __getitem__(self, index: Any) -> Any:
+        """Return the object of one row, or a column of several.
+
+        An index that leaves no batch dimension gives the object.
+        """
+        rows = self._at(index)
+        return rows.item() if not rows._batch_size and self._batch_size else rows
+
+    def _at(self, index: Any) -> Any:
+        return super().__getitem__(index)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Iterate over the objects of a batch with one dimension, else over the rows of the first."""
+        return iter(self.tolist()) if len(self._batch_size) == 1 else super().__iter__()
+
+    def item(self) -> T:
+        """Return the object of one row.
+
+        Raises:
+            ValueError: this is a batch of rows.
+
+        Example:
+            >>> Column([["u"], ["v"]])[:1].reshape(()).item()
+            ['u']
+        """
+        if self._batch_size:
+            raise ValueError(f"item(): expected one row, got the batch size {list(self._batch_size)}; use tolist()")
+        return self._objects[int(self._codes())]  # type: ignore[no-any-return]
+
+    def _as_read(self) -> Any:
+        return self
+
+    def __repr__(self) -> str:
+        return _shown(self)
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        prepared = prepare_index(index, self._batch_size, writing=True)
+        size = shapes.indexed(self._batch_size, prepared)
+        if not isinstance(value, NonTensorDataBase):
+            value = as_column(value, self._item_type, size) if size else Column([value], self._item_type)._at(0)
+        self._become(self._write(prepared, value))
+
+    def _become(self, source: Any) -> None:
+        if source is self:
+            return
+        self._check_objects(source._beside())
+        if not isinstance(source, Column) or source._item_type != self._item_type:
+            _check_items(_used(source), self._item_type)
+        self._objects = source._objects
+        self._store = {CODES: source._codes()}
+
+    def _as_held(self, source: NonTensorDataBase) -> NonTensorDataBase:
+        return self._of(source._objects, source._codes(), self._item_type, self._device, self._names)
+
+    def _write_checked(self, index: tuple[Any, ...], rows: Collection, ndim: int, row_ndim: int) -> Any:
+        if not isinstance(rows, NonTensorDataBase):
+            raise TypeError(f"cannot write a {type(rows).__name__} into a Column")
+        if not isinstance(rows, Column) or rows._item_type != self._item_type:
+            _check_items(_used(rows), self._item_type)
+
+        def write(codes: list[Tensor]) -> Tensor:
+            target = codes[0].clone()
+            target[tuple([on_cpu(item) for item in index])] = codes[1]
+            return target
+
+        new = self._of(*join_objects([self, rows], write), self._item_type, self._device, self._names)
+        self._objects, self._store = new._objects, new._store
+        return self
+
+    def _allocated(self, batch_size: Size) -> Any:
+        return self._of((None,), torch.zeros(batch_size, dtype=torch.int64), self._item_type, self._device, None)
+
+    # -- joining ------------------------------------------------------------------------------------------------------
+
+    def _combined(self, what: str, items: list[Any], join: Callable[[list[Tensor]], Tensor], names: Names) -> Any:
+        for position, item in enumerate(items):
+            if not isinstance(item, NonTensorDataBase):
+                raise RuntimeError(f"{what}: item {position}: expected a Column, got a {type(item).__name__}")
+            if not isinstance(item, Column) or item._item_type != self._item_type:
+                _check_items(_used(item), self._item_type)
+        return self._of(*join_objects(items, join), self._item_type, self._device, names)
+
+    def _stack(self, items: list[Any], dim: int) -> Any:
+        if any(item._batch_size != self._batch_size for item in items if isinstance(item, Collection)):
+            self._cannot_combine("stack", items, None)
+        names = self._names and shapes.names_inserted(_shared_names(items), dim)
+        return self._combined("stack", items, lambda codes: torch.stack(codes, dim), names)
+
+    def _cat(self, items: list[Any], dim: int) -> Any:
+        rest = shapes.with_size(self._batch_size, dim, 0)
+        if any(
+            item.ndim != self.ndim or shapes.with_size(item._batch_size, dim, 0) != rest
+            for item in items
+            if isinstance(item, Collection)
+        ):
+            self._cannot_combine("cat", items, dim)
+        return self._combined("cat", items, lambda codes: torch.cat(codes, dim), self._names)
+
+    def _where(self, condition: Tensor, other: Any, pad: float | None, path: tuple[str, ...]) -> Any:
+        if not isinstance(other, NonTensorDataBase):
+            return self._shallow()
+        return self._combined(
+            "where",
+            [self, other],
+            lambda codes: _where_value(path, condition.cpu(), codes[0], codes[1], None),
+            self._names,
+        )
+
+    def map(self, function: Callable[[Any], Any], item_type: Any = None) -> Column[Any]:  # type: ignore[override]
+        """Call a function with each object, and return its results as a Column.
+
+        Args:
+            function: takes an object.
+            item_type: the annotation of results. Default: that of this column.
+
+        Raises:
+            TypeError: a result does not fit the type. The message names the row.
+
+        Example:
+            >>> Column([["u"], ["v", "w"]]).map(len).tolist()
+            [1, 2]
+        """
+        kind = self._item_type if item_type is None else item_type
+        results = [function(item) for item in _used(self)]
+        _check_items(results, kind)
+        return self._of(tuple(results), codes_row_by_row(self._batch_size), kind, self._device, self._names)
+
+    def __reduce__(self) -> Any:
+        objects, codes = drop_unused(self._objects, self._codes())
+        return _rebuild, (objects, codes, encoded(self._item_type), self._device, self._names, self._lock is not None)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        new = super().__deepcopy__(memo)
+        new._item_type = self._item_type
+        return new
+
+
+@allow_function
+def _rebuild(
+    objects: Sequence[Any], codes: Tensor, item_type: Any, device: torch.device | None, names: Names, locked: bool
+) -> Column[Any]:
+    new = Column._of(objects, codes, decoded(item_type), device, names)
+    if locked:
+        new._lock_under(())
+    return new
+
+
+def as_column(data: Any, item_type: Any = Any, batch_size: Size | None = None) -> Column[Any]:
+    """Make a :class:`Column` from a sequence of objects, or from another column.
+
+    Args:
+        data: a Column or other non-tensor data, or a sequence of objects, nested for each batch dimension behind the
+            first.
+        item_type: the annotation that objects fit.
+        batch_size: the batch size. Default: ``[len(data)]``.
+
+    Raises:
+        TypeError: the data is no sequence, or an object does not fit the type.
+
+    Example:
+        >>> as_column(["a", "b"], str).item_type
+        <class 'str'>
+    """
+    if isinstance(data, NonTensorDataBase):
+        if isinstance(data, Column) and data._item_type == item_type:
+            return data
+        _check_items(_used(data), item_type)
+        return Column._of(data._objects, data._codes(), item_type, data._device, data._names)
+    if isinstance(data, (str, bytes, dict, Tensor)) or not hasattr(data, "__iter__"):
+        raise TypeError(f"Column: expected a sequence with an object for each row, got a {type(data).__name__}")
+    return Column(data, item_type, batch_size=batch_size)
+
+
+def _used(data: NonTensorDataBase) -> list[Any]:
+    """Return the objects of all positions in flat order."""
+    objects = data._objects
+    return [objects[code] for code in data._codes().reshape(-1).tolist()]
+
+
+def _check_items(items: Sequence[Any], item_type: Any) -> None:
+    fits = predicate(item_type)
+    if fits is None:
+        return
+    for row, item in enumerate(items):
+        if not fits(item):
+            raise TypeError(
+                f"Column[{shown(item_type)}]: row {row}: expected {shown(item_type)}, got {type(item).__name__} "
+                f"{item!r:.80}"
+            )
+
+
+_SHOWN_ROWS, _SHOWN_CHARACTERS = 6, 60
+
+
+def _shown(column: Column[Any]) -> str:
+    size = column._batch_size
+    kind = "" if column._item_type is Any else f"[{shown(column._item_type)}]"
+    head = f"Column{kind}(batch_size={list(size)}"
+    if len(size) > 1:
+        return head + ")"
+    few = column._at(slice(None, _SHOWN_ROWS)).tolist() if size else [column.item()]
+    rows = [text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..." for text in map(repr, few)]
+    if size and size[0] > _SHOWN_ROWS:
+        rows.append(f"... {size[0]} rows")
+    return head + ",\n  [" + ",\n   ".join(rows) + "])"
+
+
+pytree.register(Column)
+allow_class(Column)
+registry.register(Column)

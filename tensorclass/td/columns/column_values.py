@@ -1,0 +1,101 @@
+"""Make the column of a declared field from what people have: lists, arrays, one row, another column."""
+
+from __future__ import annotations
+
+from collections.abc import Sized
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Size, Tensor
+
+from tensorclass.td.collection import Collection
+from tensorclass.td.leaves.nontensor_base import NonTensorDataBase
+
+from .buffer_column import BufferColumn
+from .column import Column, as_column
+from .item_types import predicate
+from .ragged import Ragged, as_ragged
+from .text import Text, as_text
+
+
+class Declared(NamedTuple):
+    """The declaration of a column: ``Text``, ``Ragged[Int[Tensor, "n"]]``, ``Column[list[str]]``."""
+
+    #: Text, Ragged, Column, or a subclass of one
+    cls: type[BufferColumn | Column[Any]]
+    #: the annotation of the objects of a Column
+    item_type: Any = Any
+    #: the number of dimensions of a Ragged whose length differs
+    ragged_dims: int = 1
+    #: the dtype of a Ragged that is made from rows without items; ``None``: torch's default
+    empty_dtype: torch.dtype | None = None
+
+    def implied_size(self, value: Any) -> Size | None:
+        """Return the batch size that a value has by itself; ``None`` if it could be that of any batch."""
+        if isinstance(value, Collection):
+            return value._batch_size
+        if value is None or (isinstance(value, str) and issubclass(self.cls, Text)):
+            return None
+        if self._is_row(value):
+            return Size(())
+        if isinstance(value, np.ndarray):
+            return Size(value.shape) if value.dtype == object or issubclass(self.cls, Text) else Size(value.shape[:1])
+        return Size((len(value),)) if isinstance(value, Sized) else None
+
+    def made(self, value: Any, batch_size: Size) -> Any:
+        """Return a value as a column of a batch size.
+
+        Raises:
+            TypeError: the value is no column and no rows, or a row has another type.
+            ValueError: the rows do not fit together.
+        """
+        if issubclass(self.cls, Text):
+            column: Any = as_text(value.tolist() if isinstance(value, NonTensorDataBase) else value)
+            if not column._batch_size and batch_size:  # one string for all rows
+                column = column.expand(batch_size)
+        elif issubclass(self.cls, Ragged):
+            column = self._ragged(value, batch_size)
+        elif isinstance(value, NonTensorDataBase):
+            column = as_column(value, self.item_type)
+        else:
+            one_row = not batch_size
+            column = as_column([value] if one_row else value, self.item_type, Size((1,)) if one_row else batch_size)
+            column = column._at(0) if one_row else column
+        if type(column) is not self.cls and issubclass(self.cls, type(column)):
+            column = column._as(self.cls)
+        return column
+
+    def _ragged(self, value: Any, batch_size: Size) -> Any:
+        if isinstance(value, NonTensorDataBase):
+            value = value.tolist()
+        if not batch_size and not isinstance(value, Ragged):
+            rows = value if isinstance(value, Tensor) and value.is_nested else [value]
+            return self._typed(as_ragged(rows, ragged_dims=self.ragged_dims))._at(0)
+        return self._typed(as_ragged(value, ragged_dims=self.ragged_dims))
+
+    def _typed(self, column: Ragged[Any]) -> Ragged[Any]:
+        """Return the column in the declared dtype if it has no items, which would show the dtype."""
+        items: Any = column.values
+        while isinstance(items, Ragged):
+            items = items.values
+        if self.empty_dtype is None or len(items) or items.dtype == self.empty_dtype:
+            return column
+        return column.to(dtype=self.empty_dtype)
+
+    def _is_row(self, value: Any) -> bool:
+        """Return whether a value is one row, not a sequence of rows."""
+        if issubclass(self.cls, Ragged):
+            if isinstance(value, Tensor) and value.is_nested:
+                return False
+            depth, below = 0, value
+            while not isinstance(below, (str, bytes)) and isinstance(below, (list, tuple)) and len(below):
+                below = next((one for one in below if one is not None), None)
+                depth += 1
+            if isinstance(below, (Tensor, np.ndarray)):
+                depth += below.ndim
+            return 0 < depth <= self.ragged_dims and below is not None
+        if issubclass(self.cls, Column):
+            fits = predicate(self.item_type)
+            return fits is not None and fits(value)
+        return False

@@ -1,0 +1,1078 @@
+"""Rows of different length over one buffer of items."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple
+
+import numpy as np
+import torch
+from torch import Size, Tensor
+from torch.compiler import is_dynamo_compiling
+from typing_extensions import Self, TypeVar
+
+from tensorclass.td import pytree, registry, shapes
+from tensorclass.td.collection import Collection, DeviceLike
+from tensorclass.td.columns import spans as span_functions
+from tensorclass.td.leaves.number_operations import number_result
+from tensorclass.td.safe_unpickling import allow_class
+from tensorclass.td.value_checks import as_tensor
+
+from .buffer_column import SPANS, BufferColumn, Items
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+#: the annotation of one row, for checkers and contracts
+Row = TypeVar("Row", default=Any)
+
+Side = Literal["right", "left"]
+
+
+class Padded(NamedTuple):
+    """The result of :meth:`Ragged.to_padded`."""
+
+    values: Tensor
+    mask: Tensor
+
+
+class Ragged(BufferColumn, Generic[Row]):
+    """Rows of different length: a buffer of items, and the start and length of each row in it.
+
+    It is a value of a collection like a tensor. Indices and shape operations act on the batch dimensions, whatever the
+    lengths are, and share the buffer: their cost does not grow with the items. Arithmetic, comparisons and functions of
+    torch act on the items. Reductions along the rows (:meth:`sum`, :meth:`max`, ...) give a tensor over the batch.
+
+    Args:
+        data: a sequence of rows, each a sequence of numbers, an array, a tensor, or ``None`` for a row without a value;
+            or the buffer of items, ``[items, *item shape]``, if ``spans`` is given.
+        spans: start and length of each row, ``int64[*batch, 2]``.
+        dtype: of the items. Default: as :func:`torch.tensor` infers it.
+        device: of the items. Default: that of the data.
+        names: a name or ``None`` for each batch dimension.
+
+    Raises:
+        TypeError: the data is neither rows nor a buffer, or spans are not int64.
+        ValueError: a row lies outside of the buffer, or the items of rows differ in shape.
+
+    Example:
+        >>> tokens = Ragged([[5, 6], [7], [8, 9, 1]])
+        >>> tokens[1:].tolist(), tokens.lengths, (tokens * 10)[0].tensor()
+        ([[7], [8, 9, 1]], tensor([2, 1, 3]), tensor([50, 60]))
+        >>> tokens.to_padded().values
+        tensor([[5, 6, 0],
+                [7, 0, 0],
+                [8, 9, 1]])
+    """
+
+    __slots__ = ()
+    _row_reader = ".tensor() or .tolist()"
+    _CONTENT_HINT = "; its items are in `values`"
+
+    def __init__(
+        self,
+        data: Any,
+        spans: Tensor | None = None,
+        *,
+        dtype: torch.dtype | None = None,
+        device: DeviceLike | None = None,
+        names: Sequence[str | None] | None = None,
+    ) -> None:
+        if spans is None:
+            made = as_ragged(data, dtype=dtype, device=device)
+            self._items, self._store = made._items, {SPANS: made._spans()}
+            self._is_compact = made._is_compact
+        else:
+            items = data if isinstance(data, (Tensor, Ragged)) else torch.as_tensor(data)
+            if isinstance(items, Tensor) and not items.ndim:
+                raise ValueError("Ragged: expected a buffer of the shape [items, *item shape], got a number")
+            if dtype is not None or device is not None:
+                items = items.to(device=device, dtype=dtype)
+            span_functions.check(spans, len(items), "Ragged")
+            self._items, self._store = items, {SPANS: spans.to(items.device)}
+            self._is_compact = False
+        self._batch_size = self._spans().shape[:-1]
+        self._device = self._items.device
+        self._names = shapes.as_names(names, len(self._batch_size))
+        self._lock = None
+        self._room = None
+
+    # -- from other forms ---------------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_list(
+        cls,
+        rows: Iterable[Any],
+        *,
+        dtype: torch.dtype | None = None,
+        device: DeviceLike | None = None,
+        ragged_dims: int = 1,
+    ) -> Self:
+        """Make a column from a sequence of rows.
+
+        Args:
+            rows: each a sequence of numbers, an array, a tensor, or ``None`` for a row without a value.
+            dtype: of the items. Default: as :func:`torch.tensor` infers it; float for no items.
+            device: of the items. Default: that of the rows.
+            ragged_dims: the number of dimensions whose length differs. 2 makes a column whose items are ragged, too.
+
+        Raises:
+            ValueError: the items of rows differ in shape. The message names the row.
+
+        Example:
+            >>> Ragged.from_list([[1, 2], None, [3]]).missing
+            tensor([False,  True, False])
+            >>> Ragged.from_list([[[1, 2], [3]], [[4]]], ragged_dims=2).tolist()
+            [[[1, 2], [3]], [[4]]]
+        """
+        listed = list(rows)
+        lengths = torch.tensor([-1 if row is None else len(row) for row in listed], dtype=torch.int64)
+        present = [row for row in listed if row is not None and len(row)]
+        items: Items
+        if ragged_dims > 1:
+            below: list[Any] = list(itertools.chain.from_iterable(present))
+            items = cls.from_list(below, dtype=dtype, device=device, ragged_dims=ragged_dims - 1)
+        else:
+            items = _joined_rows(present, listed, dtype)
+            if device is not None or dtype is not None:
+                items = items.to(device=device, dtype=dtype)
+        return cls._of(items, span_functions.from_lengths(lengths).to(items.device), compact=True)
+
+    @classmethod
+    def from_lengths(cls, values: Tensor | Ragged[Any], lengths: Tensor | Sequence[int]) -> Self:
+        """Make a column from items that lie row by row.
+
+        Args:
+            values: the items, ``[items, *item shape]``.
+            lengths: the number of items of each row, int64 of any shape, which is the batch size. -1 marks a row
+                without a value.
+
+        Raises:
+            ValueError: the lengths do not add up to the number of items.
+
+        Returns:
+            A column that shares the memory of ``values``.
+
+        Example:
+            >>> import torch
+            >>> Ragged.from_lengths(torch.arange(3), [1, 2]).tolist()
+            [[0], [1, 2]]
+        """
+        counts = torch.as_tensor(lengths, dtype=torch.int64, device=values.device)
+        total = counts.clamp(min=0).sum()
+        if not counts.is_meta and int(total) != len(values):
+            raise ValueError(f"Ragged.from_lengths: the lengths add up to {int(total)}, there are {len(values)} items")
+        return cls._of(values, span_functions.from_lengths(counts), compact=True)
+
+    @classmethod
+    def from_offsets(cls, values: Tensor | Ragged[Any], offsets: Tensor | Sequence[int]) -> Self:
+        """Make a column from offsets, as Arrow's lists and torch's jagged tensors have them.
+
+        Args:
+            values: the items, ``[items, *item shape]``.
+            offsets: ``n + 1`` integers: the start of each row, and the end of the last.
+
+        Raises:
+            ValueError: offsets decrease, or lie outside of the items.
+
+        Returns:
+            A column of ``n`` rows that shares the memory of ``values``.
+
+        Example:
+            >>> import torch
+            >>> Ragged.from_offsets(torch.arange(3), [0, 1, 3]).tolist()
+            [[0], [1, 2]]
+        """
+        spans = span_functions.from_offsets(torch.as_tensor(offsets, device=values.device))
+        span_functions.check(spans, len(values), "Ragged.from_offsets")
+        if not spans.is_meta and bool((spans[:, 1] < 0).any()):
+            raise ValueError("Ragged.from_offsets: offsets decrease")
+        return cls._of(values, spans)
+
+    @classmethod
+    def from_padded(
+        cls, padded: Tensor, *, lengths: Tensor | Sequence[int] | None = None, mask: Tensor | None = None
+    ) -> Self:
+        """Make a column from a padded tensor.
+
+        Args:
+            padded: ``[*batch, longest, *item shape]``.
+            lengths: the number of items of each row, ``int[*batch]``: each row begins with its items.
+            mask: instead, ``bool[*batch, longest]``, true at items. They can lie anywhere in a row.
+
+        Raises:
+            ValueError: neither or both are given, or shapes do not fit.
+
+        Returns:
+            A column that shares the memory of ``padded`` where ``lengths`` are given and the memory allows it.
+
+        Example:
+            >>> import torch
+            >>> padded = torch.tensor([[1, 2], [3, 0]])
+            >>> (
+            ...     Ragged.from_padded(padded, lengths=[2, 1]).tolist(),
+            ...     Ragged.from_padded(padded, mask=padded > 0).tolist(),
+            ... )
+            ([[1, 2], [3]], [[1, 2], [3]])
+        """
+        if (lengths is None) == (mask is None):
+            raise ValueError("Ragged.from_padded: give either lengths= or mask=")
+        if mask is not None:
+            if mask.dtype is not torch.bool or padded.shape[: mask.ndim] != mask.shape or not mask.ndim:
+                raise ValueError(
+                    f"Ragged.from_padded: expected a boolean mask over the first dimensions of {list(padded.shape)}, "
+                    f"got {mask.dtype} of shape {list(mask.shape)}"
+                )
+            return cls._of(padded[mask], span_functions.from_lengths(mask.sum(-1)), compact=True)
+        counts = torch.as_tensor(lengths, dtype=torch.int64, device=padded.device)
+        ndim = counts.ndim
+        if padded.ndim <= ndim or padded.shape[:ndim] != counts.shape:
+            raise ValueError(
+                f"Ragged.from_padded: lengths of shape {list(counts.shape)} need a tensor [*batch, longest, ...] of "
+                f"that batch, got shape {list(padded.shape)}"
+            )
+        longest = padded.shape[ndim]
+        if not counts.is_meta and bool(((counts > longest) | (counts < -1)).any()):
+            raise ValueError(f"Ragged.from_padded: lengths must be at most {longest}, the padded length")
+        starts = torch.arange(counts.numel(), device=padded.device).reshape(counts.shape) * longest
+        return cls._of(padded.reshape(-1, *padded.shape[ndim + 1 :]), torch.stack((starts, counts), -1))
+
+    @classmethod
+    def from_jagged(cls, tensor: Tensor) -> Self:
+        """Make a column from a nested tensor of torch.
+
+        Args:
+            tensor: of the layout ``torch.jagged`` or ``torch.strided``; its dimension 1 is the ragged one.
+
+        Raises:
+            TypeError: it is not a nested tensor.
+            ValueError: its ragged dimension is not the second.
+
+        Returns:
+            A column that shares the memory of a jagged tensor.
+
+        Example:
+            >>> import torch
+            >>> jagged = torch.nested.nested_tensor([torch.arange(2), torch.arange(1)], layout=torch.jagged)
+            >>> Ragged.from_jagged(jagged).tolist()
+            [[0, 1], [0]]
+        """
+        given: Any = tensor
+        if not given.is_nested:
+            raise TypeError(f"Ragged.from_jagged: expected a nested tensor, got one of shape {list(given.shape)}")
+        if given.layout is not torch.jagged:
+            return cls.from_list(list(given.unbind()))
+        if given._ragged_idx != 1:
+            raise ValueError(
+                f"Ragged.from_jagged: the ragged dimension must be dimension 1, it is {given._ragged_idx}; transpose it"
+            )
+        offsets = given.offsets().to(torch.int64)
+        lengths = given.lengths()
+        sizes = offsets[1:] - offsets[:-1] if lengths is None else lengths.to(torch.int64)
+        return cls._of(given.values(), torch.stack((offsets[:-1], sizes), -1))
+
+    # -- content ------------------------------------------------------------------------------------------------------
+
+    @property
+    def values(self) -> Any:  # type: ignore[override]
+        """The buffer of items, ``[items, *item shape]``, shared with the columns that it was indexed from.
+
+        It can hold items of other rows: :meth:`compact` removes them.
+        """
+        return self._items
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of the items."""
+        return self._items.dtype  # type: ignore[no-any-return]
+
+    @property
+    def item_shape(self) -> Size:
+        """The shape of an item behind the ragged dimensions."""
+        return self._items.shape[1:] if isinstance(self._items, Tensor) else self._items.item_shape
+
+    @property
+    def ragged_dims(self) -> int:
+        """The number of dimensions whose length differs: 1, or more where the items are ragged, too."""
+        return 1 if isinstance(self._items, Tensor) else 1 + self._items.ragged_dims
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether the items require gradients."""
+        return self._items.requires_grad  # type: ignore[no-any-return]
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Let the items require gradients, in place.
+
+        Args:
+            requires_grad: Default: ``True``.
+        """
+        self._items.requires_grad_(requires_grad)
+        return self
+
+    def row(self) -> Any:
+        """Return the items of one row: a tensor ``[length, *item shape]``, or a column where items are ragged.
+
+        Returns:
+            A view of the buffer.
+
+        Raises:
+            ValueError: this is a batch of rows, or a row without a value.
+
+        Example:
+            >>> Ragged(
+            ...     [[[1], [2, 3]]],
+            ... )[0].tolist() if False else Ragged.from_list([[[1], [2, 3]]], ragged_dims=2)[0].row().tolist()
+            [[1], [2, 3]]
+        """
+        if self._batch_size:
+            raise ValueError(
+                f"this column has the batch size {list(self._batch_size)}: index one row first, as in rows[0].tensor(), "
+                "or take .tensors(), .to_padded() or .values"
+            )
+        start, length = self._spans().tolist()
+        if length < 0:
+            raise ValueError("this row has no value (None)")
+        return self._items[start : start + length]
+
+    def tensor(self) -> Tensor:
+        """Return the items of one row, ``[length, *item shape]``, as a view of the buffer.
+
+        Raises:
+            ValueError: this is a batch of rows, or a row without a value.
+            TypeError: the items are ragged; use :meth:`row`.
+
+        Example:
+            >>> Ragged([[1, 2], [3]])[0].tensor()
+            tensor([1, 2])
+        """
+        row = self.row()
+        if not isinstance(row, Tensor):
+            raise TypeError("tensor(): the items of this row are ragged, too: take .row(), a column of its items")
+        return row
+
+    def tensors(self) -> list[Tensor]:
+        """Return a tensor for each row of a batch with one dimension, as views of the buffer.
+
+        Raises:
+            ValueError: the batch has not one dimension, or a row has no value.
+            TypeError: the items are ragged.
+
+        Example:
+            >>> Ragged([[1, 2], [3]]).tensors()
+            [tensor([1, 2]), tensor([3])]
+        """
+        if len(self._batch_size) != 1:
+            raise ValueError(f"tensors(): expected one batch dimension, got the batch size {list(self._batch_size)}")
+        if not isinstance(self._items, Tensor):
+            raise TypeError("tensors(): the items are ragged, too: iterate over the rows and take .row() of each")
+        items = self._items
+        spans: list[tuple[int, int]] = self._spans().tolist()
+        if any(length < 0 for _, length in spans):
+            raise ValueError("tensors(): a row has no value (None); see .missing")
+        return [items[start : start + length] for start, length in spans]
+
+    def tolist(self) -> Any:
+        """Return the rows as nested lists, ``None`` for rows without a value.
+
+        Without batch dimensions, return the list of the one row.
+
+        Example:
+            >>> Ragged([[1, 2], [3]]).tolist()
+            [[1, 2], [3]]
+        """
+        items, spans = self._packed()
+        flat: list[Any] = items.tolist()
+        rows = [None if n < 0 else flat[start : start + n] for start, n in spans.reshape(-1, 2).tolist()]
+        return nest(rows, self._batch_size)
+
+    def __repr__(self) -> str:
+        return _shown(self)
+
+    # -- padded and jagged forms --------------------------------------------------------------------------------------
+
+    def to_padded(
+        self,
+        padding: complex = 0,
+        *,
+        side: Side = "right",
+        length: int | None = None,
+        multiple_of: int | None = None,
+    ) -> Padded:
+        """Return a padded tensor and its mask.
+
+        Args:
+            padding: the value at padded positions. Default: 0.
+            side: the side at which rows are padded. Default: ``"right"``.
+            length: the padded length. Default: that of the longest row.
+            multiple_of: round the padded length up to a multiple of this. Default: 1.
+
+        Returns:
+            ``values`` of shape ``[*batch, length, *item shape]`` and ``mask``, ``bool[*batch, length]``, true at items.
+            With ragged items: ``[*batch, length, length of items, *item shape]``, and a mask of both lengths.
+
+        Raises:
+            ValueError: a row is longer than ``length``; :meth:`truncate` first.
+
+        Example:
+            >>> values, mask = Ragged([[1, 2], [3]]).to_padded(-1, side="left")
+            >>> values, mask
+            (tensor([[ 1,  2],
+                    [-1,  3]]), tensor([[ True,  True],
+                    [False,  True]]))
+        """
+        if side not in ("right", "left"):
+            raise ValueError(f"to_padded: expected side 'right' or 'left', got {side!r}")
+        spans = self._spans()
+        counts = span_functions.counts_of(spans)
+        longest = length
+        if longest is None:
+            longest = int(counts.max()) if counts.numel() else 0
+        if multiple_of is not None:
+            if multiple_of < 1:
+                raise ValueError(f"to_padded: expected multiple_of of at least 1, got {multiple_of}")
+            longest = -(-longest // multiple_of) * multiple_of
+        if length is not None and not is_dynamo_compiling() and not spans.is_meta and bool((counts > longest).any()):
+            raise ValueError(
+                f"to_padded: a row has {int(counts.max())} items, more than length={length}; truncate the rows first"
+            )
+        steps = torch.arange(longest, device=spans.device)
+        if side == "left":
+            steps = steps - (longest - counts.unsqueeze(-1))
+            mask = steps >= 0
+        else:
+            mask = steps < counts.unsqueeze(-1)
+        items = self._items
+        if not isinstance(items, Tensor):
+            packed, own = self._packed()
+            inner = packed.to_padded(padding, side=side)
+            outer = Ragged._of(inner.values, own)
+            values, mask = outer.to_padded(padding, side=side, length=longest)
+            below = Ragged._of(inner.mask, own).to_padded(False, side=side, length=longest).values
+            return Padded(values, below & mask.unsqueeze(-1))
+        if not len(items):
+            return Padded(items.new_full((*mask.shape, *items.shape[1:]), padding), mask)
+        at = torch.where(mask, steps + spans[..., 0].unsqueeze(-1), 0)
+        gathered = items.index_select(0, at.reshape(-1)).reshape(*at.shape, *items.shape[1:])
+        shown = mask.reshape(mask.shape + (1,) * (gathered.ndim - mask.ndim))
+        return Padded(torch.where(shown, gathered, gathered.new_tensor(padding)), mask)
+
+    def to_jagged(self) -> Tensor:
+        """Return a nested tensor of torch with the layout ``torch.jagged``, for instance for attention.
+
+        Returns:
+            A tensor ``[batch, *, *item shape]``. It shares memory where the rows lie in order.
+
+        Raises:
+            ValueError: the batch has not one dimension, items are ragged, or a row has no value.
+
+        Example:
+            >>> Ragged([[1, 2], [3]]).to_jagged().offsets()
+            tensor([0, 2, 3])
+        """
+        if len(self._batch_size) != 1 or not isinstance(self._items, Tensor):
+            raise ValueError(
+                f"to_jagged: expected one batch dimension and one ragged dimension, got the batch size "
+                f"{list(self._batch_size)} and {self.ragged_dims} ragged dimensions"
+            )
+        items, spans = self._packed()
+        if bool((spans[:, 1] < 0).any()):
+            raise ValueError("to_jagged: a row has no value (None), which torch's tensors do not know; see .missing")
+        ends = spans[:, 0] + spans[:, 1]
+        offsets = torch.cat((spans.new_zeros(1), ends))
+        made: Callable[..., Tensor] = torch.nested.nested_tensor_from_jagged
+        return made(items, offsets)
+
+    # -- rows ---------------------------------------------------------------------------------------------------------
+
+    def truncate(self, length: int, *, side: Side = "right") -> Self:
+        """Shorten rows that have more items. The result shares the buffer.
+
+        Args:
+            length: the largest number of items of a row.
+            side: the side at which items are cut off. Default: ``"right"``.
+
+        Example:
+            >>> Ragged([[1, 2, 3], [4]]).truncate(2).tolist(), Ragged([[1, 2, 3]]).truncate(2, side="left").tolist()
+            ([[1, 2], [4]], [[2, 3]])
+        """
+        if length < 0:
+            raise ValueError(f"truncate: expected a length of at least 0, got {length}")
+        if side not in ("right", "left"):
+            raise ValueError(f"truncate: expected side 'right' or 'left', got {side!r}")
+        spans = self._spans()
+        sizes = spans[..., 1].clamp(max=length)
+        starts = spans[..., 0] if side == "right" else spans[..., 0] + (spans[..., 1] - sizes)
+        return self._same({SPANS: torch.stack((starts, sizes), -1)})
+
+    def sort_by_length(self, *, descending: bool = False) -> tuple[Self, Tensor]:
+        """Sort the rows of a batch with one dimension by their length. Rows of one length keep their order.
+
+        Args:
+            descending: longest rows first. Default: ``False``.
+
+        Returns:
+            The sorted rows, which share the buffer, and the positions that they had, ``int64[batch]``.
+
+        Example:
+            >>> rows, order = Ragged([[1, 2], [3]]).sort_by_length()
+            >>> rows.tolist(), order
+            ([[3], [1, 2]], tensor([1, 0]))
+        """
+        if len(self._batch_size) != 1:
+            raise ValueError(f"sort_by_length: expected one batch dimension, got {list(self._batch_size)}")
+        order = torch.argsort(self.lengths, descending=descending, stable=True)
+        return self._at(order), order
+
+    def cat_items(self, *others: Ragged[Any]) -> Self:
+        """Append the items of other columns, row by row.
+
+        Args:
+            others: columns of the same batch size. A row without a value counts as an empty one.
+
+        Example:
+            >>> Ragged([[1], [2]]).cat_items(Ragged([[3, 4], []])).tolist()
+            [[1, 3, 4], [2]]
+        """
+        columns: list[Any] = [self, *others]
+        for other in others:
+            self._check_same_kind(other, "cat_items: cannot append")
+            if other._batch_size != self._batch_size:
+                raise ValueError(
+                    f"cat_items: expected the batch size {list(self._batch_size)}, got {list(other._batch_size)}"
+                )
+        buffer, spans = self._joined(columns)
+        together = torch.stack(spans, -2)
+        at = span_functions.positions(together)
+        items = buffer.index_select(0, at) if isinstance(buffer, Tensor) else buffer[at]
+        counts = span_functions.counts_of(together).sum(-1)
+        return self._of(items, span_functions.from_lengths(counts), self._names, compact=True)
+
+    def map_values(self, function: Callable[[Tensor], Tensor]) -> Self:
+        """Call a function once with all items of the rows.
+
+        Args:
+            function: takes a tensor ``[items, *item shape]`` and returns one with as many items, of any dtype and
+                item shape.
+
+        Returns:
+            The rows with the items of the result.
+
+        Raises:
+            ValueError: the result has another number of items.
+
+        Example:
+            >>> import torch
+            >>> embedding = torch.nn.Embedding(10, 4)
+            >>> Ragged([[1, 2], [3]]).map_values(embedding).item_shape
+            torch.Size([4])
+        """
+        items = self._packed()[0]
+        below = items.map_values(function) if isinstance(items, Ragged) else function(items)
+        if not isinstance(below, (Tensor, Ragged)) or len(below) != len(items):
+            got = f"shape {list(below.shape)}" if isinstance(below, Tensor) else type(below).__name__
+            raise ValueError(f"map_values: expected a tensor of {len(items)} items, got {got}")
+        return self._with_items(below)
+
+    # -- reductions along the rows ------------------------------------------------------------------------------------
+
+    def _flat(self, what: str) -> tuple[Tensor, Tensor, Size]:
+        """Return items in order, their row numbers, and the shape of a result over the batch."""
+        items, spans = self._packed()
+        if not isinstance(items, Tensor):
+            raise TypeError(f"{what}: the items are ragged, too: reduce them first, as in rows.map_items(...)")
+        return items, span_functions.row_numbers(spans), Size((*self._batch_size, *items.shape[1:]))
+
+    def sum(self, *, dtype: torch.dtype | None = None) -> Tensor:  # type: ignore[override]
+        """Sum the items of each row: a tensor ``[*batch, *item shape]``; 0 for a row without items.
+
+        Floating items are added in the next wider dtype, as their order differs from that of :func:`torch.sum`.
+
+        Args:
+            dtype: of the result. Default: that of :func:`torch.sum`, int64 for integers and booleans.
+
+        Example:
+            >>> Ragged([[1, 2], [3]]).sum()
+            tensor([3, 3])
+        """
+        items, rows, shape = self._flat("sum")
+        result = dtype or (items.dtype if items.is_floating_point() or items.is_complex() else torch.int64)
+        wide = _WIDER.get(result, result) if items.device.type != "mps" else result
+        total = items.new_zeros((self.numel(), *items.shape[1:]), dtype=wide).index_add(0, rows, items.to(wide))
+        return total.to(result).reshape(shape)
+
+    def mean(self, *, dtype: torch.dtype | None = None) -> Tensor:  # type: ignore[override]
+        """Average the items of each row: a tensor ``[*batch, *item shape]``; NaN for a row without items.
+
+        Args:
+            dtype: of the result; floating or complex. Default: that of the items.
+
+        Raises:
+            RuntimeError: the items are integers and no dtype is given, as :func:`torch.mean`.
+
+        Example:
+            >>> Ragged([[1.0, 2.0], [3.0]]).mean()
+            tensor([1.5000, 3.0000])
+        """
+        items = self._items
+        wanted = dtype or items.dtype
+        if not (wanted.is_floating_point or wanted.is_complex):
+            raise RuntimeError(f"mean: the items are {items.dtype}; give the dtype of the result, dtype=torch.float32")
+        wide = _WIDER.get(wanted, wanted) if items.device.type != "mps" else wanted
+        total = self.sum(dtype=wide)
+        counts = self.lengths.reshape(self._batch_size + (1,) * (total.ndim - len(self._batch_size)))
+        return (total / counts).to(wanted)
+
+    def max(self) -> Tensor:  # type: ignore[override]
+        """Return the largest item of each row, a tensor ``[*batch, *item shape]``; NaN where a row has one.
+
+        Raises:
+            ValueError: a row has no items.
+
+        Example:
+            >>> Ragged([[1, 2], [3]]).max()
+            tensor([2, 3])
+        """
+        return self._extremum("max", "amax")
+
+    def min(self) -> Tensor:  # type: ignore[override]
+        """Return the smallest item of each row, a tensor ``[*batch, *item shape]``; NaN where a row has one.
+
+        Raises:
+            ValueError: a row has no items.
+
+        Example:
+            >>> Ragged([[1, 2], [3]]).min()
+            tensor([1, 3])
+        """
+        return self._extremum("min", "amin")
+
+    def _extremum(self, what: str, reduction: str) -> Tensor:
+        items, rows, shape = self._flat(what)
+        self._check_no_empty_row(what)
+        return _extremes(items, rows, self.numel(), reduction).reshape(shape)
+
+    def argmax(self) -> Tensor:
+        """Return the position of the largest item in each row, ``int64[*batch, *item shape]``; the first of equal ones.
+
+        Raises:
+            ValueError: a row has no items.
+
+        Example:
+            >>> Ragged([[1, 2], [3]]).argmax()
+            tensor([1, 0])
+        """
+        return self._position_of("argmax", "amax")
+
+    def argmin(self) -> Tensor:
+        """Return the position of the smallest item in each row, ``int64[*batch, *item shape]``; the first of equal ones.
+
+        Raises:
+            ValueError: a row has no items.
+
+        Example:
+            >>> Ragged([[1, 2], [3]]).argmin()
+            tensor([0, 0])
+        """
+        return self._position_of("argmin", "amin")
+
+    def _position_of(self, what: str, reduction: str) -> Tensor:
+        items, rows, shape = self._flat(what)
+        self._check_no_empty_row(what)
+        items = items.detach()
+        found = _extremes(items, rows, self.numel(), reduction).index_select(0, rows)
+        hit = found == items
+        if items.is_floating_point():
+            hit |= items.isnan()
+        starts = self._packed_spans()[..., 0].reshape(-1)
+        at = torch.arange(len(items), device=items.device) - starts.index_select(0, rows)
+        at = at.reshape(-1, *(1,) * (items.ndim - 1)).expand(items.shape)
+        last = torch.iinfo(torch.int64).max
+        return _extremes(torch.where(hit, at, last), rows, self.numel(), "amin").reshape(shape)
+
+    def _check_no_empty_row(self, what: str) -> None:
+        if is_dynamo_compiling() or self._spans().is_meta:
+            return
+        empty = self.lengths == 0
+        if bool(empty.any()):
+            row = empty.nonzero()[0].tolist()
+            raise ValueError(f"{what}: row {row[0] if len(row) == 1 else row} has no items, so it has no {what}")
+
+    def softmax(self) -> Self:  # type: ignore[override]
+        """Return the softmax over the items of each row.
+
+        Example:
+            >>> Ragged([[0.0, 0.0], [3.0]]).softmax().tolist()
+            [[0.5, 0.5], [1.0]]
+        """
+        items, rows, _ = self._flat("softmax")
+        if not (items.is_floating_point() or items.is_complex()):
+            raise RuntimeError(f"softmax: expected floating items, got {items.dtype}; convert them with .float()")
+        count = self.numel()
+        top = _extremes(items.detach(), rows, count, "amax").index_select(0, rows)
+        top = torch.where(top.isinf(), 0, top)
+        powers = (items - top).exp()
+        wide = _WIDER.get(powers.dtype, powers.dtype) if items.device.type != "mps" else powers.dtype
+        totals = powers.new_zeros((count, *items.shape[1:]), dtype=wide).index_add(0, rows, powers.to(wide))
+        return self._with_items((powers / totals.index_select(0, rows)).to(items.dtype))
+
+    # -- numbers ------------------------------------------------------------------------------------------------------
+
+    def _operand(self, operand: Any) -> Any:
+        """Return the operand of the items in order: of another column, or of a tensor over the batch."""
+        if isinstance(operand, Ragged):
+            theirs, spans = operand._packed()
+            if operand._batch_size != self._batch_size:
+                raise RuntimeError(
+                    f"cannot combine Ragged of the batch sizes {list(self._batch_size)} and {list(operand._batch_size)}"
+                )
+            span_functions.check_lengths(self._spans(), spans, "Ragged")
+            if operand.ragged_dims != self.ragged_dims:
+                raise TypeError("cannot combine Ragged with different numbers of ragged dimensions")
+            return theirs
+        if isinstance(operand, Collection):
+            raise TypeError(f"cannot combine a Ragged with a {type(operand).__name__}")
+        if isinstance(operand, Tensor) and operand.ndim:
+            size = self._batch_size
+            ndim = len(size)
+            try:
+                whole = operand.expand(size + operand.shape[ndim:]) if operand.ndim >= ndim else operand.expand(size)
+            except RuntimeError:
+                raise RuntimeError(
+                    f"a tensor operand of a Ragged has a value for each row: expected a shape that broadcasts to "
+                    f"{list(size)}, got {list(operand.shape)}"
+                ) from None
+            rows = span_functions.row_numbers(self._spans())
+            flat = whole.reshape(-1, *whole.shape[ndim:]).index_select(0, rows)
+            more = len(self.item_shape) - (flat.ndim - 1)
+            return flat.reshape(flat.shape + (1,) * more) if more > 0 else flat
+        return operand
+
+    def _own_operands(self, operand: Any) -> Iterator[Any]:
+        held = self._operand(operand)
+        if isinstance(held, Ragged):
+            yield from held._leaves()
+        else:
+            yield held
+
+    def _on_numbers(
+        self, operation: Callable[..., Any], in_place: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        items, spans = self._packed()
+        args = tuple([self._operand(arg) for arg in args])
+        kwargs = {key: self._operand(arg) for key, arg in kwargs.items()}
+        if in_place:
+            if not isinstance(items, Tensor) or items is not self._items:
+                self._become(self.compact() if isinstance(items, Tensor) else self.clone())
+            number_result(operation, self._items, args, kwargs)
+            return self
+        below = number_result(operation, items, args, kwargs)
+        if below is NotImplemented:
+            return below
+        return self._of(below, spans if self._is_compact else self._packed_spans(), self._names, compact=True)
+
+    def _moved_items(
+        self, items: Items, to: dict[str, Any], dtype: torch.dtype | None, non_blocking: bool, copy: bool, numbers: bool
+    ) -> Items:
+        if not isinstance(items, Tensor):
+            return items._moved(to.get("device"), dtype, non_blocking, copy, None, numbers)
+        inexact = dtype is not None and (dtype.is_floating_point or dtype.is_complex)
+        if dtype is not None and not (inexact and not numbers and not items.is_floating_point()):
+            to = {**to, "dtype": dtype}
+        return items.to(**to, non_blocking=non_blocking, copy=copy)
+
+    # -- a leaf with a tensor -----------------------------------------------------------------------------------------
+
+    def _held(self) -> Tensor | None:
+        items = self._packed()[0]
+        return items if isinstance(items, Tensor) else items._held()  # type: ignore[no-any-return]
+
+    def _holding(self, tensor: Any) -> Self:
+        items = self._packed()[0]
+        return self._with_items(tensor if isinstance(items, Tensor) else items._holding(tensor))
+
+    def _leaves(self) -> Iterator[Tensor]:
+        held = self._held()
+        assert held is not None
+        yield held
+
+    def _with_leaves(self, leaves: Iterator[Tensor]) -> Self:
+        items = self._packed()[0]
+        below = next(leaves) if isinstance(items, Tensor) else items._with_leaves(leaves)
+        if len(below) != len(items):
+            raise ValueError(f"expected {len(items)} items, as many as the rows have, got {len(below)}")
+        return self._with_items(below)
+
+    def _put_leaves(self, leaves: Iterator[Tensor]) -> None:
+        self._become(self._with_leaves(leaves))
+
+    def _named_leaves(self) -> list[tuple[tuple[str, ...], Tensor]]:
+        return [((), leaf) for leaf in self._leaves()]
+
+    def detach(self) -> Self:
+        """Return the rows without gradients, on the same memory."""
+        new = self._shallow()
+        new._items = self._items.detach()
+        return new
+
+    def _plain(self) -> Self:
+        new = self._shallow()
+        new._items = self._items.data if isinstance(self._items, Tensor) else self._items._plain()
+        return new
+
+    @property
+    def grad(self) -> Self | None:
+        """The gradients of the items, or ``None``."""
+        gradient = self._items.grad
+        if gradient is None:
+            return None
+        new = self._shallow()
+        new._items = gradient
+        return new
+
+    @grad.setter
+    def grad(self, value: Collection | None) -> None:
+        self._items.grad = None if value is None else self._operand(value)
+
+    def _each(self, function: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Self:
+        items = self._packed()[0]
+        below = (
+            function(items, *args, **kwargs) if isinstance(items, Tensor) else items._each(function, *args, **kwargs)
+        )
+        return self._with_items(below)
+
+    def _fill(self, item: Any, value: Any) -> None:
+        """Write one value into all items of some rows."""
+        if not isinstance(self._items, Tensor):
+            raise TypeError("a number cannot be written into rows whose items are ragged")
+        if isinstance(value, Tensor) and value.ndim:
+            raise TypeError(
+                "a tensor cannot be written into the items of ragged rows; write a Ragged or a list of rows"
+            )
+        new = self.clone()
+        chosen = new._spans()[item]
+        new._items.index_fill_(0, span_functions.positions(chosen), value)
+        self._become(new)
+
+    def _viewed(self, dtype: torch.dtype) -> Self:
+        return self._with_items(self._packed()[0].view(dtype))
+
+    def type(self, dst_type: torch.dtype, *, cast_filter: Any = None) -> Self:
+        """Return the rows with items of a dtype.
+
+        Args:
+            dst_type: the dtype.
+            cast_filter: called with the key and the items; ``False`` keeps them.
+        """
+        return (
+            self._moved(None, dst_type, False, False, None)
+            if cast_filter is None
+            else self._filtered_cast(dst_type, cast_filter, ())
+        )
+
+    def _filtered_cast(self, dtype: torch.dtype, cast_filter: Any, path: tuple[str, ...]) -> Self:
+        return self.type(dtype) if cast_filter(path, self._held()) else self
+
+    def to_dict(self, *, convert_tensors: bool | str = False, **options: Any) -> Any:
+        """Return the rows themselves, or nested lists with ``convert_tensors=True``."""
+        return self.tolist() if convert_tensors is True else self._shallow()
+
+    def to_tensordict(self, *, retain_none: bool | None = None) -> Any:
+        return self.clone()
+
+    def numpy(self) -> Any:
+        """Return the rows as an array of arrays: an object array over the batch."""
+        rows = np.empty(self._batch_size.numel(), dtype=object)
+        items, spans = self._packed()
+        if not isinstance(items, Tensor):
+            raise TypeError("numpy(): the items are ragged, too: use tolist()")
+        array: Any = items.numpy(force=True)
+        for position, (start, length) in enumerate(spans.reshape(-1, 2).tolist()):
+            rows[position] = None if length < 0 else array[start : start + length]
+        return rows.reshape(self._batch_size)
+
+    # -- rows that are written ----------------------------------------------------------------------------------------
+
+    def _as_rows_of(self, value: Any, batch_size: Size) -> Any:
+        if isinstance(value, Ragged):
+            rows: Any = value
+        elif not batch_size:
+            rows = as_ragged([value], dtype=self._items.dtype, device=self._device, ragged_dims=self.ragged_dims)._at(0)
+        else:
+            rows = as_ragged(value, dtype=self._items.dtype, device=self._device, ragged_dims=self.ragged_dims)
+        return rows if rows._batch_size == batch_size else rows.expand(batch_size)
+
+    def _check_same_kind(self, other: object, what: str, end: str = "") -> None:
+        if not isinstance(other, Ragged) or other.ragged_dims != self.ragged_dims:
+            got = f"{other.ragged_dims} ragged dimensions" if isinstance(other, Ragged) else type(other).__name__
+            raise RuntimeError(f"{what} a Ragged of {self.ragged_dims} ragged dimensions and a value of {got}{end}")
+        if other.item_shape != self.item_shape:
+            raise RuntimeError(
+                f"{what} a Ragged with items of shape {list(self.item_shape)} and one with items of shape "
+                f"{list(other.item_shape)}{end}"
+            )
+
+    def _as_other(self, other: Any) -> Any:
+        if isinstance(other, (int, float, complex, bool, Tensor)):
+            return (
+                self._with_items(torch.full_like(self._packed()[0], other))
+                if not isinstance(other, Tensor)
+                else (self._with_items(self._operand(other).expand_as(self._packed()[0]).to(self.dtype)))
+            )
+        return super()._as_other(other)
+
+
+# -- making ----------------------------------------------------------------------------------------------------------
+
+
+def as_ragged(
+    data: Any, *, dtype: torch.dtype | None = None, device: DeviceLike | None = None, ragged_dims: int = 1
+) -> Ragged[Any]:
+    """Make a :class:`Ragged` from what people have: rows, arrays, nested tensors, Arrow's lists.
+
+    Args:
+        data: a Ragged; a sequence of rows; an object array; a nested tensor; a list array of Arrow; or a tensor or
+            array ``[n, length, ...]``, whose rows have all the same length.
+        dtype: of the items.
+        device: of the items.
+        ragged_dims: the number of dimensions whose length differs.
+
+    Raises:
+        TypeError: the data is none of these.
+
+    Example:
+        >>> import torch
+        >>> as_ragged(torch.arange(4).reshape(2, 2)).tolist()
+        [[0, 1], [2, 3]]
+    """
+    made: Ragged[Any]
+    if isinstance(data, Ragged):
+        made = data
+    elif isinstance(data, Tensor):
+        if data.is_nested:
+            made = Ragged.from_jagged(data)
+        elif data.ndim < 2:
+            raise TypeError(
+                f"Ragged: expected rows, got a tensor of shape {list(data.shape)}; for a buffer of items give spans=, "
+                "or use Ragged.from_lengths(values, lengths)"
+            )
+        else:
+            made = Ragged.from_padded(data, lengths=torch.full((data.shape[0],), data.shape[1], device=data.device))
+    elif hasattr(data, "__arrow_c_array__") or hasattr(data, "__arrow_c_stream__"):
+        made = registry.ragged_from_arrow(data)
+    elif isinstance(data, np.ndarray) and data.dtype != object:
+        tensor = as_tensor(data)
+        if tensor is None:
+            raise TypeError(f"Ragged: expected numbers, got an array of dtype {data.dtype}")
+        return as_ragged(tensor, dtype=dtype, device=device)
+    elif isinstance(data, (str, bytes, dict)) or not hasattr(data, "__iter__"):
+        raise TypeError(f"Ragged: expected a sequence of rows, got a {type(data).__name__}")
+    else:
+        return Ragged.from_list(data, dtype=dtype, device=device, ragged_dims=ragged_dims)
+    if (dtype is not None and made.dtype != dtype) or device is not None:
+        made = made.to(**({} if dtype is None else {"dtype": dtype}), **({} if device is None else {"device": device}))
+    return made
+
+
+def _joined_rows(present: list[Any], rows: list[Any], dtype: torch.dtype | None) -> Tensor:
+    """Join rows that have items into one tensor ``[items, *item shape]``."""
+    if not present:
+        first: Any = next((row for row in rows if isinstance(row, Tensor)), None)
+        if first is not None:
+            return first.new_empty((0, *first.shape[1:]))
+        empty = next((row for row in rows if isinstance(row, np.ndarray) and row.dtype != object), None)
+        return torch.empty(0, dtype=dtype) if empty is None else torch.as_tensor(empty)
+    kind = type(present[0])
+    try:
+        if isinstance(present[0], Tensor):
+            return torch.cat([torch.as_tensor(row) for row in present])
+        if isinstance(present[0], np.ndarray):
+            joined = as_tensor(np.concatenate([np.asarray(row) for row in present]))
+            if joined is None:
+                raise TypeError(f"Ragged: expected rows of numbers, got arrays of dtype {present[0].dtype}")
+            return joined
+        flat = list(itertools.chain.from_iterable(present))
+        if isinstance(flat[0], Tensor):
+            return torch.stack([torch.as_tensor(item) for item in flat])
+        made = (
+            torch.tensor(flat, dtype=dtype) if not isinstance(flat[0], np.ndarray) else torch.as_tensor(np.stack(flat))
+        )
+    except (RuntimeError, ValueError, TypeError) as error:
+        for position, row in enumerate(rows):
+            if row is None:
+                continue
+            try:
+                own = as_tensor(row)
+                known = own is not None or isinstance(row, Tensor) or not len(row)
+            except (RuntimeError, ValueError, TypeError):
+                known = False
+            if not known:
+                raise type(error)(
+                    f"Ragged: row {position}: expected a sequence of numbers of one shape, got {row!r:.80}"
+                ) from None
+        raise type(error)(
+            f"Ragged: the rows differ in the type or shape of their items ({kind.__name__}): {error}"
+        ) from None
+    return made
+
+
+def nest(rows: list[Any], batch_size: Size) -> Any:
+    """Put a flat list into nested lists of a batch size; its only item without batch dimensions."""
+    if not batch_size:
+        return rows[0]
+    for size in reversed(batch_size[1:]):
+        rows = [rows[at : at + size] for at in range(0, len(rows), size)] if size else []
+    if 0 in batch_size[1:]:
+        return _empty_nest(batch_size)
+    return rows
+
+
+def _empty_nest(batch_size: Size) -> Any:
+    return [_empty_nest(batch_size[1:]) for _ in range(batch_size[0])] if len(batch_size) > 1 else []
+
+
+_SHOWN_ROWS, _SHOWN_ITEMS = 6, 8
+
+
+def _shown(column: Ragged[Any]) -> str:
+    """Return a bounded description: batch size, lengths, and the first items of a few rows."""
+    size = column._batch_size
+    head = (
+        f"{type(column).__name__}(batch_size={list(size)}, items={column.dtype}{list(column.item_shape)}, "
+        f"device={column._device}"
+    )
+    spans = column._spans()
+    if is_dynamo_compiling() or spans.is_meta or not isinstance(column._items, Tensor) or len(size) != 1:
+        return head + ")"
+    rows: list[str] = []
+    for start, length in spans[:_SHOWN_ROWS].tolist():
+        if length < 0:
+            rows.append("None")
+            continue
+        some: list[Any] = column._items[start : start + min(length, _SHOWN_ITEMS)].tolist()
+        rows.append("[" + ", ".join(map(str, some)) + (f", ... {length} items]" if length > _SHOWN_ITEMS else "]"))
+    more = [f"... {size[0]} rows"] if size[0] > _SHOWN_ROWS else []
+    return head + ",\n  [" + ",\n   ".join(rows + more) + "])"
+
+
+def _extremes(items: Tensor, rows: Tensor, count: int, reduction: str) -> Tensor:
+    """Return the largest (``"amax"``) or smallest (``"amin"``) item of each row; rows without items give any value."""
+    is_bool = items.dtype is torch.bool
+    if is_bool:
+        items = items.to(torch.uint8)
+    index = rows.reshape(-1, *(1,) * (items.ndim - 1)).expand(items.shape)
+    start = items.new_zeros((count, *items.shape[1:]))
+    found = start.scatter_reduce(0, index, items, reduction, include_self=False)
+    return found.bool() if is_bool else found
+
+
+_WIDER = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.float32: torch.float64,
+          torch.complex64: torch.complex128}  # fmt: skip
+
+
+# -- pytrees: the items are the leaf, row by row ----------------------------------------------------------------------
+
+pytree.register(Ragged)
+allow_class(Ragged)
+registry.register(Ragged)

@@ -1,0 +1,695 @@
+"""A string for each row, as UTF-8 in one buffer of bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, overload
+
+import numpy as np
+import torch
+from torch import Size, Tensor
+from typing_extensions import Self
+
+from tensorclass.td import pytree, registry, shapes
+from tensorclass.td.collection import Collection, DeviceLike
+from tensorclass.td.columns import spans as span_functions
+from tensorclass.td.leaves.object_codes import flatten_lists
+from tensorclass.td.safe_unpickling import allow_class
+
+from .buffer_column import SPANS, BufferColumn
+from .ragged import nest
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tensorclass.td.indexing import Index
+
+
+class UniqueText(NamedTuple):
+    """The result of :meth:`Text.unique`."""
+
+    values: Text
+    codes: Tensor
+
+
+class Text(BufferColumn):
+    """A string for each row of a batch, whatever the strings are.
+
+    It is a value of a collection like a tensor. The strings lie as UTF-8 in one buffer of bytes; indices and shape
+    operations act on the position of each row, and share the buffer. ``text[3]`` and iteration give ``str``; every
+    other index gives a Text. A row can have no string (``None``).
+
+    Args:
+        data: a sequence of strings and ``None``, nested for several batch dimensions; one string, for one row; an array
+            of strings; or the buffer, ``uint8[bytes]``, if ``spans`` is given.
+        spans: start and length in bytes of each row, ``int64[*batch, 2]``; the length -1 marks a row without a string.
+        device: of the buffer. Default: that of the data.
+        names: a name or ``None`` for each batch dimension.
+
+    Raises:
+        TypeError: an item is not a string. The message names the row.
+        ValueError: the bytes of a row lie outside of the buffer or are not UTF-8.
+
+    Example:
+        >>> text = Text(["yes", "no", "yes"])
+        >>> text[1], text[1:].tolist(), text == "yes"
+        ('no', ['no', 'yes'], tensor([ True, False,  True]))
+    """
+
+    __slots__ = ()
+    _row_reader = "str()"
+    _CONTENT_HINT = "; read its strings with tolist()"
+
+    def __init__(
+        self,
+        data: Any,
+        spans: Tensor | None = None,
+        *,
+        device: DeviceLike | None = None,
+        names: Sequence[str | None] | None = None,
+    ) -> None:
+        if spans is None:
+            made = as_text(data)
+            self._items, self._store = made._items, {SPANS: made._spans()}
+            self._is_compact = made._is_compact
+        else:
+            if not isinstance(data, Tensor) or data.dtype is not torch.uint8 or data.ndim != 1:
+                raise TypeError(f"Text: expected the buffer as a tensor uint8[bytes], got {_described(data)}")
+            span_functions.check(spans, len(data), "Text")
+            self._items, self._store = data, {SPANS: spans.to(data.device)}
+            self._is_compact = False
+        if device is not None:
+            self._items = self._items.to(device)
+            self._store = {SPANS: self._spans().to(device)}
+        self._batch_size = self._spans().shape[:-1]
+        self._device = self._items.device
+        self._names = shapes.as_names(names, len(self._batch_size))
+        self._lock = None
+        self._room = None
+        if spans is not None:
+            self.check_encoding()
+
+    @classmethod
+    def from_list(cls, strings: Iterable[Any], *, device: DeviceLike | None = None) -> Self:
+        """Make a column from strings and ``None``, in lists that are nested once for each batch dimension.
+
+        Args:
+            strings: the strings.
+            device: of the buffer. Default: the CPU.
+
+        Raises:
+            TypeError: an item is not a string. The message names the row.
+
+        Example:
+            >>> Text.from_list(["a", None]).tolist()
+            ['a', None]
+        """
+        listed = list(strings)
+        size = Size((len(listed),))
+        if listed and isinstance(listed[0], (list, tuple)):
+            flat, lengths = flatten_lists(listed)
+            listed, size = list(flat), Size(lengths)
+        pieces: list[bytes] = []
+        counts: list[int] = []
+        try:
+            for item in listed:
+                if item is None:
+                    counts.append(-1)
+                else:
+                    piece = str.encode(item)
+                    pieces.append(piece)
+                    counts.append(len(piece))
+        except (TypeError, UnicodeEncodeError) as error:
+            row = len(counts)
+            item = listed[row]
+            if isinstance(item, str):
+                raise ValueError(f"Text: row {row}: {item!r:.80} cannot be written as UTF-8: {error}") from None
+            raise TypeError(
+                f"Text: row {row}: expected a string or None, got {item!r:.80} ({type(item).__name__})"
+            ) from None
+        spans = span_functions.from_lengths(torch.tensor(counts, dtype=torch.int64).reshape(size))
+        made = cls._of(_as_bytes(b"".join(pieces)), spans, compact=True)
+        return made if device is None else made._placed(torch.device(device), False)
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> str: ...
+    @overload
+    def __getitem__(self, index: Index) -> Self: ...
+    def __getitem__(self, index: Any) -> Any:
+        """Return the string of one row, or a Text of several.
+
+        An index that leaves no batch dimension gives the ``str`` (or ``None`` for a row without one).
+        """
+        rows = self._at(index)
+        return rows._string() if not rows._batch_size and self._batch_size else rows
+
+    def __iter__(self) -> Iterator[Any]:
+        """Iterate over the strings of a batch with one dimension, else over the rows of the first."""
+        return iter(self._strings()) if len(self._batch_size) == 1 else super().__iter__()
+
+    def _string(self) -> str | None:
+        start, length = self._spans().tolist()
+        if length < 0:
+            return None
+        return _decoded(bytes(self._items[start : start + length].cpu().numpy()), "this row")
+
+    def item(self) -> str | None:
+        """Return the string of one row.
+
+        Raises:
+            ValueError: this is a batch of rows.
+
+        Example:
+            >>> Text("a").item()
+            'a'
+        """
+        if self._batch_size:
+            raise ValueError(f"item(): expected one row, got the batch size {list(self._batch_size)}; use tolist()")
+        return self._string()
+
+    def __str__(self) -> str:
+        """Return the string of one row; the representation of a batch of rows."""
+        return repr(self) if self._batch_size else str(self._string())
+
+    def tolist(self) -> Any:
+        """Return the strings in nested lists, ``None`` for rows without one.
+
+        Without batch dimensions, return the string of the one row.
+
+        Raises:
+            ValueError: the bytes of a row are not UTF-8. The message names the row.
+
+        Example:
+            >>> Text([["a", "b"], ["c", None]]).tolist()
+            [['a', 'b'], ['c', None]]
+        """
+        if not self._batch_size:
+            return self._string()
+        return nest(self._strings(), self._batch_size)
+
+    def _strings(self) -> list[str | None]:
+        """Return the strings of all rows in flat order."""
+        items, spans = self._packed()
+        data = items.cpu().numpy().tobytes()
+        bounds: list[tuple[int, int]] = spans.reshape(-1, 2).tolist()
+        if data.isascii():
+            text = data.decode("ascii")
+            return [text[start : start + n] if n >= 0 else None for start, n in bounds]
+        try:
+            return [data[start : start + n].decode() if n >= 0 else None for start, n in bounds]
+        except UnicodeDecodeError:
+            for row, (start, n) in enumerate(bounds):
+                _decoded(data[start : start + max(n, 0)], f"row {row}")
+            raise
+
+    def check_encoding(self) -> None:
+        """Raise if the bytes of a row are not UTF-8.
+
+        Raises:
+            ValueError: the message names the row.
+        """
+        if self._spans().is_meta or not self.numel():
+            return
+        items, spans = self._packed()
+        data = items.cpu().numpy().tobytes()
+        if not data.isascii():
+            for row, (start, n) in enumerate(spans.reshape(-1, 2).tolist()):
+                _decoded(data[start : start + max(n, 0)], f"row {row}")
+
+    def numpy(self) -> Any:
+        """Return the strings as an array of objects over the batch, ``None`` for rows without one.
+
+        Example:
+            >>> Text(["a", "b"]).numpy()
+            array(['a', 'b'], dtype=object)
+        """
+        array = np.empty(self.numel(), dtype=object)
+        array[:] = self._strings()
+        return array.reshape(self._batch_size)
+
+    def to_dict(self, **options: Any) -> Any:
+        """Return the strings in nested lists; see :meth:`tolist`."""
+        return self.tolist()
+
+    def to_tensordict(self, *, retain_none: bool | None = None) -> Any:
+        return self.clone()
+
+    @property
+    def lengths(self) -> Tensor:
+        """The number of characters of each row, ``int64[*batch]``, as ``len`` counts them; 0 without a string."""
+        items, spans = self._packed()
+        counts = span_functions.counts_of(spans)
+        behind = (items & 0xC0) == 0x80  # further bytes of a character
+        if not bool(behind.any()):
+            return counts
+        rows = span_functions.row_numbers(spans)[behind]
+        return counts - torch.bincount(rows, minlength=self.numel()).reshape(counts.shape)
+
+    @property
+    def byte_lengths(self) -> Tensor:
+        """The number of bytes of each row, ``int64[*batch]``; 0 for rows without a string."""
+        return span_functions.counts_of(self._spans())
+
+    @property
+    def values(self) -> Tensor:  # type: ignore[override]
+        """The buffer, ``uint8[bytes]``, shared with the columns that it was indexed from."""
+        return self._items  # type: ignore[no-any-return]
+
+    def __repr__(self) -> str:
+        return _shown(self)
+
+    # -- comparison ---------------------------------------------------------------------------------------------------
+
+    def _begins(self, starts: Tensor, piece: bytes) -> Tensor:
+        """Return whether the bytes of the buffer at some flat starts are ``piece``; they lie within the buffer."""
+        items = self._items
+        if items.is_cpu:
+            return torch.from_numpy(_words_equal(items.numpy(), starts.numpy(), piece))
+        same = torch.ones(len(starts), dtype=torch.bool, device=items.device)
+        for step, byte in enumerate(piece):
+            same &= items.index_select(0, starts + step) == byte
+        return same
+
+    def _where_bytes(self, rows: Tensor, starts: Tensor, piece: bytes) -> Tensor:
+        """Return a mask over the batch of those of some flat rows whose bytes at ``starts`` are ``piece``."""
+        result = torch.zeros(self.numel(), dtype=torch.bool, device=self._device)
+        if len(rows):
+            result[rows] = self._begins(starts, piece)
+        return result.reshape(self._batch_size)
+
+    def _equals(self, other: Any) -> Tensor:
+        spans = self._spans()
+        if other is None:
+            return self.missing
+        if isinstance(other, str):
+            piece = other.encode("utf-8", "surrogatepass")
+            flat = spans.reshape(-1, 2)
+            same_length = flat[:, 1] == len(piece)
+            if not piece:
+                return same_length.reshape(self._batch_size)
+            rows = _nonzero(same_length)
+            return self._where_bytes(rows, flat[:, 0][rows], piece)
+        size = shapes.broadcast(self._batch_size, other._batch_size)
+        ours, theirs = spans.expand(*size, 2).reshape(-1, 2), other._spans().expand(*size, 2).reshape(-1, 2)
+        equal = ours[:, 1] == theirs[:, 1]
+        rows = (equal & (ours[:, 1] > 0)).nonzero().squeeze(1)
+        if len(rows):
+            a, b = ours[rows], theirs[rows]
+            differ = self._items[span_functions.positions(a)] != other._items[span_functions.positions(b)]
+            at = span_functions.row_numbers(a)[differ]
+            equal[rows[at]] = False
+        return equal.reshape(size)
+
+    def _compared(self, other: Any, equal: bool) -> Any:
+        if not isinstance(other, Text) and other is not None and not isinstance(other, str):
+            if isinstance(other, (list, tuple, np.ndarray)):
+                other = as_text(other)
+            elif isinstance(other, Collection):
+                return self._compared(as_text(other.tolist()), equal)  # type: ignore[attr-defined]
+            else:
+                return NotImplemented
+        same = self._equals(other)
+        return same if equal else ~same
+
+    def __eq__(self, other: object) -> Any:
+        """Return where rows equal a string, or the rows of another Text: ``bool[*batch]``."""
+        return self._compared(other, True)
+
+    def __ne__(self, other: object) -> Any:
+        """Return where rows differ from a string, or from the rows of another Text: ``bool[*batch]``."""
+        return self._compared(other, False)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def eq(self, other: Any, *, default: Any = None) -> Any:
+        """Return where rows equal a string, or the rows of another Text: ``bool[*batch]``.
+
+        Args:
+            other: a string, a Text, a list of strings, or ``None`` for rows without a string.
+            default: has no effect here.
+
+        Example:
+            >>> Text(["a", "b"]).eq("a")
+            tensor([ True, False])
+        """
+        return self._compared(other, True)
+
+    def ne(self, other: Any, *, default: Any = None) -> Any:
+        """Return where rows differ from a string, or from the rows of another Text: ``bool[*batch]``.
+
+        Args:
+            other: a string, a Text, a list of strings, or ``None`` for rows without a string.
+            default: has no effect here.
+
+        Example:
+            >>> Text(["a", "b"]).ne("a")
+            tensor([False,  True])
+        """
+        return self._compared(other, False)
+
+    def __contains__(self, item: object) -> bool:
+        return (item is None or isinstance(item, str)) and bool(self._equals(item).any())
+
+    def isin(self, strings: Iterable[str | None]) -> Tensor:
+        """Return where a row is one of some strings: ``bool[*batch]``.
+
+        Args:
+            strings: the strings. ``None`` stands for rows without one.
+
+        Example:
+            >>> Text(["a", "b", "c"]).isin(["a", "c"])
+            tensor([ True, False,  True])
+        """
+        wanted = [strings] if isinstance(strings, str) else list(strings)
+        if len(wanted) <= 16:
+            result = torch.zeros(self._batch_size, dtype=torch.bool, device=self._device)
+            for item in wanted:
+                result |= self._equals(item)
+            return result
+        known = set(wanted)
+        found = [item in known for item in self._strings()]
+        return torch.tensor(found, device=self._device).reshape(self._batch_size)
+
+    def startswith(self, prefix: str) -> Tensor:
+        """Return where a row begins with a string: ``bool[*batch]``; false for rows without a string.
+
+        Args:
+            prefix: the string.
+
+        Example:
+            >>> Text(["yes", "no"]).startswith("y")
+            tensor([ True, False])
+        """
+        return self._has_at(prefix.encode(), at_end=False)
+
+    def endswith(self, suffix: str) -> Tensor:
+        """Return where a row ends with a string: ``bool[*batch]``; false for rows without a string.
+
+        Args:
+            suffix: the string.
+
+        Example:
+            >>> Text(["yes", "no"]).endswith("o")
+            tensor([False,  True])
+        """
+        return self._has_at(suffix.encode(), at_end=True)
+
+    def _has_at(self, piece: bytes, at_end: bool) -> Tensor:
+        """Return where a row begins or ends with bytes."""
+        flat = self._spans().reshape(-1, 2)
+        is_long = flat[:, 1] >= len(piece)
+        if not piece:
+            return is_long.reshape(self._batch_size)
+        rows = _nonzero(is_long)
+        chosen = flat[rows]
+        starts = chosen[:, 0] + (chosen[:, 1] - len(piece)) if at_end else chosen[:, 0]
+        return self._where_bytes(rows, starts, piece)
+
+    def contains(self, string: str) -> Tensor:
+        """Return where a row contains a string: ``bool[*batch]``; false for rows without a string.
+
+        Args:
+            string: the string.
+
+        Example:
+            >>> Text(["yes", "no"]).contains("e")
+            tensor([ True, False])
+        """
+        items, spans = self._packed()
+        flat = spans.reshape(-1, 2)
+        piece = string.encode()
+        result = flat[:, 1] >= 0
+        if piece:
+            data = items.cpu().numpy().tobytes()
+            at: list[int] = []
+            place = data.find(piece)
+            while place >= 0:
+                at.append(place)
+                place = data.find(piece, place + 1)
+            result = torch.zeros_like(result)
+            if at:
+                starts = torch.tensor(at, dtype=torch.int64)
+                ends = (flat[:, 0] + flat[:, 1].clamp(min=0)).cpu()
+                rows = torch.searchsorted(ends, starts, right=True)
+                rows = rows[starts + len(piece) <= ends[rows]]
+                result[rows.to(result.device)] = True
+        return result.reshape(self._batch_size)
+
+    # -- order and values ---------------------------------------------------------------------------------------------
+
+    def argsort(self, *, descending: bool = False) -> Tensor:
+        """Return the positions that sort the rows of a batch with one dimension, ``int64[batch]``.
+
+        Rows are compared by code points, as Python compares strings. Equal rows keep their order; rows without a string
+        come last.
+
+        Args:
+            descending: largest first. Default: ``False``.
+
+        Example:
+            >>> Text(["b", "a"]).argsort()
+            tensor([1, 0])
+        """
+        self._check_flat("argsort")
+        strings = self._strings()
+        present = [row for row, item in enumerate(strings) if item is not None]
+        absent = [row for row, item in enumerate(strings) if item is None]
+        order = sorted(present, key=lambda row: strings[row] or "", reverse=descending)
+        return torch.tensor(order + absent, dtype=torch.int64, device=self._device)
+
+    def sort(self, *, descending: bool = False) -> tuple[Self, Tensor]:
+        """Sort the rows of a batch with one dimension; see :meth:`argsort`.
+
+        Args:
+            descending: largest first. Default: ``False``.
+
+        Returns:
+            The sorted rows, which share the buffer, and the positions that they had, ``int64[batch]``.
+
+        Example:
+            >>> rows, order = Text(["b", "a"]).sort()
+            >>> rows.tolist(), order
+            (['a', 'b'], tensor([1, 0]))
+        """
+        order = self.argsort(descending=descending)
+        return self._at(order), order
+
+    def unique(self) -> UniqueText:
+        """Return the distinct strings, sorted, and the code of each row.
+
+        Returns:
+            ``values``, a Text of the distinct strings (``None`` last, if a row has no string), and ``codes``,
+            ``int64[*batch]``, with ``values[codes]`` equal to this column.
+
+        Example:
+            >>> values, codes = Text(["b", "a", "b"]).unique()
+            >>> values.tolist(), codes
+            (['a', 'b'], tensor([1, 0, 1]))
+        """
+        strings = self._strings()
+        distinct = sorted({item for item in strings if item is not None})
+        order: dict[str | None, int] = {item: code for code, item in enumerate(distinct)}
+        values: list[str | None] = list(distinct)
+        if None in set(strings):
+            order[None] = len(values)
+            values.append(None)
+        codes = torch.tensor([order[item] for item in strings], dtype=torch.int64, device=self._device)
+        return UniqueText(type(self).from_list(values, device=self._device), codes.reshape(self._batch_size))
+
+    def map(self, function: Callable[[str], str]) -> Self:  # type: ignore[override]
+        """Call a function with each string, and return its results as a Text. Rows without a string stay so.
+
+        Args:
+            function: takes and returns a string, or returns ``None``.
+
+        Raises:
+            TypeError: the function returned something else. The message names the row.
+
+        Example:
+            >>> Text(["a", "b"]).map(str.upper).tolist()
+            ['A', 'B']
+        """
+        strings = [None if item is None else function(item) for item in self._strings()]
+        made = type(self).from_list(strings, device=self._device)
+        return self._of(made._items, made._spans().reshape((*self._batch_size, 2)), self._names, compact=True)
+
+    def _check_flat(self, what: str) -> None:
+        if len(self._batch_size) != 1:
+            raise ValueError(f"{what}: expected one batch dimension, got the batch size {list(self._batch_size)}")
+
+    # -- a leaf without numbers ---------------------------------------------------------------------------------------
+
+    def _leaves(self) -> Iterator[Tensor]:
+        return iter(())
+
+    def _with_leaves(self, leaves: Iterator[Tensor]) -> Self:
+        return self._shallow()
+
+    def _put_leaves(self, leaves: Iterator[Tensor]) -> None:
+        pass
+
+    def _named_leaves(self) -> list[tuple[tuple[str, ...], Tensor]]:
+        return []
+
+    def _fill(self, item: Any, value: Any) -> None:
+        pass
+
+    def _each(self, function: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Self:
+        return self._shallow()
+
+    def _plain(self) -> Self:
+        return self._shallow()
+
+    def detach(self) -> Self:
+        """Return another holder of the same memory: text has no gradients."""
+        return self._shallow()
+
+    def _viewed(self, dtype: torch.dtype) -> Self:
+        return self._shallow()
+
+    def type(self, dst_type: torch.dtype, *, cast_filter: Any = None) -> Self:
+        """Return the same strings: text has no dtype.
+
+        Args:
+            dst_type: has no effect here.
+            cast_filter: has no effect here.
+        """
+        return self._shallow()
+
+    def _filtered_cast(self, dtype: torch.dtype, cast_filter: Any, path: tuple[str, ...]) -> Self:
+        return self._shallow()
+
+    # -- rows that are written ----------------------------------------------------------------------------------------
+
+    def _as_rows_of(self, value: Any, batch_size: Size) -> Any:
+        rows = value if isinstance(value, Text) else as_text(value)
+        if rows._device != self._device:
+            rows = rows.to(self._device)
+        return rows if rows._batch_size == batch_size else rows.expand(batch_size)
+
+    def _check_same_kind(self, other: object, what: str, end: str = "") -> None:
+        if not isinstance(other, Text):
+            raise RuntimeError(f"{what} a Text and a {type(other).__name__}{end}")
+
+    def _padded(self, pairs: Sequence[tuple[int, int]], value: float) -> Self:
+        padded = super()._padded(pairs, value)
+        outside = super()._padded(pairs, value)._spans()  # rows that were added have no string
+        marks = torch.nn.functional.pad(
+            torch.zeros(self._batch_size, dtype=torch.int64, device=self._device),
+            [width for pair in reversed(list(pairs)) for width in pair],
+            value=1,
+        )
+        spans = torch.stack((outside[..., 0], torch.where(marks == 1, -1, outside[..., 1])), -1)
+        padded._store = {SPANS: spans}
+        return padded
+
+
+# -- making ----------------------------------------------------------------------------------------------------------
+
+
+def as_text(data: Any) -> Text:
+    """Make a :class:`Text` from what people have: strings, lists, arrays, Arrow's string arrays.
+
+    Args:
+        data: a Text; one string or ``None``, for one row; strings and ``None`` in (nested) lists; an array of strings;
+            a string array of Arrow.
+
+    Raises:
+        TypeError: the data is none of these, or an item is not a string.
+
+    Example:
+        >>> as_text("a").batch_size, as_text(["a", "b"]).batch_size
+        (torch.Size([]), torch.Size([2]))
+    """
+    if isinstance(data, Text):
+        return data
+    if data is None or isinstance(data, str):
+        return Text.from_list([data])._at(0)
+    if isinstance(data, np.ndarray):
+        if data.dtype.kind not in "UOT" and data.size:
+            raise TypeError(f"Text: expected strings, got an array of dtype {data.dtype}")
+        given: Any = data
+        made = Text.from_list(given.ravel().tolist())
+        return made.reshape(data.shape) if data.ndim != 1 else made
+    if hasattr(data, "__arrow_c_array__") or hasattr(data, "__arrow_c_stream__"):
+        return registry.text_from_arrow(data)
+    if isinstance(data, (bytes, dict, Tensor)) or not hasattr(data, "__iter__"):
+        raise TypeError(f"Text: expected strings, got {_described(data)}")
+    return Text.from_list(data)
+
+
+def _described(data: object) -> str:
+    return f"a tensor {data.dtype}{list(data.shape)}" if isinstance(data, Tensor) else f"a {type(data).__name__}"
+
+
+def _as_bytes(data: bytes) -> Tensor:
+    """Return bytes as a tensor that may be written to."""
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
+
+
+def _decoded(data: bytes, what: str) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"Text: {what}: the bytes are not UTF-8: {error}") from None
+
+
+def _nonzero(mask: Tensor) -> Tensor:
+    """Return the positions of the true elements of a flat mask."""
+    if mask.is_cpu:
+        return torch.from_numpy(np.flatnonzero(mask.numpy()))
+    return mask.nonzero().squeeze(1)
+
+
+def _words_equal(data: NDArray[np.uint8], starts: NDArray[np.int64], piece: bytes) -> NDArray[np.bool_]:
+    """Return whether the bytes of ``data`` at some starts are ``piece``, by words of up to 8 bytes.
+
+    Rows that differ in a word drop out before the next one.
+    """
+    length = len(piece)
+    size = next(size for size in (8, 4, 2, 1) if size <= length)
+    dtype = np.dtype(f"u{size}")
+    words: NDArray[Any] = np.ndarray(len(data) - size + 1, dtype, data, 0, (1,))
+    steps = [*range(0, length - size, size), length - size]  # the last word can overlap the one before
+    same = words[starts + steps[0] if steps[0] else starts] == np.frombuffer(piece, dtype, 1, steps[0])[0]
+    if len(steps) == 1:
+        return same
+    rows = np.flatnonzero(same)
+    for step in steps[1:]:
+        rows = rows[words[starts[rows] + step] == np.frombuffer(piece, dtype, 1, step)[0]]
+    result = np.zeros(len(starts), dtype=np.bool_)
+    result[rows] = True
+    return result
+
+
+_SHOWN_ROWS, _SHOWN_CHARACTERS = 6, 60
+
+
+def _shown(text: Text) -> str:
+    """Return a bounded description: batch size, and the first characters of a few rows."""
+    size = text._batch_size
+    head = f"{type(text).__name__}(batch_size={list(size)}, device={text._device}"
+    spans = text._spans()
+    if spans.is_meta or len(size) > 1:
+        return head + ")"
+    few = text._at(slice(None, _SHOWN_ROWS)) if size else text.unsqueeze(0)
+    few = few._same({SPANS: torch.stack((few.spans[..., 0], few.spans[..., 1].clamp(max=4 * _SHOWN_CHARACTERS)), -1)})
+    rows: list[str] = []
+    items = few._items
+    for start, length in few._spans().tolist():
+        if length < 0:
+            rows.append("None")
+            continue
+        string = bytes(items[start : start + length].cpu().numpy()).decode("utf-8", "ignore")
+        is_cut = len(string) > _SHOWN_CHARACTERS or length == 4 * _SHOWN_CHARACTERS
+        rows.append(repr(string[:_SHOWN_CHARACTERS]) + ("..." if is_cut else ""))
+    if size and size[0] > _SHOWN_ROWS:
+        rows.append(f"... {size[0]} rows")
+    return head + ",\n  [" + ",\n   ".join(rows) + "])"
+
+
+pytree.register(Text)
+allow_class(Text)
+registry.register(Text)
