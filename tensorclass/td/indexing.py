@@ -232,7 +232,8 @@ class Indexing(Collection):
 
     def _at(self, index: Any) -> Self:
         """Index as a value of a collection. Text differs: its ``text[3]`` is a string."""
-        return self[index]
+        rows: Self = self[index]
+        return rows
 
     def _index(self, index: tuple[Any, ...]) -> Self:
         """Index with a prepared index."""

@@ -90,7 +90,7 @@ class BufferColumn(Leaf):
 
     @property
     def spans(self) -> Tensor:
-        """Start and length of each row in the buffer, ``int64[*batch, 2]``; the length -1 marks a row without a value."""
+        """Start and length of each row in the buffer, ``int64[*batch, 2]``; the length -1 marks one without a value."""
         return self._store[SPANS]  # type: ignore[return-value]
 
     @property
@@ -162,7 +162,7 @@ class BufferColumn(Leaf):
     def __getitem__(self, index: Any) -> Any:
         return self._at(index)
 
-    def _at(self, index: Any) -> Self:
+    def _at(self, index: Any) -> Any:
         given: object = index
         kind = type(given)
         spans: Any = self._store[SPANS]
@@ -266,7 +266,7 @@ class BufferColumn(Leaf):
         numbers: bool = True,
     ) -> Self:
         items, spans = self._packed()
-        to = {"device": device} if device is not None else {}
+        to: dict[str, Any] = {"device": device} if device is not None else {}
         spans = spans.to(**to, non_blocking=non_blocking, copy=copy)
         return self._of(
             self._moved_items(items, to, dtype, non_blocking, copy, numbers), spans, self._names, compact=True
@@ -419,7 +419,7 @@ class BufferColumn(Leaf):
             return torch.cat(parts)
         return parts[0]._cat(parts, 0)
 
-    def _joined(self, items: list[Any]) -> tuple[Items, list[Tensor]]:
+    def _in_one_buffer(self, items: list[Any]) -> tuple[Items, list[Tensor]]:
         """Return one buffer for several columns, and the spans of each in it."""
         first = items[0]
         if all(item._items is first._items for item in items):
@@ -456,7 +456,7 @@ class BufferColumn(Leaf):
                 self._batch_size, dim, 0
             ):
                 self._cannot_combine(what, items, dim)
-        return self._joined(items)
+        return self._in_one_buffer(items)
 
     def _stack(self, items: list[Any], dim: int) -> Any:
         buffer, spans = self._combine("stack", items, None)
@@ -478,7 +478,7 @@ class BufferColumn(Leaf):
     def _where(self, condition: Tensor, other: Any, pad: float | None, path: tuple[str, ...]) -> Any:
         rows = other if isinstance(other, Collection) else self._as_other(other)
         self._check_same_kind(rows, f"where: {dotted(path)}: cannot choose between it and")
-        buffer, (ours, theirs) = self._joined([self, rows])
+        buffer, (ours, theirs) = self._in_one_buffer([self, rows])
         theirs = theirs.expand(ours.shape)
         return self._of(buffer, torch.where(_append_dims(condition, ours.ndim), ours, theirs), self._names)
 
@@ -511,7 +511,7 @@ def _rebuild_names(names: Any) -> Names:
 
 @allow_function
 def _rebuild(cls: Any, items: Items, spans: Tensor, names: Any, locked: bool) -> BufferColumn:
-    column: type[BufferColumn] = found(cls, BufferColumn)  # type: ignore[type-abstract]
+    column: type[BufferColumn] = found(cls, BufferColumn)
     span_functions.check(spans, len(items), column.__name__)
     new = column._of(items, spans, _rebuild_names(names))
     if locked:

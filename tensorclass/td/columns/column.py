@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Generic, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, Generic, overload
 
 import torch
 from torch import Size, Tensor
@@ -115,8 +115,8 @@ class Column(NonTensorStack, Generic[T]):
         """The annotation that objects fit."""
         return self._item_type
 
-    @overload
-    def __getitem__(self, index: SupportsIndex) -> T: ...
+    @overload  # type: ignore[override]
+    def __getitem__(self, index: int) -> T: ...  # type: ignore[overload-overlap]  # an int is an Index, too
     @overload
     def __getitem__(self, index: Index) -> Self: ...
     def __getitem__(self, index: Any) -> Any:

@@ -142,7 +142,7 @@ def decoded(form: Any) -> Any:
     """Return the annotation of :func:`encoded`."""
     if not isinstance(form, tuple):
         return form
-    name, *below = typing.cast("tuple[Any, ...]", form)
+    name, *below = form
     if name == "Any":
         return Any
     if name == "...":

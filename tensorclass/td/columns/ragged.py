@@ -15,6 +15,7 @@ from typing_extensions import Self, TypeVar
 from tensorclass.td import pytree, registry, shapes
 from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.columns import spans as span_functions
+from tensorclass.td.delegated.engine_functions import ragged_from_arrow
 from tensorclass.td.leaves.number_operations import number_result
 from tensorclass.td.safe_unpickling import allow_class
 from tensorclass.td.value_checks import as_tensor
@@ -101,7 +102,7 @@ class Ragged(BufferColumn, Generic[Row]):
     # -- from other forms ---------------------------------------------------------------------------------------------
 
     @classmethod
-    def from_list(
+    def from_list(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
         cls,
         rows: Iterable[Any],
         *,
@@ -275,7 +276,7 @@ class Ragged(BufferColumn, Generic[Row]):
     # -- content ------------------------------------------------------------------------------------------------------
 
     @property
-    def values(self) -> Any:  # type: ignore[override]
+    def values(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The buffer of items, ``[items, *item shape]``, shared with the columns that it was indexed from.
 
         It can hold items of other rows: :meth:`compact` removes them.
@@ -328,8 +329,8 @@ class Ragged(BufferColumn, Generic[Row]):
         """
         if self._batch_size:
             raise ValueError(
-                f"this column has the batch size {list(self._batch_size)}: index one row first, as in rows[0].tensor(), "
-                "or take .tensors(), .to_padded() or .values"
+                f"this column has the batch size {list(self._batch_size)}: index one row first, as in "
+                "rows[0].tensor(), or take .tensors(), .to_padded() or .values"
             )
         start, length = self._spans().tolist()
         if length < 0:
@@ -373,10 +374,13 @@ class Ragged(BufferColumn, Generic[Row]):
             raise ValueError("tensors(): a row has no value (None); see .missing")
         return [items[start : start + length] for start, length in spans]
 
-    def tolist(self) -> Any:
+    def tolist(self, **options: Any) -> Any:
         """Return the rows as nested lists, ``None`` for rows without a value.
 
         Without batch dimensions, return the list of the one row.
+
+        Args:
+            options: those of the method of collections. They have no effect on rows.
 
         Example:
             >>> Ragged([[1, 2], [3]]).tolist()
@@ -542,7 +546,7 @@ class Ragged(BufferColumn, Generic[Row]):
                 raise ValueError(
                     f"cat_items: expected the batch size {list(self._batch_size)}, got {list(other._batch_size)}"
                 )
-        buffer, spans = self._joined(columns)
+        buffer, spans = self._in_one_buffer(columns)
         together = torch.stack(spans, -2)
         at = span_functions.positions(together)
         items = buffer.index_select(0, at) if isinstance(buffer, Tensor) else buffer[at]
@@ -654,7 +658,7 @@ class Ragged(BufferColumn, Generic[Row]):
         return _extremes(items, rows, self.numel(), reduction).reshape(shape)
 
     def argmax(self) -> Tensor:
-        """Return the position of the largest item in each row, ``int64[*batch, *item shape]``; the first of equal ones.
+        """Return the position of the largest item in each row, ``int64[*batch, *item shape]``, the first of equals.
 
         Raises:
             ValueError: a row has no items.
@@ -666,7 +670,7 @@ class Ragged(BufferColumn, Generic[Row]):
         return self._position_of("argmax", "amax")
 
     def argmin(self) -> Tensor:
-        """Return the position of the smallest item in each row, ``int64[*batch, *item shape]``; the first of equal ones.
+        """Return the position of the smallest item in each row, ``int64[*batch, *item shape]``, the first of equals.
 
         Raises:
             ValueError: a row has no items.
@@ -762,10 +766,10 @@ class Ragged(BufferColumn, Generic[Row]):
         items, spans = self._packed()
         args = tuple([self._operand(arg) for arg in args])
         kwargs = {key: self._operand(arg) for key, arg in kwargs.items()}
-        if in_place:
-            if not isinstance(items, Tensor) or items is not self._items:
-                self._become(self.compact() if isinstance(items, Tensor) else self.clone())
-            number_result(operation, self._items, args, kwargs)
+        if in_place:  # on a copy, since others can share the buffer
+            new = self.clone()
+            number_result(operation, new._items, args, kwargs)
+            self._become(new)
             return self
         below = number_result(operation, items, args, kwargs)
         if below is NotImplemented:
@@ -786,7 +790,7 @@ class Ragged(BufferColumn, Generic[Row]):
 
     def _held(self) -> Tensor | None:
         items = self._packed()[0]
-        return items if isinstance(items, Tensor) else items._held()  # type: ignore[no-any-return]
+        return items if isinstance(items, Tensor) else items._held()
 
     def _holding(self, tensor: Any) -> Self:
         items = self._packed()[0]
@@ -960,7 +964,7 @@ def as_ragged(
         else:
             made = Ragged.from_padded(data, lengths=torch.full((data.shape[0],), data.shape[1], device=data.device))
     elif hasattr(data, "__arrow_c_array__") or hasattr(data, "__arrow_c_stream__"):
-        made = registry.ragged_from_arrow(data)
+        made = ragged_from_arrow(data)
     elif isinstance(data, np.ndarray) and data.dtype != object:
         tensor = as_tensor(data)
         if tensor is None:
@@ -971,7 +975,7 @@ def as_ragged(
     else:
         return Ragged.from_list(data, dtype=dtype, device=device, ragged_dims=ragged_dims)
     if (dtype is not None and made.dtype != dtype) or device is not None:
-        made = made.to(**({} if dtype is None else {"dtype": dtype}), **({} if device is None else {"device": device}))
+        made = made._moved(None if device is None else torch.device(device), dtype, False, False, None)
     return made
 
 
@@ -980,7 +984,8 @@ def _joined_rows(present: list[Any], rows: list[Any], dtype: torch.dtype | None)
     if not present:
         first: Any = next((row for row in rows if isinstance(row, Tensor)), None)
         if first is not None:
-            return first.new_empty((0, *first.shape[1:]))
+            none: Tensor = first.new_empty((0, *first.shape[1:]))
+            return none
         empty = next((row for row in rows if isinstance(row, np.ndarray) and row.dtype != object), None)
         return torch.empty(0, dtype=dtype) if empty is None else torch.as_tensor(empty)
     kind = type(present[0])

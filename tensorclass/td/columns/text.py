@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from typing_extensions import Self
 from tensorclass.td import pytree, registry, shapes
 from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.columns import spans as span_functions
+from tensorclass.td.delegated.engine_functions import text_from_arrow
 from tensorclass.td.leaves.object_codes import flatten_lists
 from tensorclass.td.safe_unpickling import allow_class
 
@@ -90,7 +91,9 @@ class Text(BufferColumn):
             self.check_encoding()
 
     @classmethod
-    def from_list(cls, strings: Iterable[Any], *, device: DeviceLike | None = None) -> Self:
+    def from_list(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
+        cls, strings: Iterable[Any], *, device: DeviceLike | None = None
+    ) -> Self:
         """Make a column from strings and ``None``, in lists that are nested once for each batch dimension.
 
         Args:
@@ -133,8 +136,8 @@ class Text(BufferColumn):
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
-    @overload
-    def __getitem__(self, index: SupportsIndex) -> str: ...
+    @overload  # type: ignore[override]
+    def __getitem__(self, index: int) -> str: ...  # type: ignore[overload-overlap]  # an int is an Index, too
     @overload
     def __getitem__(self, index: Index) -> Self: ...
     def __getitem__(self, index: Any) -> Any:
@@ -173,10 +176,13 @@ class Text(BufferColumn):
         """Return the string of one row; the representation of a batch of rows."""
         return repr(self) if self._batch_size else str(self._string())
 
-    def tolist(self) -> Any:
+    def tolist(self, **options: Any) -> Any:
         """Return the strings in nested lists, ``None`` for rows without one.
 
         Without batch dimensions, return the string of the one row.
+
+        Args:
+            options: those of the method of collections. They have no effect on strings.
 
         Raises:
             ValueError: the bytes of a row are not UTF-8. The message names the row.
@@ -291,7 +297,7 @@ class Text(BufferColumn):
                 return same_length.reshape(self._batch_size)
             rows = _nonzero(same_length)
             return self._where_bytes(rows, flat[:, 0][rows], piece)
-        size = shapes.broadcast(self._batch_size, other._batch_size)
+        size: Size = shapes.broadcast(self._batch_size, other._batch_size)
         ours, theirs = spans.expand(*size, 2).reshape(-1, 2), other._spans().expand(*size, 2).reshape(-1, 2)
         equal = ours[:, 1] == theirs[:, 1]
         rows = (equal & (ours[:, 1] > 0)).nonzero().squeeze(1)
@@ -300,7 +306,8 @@ class Text(BufferColumn):
             differ = self._items[span_functions.positions(a)] != other._items[span_functions.positions(b)]
             at = span_functions.row_numbers(a)[differ]
             equal[rows[at]] = False
-        return equal.reshape(size)
+        result: Tensor = equal.reshape(size)
+        return result
 
     def _compared(self, other: Any, equal: bool) -> Any:
         if not isinstance(other, Text) and other is not None and not isinstance(other, str):
@@ -606,7 +613,8 @@ def as_text(data: Any) -> Text:
     if isinstance(data, Text):
         return data
     if data is None or isinstance(data, str):
-        return Text.from_list([data])._at(0)
+        one: Text = Text.from_list([data])._at(0)
+        return one
     if isinstance(data, np.ndarray):
         if data.dtype.kind not in "UOT" and data.size:
             raise TypeError(f"Text: expected strings, got an array of dtype {data.dtype}")
@@ -614,7 +622,7 @@ def as_text(data: Any) -> Text:
         made = Text.from_list(given.ravel().tolist())
         return made.reshape(data.shape) if data.ndim != 1 else made
     if hasattr(data, "__arrow_c_array__") or hasattr(data, "__arrow_c_stream__"):
-        return registry.text_from_arrow(data)
+        return text_from_arrow(data)
     if isinstance(data, (bytes, dict, Tensor)) or not hasattr(data, "__iter__"):
         raise TypeError(f"Text: expected strings, got {_described(data)}")
     return Text.from_list(data)
@@ -653,7 +661,8 @@ def _words_equal(data: NDArray[np.uint8], starts: NDArray[np.int64], piece: byte
     dtype = np.dtype(f"u{size}")
     words: NDArray[Any] = np.ndarray(len(data) - size + 1, dtype, data, 0, (1,))
     steps = [*range(0, length - size, size), length - size]  # the last word can overlap the one before
-    same = words[starts + steps[0] if steps[0] else starts] == np.frombuffer(piece, dtype, 1, steps[0])[0]
+    first = starts + steps[0] if steps[0] else starts
+    same: NDArray[np.bool_] = words[first] == np.frombuffer(piece, dtype, 1, steps[0])[0]
     if len(steps) == 1:
         return same
     rows = np.flatnonzero(same)

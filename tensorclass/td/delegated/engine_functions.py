@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from tensorclass.nn.params import TensorDictParams
     from tensorclass.td.base import TensorCollection
     from tensorclass.td.collection import DeviceLike
+    from tensorclass.td.columns.ragged import Ragged
+    from tensorclass.td.columns.text import Text
     from tensorclass.td.memory.mapped_tensor import Filename
 
 
@@ -41,4 +43,16 @@ def as_parameters(tree: Any) -> TensorDictParams:
 @delegated("tensorclass.distributed.shared_pickle")
 def reduced(value: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """Return a function and its arguments, which make the collection again in another process."""
+    ...
+
+
+@delegated("tensorclass.convert.tables.arrow_columns")
+def ragged_from_arrow(data: Any) -> Ragged[Any]:
+    """Make a column from a list array of Arrow, or of a library that gives its arrays to Arrow."""
+    ...
+
+
+@delegated("tensorclass.convert.tables.arrow_columns")
+def text_from_arrow(data: Any) -> Text:
+    """Make a column from a string array of Arrow, or of a library that gives its arrays to Arrow."""
     ...
