@@ -14,7 +14,7 @@ from torch import Size, Tensor
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
-from tensorclass.td import registry, shapes
+from tensorclass.td import shapes
 from tensorclass.td.collection import Collection, functorch
 from tensorclass.td.columns import spans as span_functions
 from tensorclass.td.get import MISSING
@@ -523,4 +523,3 @@ _ONE_ROW = Size(())
 _select: Any = torch.index_select
 _is_wrapped: Any = functorch.is_functorch_wrapped_tensor  # true inside vmap, grad, ...
 
-registry.register(BufferColumn)

@@ -9,7 +9,7 @@ import torch
 from torch import Size, Tensor
 from typing_extensions import Self, TypeVar
 
-from tensorclass.td import pytree, registry, shapes
+from tensorclass.td import pytree, shapes
 from tensorclass.td.collection import Collection, DeviceLike, as_device
 from tensorclass.td.indexing import prepare_index
 from tensorclass.td.leaves.nontensor import CODES, NonTensorStack
@@ -330,4 +330,3 @@ def _shown(column: Column[Any]) -> str:
 
 pytree.register(Column)
 allow_class(Column)
-registry.register(Column)

@@ -12,7 +12,7 @@ from torch import Size, Tensor
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self, TypeVar
 
-from tensorclass.td import pytree, registry, shapes
+from tensorclass.td import pytree, shapes
 from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.columns import spans as span_functions
 from tensorclass.td.delegated.engine_functions import ragged_from_arrow
@@ -1080,4 +1080,3 @@ _WIDER = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.flo
 
 pytree.register(Ragged)
 allow_class(Ragged)
-registry.register(Ragged)

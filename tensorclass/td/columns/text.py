@@ -10,7 +10,7 @@ import torch
 from torch import Size, Tensor
 from typing_extensions import Self
 
-from tensorclass.td import pytree, registry, shapes
+from tensorclass.td import pytree, shapes
 from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.columns import spans as span_functions
 from tensorclass.td.delegated.engine_functions import text_from_arrow
@@ -701,4 +701,3 @@ def _shown(text: Text) -> str:
 
 pytree.register(Text)
 allow_class(Text)
-registry.register(Text)
