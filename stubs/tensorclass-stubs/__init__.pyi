@@ -143,6 +143,9 @@ from tensorclass.td import (
     unravel_key_to_tuple as unravel_key_to_tuple,
     where as where,
 )
+from tensorclass.td.columns.column import Column as Column
+from tensorclass.td.columns.ragged import Padded as Padded, Ragged as Ragged
+from tensorclass.td.columns.text import Text as Text, UniqueText as UniqueText
 from tensorclass.td.value_checks import BatchMismatch as BatchMismatch
 from tensorclass.storage.hdf5_zarr.persistent_tensordict import PersistentTensorDict as PersistentTensorDict
 
@@ -151,6 +154,7 @@ __version__: str
 __all__ = [
     "KEY_SEPARATOR",
     "BatchMismatch",
+    "Column",
     "ContractError",
     "ConversionError",
     "DType",
@@ -166,8 +170,10 @@ __all__ = [
     "NonTensorDataBase",
     "NonTensorStack",
     "PackLayout",
+    "Padded",
     "PersistentTensorDict",
     "Pipeline",
+    "Ragged",
     "Range",
     "RecordDataset",
     "RecordStream",
@@ -179,8 +185,10 @@ __all__ = [
     "TensorCollection",
     "TensorDict",
     "TensorDictBase",
+    "Text",
     "TypedTensorDict",
     "UnbatchedTensor",
+    "UniqueText",
     "append_memmap",
     "assert_allclose_td",
     "assert_close",

@@ -21,9 +21,9 @@ from tensorclass.scores.families import (
 from tensorclass.scores.ifeval import INSTRUCTION_TYPES, IFEvalScoreData
 from tensorclass.scores.intervals import wilson
 from tensorclass.scores.metrics import Mean, Metric, PassAtK, Ratio, Tally, codes, metric
+from tensorclass.scores.padded_verdicts import ragged
 from tensorclass.scores.paired import mcnemar
 from tensorclass.scores.passatk import pass_at_k
-from tensorclass.scores.ragged import ragged
 from tensorclass.scores.readers import Run, read_run, read_runs, read_scores
 from tensorclass.scores.report import Comparison, Report
 from tensorclass.scores.score_data import ScoreData

@@ -15,7 +15,7 @@ from torch import Tensor
 from tensorclass import TensorClass
 from tensorclass.scores.labels import Vocabulary, common_codes
 from tensorclass.scores.metrics import Mean, Metric, Tally, check_metrics, declared_codes, declared_metrics
-from tensorclass.scores.ragged import ragged
+from tensorclass.scores.padded_verdicts import ragged
 
 __all__ = ["RecordRows", "RunRows", "Tallies", "plain_value", "pooling_note", "tallies"]
 

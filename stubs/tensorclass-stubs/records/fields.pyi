@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 from tensorclass.contracts.contract import Contract
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.columns.column_values import Declared
 from tensorclass.td.collection import Value
 from tensorclass.records.contracted import Contracted
 
@@ -14,6 +15,7 @@ class Kind(enum.Enum):
     TENSOR = enum.auto()
     COLLECTION = enum.auto()
     OBJECT = enum.auto()
+    COLUMN = enum.auto()
     ANY = enum.auto()
 
 class Meaning(NamedTuple):
@@ -21,6 +23,7 @@ class Meaning(NamedTuple):
     types: tuple[type, ...] = ()
     optional: bool = False
     literals: tuple[Any, ...] = ()
+    row: Any = ...
 
 class Unresolved(Exception): ...
 
@@ -36,6 +39,7 @@ class FieldSpec:
     contract: Contract | None
     __slots__ = (
         "_annotation",
+        "_column",
         "_kind",
         "_literals",
         "_module",
@@ -62,6 +66,8 @@ class FieldSpec:
     def under(self, options: Mapping[str, bool]) -> FieldSpec: ...
     @property
     def kind(self) -> Kind | None: ...
+    @property
+    def column(self) -> Declared | None: ...
     @property
     def shown(self) -> str: ...
     @property

@@ -19,9 +19,9 @@ from tensorclass.scores.metrics import (
     codes as codes,
     metric as metric,
 )
+from tensorclass.scores.padded_verdicts import ragged as ragged
 from tensorclass.scores.paired import mcnemar as mcnemar
 from tensorclass.scores.passatk import pass_at_k as pass_at_k
-from tensorclass.scores.ragged import ragged as ragged
 from tensorclass.scores.readers import (
     Run as Run,
     read_run as read_run,

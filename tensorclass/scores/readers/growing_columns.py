@@ -14,7 +14,7 @@ from torch import Tensor
 from tensorclass.scores.identity import text_hash
 from tensorclass.scores.labels import Vocabulary
 from tensorclass.scores.limits import NOT_A_SHARE, is_share
-from tensorclass.scores.ragged import pad_rows
+from tensorclass.scores.padded_verdicts import pad_rows
 
 __all__ = [
     "Column",

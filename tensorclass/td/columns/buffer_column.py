@@ -522,4 +522,3 @@ def _rebuild(cls: Any, items: Items, spans: Tensor, names: Any, locked: bool) ->
 _ONE_ROW = Size(())
 _select: Any = torch.index_select
 _is_wrapped: Any = functorch.is_functorch_wrapped_tensor  # true inside vmap, grad, ...
-

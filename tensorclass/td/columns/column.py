@@ -47,6 +47,7 @@ class Column(NonTensorStack, Generic[T]):
         ValueError: the nesting does not fit the batch size.
 
     Example:
+        >>> from tensorclass import Column
         >>> tags = Column([["u"], ["v", "w"]], list[str])
         >>> tags[1], tags[:1].tolist()
         (['v', 'w'], [['u']])
@@ -141,6 +142,7 @@ class Column(NonTensorStack, Generic[T]):
             ValueError: this is a batch of rows.
 
         Example:
+            >>> from tensorclass import Column
             >>> Column([["u"], ["v"]])[:1].reshape(()).item()
             ['u']
         """
@@ -240,6 +242,7 @@ class Column(NonTensorStack, Generic[T]):
             TypeError: a result does not fit the type. The message names the row.
 
         Example:
+            >>> from tensorclass import Column
             >>> Column([["u"], ["v", "w"]]).map(len).tolist()
             [1, 2]
         """
@@ -281,6 +284,7 @@ def as_column(data: Any, item_type: Any = Any, batch_size: Size | None = None) -
         TypeError: the data is no sequence, or an object does not fit the type.
 
     Example:
+        >>> from tensorclass import Column
         >>> as_column(["a", "b"], str).item_type
         <class 'str'>
     """

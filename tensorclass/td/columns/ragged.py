@@ -58,6 +58,7 @@ class Ragged(BufferColumn, Generic[Row]):
         ValueError: a row lies outside of the buffer, or the items of rows differ in shape.
 
     Example:
+        >>> from tensorclass import Ragged
         >>> tokens = Ragged([[5, 6], [7], [8, 9, 1]])
         >>> tokens[1:].tolist(), tokens.lengths, (tokens * 10)[0].tensor()
         ([[7], [8, 9, 1]], tensor([2, 1, 3]), tensor([50, 60]))
@@ -122,6 +123,7 @@ class Ragged(BufferColumn, Generic[Row]):
             ValueError: the items of rows differ in shape. The message names the row.
 
         Example:
+            >>> from tensorclass import Ragged
             >>> Ragged.from_list([[1, 2], None, [3]]).missing
             tensor([False,  True, False])
             >>> Ragged.from_list([[[1, 2], [3]], [[4]]], ragged_dims=2).tolist()
@@ -156,6 +158,7 @@ class Ragged(BufferColumn, Generic[Row]):
             A column that shares the memory of ``values``.
 
         Example:
+            >>> from tensorclass import Ragged
             >>> import torch
             >>> Ragged.from_lengths(torch.arange(3), [1, 2]).tolist()
             [[0], [1, 2]]
@@ -181,6 +184,7 @@ class Ragged(BufferColumn, Generic[Row]):
             A column of ``n`` rows that shares the memory of ``values``.
 
         Example:
+            >>> from tensorclass import Ragged
             >>> import torch
             >>> Ragged.from_offsets(torch.arange(3), [0, 1, 3]).tolist()
             [[0], [1, 2]]
@@ -209,6 +213,7 @@ class Ragged(BufferColumn, Generic[Row]):
             A column that shares the memory of ``padded`` where ``lengths`` are given and the memory allows it.
 
         Example:
+            >>> from tensorclass import Ragged
             >>> import torch
             >>> padded = torch.tensor([[1, 2], [3, 0]])
             >>> (
@@ -254,6 +259,7 @@ class Ragged(BufferColumn, Generic[Row]):
             A column that shares the memory of a jagged tensor.
 
         Example:
+            >>> from tensorclass import Ragged
             >>> import torch
             >>> jagged = torch.nested.nested_tensor([torch.arange(2), torch.arange(1)], layout=torch.jagged)
             >>> Ragged.from_jagged(jagged).tolist()
@@ -300,7 +306,7 @@ class Ragged(BufferColumn, Generic[Row]):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether the items require gradients."""
+        """True if the items require gradients."""
         return self._items.requires_grad  # type: ignore[no-any-return]
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
@@ -322,6 +328,7 @@ class Ragged(BufferColumn, Generic[Row]):
             ValueError: this is a batch of rows, or a row without a value.
 
         Example:
+            >>> from tensorclass import Ragged
             >>> Ragged(
             ...     [[[1], [2, 3]]],
             ... )[0].tolist() if False else Ragged.from_list([[[1], [2, 3]]], ragged_dims=2)[0].row().tolist()
@@ -345,6 +352,7 @@ class Ragged(BufferColumn, Generic[Row]):
             TypeError: the items are ragged; use :meth:`row`.
 
         Example:
+            >>> from tensorclass import Ragged
             >>> Ragged([[1, 2], [3]])[0].tensor()
             tensor([1, 2])
         """
@@ -361,6 +369,7 @@ class Ragged(BufferColumn, Generic[Row]):
             TypeError: the items are ragged.
 
         Example:
+            >>> from tensorclass import Ragged
             >>> Ragged([[1, 2], [3]]).tensors()
             [tensor([1, 2]), tensor([3])]
         """
@@ -383,6 +392,7 @@ class Ragged(BufferColumn, Generic[Row]):
             options: those of the method of collections. They have no effect on rows.
 
         Example:
+            >>> from tensorclass import Ragged
             >>> Ragged([[1, 2], [3]]).tolist()
             [[1, 2], [3]]
         """
@@ -420,6 +430,7 @@ class Ragged(BufferColumn, Generic[Row]):
             ValueError: a row is longer than ``length``; :meth:`truncate` first.
 
         Example:
+            >>> from tensorclass import Ragged
             >>> values, mask = Ragged([[1, 2], [3]]).to_padded(-1, side="left")
             >>> values, mask
             (tensor([[ 1,  2],
@@ -472,6 +483,7 @@ class Ragged(BufferColumn, Generic[Row]):
             ValueError: the batch has not one dimension, items are ragged, or a row has no value.
 
         Example:
+            >>> from tensorclass import Ragged
             >>> Ragged([[1, 2], [3]]).to_jagged().offsets()
             tensor([0, 2, 3])
         """
@@ -498,6 +510,7 @@ class Ragged(BufferColumn, Generic[Row]):
             side: the side at which items are cut off. Default: ``"right"``.
 
         Example:
+            >>> from tensorclass import Ragged
             >>> Ragged([[1, 2, 3], [4]]).truncate(2).tolist(), Ragged([[1, 2, 3]]).truncate(2, side="left").tolist()
             ([[1, 2], [4]], [[2, 3]])
         """
@@ -520,6 +533,7 @@ class Ragged(BufferColumn, Generic[Row]):
             The sorted rows, which share the buffer, and the positions that they had, ``int64[batch]``.
 
         Example:
+            >>> from tensorclass import Ragged
             >>> rows, order = Ragged([[1, 2], [3]]).sort_by_length()
             >>> rows.tolist(), order
             ([[3], [1, 2]], tensor([1, 0]))
@@ -536,6 +550,7 @@ class Ragged(BufferColumn, Generic[Row]):
             others: columns of the same batch size. A row without a value counts as an empty one.
 
         Example:
+            >>> from tensorclass import Ragged
             >>> Ragged([[1], [2]]).cat_items(Ragged([[3, 4], []])).tolist()
             [[1, 3, 4], [2]]
         """
@@ -567,6 +582,7 @@ class Ragged(BufferColumn, Generic[Row]):
             ValueError: the result has another number of items.
 
         Example:
+            >>> from tensorclass import Ragged
             >>> import torch
             >>> embedding = torch.nn.Embedding(10, 4)
             >>> Ragged([[1, 2], [3]]).map_values(embedding).item_shape
@@ -597,6 +613,7 @@ class Ragged(BufferColumn, Generic[Row]):
             dtype: of the result. Default: that of :func:`torch.sum`, int64 for integers and booleans.
 
         Example:
+            >>> from tensorclass import Ragged
             >>> Ragged([[1, 2], [3]]).sum()
             tensor([3, 3])
         """
@@ -616,6 +633,7 @@ class Ragged(BufferColumn, Generic[Row]):
             RuntimeError: the items are integers and no dtype is given, as :func:`torch.mean`.
 
         Example:
+            >>> from tensorclass import Ragged
             >>> Ragged([[1.0, 2.0], [3.0]]).mean()
             tensor([1.5000, 3.0000])
         """
@@ -635,6 +653,7 @@ class Ragged(BufferColumn, Generic[Row]):
             ValueError: a row has no items.
 
         Example:
+            >>> from tensorclass import Ragged
             >>> Ragged([[1, 2], [3]]).max()
             tensor([2, 3])
         """
@@ -647,6 +666,7 @@ class Ragged(BufferColumn, Generic[Row]):
             ValueError: a row has no items.
 
         Example:
+            >>> from tensorclass import Ragged
             >>> Ragged([[1, 2], [3]]).min()
             tensor([1, 3])
         """
@@ -664,6 +684,7 @@ class Ragged(BufferColumn, Generic[Row]):
             ValueError: a row has no items.
 
         Example:
+            >>> from tensorclass import Ragged
             >>> Ragged([[1, 2], [3]]).argmax()
             tensor([1, 0])
         """
@@ -676,6 +697,7 @@ class Ragged(BufferColumn, Generic[Row]):
             ValueError: a row has no items.
 
         Example:
+            >>> from tensorclass import Ragged
             >>> Ragged([[1, 2], [3]]).argmin()
             tensor([0, 0])
         """
@@ -707,6 +729,7 @@ class Ragged(BufferColumn, Generic[Row]):
         """Return the softmax over the items of each row.
 
         Example:
+            >>> from tensorclass import Ragged
             >>> Ragged([[0.0, 0.0], [3.0]]).softmax().tolist()
             [[0.5, 0.5], [1.0]]
         """
@@ -946,6 +969,7 @@ def as_ragged(
         TypeError: the data is none of these.
 
     Example:
+        >>> from tensorclass import Ragged
         >>> import torch
         >>> as_ragged(torch.arange(4).reshape(2, 2)).tolist()
         [[0, 1], [2, 3]]

@@ -52,6 +52,7 @@ class Text(BufferColumn):
         ValueError: the bytes of a row lie outside of the buffer or are not UTF-8.
 
     Example:
+        >>> from tensorclass import Text
         >>> text = Text(["yes", "no", "yes"])
         >>> text[1], text[1:].tolist(), text == "yes"
         ('no', ['no', 'yes'], tensor([ True, False,  True]))
@@ -104,6 +105,7 @@ class Text(BufferColumn):
             TypeError: an item is not a string. The message names the row.
 
         Example:
+            >>> from tensorclass import Text
             >>> Text.from_list(["a", None]).tolist()
             ['a', None]
         """
@@ -165,6 +167,7 @@ class Text(BufferColumn):
             ValueError: this is a batch of rows.
 
         Example:
+            >>> from tensorclass import Text
             >>> Text("a").item()
             'a'
         """
@@ -188,6 +191,7 @@ class Text(BufferColumn):
             ValueError: the bytes of a row are not UTF-8. The message names the row.
 
         Example:
+            >>> from tensorclass import Text
             >>> Text([["a", "b"], ["c", None]]).tolist()
             [['a', 'b'], ['c', None]]
         """
@@ -228,6 +232,7 @@ class Text(BufferColumn):
         """Return the strings as an array of objects over the batch, ``None`` for rows without one.
 
         Example:
+            >>> from tensorclass import Text
             >>> Text(["a", "b"]).numpy()
             array(['a', 'b'], dtype=object)
         """
@@ -338,6 +343,7 @@ class Text(BufferColumn):
             default: has no effect here.
 
         Example:
+            >>> from tensorclass import Text
             >>> Text(["a", "b"]).eq("a")
             tensor([ True, False])
         """
@@ -351,6 +357,7 @@ class Text(BufferColumn):
             default: has no effect here.
 
         Example:
+            >>> from tensorclass import Text
             >>> Text(["a", "b"]).ne("a")
             tensor([False,  True])
         """
@@ -366,6 +373,7 @@ class Text(BufferColumn):
             strings: the strings. ``None`` stands for rows without one.
 
         Example:
+            >>> from tensorclass import Text
             >>> Text(["a", "b", "c"]).isin(["a", "c"])
             tensor([ True, False,  True])
         """
@@ -386,6 +394,7 @@ class Text(BufferColumn):
             prefix: the string.
 
         Example:
+            >>> from tensorclass import Text
             >>> Text(["yes", "no"]).startswith("y")
             tensor([ True, False])
         """
@@ -398,6 +407,7 @@ class Text(BufferColumn):
             suffix: the string.
 
         Example:
+            >>> from tensorclass import Text
             >>> Text(["yes", "no"]).endswith("o")
             tensor([False,  True])
         """
@@ -421,6 +431,7 @@ class Text(BufferColumn):
             string: the string.
 
         Example:
+            >>> from tensorclass import Text
             >>> Text(["yes", "no"]).contains("e")
             tensor([ True, False])
         """
@@ -456,6 +467,7 @@ class Text(BufferColumn):
             descending: largest first. Default: ``False``.
 
         Example:
+            >>> from tensorclass import Text
             >>> Text(["b", "a"]).argsort()
             tensor([1, 0])
         """
@@ -476,6 +488,7 @@ class Text(BufferColumn):
             The sorted rows, which share the buffer, and the positions that they had, ``int64[batch]``.
 
         Example:
+            >>> from tensorclass import Text
             >>> rows, order = Text(["b", "a"]).sort()
             >>> rows.tolist(), order
             (['a', 'b'], tensor([1, 0]))
@@ -491,6 +504,7 @@ class Text(BufferColumn):
             ``int64[*batch]``, with ``values[codes]`` equal to this column.
 
         Example:
+            >>> from tensorclass import Text
             >>> values, codes = Text(["b", "a", "b"]).unique()
             >>> values.tolist(), codes
             (['a', 'b'], tensor([1, 0, 1]))
@@ -515,6 +529,7 @@ class Text(BufferColumn):
             TypeError: the function returned something else. The message names the row.
 
         Example:
+            >>> from tensorclass import Text
             >>> Text(["a", "b"]).map(str.upper).tolist()
             ['A', 'B']
         """
@@ -607,6 +622,7 @@ def as_text(data: Any) -> Text:
         TypeError: the data is none of these, or an item is not a string.
 
     Example:
+        >>> from tensorclass import Text
         >>> as_text("a").batch_size, as_text(["a", "b"]).batch_size
         (torch.Size([]), torch.Size([2]))
     """

@@ -5,6 +5,8 @@ from tensorclass.td.delegated.declaration import delegated
 from tensorclass.nn.params import TensorDictParams
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike
+from tensorclass.td.columns.ragged import Ragged
+from tensorclass.td.columns.text import Text
 from tensorclass.td.memory.mapped_tensor import Filename
 
 @delegated("tensorclass.storage.hdf5_zarr.group_loader")
@@ -25,3 +27,7 @@ def save(
 def as_parameters(tree: Any) -> TensorDictParams: ...
 @delegated("tensorclass.distributed.shared_pickle")
 def reduced(value: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]: ...
+@delegated("tensorclass.convert.tables.arrow_columns")
+def ragged_from_arrow(data: Any) -> Ragged[Any]: ...
+@delegated("tensorclass.convert.tables.arrow_columns")
+def text_from_arrow(data: Any) -> Text: ...

@@ -19,6 +19,7 @@ __all__ = [
     "is_non_tensor",
     "stack_of",
 ]
+CODES: str
 
 class NonTensorData(Uniform, NonTensorDataBase):
     __slots__ = ()

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensorclass.scores import ragged
-from tensorclass.scores.ragged import pad_rows
+from tensorclass.scores.padded_verdicts import pad_rows
 
 lists = st.lists(st.lists(st.booleans(), max_size=4), max_size=12)
 
