@@ -90,17 +90,36 @@ class BufferColumn(Leaf):
 
     @property
     def spans(self) -> Tensor:
-        """Start and length of each row in the buffer, ``int64[*batch, 2]``; the length -1 marks one without a value."""
+        """Start and length of each row in the buffer, ``int64[*batch, 2]``; the length -1 marks one without a value.
+
+        Example:
+            >>> from tensorclass import Text
+            >>> Text(["a", "bc"]).spans
+            tensor([[0, 1],
+                    [1, 2]])
+        """
         return self._store[SPANS]  # type: ignore[return-value]
 
     @property
     def lengths(self) -> Tensor:
-        """The number of items of each row, ``int64[*batch]``; 0 for rows without a value."""
+        """The number of items of each row, ``int64[*batch]``; 0 for rows without a value.
+
+        Example:
+            >>> from tensorclass import Ragged
+            >>> Ragged([[1, 2], [3]]).lengths
+            tensor([2, 1])
+        """
         return span_functions.counts_of(self._spans())
 
     @property
     def missing(self) -> Tensor:
-        """True for rows without a value (``None``), ``bool[*batch]``."""
+        """True for rows without a value (``None``), ``bool[*batch]``.
+
+        Example:
+            >>> from tensorclass import Text
+            >>> Text(["a", None]).missing
+            tensor([False,  True])
+        """
         return self._spans()[..., 1] < 0
 
     def _spans(self) -> Tensor:
@@ -148,7 +167,13 @@ class BufferColumn(Leaf):
         return self._of(items, spans, self._names, compact=True)
 
     def nbytes(self) -> int:
-        """Return the bytes of the rows: of their items and of their spans, without items that no row refers to."""
+        """Return the bytes of the rows: of their items and of their spans, without items that no row refers to.
+
+        Example:
+            >>> from tensorclass import Text
+            >>> Text(["a", "bc"]).nbytes()
+            35
+        """
         spans = self._spans()
         if isinstance(self._items, Tensor):
             item = self._items.element_size() * self._items.shape[1:].numel()
@@ -226,7 +251,17 @@ class BufferColumn(Leaf):
         return self.clone()
 
     def contiguous(self, *, canonical: bool = False, inplace: bool = False) -> Self:
-        """Return the compact column; see :meth:`compact`."""
+        """Return the compact column; see :meth:`compact`.
+
+        Args:
+            canonical: has no effect here.
+            inplace: let this column take the compact buffer. Default: ``False``.
+
+        Example:
+            >>> from tensorclass import Ragged
+            >>> Ragged([[1, 2], [3]]).flip(0).contiguous().values
+            tensor([3, 1, 2])
+        """
         new = self.compact()
         if inplace and new is not self:
             self._become(new)

@@ -113,7 +113,13 @@ class Column(NonTensorStack, Generic[T]):
 
     @property
     def item_type(self) -> Any:
-        """The annotation that objects fit."""
+        """The annotation that objects fit.
+
+        Example:
+            >>> from tensorclass import Column
+            >>> Column([1, 2], int).item_type
+            <class 'int'>
+        """
         return self._item_type
 
     @overload  # type: ignore[override]

@@ -32,7 +32,18 @@ Side = Literal["right", "left"]
 
 
 class Padded(NamedTuple):
-    """The result of :meth:`Ragged.to_padded`."""
+    """The result of :meth:`Ragged.to_padded`.
+
+    Args:
+        values: the padded tensor, ``[*batch, length, *item shape]``.
+        mask: true at items, false at padding, ``bool[*batch, length]``.
+
+    Example:
+        >>> from tensorclass import Ragged
+        >>> Ragged([[1, 2], [3]]).to_padded().mask
+        tensor([[ True,  True],
+                [ True, False]])
+    """
 
     values: Tensor
     mask: Tensor
@@ -151,11 +162,11 @@ class Ragged(BufferColumn, Generic[Row]):
             lengths: the number of items of each row, int64 of any shape, which is the batch size. -1 marks a row
                 without a value.
 
-        Raises:
-            ValueError: the lengths do not add up to the number of items.
-
         Returns:
             A column that shares the memory of ``values``.
+
+        Raises:
+            ValueError: the lengths do not add up to the number of items.
 
         Example:
             >>> from tensorclass import Ragged
@@ -177,11 +188,11 @@ class Ragged(BufferColumn, Generic[Row]):
             values: the items, ``[items, *item shape]``.
             offsets: ``n + 1`` integers: the start of each row, and the end of the last.
 
-        Raises:
-            ValueError: offsets decrease, or lie outside of the items.
-
         Returns:
             A column of ``n`` rows that shares the memory of ``values``.
+
+        Raises:
+            ValueError: offsets decrease, or lie outside of the items.
 
         Example:
             >>> from tensorclass import Ragged
@@ -206,11 +217,11 @@ class Ragged(BufferColumn, Generic[Row]):
             lengths: the number of items of each row, ``int[*batch]``: each row begins with its items.
             mask: instead, ``bool[*batch, longest]``, true at items. They can lie anywhere in a row.
 
-        Raises:
-            ValueError: neither or both are given, or shapes do not fit.
-
         Returns:
             A column that shares the memory of ``padded`` where ``lengths`` are given and the memory allows it.
+
+        Raises:
+            ValueError: neither or both are given, or shapes do not fit.
 
         Example:
             >>> from tensorclass import Ragged
@@ -251,12 +262,12 @@ class Ragged(BufferColumn, Generic[Row]):
         Args:
             tensor: of the layout ``torch.jagged`` or ``torch.strided``; its dimension 1 is the ragged one.
 
+        Returns:
+            A column that shares the memory of a jagged tensor.
+
         Raises:
             TypeError: it is not a nested tensor.
             ValueError: its ragged dimension is not the second.
-
-        Returns:
-            A column that shares the memory of a jagged tensor.
 
         Example:
             >>> from tensorclass import Ragged
@@ -286,27 +297,57 @@ class Ragged(BufferColumn, Generic[Row]):
         """The buffer of items, ``[items, *item shape]``, shared with the columns that it was indexed from.
 
         It can hold items of other rows: :meth:`compact` removes them.
+
+        Example:
+            >>> from tensorclass import Ragged
+            >>> Ragged([[1, 2], [3]])[1:].values
+            tensor([1, 2, 3])
         """
         return self._items
 
     @property
     def dtype(self) -> torch.dtype:
-        """The dtype of the items."""
+        """The dtype of the items.
+
+        Example:
+            >>> from tensorclass import Ragged
+            >>> Ragged([[1, 2], [3]]).dtype
+            torch.int64
+        """
         return self._items.dtype  # type: ignore[no-any-return]
 
     @property
     def item_shape(self) -> Size:
-        """The shape of an item behind the ragged dimensions."""
+        """The shape of an item behind the ragged dimensions.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import Ragged
+            >>> Ragged([torch.zeros(2, 4), torch.zeros(1, 4)]).item_shape
+            torch.Size([4])
+        """
         return self._items.shape[1:] if isinstance(self._items, Tensor) else self._items.item_shape
 
     @property
     def ragged_dims(self) -> int:
-        """The number of dimensions whose length differs: 1, or more where the items are ragged, too."""
+        """The number of dimensions whose length differs: 1, or more where the items are ragged, too.
+
+        Example:
+            >>> from tensorclass import Ragged
+            >>> Ragged.from_list([[[1], [2, 3]]], ragged_dims=2).ragged_dims
+            2
+        """
         return 1 if isinstance(self._items, Tensor) else 1 + self._items.ragged_dims
 
     @property
     def requires_grad(self) -> bool:
-        """True if the items require gradients."""
+        """True if the items require gradients.
+
+        Example:
+            >>> from tensorclass import Ragged
+            >>> Ragged([[1.0]]).requires_grad
+            False
+        """
         return self._items.requires_grad  # type: ignore[no-any-return]
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
@@ -314,6 +355,13 @@ class Ragged(BufferColumn, Generic[Row]):
 
         Args:
             requires_grad: Default: ``True``.
+
+        Example:
+            >>> from tensorclass import Ragged
+            >>> rows = Ragged([[1.0, 2.0], [3.0]]).requires_grad_()
+            >>> rows.sum().prod().backward()
+            >>> rows.grad.tolist()
+            [[3.0, 3.0], [3.0]]
         """
         self._items.requires_grad_(requires_grad)
         return self
@@ -838,7 +886,13 @@ class Ragged(BufferColumn, Generic[Row]):
         return [((), leaf) for leaf in self._leaves()]
 
     def detach(self) -> Self:
-        """Return the rows without gradients, on the same memory."""
+        """Return the rows without gradients, on the same memory.
+
+        Example:
+            >>> from tensorclass import Ragged
+            >>> Ragged([[1.0]]).requires_grad_().detach().requires_grad
+            False
+        """
         new = self._shallow()
         new._items = self._items.detach()
         return new
@@ -850,7 +904,13 @@ class Ragged(BufferColumn, Generic[Row]):
 
     @property
     def grad(self) -> Self | None:
-        """The gradients of the items, or ``None``."""
+        """The gradients of the items, or ``None``.
+
+        Example:
+            >>> from tensorclass import Ragged
+            >>> print(Ragged([[1.0]]).grad)
+            None
+        """
         gradient = self._items.grad
         if gradient is None:
             return None
@@ -891,6 +951,12 @@ class Ragged(BufferColumn, Generic[Row]):
         Args:
             dst_type: the dtype.
             cast_filter: called with the key and the items; ``False`` keeps them.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import Ragged
+            >>> Ragged([[1, 2], [3]]).type(torch.float64).dtype
+            torch.float64
         """
         return (
             self._moved(None, dst_type, False, False, None)
@@ -902,14 +968,30 @@ class Ragged(BufferColumn, Generic[Row]):
         return self.type(dtype) if cast_filter(path, self._held()) else self
 
     def to_dict(self, *, convert_tensors: bool | str = False, **options: Any) -> Any:
-        """Return the rows themselves, or nested lists with ``convert_tensors=True``."""
+        """Return the rows themselves, or nested lists with ``convert_tensors=True``.
+
+        Args:
+            convert_tensors: return nested lists. Default: ``False``.
+            options: further options of the method of collections. They have no effect on rows.
+
+        Example:
+            >>> from tensorclass import Ragged
+            >>> Ragged([[1, 2], [3]]).to_dict(convert_tensors=True)
+            [[1, 2], [3]]
+        """
         return self.tolist() if convert_tensors is True else self._shallow()
 
     def to_tensordict(self, *, retain_none: bool | None = None) -> Any:
         return self.clone()
 
     def numpy(self) -> Any:
-        """Return the rows as an array of arrays: an object array over the batch."""
+        """Return the rows as an array of arrays: an object array over the batch.
+
+        Example:
+            >>> from tensorclass import Ragged
+            >>> Ragged([[1, 2], [3]]).numpy()
+            array([array([1, 2]), array([3])], dtype=object)
+        """
         rows = np.empty(self._batch_size.numel(), dtype=object)
         items, spans = self._packed()
         if not isinstance(items, Tensor):

@@ -27,7 +27,17 @@ if TYPE_CHECKING:
 
 
 class UniqueText(NamedTuple):
-    """The result of :meth:`Text.unique`."""
+    """The result of :meth:`Text.unique`.
+
+    Args:
+        values: the distinct strings, sorted.
+        codes: the position of each row's string in ``values``, ``int64[*batch]``.
+
+    Example:
+        >>> from tensorclass import Text
+        >>> Text(["b", "a", "b"]).unique().codes
+        tensor([1, 0, 1])
+    """
 
     values: Text
     codes: Tensor
@@ -219,6 +229,10 @@ class Text(BufferColumn):
 
         Raises:
             ValueError: the message names the row.
+
+        Example:
+            >>> from tensorclass import Text
+            >>> Text(["a", "é"]).check_encoding()
         """
         if self._spans().is_meta or not self.numel():
             return
@@ -241,7 +255,16 @@ class Text(BufferColumn):
         return array.reshape(self._batch_size)
 
     def to_dict(self, **options: Any) -> Any:
-        """Return the strings in nested lists; see :meth:`tolist`."""
+        """Return the strings in nested lists; see :meth:`tolist`.
+
+        Args:
+            options: those of the method of collections. They have no effect on strings.
+
+        Example:
+            >>> from tensorclass import Text
+            >>> Text(["a"]).to_dict()
+            ['a']
+        """
         return self.tolist()
 
     def to_tensordict(self, *, retain_none: bool | None = None) -> Any:
@@ -249,7 +272,13 @@ class Text(BufferColumn):
 
     @property
     def lengths(self) -> Tensor:
-        """The number of characters of each row, ``int64[*batch]``, as ``len`` counts them; 0 without a string."""
+        """The number of characters of each row, ``int64[*batch]``, as ``len`` counts them; 0 without a string.
+
+        Example:
+            >>> from tensorclass import Text
+            >>> Text(["a", "éé"]).lengths
+            tensor([1, 2])
+        """
         items, spans = self._packed()
         counts = span_functions.counts_of(spans)
         behind = (items & 0xC0) == 0x80  # further bytes of a character
@@ -260,12 +289,24 @@ class Text(BufferColumn):
 
     @property
     def byte_lengths(self) -> Tensor:
-        """The number of bytes of each row, ``int64[*batch]``; 0 for rows without a string."""
+        """The number of bytes of each row, ``int64[*batch]``; 0 for rows without a string.
+
+        Example:
+            >>> from tensorclass import Text
+            >>> Text(["a", "é"]).byte_lengths
+            tensor([1, 2])
+        """
         return span_functions.counts_of(self._spans())
 
     @property
     def values(self) -> Tensor:  # type: ignore[override]
-        """The buffer, ``uint8[bytes]``, shared with the columns that it was indexed from."""
+        """The buffer, ``uint8[bytes]``, shared with the columns that it was indexed from.
+
+        Example:
+            >>> from tensorclass import Text
+            >>> Text(["a", "bc"]).values
+            tensor([97, 98, 99], dtype=torch.uint8)
+        """
         return self._items  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
@@ -565,7 +606,13 @@ class Text(BufferColumn):
         return self._shallow()
 
     def detach(self) -> Self:
-        """Return another holder of the same memory: text has no gradients."""
+        """Return another holder of the same memory: text has no gradients.
+
+        Example:
+            >>> from tensorclass import Text
+            >>> Text(["a"]).detach().tolist()
+            ['a']
+        """
         return self._shallow()
 
     def _viewed(self, dtype: torch.dtype) -> Self:
@@ -577,6 +624,12 @@ class Text(BufferColumn):
         Args:
             dst_type: has no effect here.
             cast_filter: has no effect here.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import Text
+            >>> Text(["a"]).type(torch.float32).tolist()
+            ['a']
         """
         return self._shallow()
 
