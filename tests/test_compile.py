@@ -3,7 +3,7 @@
 import dataclasses
 import shutil
 import sysconfig
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -15,6 +15,7 @@ from torch._dynamo.testing import CompileCounter, CompileCounterWithBackend
 import tensorclass as tc
 from tensorclass import TensorClass, TensorDict, tensorclass
 from tests.checks import assert_equal
+from tests.compiling import groups, together
 
 T = TypeVar("T")
 
@@ -122,6 +123,42 @@ def check(function: Callable[[Any], Any], make: Callable[[int], Any]) -> None:
         expected = function(data.clone())
         assert_same(compiled(data), expected)
     assert counter.frame_count <= 2
+
+
+def check_all(functions: Mapping[str, Callable[[Any], Any]], names: Sequence[str], make: Callable[[int], Any]) -> None:
+    """:func:`check` of several functions of one argument, in one graph."""
+
+    def check_in_one_graph(names: Sequence[str]) -> None:
+        chosen = [functions[name] for name in names]
+        check(lambda data: [function(data) for function in chosen], make)
+
+    together(check_in_one_graph, names)
+
+
+def check_arguments(
+    functions: Mapping[str, Callable[[Any], Any]], names: Sequence[str], make: Callable[[str], Any]
+) -> None:
+    """Compiled and eager results agree, and so do the arguments afterwards: each function gets its own.
+
+    A result that is the argument itself in eager mode is the argument in compiled code, too.
+    """
+
+    def check_in_one_graph(names: Sequence[str]) -> None:
+        chosen = [functions[name] for name in names]
+        data = [make(name) for name in names]
+        copies = [value.clone() for value in data]
+        expected = [function(copy) for function, copy in zip(chosen, copies, strict=True)]
+
+        def run(values: list[Any]) -> list[Any]:
+            return [function(value) for function, value in zip(chosen, values, strict=True)]
+
+        results = torch.compile(run, fullgraph=True, backend="eager")(data)
+        assert_same(results, expected)
+        assert_same(data, copies)
+        for result, value, wanted, copy in zip(results, data, expected, copies, strict=True):
+            assert (result is value) is (wanted is copy)
+
+    together(check_in_one_graph, names)
 
 
 def ones(record: Any) -> Tensor:
@@ -259,15 +296,15 @@ PLAIN = [
 PLAIN += ["== record", "abs", "clone", "apply", "names", "update"]
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
-def test_an_operation_on_nested_records(name: str) -> None:
-    check(OPERATIONS[name], outer)
+@pytest.mark.parametrize("names", groups(OPERATIONS))
+def test_operations_on_nested_records(names: list[str]) -> None:
+    check_all(OPERATIONS, names, outer)
 
 
-@pytest.mark.parametrize("name", PLAIN)
+@pytest.mark.parametrize("names", groups(PLAIN))
 @pytest.mark.parametrize("make", [sample, tensordict])
-def test_an_operation_on_a_plain_record_or_a_tensordict(make: Callable[[int], Any], name: str) -> None:
-    check(OPERATIONS[name], make)
+def test_operations_on_a_plain_record_or_a_tensordict(make: Callable[[int], Any], names: list[str]) -> None:
+    check_all(OPERATIONS, names, make)
 
 
 def test_a_split_by_a_fixed_size() -> None:
@@ -320,9 +357,9 @@ CONSTRUCTIONS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", CONSTRUCTIONS)
-def test_a_construction(name: str) -> None:
-    check(CONSTRUCTIONS[name], sample)
+@pytest.mark.parametrize("names", groups(CONSTRUCTIONS))
+def test_constructions(names: list[str]) -> None:
+    check_all(CONSTRUCTIONS, names, sample)
 
 
 # -- fields -----------------------------------------------------------------------------------------------------------
@@ -338,9 +375,9 @@ READS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", READS)
-def test_reading(name: str) -> None:
-    check(READS[name], outer)
+@pytest.mark.parametrize("names", groups(READS))
+def test_reading(names: list[str]) -> None:
+    check_all(READS, names, outer)
 
 
 def write_field(r: Any) -> Any:
@@ -404,22 +441,24 @@ def lock_and_unlock(r: Any) -> Any:
     return r
 
 
-WRITES = [write_field, write_key, write_optional, write_text, write_record, write_row, write_rows, write_number]
-WRITES += [delete_field, in_place, lock_and_unlock]
+WRITES: dict[str, Callable[[Any], Any]] = {
+    write.__name__: write
+    for write in (
+        write_field, write_key, write_optional, write_text, write_record, write_row, write_rows, write_number,
+        delete_field, in_place, lock_and_unlock,
+    )
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("write", WRITES)
-def test_writing_to_a_record_made_inside(write: Callable[[Any], Any]) -> None:
-    check(lambda r: write(r.clone()), outer)
+@pytest.mark.parametrize("names", groups(WRITES))
+def test_writing_to_a_record_made_inside(names: list[str]) -> None:
+    inside = {name: lambda r, write=write: write(r.clone()) for name, write in WRITES.items()}
+    check_all(inside, names, outer)
 
 
-@pytest.mark.parametrize("write", WRITES)
-def test_writing_to_an_argument_is_seen_outside(write: Callable[[Any], Any]) -> None:
-    record = outer(4)
-    expected = write(record.clone())
-    result = torch.compile(write, fullgraph=True, backend="eager")(record)
-    assert result is record
-    assert_same(record, expected)
+@pytest.mark.parametrize("names", groups(WRITES))
+def test_writing_to_an_argument_is_seen_outside(names: list[str]) -> None:
+    check_arguments(WRITES, names, lambda name: outer(4))
 
 
 def test_writing_rows_is_seen_through_the_tensors() -> None:
@@ -497,18 +536,16 @@ def written_through(operation: Callable[[Any], Any], data: Any) -> Any:
     return data
 
 
-@pytest.mark.parametrize("operation", BLOCKS.values(), ids=BLOCKS.keys())
-def test_a_block_writes_back_into_a_collection_made_inside(operation: Callable[[Any], Any]) -> None:
-    check(lambda data: written_through(operation, data.clone()), tensordict)
+@pytest.mark.parametrize("names", groups(BLOCKS))
+def test_a_block_writes_back_into_a_collection_made_inside(names: list[str]) -> None:
+    inside = {name: lambda data, block=block: written_through(block, data.clone()) for name, block in BLOCKS.items()}
+    check_all(inside, names, tensordict)
 
 
-@pytest.mark.parametrize("operation", BLOCKS.values(), ids=BLOCKS.keys())
-def test_a_block_writes_back_into_an_argument(operation: Callable[[Any], Any]) -> None:
-    data = tensordict(4)
-    expected = written_through(operation, data.clone())
-    compiled = torch.compile(written_through, fullgraph=True, backend="eager")
-    assert compiled(operation, data) is data
-    assert_same(data, expected)
+@pytest.mark.parametrize("names", groups(BLOCKS))
+def test_a_block_writes_back_into_an_argument(names: list[str]) -> None:
+    through = {name: lambda data, block=block: written_through(block, data) for name, block in BLOCKS.items()}
+    check_arguments(through, names, lambda name: tensordict(4))
 
 
 # -- vmap and trees ---------------------------------------------------------------------------------------------------
@@ -551,7 +588,7 @@ TRANSFORMS: dict[str, tuple[Callable[[Any], Any], tuple[int, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("name", [*VMAPS, *TRANSFORMS])
+@pytest.mark.parametrize("name", [*VMAPS, *TRANSFORMS])  # in one graph they take no less time
 def test_a_transform(name: str) -> None:
     function, batch_size = {**VMAPS, **TRANSFORMS}[name]
     data = rows(*batch_size)

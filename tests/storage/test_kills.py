@@ -11,7 +11,7 @@ import pytest
 
 from tests.storage.formats import FORMATS
 
-KILLS = 20
+KILLS = 5
 
 
 @pytest.fixture(scope="module")
