@@ -25,6 +25,8 @@ from typing import Any
 import pytest
 
 from tensorclass import TensorClass
+from tensorclass.nn.dispatch import Dispatch
+from tensorclass.records.factories import make_empty
 from tests.docstring_examples import PACKAGE, run
 from tests.td.test_generated_docstrings import MADE
 
@@ -39,6 +41,9 @@ NAMESPACES = (
     "tensorclass.testing",
     "tensorclass.utils",
 )
+
+#: what is public through an object: a descriptor, an instance that is called
+THROUGH_OBJECTS: dict[str, Any] = {"tensorclass.TensorClass.empty": make_empty, "tensorclass.nn.dispatch": Dispatch}
 
 #: the sections of a docstring, in their order
 SECTIONS = ("Args", "Attributes", "Returns", "Raises", "Example", "Source")
@@ -84,7 +89,7 @@ def members(cls: type) -> Iterator[tuple[str, Any]]:
 
 def public() -> dict[str, Any]:
     """Return the public classes, functions, methods and properties by module and qualified name."""
-    found: dict[str, Any] = {}
+    found = dict(THROUGH_OBJECTS)
     for item in public_items():
         found[f"{item.__module__}.{item.__qualname__}"] = item
         if inspect.isclass(item):

@@ -94,6 +94,7 @@ class Dispatched:
             self_func: the object of the method; ``None`` for a function.
 
         Example:
+            >>> from tensorclass.nn import dispatch
             >>> dispatch(source=["a", "b"]).get_source(print, None)
             ['a', 'b']
         """
@@ -142,6 +143,7 @@ class Dispatch:
         >>> import torch
         >>> from torch import nn
         >>> from tensorclass import TensorDict
+        >>> from tensorclass.nn import dispatch
         >>> class Sum(nn.Module):
         ...     in_keys = ["a", ("b", "c")]
         ...     out_keys = ["total"]

@@ -273,7 +273,10 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
         return self._again(self._densified().to(*args, **kwargs))
 
     def cpu(self, **kwargs: Any) -> Any:
-        """:meth:`to` the main memory.
+        """Return a module in the main memory: the same as ``to("cpu")``.
+
+        Args:
+            **kwargs: keywords of :meth:`to`.
 
         Example:
             >>> import torch

@@ -301,7 +301,15 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         return dist
 
     def build_dist_from_params(self, tensordict: TensorCollection) -> Distribution:
-        """:meth:`get_dist`, under the name that :class:`ProbabilisticTensorDictSequential` uses.
+        """Build the distribution from parameters in a collection: the same as :meth:`get_dist`.
+
+        :class:`ProbabilisticTensorDictSequential` has a method of this name.
+
+        Args:
+            tensordict: a collection or record that has the ``dist_params_keys``.
+
+        Raises:
+            KeyError: parameters are missing.
 
         Example:
             >>> import torch

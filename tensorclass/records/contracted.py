@@ -128,22 +128,28 @@ class Contracted(TensorCollection):
     ) -> Self:
         """Make a record of zeros: each tensor has the shape and dtype of its field's contract.
 
-        A dtype is torch's default dtype where the contract allows it, otherwise ``int64``, ``bool``, a complex one,
-        and so on. An item of a field without a shape is one number. Fields with a default have it, and those that can
-        be ``None`` are it. A dimension that can have any size has size one, and ``...`` stands for none.
+        A tensor has torch's default dtype if the contract allows it, otherwise another one that the contract allows
+        (``int64``, ``bool``, a complex one, ...). A field whose contract names no shape has one number per item. A
+        dimension of any size has size 1, and ``...`` adds no dimensions. Fields with a default get the default, and
+        other optional fields are ``None``.
 
         Args:
-            batch_size: of the record.
-            device: of the record and all of its tensors; by default each is where its contract, or torch, says.
+            batch_size: the batch size; none by default.
+            device: the device of the record and of its tensors. By default each tensor is on the device of its
+                contract, or on torch's default device.
             names: a name or ``None`` for each batch dimension.
-            sizes: the sizes of the dimensions that contracts name, where they cannot be keywords.
-            named: the same by keyword: a number, or several for a ``*name``. They hold for nested records too; those of
-                one of these alone stand under its field: ``Pair.zeros(8, h=32, left={"h": 16})``.
+            sizes: sizes of dimensions that contracts name, for names that cannot be keywords.
+            named: sizes by keyword: a number, or a sequence for a ``*name``. They hold for nested records too. A
+                mapping under the name of a nested record gives sizes for that record alone: ``Pair.zeros(8, h=32,
+                left={"h": 16})``.
+
+        Returns:
+            A record with new tensors.
 
         Raises:
-            TypeError: sizes are not given, or are given for what is no dimension of a field that is made; nothing says
-                what to put into a field.
-            ContractError: zeros are not in the range of a field.
+            TypeError: the size of a dimension is missing, or a given size has no dimension; or a field has neither a
+                contract nor a default that says what to put into it.
+            ContractError: 0 is not in the range of a field.
 
         Example:
             >>> import torch
@@ -213,23 +219,27 @@ class Contracted(TensorCollection):
         sizes: Mapping[str, SizeLike] | None = None,
         **named: SizeLike,
     ) -> Self:
-        """A record of random values that keep the contracts; see :meth:`zeros` for what is made.
+        """Make a record of random values that keep the contracts. Shapes and dtypes follow the rules of :meth:`zeros`.
 
-        Floating numbers are uniform between the bounds of their range; with one bound, they are away from it by the
-        absolute value of a normal number; without any, they are normal, as complex ones are. Whole numbers are uniform
-        between their bounds, or among the hundred next to the one that there is; from 0 to 99 without any.
+        Floating-point numbers are uniform between the bounds of their range. With one bound, their distance from it is
+        the absolute value of a normal number; without bounds they are normal, as complex numbers are. Integers are
+        uniform between their bounds. With one bound, they are among the hundred next to it; without bounds, from 0 to
+        99.
 
         Args:
-            batch_size: of the record.
-            device: as for :meth:`zeros`.
+            batch_size: the batch size; none by default.
+            device: the device of the record and of its tensors, as for :meth:`zeros`.
             names: a name or ``None`` for each batch dimension.
-            generator: draws the values, on their device; torch's own by default.
-            seed: of a new generator, instead of one that is given.
-            sizes: as for :meth:`zeros`.
-            named: as for :meth:`zeros`.
+            generator: draws the values, on their device; by default torch's own generator.
+            seed: the seed of a new generator, instead of ``generator``.
+            sizes: sizes of dimensions that contracts name, as for :meth:`zeros`.
+            named: sizes by keyword, as for :meth:`zeros`.
+
+        Returns:
+            A record with new tensors.
 
         Raises:
-            TypeError: as for :meth:`zeros`.
+            TypeError: as for :meth:`zeros`; or both ``generator`` and ``seed`` are given.
             ValueError: the dtype of a field has no value in its range.
 
         Example:
@@ -253,17 +263,18 @@ class Contracted(TensorCollection):
         """Return the declarations of the class as plain data that JSON can hold. Equal classes give equal data.
 
         Returns:
-            ``version`` (of this form), ``name`` and ``module`` of the class, ``fields`` in their order, and, where
-            there are any, ``records``: ``name``, ``module`` and ``fields`` of the classes of nested records, by the
-            names that ``record`` of a field gives them.
+            A dict with ``version`` (of this format), ``name`` and ``module`` of the class, and ``fields`` in their
+            order. If there are nested records, ``records`` has ``name``, ``module`` and ``fields`` of their classes,
+            under the names that the ``record`` of a field refers to.
 
-            A field has its ``kind`` (``"tensor"``, ``"record"``, ``"collection"``, ``"object"``, ``"any"``), whether it
-            is ``optional`` (can be ``None``), and, where it has them: ``record``; ``types`` and ``values``, the classes
-            or the only objects that it takes; ``contract``; ``default``, or ``default_repr`` of one that JSON cannot
-            hold, or the name of its ``default_factory``; ``init`` and ``kw_only`` where they are not as usual.
+            A field has its ``kind`` (``"tensor"``, ``"record"``, ``"collection"``, ``"object"``, ``"any"``) and whether
+            it is ``optional`` (can be ``None``). If they apply, it also has: ``record``; ``types`` and ``values``, the
+            classes or the only objects that it takes; ``contract``; ``default``, or ``default_repr`` if JSON cannot
+            hold the default, or the name of its ``default_factory``; and ``init`` and ``kw_only`` if they differ from
+            dataclass defaults.
 
-            A contract has the arguments of the markers that make it: ``shape``, ``dtype`` (a list), ``low`` and
-            ``high``, ``device``, and, for a union, ``or``: a list of other contracts.
+            A contract has the arguments of its markers: ``shape``, ``dtype`` (a list), ``low`` and ``high``,
+            ``device``. A union has ``or``, a list of contracts.
 
         Example:
             >>> import torch
@@ -286,12 +297,13 @@ class Contracted(TensorCollection):
     def json_schema(cls, batch_dims: int = 0) -> dict[str, Any]:
         """Return a JSON Schema (draft 2020-12) of the nested lists that ``to_dict(convert_tensors=True)`` returns.
 
-        Each of the rows that ``tolist(convert_tensors=True)`` gives is a record without batch dimensions. That two
-        dimensions of one name have one size cannot be said there; complex numbers, which JSON has none of, and objects
-        of other classes than its own are anything, and a tensor of any dtype is one of numbers or booleans.
+        Rows of ``tolist(convert_tensors=True)`` fit the schema without batch dimensions. The schema is weaker than the
+        contracts: dimensions of one name may differ, complex numbers and objects of classes that JSON does not have may
+            be
+        anything, and a tensor of any dtype holds numbers or booleans.
 
         Args:
-            batch_dims: how many dimensions the batch has: the lists around those of an item.
+            batch_dims: the number of batch dimensions: of lists around those of an item. Default: 0.
 
         Example:
             >>> import torch

@@ -311,9 +311,31 @@ def make_empty(
     sizes: Mapping[str, SizeLike] | None = None,
     **named: SizeLike,
 ) -> R:
-    """Make a record of uninitialised tensors; see :meth:`TensorClass.zeros` for the arguments.
+    """Make a record of uninitialised tensors: each has the shape and dtype of its field's contract.
 
     On an instance, ``record.empty()`` returns a record without values: see :meth:`TensorDict.empty`.
+
+    Args:
+        batch_size: the batch size; none by default.
+        device: the device of the record and of its tensors, as for :meth:`TensorClass.zeros`.
+        names: a name or ``None`` for each batch dimension.
+        sizes: sizes of dimensions that contracts name, for names that cannot be keywords.
+        named: sizes by keyword, as for :meth:`TensorClass.zeros`.
+
+    Returns:
+        A record with new tensors. Their values may break the ranges of contracts.
+
+    Raises:
+        TypeError: as for :meth:`TensorClass.zeros`.
+
+    Example:
+        >>> import torch
+        >>> from typing import Annotated
+        >>> from tensorclass import Shape, TensorClass
+        >>> class Image(TensorClass):
+        ...     pixels: Annotated[torch.Tensor, Shape("3 h w")]
+        >>> Image.empty([8], h=32, w=16).pixels.shape
+        torch.Size([8, 3, 32, 16])
     """
     with validation(False):
         return make(cls, "empty", uninitialised, batch_size, device, names, sizes, named)

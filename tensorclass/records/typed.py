@@ -68,33 +68,34 @@ class TypedTensorDict(  # pyright: ignore[reportIncompatibleVariableOverride]  #
 ):
     """A :class:`TensorDict` whose keys are declared, as those of a ``TypedDict`` are.
 
-    The constructor wants the declared keys, and they are attributes. Otherwise it is a TensorDict: it takes any further
-    key and any value, and results of operations are of its class whatever keys they have. Where the types shall be
-    checked and no other key be there, declare a record: a :class:`TensorClass`.
+    The declared keys are attributes, and the constructor requires them. Otherwise it is a TensorDict: it takes further
+    keys and any values, and operations return its class whatever keys the result has. To check types and to refuse
+    other keys, declare a record: a :class:`TensorClass`.
 
-    ``NotRequired[...]`` marks a key that need not be there, as a default does. Keys of the bases belong to a class too.
+    ``NotRequired[...]`` marks a key that may be missing, as a default does. A class inherits the keys of its bases.
 
     Args:
-        source: a mapping or a collection with the required keys, and any other ones; or give the values by keyword:
-            declared keys only.
-        batch_size: the dimensions that all values have in front; none by default.
-        device: values are moved there when they are written.
+        source: a mapping or a collection with the required keys, and any others; or give the values of declared keys by
+            keyword.
+        batch_size: the leading dimensions that all values share; none by default.
+        device: the device that values are moved to when they are written; by default they stay where they are.
         names: a name or ``None`` for each batch dimension.
         non_blocking: do not wait for transfers to the device.
-        lock: lock the keys.
+        lock: lock the keys. Default: ``False``.
+        values: values of declared keys, instead of ``source``.
 
     Options are class keywords, ``class State(TypedTensorDict, frozen=True)``, or ``TypedTensorDict["frozen"]``:
 
     - ``shadow``: allow keys with the name of a method or attribute, which they then hide.
-    - ``frozen``: what the constructor makes is locked.
+    - ``frozen``: the constructor locks the collection.
 
     Raises:
-        TypeError: a required key is missing, or a keyword is no declared key.
+        TypeError: a required key is missing, or a keyword is not a declared key.
 
     Example:
         >>> import torch
-        >>> from typing_extensions import NotRequired
         >>> from torch import Tensor
+        >>> from typing_extensions import NotRequired
         >>> from tensorclass import TypedTensorDict
         >>> class State(TypedTensorDict):
         ...     observation: Tensor

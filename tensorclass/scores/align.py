@@ -20,7 +20,7 @@ _Score = TypeVar("_Score", bound=ScoreData)
 
 
 def align(*scores: _Score) -> list[_Score]:
-    """The same scores, ready for ``torch.stack`` and ``torch.cat``.
+    """Return the same scores in a form that ``torch.stack`` and ``torch.cat`` take.
 
     Ragged fields are padded to the widest of all records (NaN; -1 for codes), codes are translated into one vocabulary,
     a field that holds bools here and numbers there becomes floating. A field that only some of the records hold is an

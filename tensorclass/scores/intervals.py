@@ -58,7 +58,7 @@ def check_confidence(confidence: float) -> None:
 
 
 def wilson(successes: float, trials: float, confidence: float = 0.95) -> tuple[float, float]:
-    """Wilson's score interval of a single proportion, without continuity correction.
+    """Compute Wilson's score interval of a single proportion, without continuity correction.
 
     Unlike the normal interval it stays within 0..1 and has a width at 0 and at 1. Near 0 and 1 it covers less than it
     says (90.4 % at a rate of 0.01 and 10 trials), so reports have :func:`share_interval` instead.

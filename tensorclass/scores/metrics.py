@@ -307,7 +307,7 @@ class Codes:
 
 
 def metric(*metrics: Metric) -> dict[str, Any]:
-    """The metadata of a field that says how it aggregates; without an argument: that it is no metric.
+    """Return the metadata of a field that says how it aggregates. Without arguments, the field is no metric.
 
     Example:
         >>> from dataclasses import dataclass, field
@@ -323,7 +323,7 @@ def metric(*metrics: Metric) -> dict[str, Any]:
 
 
 def codes(names: str, *, vocabulary: Sequence[str] = (), logged: Sequence[str] = ()) -> dict[str, Any]:
-    """The metadata of an integer field of codes, whose names are in the plain field ``names``.
+    """Return the metadata of an integer field of codes, whose names are in the plain field ``names``.
 
     Args:
         names: the plain field (``tuple[str, ...] | None``) with the name of each code; negative codes are padding.

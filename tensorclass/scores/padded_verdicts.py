@@ -15,7 +15,7 @@ __all__ = ["pad_rows", "ragged"]
 def ragged(
     rows: Sequence[Sequence[float]] | Tensor, *, width: int | None = None, dtype: torch.dtype = torch.float32
 ) -> Tensor:
-    """Verdicts that are ragged over prompts as a padded tensor ``[prompts, width]``; NaN stands for padding.
+    """Return ragged verdicts as a padded tensor ``[prompts, width]``; NaN stands for padding.
 
     Args:
         rows: a list of verdicts (bools or fractions) for each prompt, or a nested tensor of them, jagged or strided.

@@ -246,7 +246,7 @@ def _influence(
 
 
 def mcnemar(right_a: ArrayLike, right_b: ArrayLike) -> McNemar:
-    """McNemar's test of whether two runs are right equally often, on the prompts where they differ.
+    """Test whether two runs are right equally often, on the prompts where they differ: McNemar's test.
 
     Args:
         right_a: bool ``[N]``, the verdicts of the first run.

@@ -9,7 +9,7 @@ __all__ = ["pass_at_k"]
 
 
 def pass_at_k(num_samples: ArrayLike, num_correct: ArrayLike, k: int) -> NDArray[np.float64]:
-    r"""The unbiased estimate of pass@k, problem by problem.
+    r"""Compute the unbiased estimate of pass@k for each problem.
 
     ``1 - C(n - c, k) / C(n, k)``: of all ways to draw k of the n samples, the share that holds at least one of the c
     right ones. Computed as a product of k ratios, which neither overflows nor cancels.

@@ -98,7 +98,7 @@ class Report(_Results[Estimate]):
         return "\n".join(map(printable, lines))
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain Python values that JSON can hold; None where a number is NaN.
+        """Return everything as plain Python values that JSON can hold; None where a number is NaN.
 
         Example:
             >>> import torch

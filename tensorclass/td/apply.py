@@ -70,22 +70,30 @@ class Applying(Collection):
         out: Collection | None = None,
         **constructor_kwargs: Any,
     ) -> Self:
-        """``fn(value, *(other[key] for other in others))`` for each tensor.
+        """Call a function on each tensor: ``fn(value, *others)``.
 
         Args:
-            fn: gives a tensor, or ``None`` for a key that the result shall not have.
-            others: collections with the same keys, whose values go to ``fn`` too.
-            batch_size: of the result, where ``fn`` changes the leading dimensions.
-            device: of the result.
-            names: of the dimensions of the result.
-            inplace: write the results into the values of this collection.
-            default: what stands for a key that another collection lacks; without it that is a ``KeyError``.
-            filter_empty: leave nested collections that end up without leaves out. By default they stay, unless ``fn``
-                gave ``None`` for all their leaves.
-            propagate_lock: lock the result when this collection is locked.
-            call_on_nested: call ``fn`` on nested collections instead of going into them.
-            is_leaf: called with the class of a value, whether ``fn`` is called on it.
-            out: a collection to write the results into.
+            fn: called with a value, and with the values of ``others`` under the same key. Returns a tensor, or ``None``
+                to leave the key out of the result.
+            others: collections with the same keys.
+            batch_size: the batch size of the result, if ``fn`` changes the leading dimensions.
+            device: the device of the result. Default: that of this collection. Tensors are not moved.
+            names: a name or ``None`` for each batch dimension of the result.
+            inplace: write the results into the values of this collection. Default: ``False``.
+            default: used for keys that one of the others lacks. By default such a key is an error.
+            filter_empty: leave out nested collections that end up without leaves. By default they stay, unless ``fn``
+                returned ``None`` for all their leaves.
+            propagate_lock: lock the result if this collection is locked. Default: ``False``.
+            call_on_nested: call ``fn`` on nested collections instead of on their values. Default: ``False``.
+            is_leaf: called with the class of a value; returns whether ``fn`` is called on it.
+            out: a collection that the results are written to, and that is returned.
+
+        Returns:
+            A new collection with the results; this one if ``inplace`` is set.
+
+        Raises:
+            KeyError: one of the others lacks a key, and there is no default.
+            TypeError: ``inplace`` is given together with ``batch_size``, ``device``, ``names`` or ``out``.
 
         Example:
             >>> import torch
@@ -101,6 +109,8 @@ class Applying(Collection):
             and filter_empty is None and not propagate_lock and not call_on_nested and is_leaf is None and out is None
         ):  # fmt: skip
             return self._plain_apply(fn)
+        if inplace:
+            _check_inplace("apply", batch_size, device, names, out)
 
         def function(_: Any, *values: Any) -> Any:
             return fn(*values)
@@ -184,6 +194,7 @@ class Applying(Collection):
 
         Raises:
             KeyError: one of the others lacks a key, and there is no default.
+            TypeError: ``inplace`` is given together with ``batch_size``, ``device``, ``names`` or ``out``.
 
         Example:
             >>> import torch
@@ -202,6 +213,8 @@ class Applying(Collection):
             and filter_empty is None and not propagate_lock and not call_on_nested and is_leaf is None and out is None
         ):  # fmt: skip
             return self._plain_named_apply(fn, () if nested_keys else None)
+        if inplace:
+            _check_inplace("named_apply", batch_size, device, names, out)
 
         def by_name(key: Any, *values: Any) -> Any:
             return fn(key if isinstance(key, str) else key[-1], *values)
@@ -403,6 +416,14 @@ class Applying(Collection):
         def is_empty(self) -> bool: ...
         def lock_(self) -> Self: ...
         def _resized(self, batch_size: Size) -> Self: ...
+
+
+def _check_inplace(what: str, batch_size: object, device: object, names: object, out: object) -> None:
+    """Raise if there are options of a new collection, which a call in place does not make."""
+    options = {"batch_size": batch_size, "device": device, "names": names, "out": out}
+    given = [name for name, value in options.items() if value is not (_UNSET if name in ("device", "names") else None)]
+    if given:
+        raise TypeError(f"{what}: {', '.join(given)} do not go with inplace=True, which changes values only")
 
 
 def _other(other: Any, key: str, default: Any) -> Any:

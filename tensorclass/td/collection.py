@@ -456,7 +456,7 @@ class Collection:
         return self
 
     def rename(self, *names: str | None, **rename_map: str) -> Self:
-        """:meth:`rename_` on a new collection that shares the values.
+        """Return a collection with other dimension names. :meth:`rename_` changes those of this one.
 
         Args:
             names: the new names of all dimensions, as arguments or as one sequence; ``None`` removes a name.

@@ -26,12 +26,16 @@ class Converting(Collection):
         convert_tensors: bool | Literal["numpy"] = False,
         tolist_first: bool = False,
     ) -> dict[str, Any]:
-        """A plain dict, nested collections becoming dicts, non-tensor data its objects.
+        """Return a plain dict: nested collections become dicts, and non-tensor data the objects themselves.
 
         Args:
-            retain_none: keep entries that are ``None``.
-            convert_tensors: ``True`` makes tensors (nested lists of) numbers, ``"numpy"`` arrays.
-            tolist_first: give nested collections and objects row by row, as :meth:`tolist` does.
+            retain_none: keep entries that are ``None``. Default: ``True``.
+            convert_tensors: ``True`` converts tensors to numbers or nested lists of numbers, ``"numpy"`` to arrays.
+                Default: ``False``.
+            tolist_first: give nested collections and objects row by row, as :meth:`tolist` does. Default: ``False``.
+
+        Returns:
+            A new dict. Tensors that are not converted are shared.
 
         Example:
             >>> from tensorclass import TensorDict
@@ -73,7 +77,10 @@ class Converting(Collection):
         return result
 
     def numpy(self) -> dict[str, Any]:
-        """A plain dict of numpy arrays, which share memory with tensors on the CPU; objects stay what they are.
+        """Return a plain dict of numpy arrays. Non-tensor data stays as it is.
+
+        Returns:
+            A new dict, nested as the collection is. Arrays share memory with tensors on the CPU.
 
         Raises:
             RuntimeError: a tensor requires a gradient, which would be lost; see :meth:`detach`.

@@ -464,7 +464,7 @@ class Devices(Collection):
         return self
 
     def pin_memory_(self, num_threads: int = 0) -> Self:
-        """:meth:`pin_memory` in place.
+        """Replace the values by copies in page-locked memory; see :meth:`pin_memory`.
 
         Args:
             num_threads: the number of threads that copy. Default: 0, none.
@@ -678,7 +678,7 @@ class Devices(Collection):
         return self._same({key: value.detach() for key, value in self._store.items()})
 
     def detach_(self) -> Self:
-        """:meth:`detach` in place.
+        """Detach the values from the graph that computed them, in place.
 
         Returns:
             This collection.

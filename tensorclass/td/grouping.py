@@ -71,7 +71,7 @@ def group_by(tensordict: T, key: NestedKey) -> tuple[Tensor | list[Any], tuple[T
 
 
 def isin(input: TensorCollection, reference: TensorCollection, key: NestedKey, dim: int = 0) -> Tensor:
-    """For each slice of ``input`` along a batch dimension, test whether ``reference`` has a slice with the same value.
+    """Test for each slice of ``input`` along a batch dimension whether ``reference`` has an equal slice.
 
     Args:
         input: the collection whose slices are tested.

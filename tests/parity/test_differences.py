@@ -550,6 +550,11 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
         ),
         (lambda m: nested(m, names=["x"]).apply(lambda x: x, names=None).names, [None], ["x"]),
     ],
+    "`apply(inplace=True)` takes no options of a new collection.": [
+        (lambda m: tuple(named(m).apply(lambda x: x, inplace=True, batch_size=[]).shape), error(TypeError), (4, 3)),
+        (lambda m: nested(m).apply(lambda x: x, inplace=True, names=["x"]).names, error(TypeError), [None]),
+        (lambda m: nested(m).apply(lambda x: x, inplace=True, device="meta").device, error(TypeError), None),
+    ],
     "`atleast_3d` puts dimensions where torch puts them.": [
         (lambda m: tuple(named(m).atleast_3d().shape), (4, 3, 1), (1, 4, 3)),
     ],

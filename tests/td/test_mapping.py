@@ -327,6 +327,15 @@ def test_is_leaf_can_ask_for_objects(apply: Apply) -> None:
 # -- in place, into out -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("option", [{"batch_size": []}, {"device": "cpu"}, {"names": ["t"]}, {"out": TensorDict()}])
+@pytest.mark.parametrize("name", ["apply", "named_apply"])
+@pytest.mark.parametrize("lazy", [False, True])
+def test_in_place_there_is_no_new_collection_to_describe(option: dict[str, Any], name: str, lazy: bool) -> None:
+    data: Any = nested().to_lazystack(0) if lazy else nested()
+    with pytest.raises(TypeError, match=f"{name}: {next(iter(option))} do not go with inplace=True"):
+        getattr(data, name)(lambda *args: args[-1], inplace=True, **option)
+
+
 @pytest.mark.parametrize(
     "apply",
     [

@@ -173,7 +173,9 @@ class Delta(Distribution):
         return self.param.expand(Size(sample_shape or ()) + self.param.shape)
 
     def sample(self, sample_shape: Size | Sequence[int] | None = None) -> Tensor:
-        """:meth:`rsample`. Gradients flow here too, as nothing is random.
+        """Return the point as a sample: the same as :meth:`rsample`.
+
+        Gradients flow here too, because nothing is random.
 
         Example:
             >>> import torch

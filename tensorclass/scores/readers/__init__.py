@@ -58,7 +58,7 @@ def read_run(
     family: type[ScoreData] | None = None,
     progress: Progress | None = None,
 ) -> Run:
-    """The run in a file, whose format is found by looking at its first row.
+    """Read the run in a file, whose format is found by looking at its first row.
 
     Known are sample logs of lm-evaluation-harness, and the result files of IFEval's reference scorer; of these the
     strict and the loose file of a run are read together, whichever of them is given, if both are there. The file may be
@@ -102,7 +102,7 @@ def read_runs(
     progress: Progress | None = None,
     executor: Any = None,
 ) -> list[Run]:
-    """The runs in several files, in the order of the files; see :func:`read_run`.
+    """Read the runs in several files, in the order of the files; see :func:`read_run`.
 
     A strict and a loose file of the same run give one run, and so does a file given twice. Runs whose files have the
     same name are told apart by their folders.

@@ -510,7 +510,7 @@ class NonTensorDataBase(Leaf):
         keys_to_update: Sequence[NestedKey] | None = None,
         **kwargs: Any,
     ) -> Self:
-        """:meth:`update` that also writes if the data is locked.
+        """Write another object; see :meth:`update`. This also works if the data is locked.
 
         Args:
             input_dict_or_td: an object, or other non-tensor data. ``None`` changes nothing.

@@ -55,8 +55,6 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
         filter_empty: Any, propagate_lock: bool, call_on_nested: bool, is_leaf: Any, out: Any,
     ) -> Any:  # fmt: skip
         if batch_size is not None or out is not None:
-            if inplace:
-                raise TypeError("apply: batch_size and out do not go with inplace=True")
             return super()._mapped(
                 fn, others, path, batch_size, device, names, inplace, default, filter_empty, propagate_lock,
                 call_on_nested, is_leaf, out,
