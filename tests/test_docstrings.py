@@ -33,12 +33,16 @@ from tests.td.test_generated_docstrings import MADE
 #: the modules whose ``__all__`` lists what users import
 NAMESPACES = (
     "tensorclass",
+    "tensorclass.cli",
+    "tensorclass.contracts",
     "tensorclass.distributed",
     "tensorclass.distributed.ray",
     "tensorclass.nn",
     "tensorclass.nn.distributions",
     "tensorclass.scores",
+    "tensorclass.td",
     "tensorclass.testing",
+    "tensorclass.typing.stubs",
     "tensorclass.utils",
 )
 

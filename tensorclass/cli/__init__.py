@@ -23,6 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code. Wrong usage exits with 2 and one line on stderr, ``--help`` with 0.
 
     Example:
+        >>> from tensorclass.cli import main
         >>> main(["--version"])
         Traceback (most recent call last):
         SystemExit: 0

@@ -28,31 +28,46 @@ class Contract:
 
     It is the ``contract`` of a ``FieldSpec``, which is ``None`` for fields without requirements.
 
-    >>> import typing
-    >>> contract = Contract.of(typing.Annotated[Tensor, Shape("3 h w"), DType("float32"), Range(0, 1)])
-    >>> contract.dims == parse("3 h w"), contract.rank, contract.names, contract.dtypes, contract.high
-    (True, 3, ('h', 'w'), frozenset({torch.float32}), 1)
+    Attributes:
+        dims: the dimensions of one item, behind those of the batch; ``None`` for any.
+        dtypes: the allowed dtypes; ``None`` for any.
+        low: the smallest value of the elements; ``None`` for any.
+        high: the largest value of the elements; ``None`` for any.
+        device: the device; one without an index stands for all of its type. ``None`` for any.
+        others: alternatives: a value may keep one of these contracts instead. They come from a union of annotations.
+        shown: the annotation, for messages.
+        dtype_name: the category of dtypes, for messages and schemas, such as ``"float"``; empty if any dtype is
+            allowed.
+
+    Example:
+        >>> from typing import Annotated
+        >>> from torch import Tensor
+        >>> from tensorclass import DType, Range, Shape
+        >>> from tensorclass.contracts import Contract
+        >>> contract = Contract.of(Annotated[Tensor, Shape("3 h w"), DType("float32"), Range(0, 1)])
+        >>> [dim.text for dim in contract.dims], contract.rank, contract.names, contract.dtypes, contract.high
+        (['3', 'h', 'w'], 3, ('h', 'w'), frozenset({torch.float32}), 1)
     """
 
-    #: the dimensions of one item, behind those of the batch; ``None``: any
     dims: tuple[Dim, ...] | None = None
-    #: the dtypes allowed; ``None``: any
     dtypes: frozenset[torch.dtype] | None = None
-    #: the smallest and the largest value of the elements; ``None``: any
     low: float | None = None
     high: float | None = None
-    #: the device; one without index stands for all of its type. ``None``: any
     device: torch.device | None = None
-    #: alternatives: a value may keep one of these contracts instead. They come from a union of annotations
     others: tuple[Contract, ...] = ()
-    #: the annotation, for messages
     shown: str = dataclasses.field(default="", compare=False)
-    #: the category of dtypes, for messages and schemas: ``"float"``; empty if any dtype will do
     dtype_name: str = dataclasses.field(default="", compare=False)
 
     @property
     def rank(self) -> int | None:
-        """The number of dimensions of one item; ``None`` if it varies."""
+        """The number of dimensions of one item; ``None`` if it varies.
+
+        Example:
+            >>> from tensorclass import Shape
+            >>> from tensorclass.contracts import Contract
+            >>> Contract(Shape("3 h w").dims).rank, Contract(Shape("3 ...").dims).rank
+            (3, None)
+        """
         if self.dims is None or any(dim.variadic for dim in self.dims):
             return None
         ranks = {len(self.dims), *(other.rank for other in self.others)}
@@ -60,17 +75,36 @@ class Contract:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of dimensions, including those in expressions. Variadic names have their star."""
+        """The names of dimensions, including those in expressions. Variadic names have their star.
+
+        Example:
+            >>> from tensorclass import Shape
+            >>> from tensorclass.contracts import Contract
+            >>> Contract(Shape("3 h w+1 *n").dims).names
+            ('h', 'w', '*n')
+        """
         return tuple(dict.fromkeys(name for dim in self.dims or () for name in dim.names))
 
     @property
     def bounded(self) -> bool:
-        """``True`` if there is a range, so that checking has to read the elements."""
+        """``True`` if there is a range, so that checking has to read the elements.
+
+        Example:
+            >>> from tensorclass.contracts import Contract
+            >>> Contract().bounded, Contract(low=0).bounded
+            (False, True)
+        """
         return not (self.low is None and self.high is None) or any(other.bounded for other in self.others)
 
     @property
     def expected(self) -> str:
-        """The contract and its alternatives, for messages."""
+        """The contract and its alternatives, for messages.
+
+        Example:
+            >>> from tensorclass.contracts import Contract
+            >>> Contract(shown="Shape('3')", others=(Contract(shown="Shape('4')"),)).expected
+            "Shape('3') or Shape('4')"
+        """
         return " or ".join([self.shown, *(other.shown for other in self.others)])
 
     def item_shape(
@@ -82,8 +116,11 @@ class Contract:
             sizes: a size for each name.
             variadic: the sizes for each ``*name``, without the star; none by default, as for ``...``.
 
-        >>> Contract(parse("3 h w h+1 *n _")).item_shape({"h": 8, "w": 4})
-        (3, 8, 4, 9, 1)
+        Example:
+            >>> from tensorclass import Shape
+            >>> from tensorclass.contracts import Contract
+            >>> Contract(Shape("3 h w h+1 *n _").dims).item_shape({"h": 8, "w": 4})
+            (3, 8, 4, 9, 1)
         """
         shape: list[int] = []
         for dim in self.dims or ():
@@ -101,11 +138,19 @@ class Contract:
         Args:
             annotation: jaxtyping's ``Float[Tensor, "3 h w"]``, ``Annotated[Tensor, Shape("3 h w")]``, and both inside
                 unions, ``Optional``, aliases, ``Final``. Any other annotation has no contract.
-            evaluate: evaluates an annotation that is text.
+            evaluate: evaluates an annotation that is text. Without it, text has no contract.
 
         Raises:
             ValueError: a shape is malformed, or no tensor can keep the contract.
             TypeError: markers contradict each other, or annotate something other than a tensor.
+
+        Example:
+            >>> from typing import Annotated
+            >>> from torch import Tensor
+            >>> from tensorclass import Shape
+            >>> from tensorclass.contracts import Contract
+            >>> Contract.of(Annotated[Tensor, Shape("3 h w")]).rank, Contract.of(str)
+            (3, None)
         """
         if isinstance(annotation, typing.ForwardRef):
             annotation = annotation.__forward_arg__

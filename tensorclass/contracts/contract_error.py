@@ -11,15 +11,23 @@ from tensorclass.td.value_checks import Misfit
 
 
 class Broken(NamedTuple):
-    """A field whose value breaks its contract."""
+    """A field whose value breaks its contract.
 
-    #: the field, below the record that raised the error
+    Attributes:
+        path: the field, below the record that raised the error.
+        expected: the contract, and the batch dimensions in front of the item.
+        got: shape, dtype and device of the value.
+        why: what is wrong.
+
+    Example:
+        >>> from tensorclass.contracts import Broken
+        >>> str(Broken(("image", "pixels"), "Range(0, 1)", "shape [3]", "the largest element is 2, above 1"))
+        'image.pixels: expected Range(0, 1), got shape [3]: the largest element is 2, above 1'
+    """
+
     path: tuple[str, ...]
-    #: what was expected, and behind which batch dimensions
     expected: str
-    #: shape, dtype and device of the value
     got: str
-    #: what is wrong
     why: str
 
     def __str__(self) -> str:

@@ -17,41 +17,65 @@ from functools import lru_cache
 
 @dataclasses.dataclass(frozen=True)
 class Dim:
-    """One dimension of a shape, or several (``variadic``).
+    """One dimension of a shape, or several if it is variadic.
 
-    At most one of ``size``, ``name`` and ``formula`` is there; a dimension without any of them has any size.
+    At most one of ``size``, ``name`` and ``formula`` is set; a dimension without any of them has any size.
 
-    >>> parse("#3 h w *n h+1")[0]
-    Dim(text='#3', size=3, name=None, formula=None, variadic=False, broadcastable=True)
+    Attributes:
+        text: the dimension as it was written.
+        size: the size, if it is a number.
+        name: the name of the size.
+        formula: an expression of names: ``h+1``.
+        variadic: ``True`` for any number of dimensions. A name then stands for all their sizes.
+        broadcastable: ``True`` if a size of one is allowed, too.
+
+    Example:
+        >>> from tensorclass import Shape
+        >>> Shape("#3 h w *n h+1").dims[0]
+        Dim(text='#3', size=3, name=None, formula=None, variadic=False, broadcastable=True)
     """
 
     text: str
     size: int | None = None
     name: str | None = None
-    #: an expression of names: see :func:`evaluate`
     formula: str | None = None
-    #: whether this is any number of dimensions; a name stands for all their sizes then
     variadic: bool = False
-    #: whether a size of one will do as well
     broadcastable: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names in the dimension. A variadic name has its star: ``*n``."""
+        """The names in the dimension. A variadic name has its star: ``*n``.
+
+        Example:
+            >>> from tensorclass import Shape
+            >>> [dim.names for dim in Shape("3 h h+w *n").dims]
+            [(), ('h',), ('h', 'w'), ('*n',)]
+        """
         if self.formula is not None:
             return _names_in(self.formula)
         return () if self.name is None else (self.key,)
 
     @property
     def key(self) -> str:
-        """The key of its size in a mapping: the name, with a star if it stands for several sizes."""
+        """The key of its size in a mapping: the name, with a star if it stands for several sizes.
+
+        Example:
+            >>> from tensorclass import Shape
+            >>> [dim.key for dim in Shape("h *n").dims]
+            ['h', '*n']
+        """
         return f"*{self.name}" if self.variadic else str(self.name)
 
     def resolved(self, sizes: Mapping[str, int]) -> int | None:
         """Return the size if it is a number or follows from the sizes of names, else ``None``.
 
-        >>> parse("h+1")[0].resolved({"h": 3})
-        4
+        Args:
+            sizes: a size for each name.
+
+        Example:
+            >>> from tensorclass import Shape
+            >>> Shape("h+1").dims[0].resolved({"h": 3})
+            4
         """
         if self.size is not None:
             return self.size

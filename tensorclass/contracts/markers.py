@@ -21,7 +21,14 @@ def _quoted(text: str) -> str:
 
 
 class Marker:
-    """Base class of the markers."""
+    """Base class of the markers.
+
+    Example:
+        >>> from tensorclass import Shape
+        >>> from tensorclass.contracts import Marker
+        >>> isinstance(Shape("3 h w"), Marker)
+        True
+    """
 
     __slots__ = ()
 

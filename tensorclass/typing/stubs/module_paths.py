@@ -22,7 +22,19 @@ class NotFound(Exception):
 
 @dataclass(frozen=True)
 class Module:
-    """A module: its dotted name, its file, and whether it is the ``__init__`` of a package."""
+    """A module that has not been imported.
+
+    Attributes:
+        name: the dotted name.
+        path: the file.
+        is_package: ``True`` if the file is the ``__init__.py`` of a package. Default: ``False``.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from tensorclass.typing.stubs import Module
+        >>> Module("shapes.round", Path("src/shapes/round.py")).is_package
+        False
+    """
 
     name: str
     path: Path
@@ -30,14 +42,30 @@ class Module:
 
     @property
     def root(self) -> Path:
-        """The folder that its dotted name is relative to."""
+        """The folder that the dotted name is relative to.
+
+        Example:
+            >>> from pathlib import Path
+            >>> from tensorclass.typing.stubs import Module
+            >>> Module("shapes.round", Path("src/shapes/round.py")).root.as_posix()
+            'src'
+        """
         return self.path.parents[self.name.count(".") + self.is_package]
 
     def stub_in(self, out: Path) -> Path:
-        """Return the path of its stub for a folder of stubs.
+        """Return the path of the module's stub in a folder of stubs.
 
         The stub lies beside the module if the module is in the folder, too. Otherwise modules of a package go to
         ``PACKAGE-stubs``: checkers look for modules without a stub in the package itself.
+
+        Args:
+            out: the folder of stubs.
+
+        Example:
+            >>> from pathlib import Path
+            >>> from tensorclass.typing.stubs import Module
+            >>> Module("shapes.round", Path("src/shapes/round.py")).stub_in(Path("typings")).as_posix()
+            'typings/shapes-stubs/round.pyi'
         """
         parts = self.name.split(".")
         if not self.is_package:
@@ -50,9 +78,20 @@ class Module:
         return out.joinpath(f"{parts[0]}{SUFFIX}", *parts[1:])
 
     def absolute(self, statement: ast.ImportFrom) -> str:
-        """The dotted name of the module that a ``from`` statement reads from.
+        """Return the dotted name of the module that a ``from`` statement reads from.
 
-        Dots in front stay where they lead out of the package, as in a script that is run by its path.
+        Leading dots stay if they lead out of the package, as in a script that is run by its path.
+
+        Args:
+            statement: the statement.
+
+        Example:
+            >>> import ast
+            >>> from pathlib import Path
+            >>> from tensorclass.typing.stubs import Module
+            >>> (statement,) = ast.parse("from .base import Shape").body
+            >>> Module("shapes.round", Path("src/shapes/round.py")).absolute(statement)
+            'shapes.base'
         """
         module = statement.module or ""
         if not statement.level:
