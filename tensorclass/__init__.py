@@ -322,6 +322,9 @@ __all__ = [
 def is_tensor_collection(datatype: object) -> bool:
     """Return whether an object, or a class, is a collection.
 
+    Args:
+        datatype: the object or class.
+
     Example:
         >>> from tensorclass import TensorDict, is_tensor_collection
         >>> is_tensor_collection(TensorDict({})), is_tensor_collection(TensorDict), is_tensor_collection({})
@@ -332,6 +335,9 @@ def is_tensor_collection(datatype: object) -> bool:
 
 def is_tensorclass(obj: object) -> bool:
     """Return whether an object, or a class, is a record.
+
+    Args:
+        obj: the object or class.
 
     Example:
         >>> from tensorclass import TensorClass, TensorDict, is_tensorclass

@@ -1,7 +1,7 @@
 """The docstrings of public classes and functions are complete: a summary, arguments, an example that runs.
 
-The summary is one line. Two and more parameters are explained in ``Args`` (those of a record in ``Attributes``). An
-example imports what it uses. Errors need no example.
+The summary is one line. ``Args`` explains every parameter, ``Attributes`` every field of a record. An example imports
+what it uses. Errors need no example.
 
 Examples are doctests: pytest runs those of every module, and nothing in them is skipped. Three rules for what they may
 need:
@@ -120,7 +120,7 @@ def faults(item: Any) -> list[str]:
     if ">>> " not in doc:
         found.append("no example")
     names = [] if isinstance(item, property) else parameters(item)
-    if len(names) >= 2:
+    if names:
         if not documented(doc):
             found.append("no Args")
         elif missing := [name for name in names if name not in documented(doc)]:

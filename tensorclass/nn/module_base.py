@@ -302,6 +302,9 @@ class TensorDictModuleBase(nn.Module):
     def is_tdmodule_compatible(module: object) -> bool:
         """Return whether a module declares what it reads and writes: it has ``in_keys`` and ``out_keys``.
 
+        Args:
+            module: a module or any other object.
+
         Example:
             >>> from torch import nn
             >>> from tensorclass.nn import TensorDictModuleBase

@@ -309,6 +309,9 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
     def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Set whether the parameters need gradients. Buffers are left alone.
 
+        Args:
+            requires_grad: ``True`` (the default) or ``False``.
+
         Returns:
             The module itself.
 
@@ -326,6 +329,9 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
 
         The hook gets this collection and the tensor. Its result replaces the tensor, unless it is ``None``. Operations
         and ``to_module`` use the parameters themselves.
+
+        Args:
+            hook: called with this collection and the tensor; returns a tensor or ``None``.
 
         Example:
             >>> import torch

@@ -209,6 +209,9 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
             tensordict: a collection or record that has the ``in_keys``.
             tensordict_out: the collection to write to; by default the input.
 
+        Returns:
+            The collection with the parameters: ``tensordict_out`` if it is given.
+
         Raises:
             KeyError: keys are missing.
 

@@ -299,6 +299,12 @@ class TensorDictSequential(TensorDictModuleBase):
     def append(self, module: Callable[..., Any]) -> Self:
         """Add a module at the end.
 
+        Args:
+            module: a module, or a function from collection to collection.
+
+        Returns:
+            This module.
+
         Raises:
             TypeError: the modules have names; assign ``sequence[name] = module``.
 
@@ -311,6 +317,12 @@ class TensorDictSequential(TensorDictModuleBase):
 
     def extend(self, modules: Iterable[Callable[..., Any]]) -> Self:
         """Add modules at the end. See :meth:`append`.
+
+        Args:
+            modules: modules, or functions from collection to collection.
+
+        Returns:
+            This module.
 
         Example:
             >>> from tensorclass.nn import TensorDictSequential

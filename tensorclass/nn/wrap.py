@@ -58,6 +58,9 @@ class WrapModule(TensorDictModuleBase):
     def forward(self, data: Any) -> Any:
         """Call the function on a collection.
 
+        Args:
+            data: the collection.
+
         Returns:
             Its result; with ``inplace`` the input.
 

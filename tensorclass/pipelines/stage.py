@@ -182,6 +182,9 @@ class Stage(nn.Module, Generic[In, Out]):
             retries: how often a worker's batch is repeated after an error, a time-out or the death of a process.
             pbar: show a progress bar.
 
+        Returns:
+            The results of all rows as one record.
+
         Raises:
             TypeError: ``record`` does not have the input type of the stage.
             ValueError: the options contradict each other.

@@ -35,6 +35,9 @@ def compare(
         resamples: the number of draws in that case; by default as in :meth:`~tensorclass.scores.ScoreData.aggregate`.
         confidence: the level of the intervals.
 
+    Returns:
+        The differences by the name of the figure.
+
     Raises:
         TypeError: runs of different classes.
         ValueError: a run with several batch dimensions; no prompt that both hold; ids in only one of the runs.

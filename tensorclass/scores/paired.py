@@ -252,6 +252,9 @@ def mcnemar(right_a: ArrayLike, right_b: ArrayLike) -> McNemar:
         right_a: bool ``[N]``, the verdicts of the first run.
         right_b: bool ``[N]``, the verdicts of the second run, on the same prompts.
 
+    Returns:
+        The numbers of prompts that only one run got right, and the exact two-sided p-value.
+
     Raises:
         TypeError: verdicts that are not bools (drop prompts with NaN first).
         ValueError: runs of different lengths.

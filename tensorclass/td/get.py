@@ -289,6 +289,9 @@ class Reading(Collection):
     def get_item_shape(self, key: NestedKey) -> Size:
         """Return the shape of the value at a key.
 
+        Args:
+            key: the key, nested or not.
+
         Raises:
             KeyError: the key is missing.
 
@@ -307,6 +310,9 @@ class Reading(Collection):
     def entry_class(self, key: NestedKey) -> type:
         """Return the class of the value at a key.
 
+        Args:
+            key: the key, nested or not.
+
         Raises:
             KeyError: the key is missing.
 
@@ -322,6 +328,9 @@ class Reading(Collection):
 
     def is_non_tensor(self, key: NestedKey) -> bool:
         """Return whether the value at a key is non-tensor data.
+
+        Args:
+            key: the key, nested or not.
 
         Raises:
             KeyError: the key is missing.

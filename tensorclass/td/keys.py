@@ -33,6 +33,9 @@ def _key_error(key: object) -> NoKey:
 def unravel_key_to_tuple(key: NestedKey) -> tuple[str, ...]:
     """Return a key as a flat tuple of strings.
 
+    Args:
+        key: a string, or a tuple of strings and such tuples.
+
     Raises:
         TypeError: this is not a valid key.
 
@@ -61,6 +64,9 @@ def unravel_key_to_tuple(key: NestedKey) -> tuple[str, ...]:
 def unravel_key(key: NestedKey) -> FlatKey:
     """Return a key in its shortest form: a string, or a flat tuple of at least two strings.
 
+    Args:
+        key: a string, or a tuple of strings and such tuples.
+
     Raises:
         TypeError: this is not a valid key.
 
@@ -79,6 +85,9 @@ def unravel_key(key: NestedKey) -> FlatKey:
 
 def unravel_key_list(keys: Iterable[NestedKey]) -> list[FlatKey]:
     """Return :func:`unravel_key` of each key.
+
+    Args:
+        keys: the keys.
 
     Raises:
         TypeError: an item is not a valid key, or ``keys`` is one string.
@@ -108,6 +117,9 @@ def is_nested_key(key: object) -> TypeGuard[NestedKey]:
 
 def is_seq_of_nested_key(seq: object) -> TypeGuard[Sequence[NestedKey]]:
     """Return whether ``seq`` is a string or a sequence of nested keys, such as a list of strings and tuples of strings.
+
+    Args:
+        seq: any object.
 
     Example:
         >>> from tensorclass.utils import is_seq_of_nested_key

@@ -109,6 +109,12 @@ def pad(tensordict: T, pad_size: Sequence[int], value: float = 0.0, inplace: boo
         inplace: replace the values of the collection, and return it. Default: ``False``.
         safe: check the sizes before anything is changed. Default: ``True``.
 
+    Returns:
+        A collection with new tensors, or ``tensordict`` if ``inplace`` is set.
+
+    Raises:
+        RuntimeError: ``pad_size`` does not fit the batch dimensions; see :meth:`TensorDict.pad`.
+
     Example:
         >>> import torch
         >>> from tensorclass import TensorDict, pad

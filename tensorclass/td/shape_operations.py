@@ -342,6 +342,9 @@ class Shaping(Collection):
     def expand_as(self, other: TensorCollection | Tensor) -> Self:
         """Expand to the batch size of a collection, or to the shape of a tensor; see :meth:`expand`.
 
+        Args:
+            other: a collection or a tensor.
+
         Example:
             >>> import torch
             >>> from tensorclass import TensorDict
@@ -352,6 +355,9 @@ class Shaping(Collection):
 
     def broadcast_to(self, shape: Sequence[int]) -> Self:
         """Expand to a batch size; see :meth:`expand`.
+
+        Args:
+            shape: the new batch size.
 
         Example:
             >>> import torch

@@ -79,6 +79,9 @@ class Runner(ABC):
 
         An executor that can store the value near its workers returns a reference. The function gets the value.
 
+        Args:
+            value: an argument of all calls.
+
         Example:
             >>> from concurrent.futures import ThreadPoolExecutor
             >>> from tensorclass.distributed.map.executors import runner_of

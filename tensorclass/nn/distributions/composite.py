@@ -474,6 +474,12 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
     def sample_and_log_prob(self, shape: Size | Sequence[int] | None = None) -> tuple[TensorDict, Any]:
         """Return a :meth:`sample` and its :meth:`log_prob`.
 
+        Args:
+            shape: the dimensions of the sample in front of the batch size; none by default.
+
+        Returns:
+            The sample, and its log-probability: a tensor, or a TensorDict if log-probabilities are not summed.
+
         Example:
             >>> from torch.distributions import Normal
             >>> from tensorclass import TensorDict
@@ -488,6 +494,12 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
 
     def rsample_and_log_prob(self, shape: Size | Sequence[int] | None = None) -> tuple[TensorDict, Any]:
         """Return an :meth:`rsample` and its :meth:`log_prob`.
+
+        Args:
+            shape: the dimensions of the sample in front of the batch size; none by default.
+
+        Returns:
+            The sample, and its log-probability: a tensor, or a TensorDict if log-probabilities are not summed.
 
         Example:
             >>> from torch.distributions import Normal

@@ -177,6 +177,9 @@ class Delta(Distribution):
 
         Gradients flow here too, because nothing is random.
 
+        Args:
+            sample_shape: the dimensions of the sample in front of the batch shape; none by default.
+
         Example:
             >>> import torch
             >>> from tensorclass.nn.distributions import Delta

@@ -60,6 +60,9 @@ def deterministic_sample(distribution: Distribution) -> Any:
     That is its own ``deterministic_sample`` if it has one; the most probable value for Bernoulli, binomial and
     categorical distributions, also relaxed ones; and the mean for all others.
 
+    Args:
+        distribution: the distribution.
+
     Raises:
         NotImplementedError: there is no formula for the mean.
 

@@ -73,6 +73,12 @@ class biased_softplus(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Compute ``softplus(x + shift) + min_val`` for each element.
 
+        Args:
+            x: a floating-point tensor of any shape.
+
+        Returns:
+            A new tensor of the same shape, with values above ``min_val``.
+
         Example:
             >>> import torch
             >>> from tensorclass.nn import biased_softplus
@@ -86,6 +92,12 @@ def expln(x: Tensor) -> Tensor:
     """Compute ``exp(x)`` up to 0 and ``1 + log(1 + x)`` above.
 
     It is positive, has a continuous derivative and grows slowly.
+
+    Args:
+        x: a floating-point tensor of any shape.
+
+    Returns:
+        A new tensor of the same shape.
 
     Example:
         >>> import torch

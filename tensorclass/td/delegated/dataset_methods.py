@@ -103,6 +103,9 @@ class Datasets(Collection):
             ragged: what becomes of lists of numbers of different lengths in a batch, as in :meth:`from_arrow`.
             strict: with ``False``, drop columns that are not fields of a record, and warn about them.
 
+        Returns:
+            An iterator of collections of this class.
+
         Example:
             >>> import datasets
             >>> from tensorclass import TensorDict

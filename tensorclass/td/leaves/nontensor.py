@@ -714,6 +714,9 @@ def stack_of(objects: Sequence[Any], codes: Tensor, device: torch.device | None,
 def is_non_tensor(data: object) -> bool:
     """Return whether an object is non-tensor data, as collections store it.
 
+    Args:
+        data: any object.
+
     Example:
         >>> from tensorclass import NonTensorData, is_non_tensor
         >>> is_non_tensor(NonTensorData("a")), is_non_tensor("a")

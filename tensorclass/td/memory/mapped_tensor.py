@@ -703,6 +703,9 @@ class MemoryMappedTensor(Tensor):
     def unbind(self, dim: int = 0) -> tuple[Tensor, ...]:
         """Return the slices along a dimension, as views in the same file.
 
+        Args:
+            dim: the dimension. Default: 0.
+
         Example:
             >>> from tensorclass import MemoryMappedTensor
             >>> [row.tolist() for row in MemoryMappedTensor.ones(2, 3).unbind()]

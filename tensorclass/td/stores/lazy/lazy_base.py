@@ -231,6 +231,9 @@ class LazyParts(OnStore):
     def append(self, tensordict: Any) -> None:
         """Append a part.
 
+        Args:
+            tensordict: the part.
+
         Raises:
             TypeError: it is not a collection, or of another class.
             ValueError: its batch size (if all parts share one) or its dimension names differ from those of the parts.

@@ -410,6 +410,9 @@ def maybe_dense_stack(
         strict: always use :func:`stack`, which raises if keys or shapes differ. Default: ``False``.
         kwargs: options of :func:`lazy_stack`.
 
+    Returns:
+        A new collection with copies of the values, or a lazy stack that holds the collections themselves.
+
     Raises:
         RuntimeError: ``input`` is empty, or the numbers of batch dimensions differ.
 
@@ -434,6 +437,9 @@ def dense_stack_tds(td_list: Sequence[T] | T, dim: int | None = None) -> T:
     Args:
         td_list: collections, or a lazy stack of them.
         dim: position of the new dimension. Default: that of a lazy stack.
+
+    Returns:
+        A plain collection with copies of the values, or a lazy stack if keys or shapes differ.
 
     Raises:
         ValueError: ``dim`` is missing, or is not the one of the lazy stack.
