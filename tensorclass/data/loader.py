@@ -278,7 +278,7 @@ class RecordDataset(Dataset[C]):
             ``{"img": "image"}``.
         transform: a function of a sample that is called first. Workers in processes that are spawned need one that
             can be pickled.
-        strict: ``False`` leaves out what is no field, and says so in a warning.
+        strict: ``False`` drops keys that are not fields, and warns about them.
         pad_keys, nested_keys, mask_key, padding_side: for fields whose first dimension has another length in each
             sample, as for :func:`collate`. What takes the masks needs a default for single samples.
 

@@ -45,8 +45,8 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
     Args:
         parameters: a collection, a record, or a mapping; or pass the values by keyword. It is not changed.
         no_convert: by default tensors of floating point and complex dtypes become parameters, tensors of other dtypes
-            and buffers (``torch.nn.Buffer``) become buffers. With ``True`` or ``"skip"`` tensors that are no parameters
-            become buffers.
+            and buffers (``torch.nn.Buffer``) become buffers. With ``True`` or ``"skip"`` tensors that are not
+            parameters become buffers.
         lock: lock the keys.
 
     Raises:

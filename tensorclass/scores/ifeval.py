@@ -102,7 +102,7 @@ class IFEvalScoreData(ScoreData):
     def check_rows(cls, rows: Rows) -> None:
         """Raise an error if a prompt counts as followed although one of its instructions is not.
 
-        The reverse is no error: a part of the instructions may have been left out.
+        The reverse is not an error: a part of the instructions may have been left out.
 
         Args:
             rows: the fields of one run, prompts in front.

@@ -307,7 +307,7 @@ class Codes:
 
 
 def metric(*metrics: Metric) -> dict[str, Any]:
-    """Return the metadata of a field that says how it aggregates. Without arguments, the field is no metric.
+    """Return the metadata of a field that says how it aggregates. Without arguments, the field is not a metric.
 
     Example:
         >>> from dataclasses import dataclass, field

@@ -24,7 +24,7 @@ def ragged(
         dtype: a floating dtype (only these have NaN).
 
     Raises:
-        TypeError: a row that is no list.
+        TypeError: a row is not a list.
         ValueError: a row longer than ``width``, or a dtype without NaN.
 
     Example:

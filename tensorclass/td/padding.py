@@ -146,7 +146,7 @@ def pad_sequence(
         out: collection of the result's batch size that the result is written to, in place for keys that it has.
         return_mask: ``True`` adds a nested collection of masks under the key ``"masks"``; a key adds it there. A mask
             is true at items that are not padding. It has the shape of the batch, and behind it the padded dimension
-            if that is no batch dimension. Default: ``False``.
+            if that is not a batch dimension. Default: ``False``.
         padding_side: ``"right"`` (default) adds new items behind, ``"left"`` before.
 
     Returns:

@@ -80,7 +80,7 @@ _DEFAULT = """
 _NEW = "A collection of the same class, keys and batch size. Non-tensor data is kept."
 _KEYS_DIFFER = """
     KeyError: the keys of two collections differ.
-    TypeError: ``other`` is no operand, or torch takes no number here.
+    TypeError: ``other`` is not a collection, tensor or number, or torch takes no number here.
     RuntimeError: shapes do not broadcast, or torch does not take these dtypes."""
 _NOT_WRITABLE = """
     RuntimeError: torch cannot write the result: the dtype does not fit, or a leaf requires a gradient."""
@@ -350,7 +350,7 @@ class Pointwise(Operands):
 
         Raises:
             KeyError: the keys of two collections differ.
-            TypeError: ``other`` is no operand.
+            TypeError: ``other`` is not a collection, tensor or number.
             RuntimeError: shapes do not broadcast.
 
         Example:
@@ -374,7 +374,7 @@ class Pointwise(Operands):
 
         Raises:
             KeyError: the keys of two collections differ.
-            TypeError: ``other`` is no operand.
+            TypeError: ``other`` is not a collection, tensor or number.
             RuntimeError: shapes do not broadcast, or torch cannot write the result to a tensor.
 
         Example:
@@ -400,7 +400,7 @@ class Pointwise(Operands):
 
         Raises:
             KeyError: the keys of two collections differ.
-            TypeError: ``other`` is no operand.
+            TypeError: ``other`` is not a collection, tensor or number.
             RuntimeError: shapes do not broadcast.
 
         Example:
@@ -424,7 +424,7 @@ class Pointwise(Operands):
 
         Raises:
             KeyError: the keys of two collections differ.
-            TypeError: ``other`` is no operand.
+            TypeError: ``other`` is not a collection, tensor or number.
             RuntimeError: shapes do not broadcast, or torch cannot write the result to a tensor.
 
         Example:
@@ -450,7 +450,7 @@ class Pointwise(Operands):
 
         Raises:
             KeyError: the keys of two collections differ.
-            TypeError: ``other`` is no operand.
+            TypeError: ``other`` is not a collection, tensor or number.
             RuntimeError: shapes do not broadcast.
 
         Example:
@@ -473,7 +473,7 @@ class Pointwise(Operands):
 
         Raises:
             KeyError: the keys of two collections differ.
-            TypeError: ``other`` is no operand.
+            TypeError: ``other`` is not a collection, tensor or number.
             RuntimeError: shapes do not broadcast.
 
         Example:
@@ -497,7 +497,7 @@ class Pointwise(Operands):
 
         Raises:
             KeyError: the keys of two collections differ.
-            TypeError: an argument is no operand.
+            TypeError: an argument is not a collection, tensor or number.
             RuntimeError: shapes do not broadcast.
 
         Example:
@@ -525,7 +525,7 @@ class Pointwise(Operands):
 
         Raises:
             KeyError: the keys of two collections differ.
-            TypeError: an argument is no operand.
+            TypeError: an argument is not a collection, tensor or number.
             RuntimeError: shapes do not broadcast, or torch cannot write the result to a tensor.
 
         Example:
@@ -550,7 +550,7 @@ class Pointwise(Operands):
 
         Raises:
             KeyError: the keys of two collections differ.
-            TypeError: an argument is no operand.
+            TypeError: an argument is not a collection, tensor or number.
             RuntimeError: shapes do not broadcast.
 
         Example:
@@ -575,7 +575,7 @@ class Pointwise(Operands):
 
         Raises:
             KeyError: the keys of two collections differ.
-            TypeError: an argument is no operand.
+            TypeError: an argument is not a collection, tensor or number.
             RuntimeError: shapes do not broadcast.
 
         Example:
@@ -607,7 +607,7 @@ class Pointwise(Operands):
 
         Raises:
             KeyError: the keys of two collections differ.
-            TypeError: an argument is no operand.
+            TypeError: an argument is not a collection, tensor or number.
             RuntimeError: shapes do not broadcast, or torch cannot write the result to a tensor.
 
         Example:
@@ -632,7 +632,7 @@ class Pointwise(Operands):
 
         Raises:
             KeyError: the keys of two collections differ.
-            TypeError: an argument is no operand.
+            TypeError: an argument is not a collection, tensor or number.
             RuntimeError: shapes do not broadcast, or torch cannot write the result to a tensor.
 
         Example:

@@ -246,7 +246,7 @@ class Reductions(Collection):
             IndexError: ``dim`` is not a batch dimension.
             ValueError: ``reduce=True``, and there is no tensor.
             RuntimeError: ``reduce=True`` over a batch dimension, and the tensors differ in shape; ``q`` is not between
-                0 and 1; the values are no floats.
+                0 and 1; the values are not floating-point numbers.
 
         Example:
             >>> import torch

@@ -67,7 +67,7 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
         entropy_key: the key of the sum of entropies, ``"entropy"`` by default.
 
     Raises:
-        KeyError: a variable has no parameters; ``name_map`` or ``extra_kwargs`` has a key that is no variable.
+        KeyError: a variable has no parameters; ``name_map`` or ``extra_kwargs`` has a key that is not a variable.
         TypeError: the class of a variable does not take its parameters.
 
     Example:
@@ -169,7 +169,7 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
             entropy_key: the key of the sum of entropies.
 
         Raises:
-            KeyError: ``name_map`` has a key that is no variable.
+            KeyError: ``name_map`` has a key that is not a variable.
 
         Example:
             >>> import torch

@@ -25,7 +25,7 @@ _UNITS = ("bytes", "KB", "MB", "GB", "TB")
 
 
 class NoSharedMemory(RuntimeError):
-    """The system lacks shared memory, or open files, for tensors that other processes shall see."""
+    """The system has too little shared memory, or too few open files, to share tensors with other processes."""
 
 
 def new_storage(size: int) -> torch.UntypedStorage:

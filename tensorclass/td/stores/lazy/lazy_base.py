@@ -330,7 +330,7 @@ class LazyParts(OnStore):
             include_nested: include keys of nested collections, as tuples. Default: ``False``.
             leaves_only: include only keys of tensors, or of leaves by ``is_leaf``. Default: ``False``.
             is_leaf: called with the class of a value; returns whether it is a leaf. Nothing below a leaf is visited.
-                Default: collections are no leaves.
+                Default: collections are not leaves.
             sort: sort alphabetically. Default: ``False``.
 
         Returns:
