@@ -39,7 +39,7 @@ class Shape(Marker):
 
     Args:
         text: the dimensions, with spaces between them: numbers, names (one size in all fields of a record), ``_`` (any
-            size), ``...`` (any number of dimensions), ``*name``, ``#name`` (size one will do, too), ``h+1``.
+            size), ``...`` (any number of dimensions), ``*name``, ``#name`` (size one is allowed, too), ``h+1``.
 
     Raises:
         ValueError: the text is not a shape.
@@ -129,9 +129,9 @@ class DType(Marker):
 
 @dataclasses.dataclass(frozen=True)
 class Range(Marker):
-    """The smallest and the largest value of the elements; ``nan`` is in no range.
+    """The smallest and the largest value of the elements. ``nan`` is outside of every range.
 
-    Checking it reads the data when a tensor enters a field, which waits for a GPU; the other markers don't.
+    Checking a range reads the data when a field is set, which waits for a GPU. The other markers need no data.
 
     Args:
         low: the smallest value; ``None`` for no bound.

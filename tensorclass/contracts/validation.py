@@ -13,12 +13,11 @@ VALIDATION = Switch("validation", True)
 class validation(Setting):
     """Switch the checks of contracts off, or on again, for a block.
 
-    A context manager and a decorator, for its own thread and task; ``validation(mode).set()`` holds for the rest of
-    the program. A class can do without checks by its option ``validate=False``, which no block overrules. The batch
-    size is always checked.
+    A context manager and a decorator that affects its own thread and task; ``validation(mode).set()`` affects the rest
+    of the program. No block checks a class with the option ``validate=False``. Batch sizes are always checked.
 
     Args:
-        mode: whether to check contracts.
+        mode: ``True`` to check contracts, ``False`` not to.
 
     Example:
         >>> import torch

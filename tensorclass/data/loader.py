@@ -265,22 +265,22 @@ class _Options(NamedTuple):
 
 
 class RecordDataset(Dataset[C]):
-    """A dataset of records, made of the samples of another one.
+    """A dataset that converts the samples of another dataset to records.
 
     ``dataset[3]`` is the record of one sample. A ``DataLoader`` gets each batch as one record, without collating:
     tensors and numbers are stacked, objects such as text have an item for each sample.
 
     Args:
         cls: the class of the records, or :class:`TensorDict`.
-        source: what has the samples: a map-style ``torch.utils.data.Dataset``, a list, a Hugging Face dataset. They are
-            mappings, tuples, named tuples, dataclasses or collections. Items of tuples go to the fields in their order.
-        keys: the fields for the items of tuples, ``["image", "label"]``, or for keys with other names than the fields,
+        source: the samples: a map-style ``torch.utils.data.Dataset``, a list, or a Hugging Face dataset. Samples
+            are mappings, tuples, named tuples, dataclasses or collections. Items of tuples go to the fields in order.
+        keys: the fields of the items of tuples, ``["image", "label"]``; or the fields of keys that have other names,
             ``{"img": "image"}``.
-        transform: a function of a sample that is called first. Workers in processes that are spawned need one that
-            can be pickled.
+        transform: a function that is called with each sample first. It must be picklable if worker processes are
+            spawned.
         strict: ``False`` drops keys that are not fields, and warns about them.
         pad_keys, nested_keys, mask_key, padding_side: for fields whose first dimension has another length in each
-            sample, as for :func:`collate`. What takes the masks needs a default for single samples.
+            sample, as for :func:`collate`. The field of a mask needs a default, because single samples have no mask.
 
     Raises:
         ConversionError: a sample (its index is named) lacks a field, or has one too many, or a value that the field
@@ -365,10 +365,10 @@ class RecordDataset(Dataset[C]):
 
 
 class RecordStream(IterableDataset[C]):
-    """An iterable dataset of records, made of the samples of another one.
+    """An iterable dataset that converts the samples of another one to records.
 
-    The source finds out by itself which samples a worker process gives, as iterable datasets do. Of other iterables,
-    worker ``i`` of ``n`` gives each ``n``-th sample, from the ``i``-th on.
+    A source that is an iterable dataset splits its samples among worker processes by itself. From any other iterable,
+    worker ``i`` of ``n`` takes each ``n``-th sample, starting with the ``i``-th.
 
     Args:
         cls: the class of the records, or :class:`TensorDict`.

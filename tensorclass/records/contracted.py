@@ -140,8 +140,8 @@ class Contracted(TensorCollection):
             names: a name or ``None`` for each batch dimension.
             sizes: sizes of dimensions that contracts name, for names that cannot be keywords.
             named: sizes by keyword: a number, or a sequence for a ``*name``. They hold for nested records too. A
-                mapping under the name of a nested record gives sizes for that record alone: ``Pair.zeros(8, h=32,
-                left={"h": 16})``.
+                mapping under the name of a nested record gives sizes for that record alone:
+                ``Pair.zeros(8, h=32, left={"h": 16})``.
 
         Returns:
             A record with new tensors.

@@ -71,10 +71,9 @@ class Creation(Collection):
         Args:
             schema: for each key, nested or not, the shape behind the batch dimensions and the dtype.
             batch_size: the batch size. Default: none.
-            storage: the place of the values: ``None`` for memory, ``"shared"`` for shared memory, ``"memmap"`` for the
-                files of
-                a folder, ``"h5"`` or ``"zarr"`` for arrays in a file. Files take up no space until they are written.
-                Default: ``None``.
+            storage: where the values are kept: ``None`` for memory, ``"shared"`` for shared memory, ``"memmap"`` for
+                the files of a folder, ``"h5"`` or ``"zarr"`` for arrays in a file. Files take up no space until they
+                are written. Default: ``None``.
             device: the device of the result; for ``"h5"`` and ``"zarr"`` the device onto which values are read.
             kwargs: options of a storage: for ``"memmap"`` those of :meth:`memmap_like`, with the folder as ``prefix``;
                 for ``"h5"`` and ``"zarr"`` those of :meth:`to_h5` and :meth:`to_zarr`, with the ``filename``.

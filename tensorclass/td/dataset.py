@@ -61,8 +61,8 @@ def collate(
 
     Without options it does what ``DataLoader`` does by default, except that tuples stay tuples: collections are
     stacked, tuples and dicts are collated entry by entry, tensors and numbers become tensors. The options are for
-    values whose first dimension differs in length between samples: ``collate_fn=partial(collate, pad_keys={"tokens":
-        0})``.
+    values whose first dimension differs in length between samples:
+    ``collate_fn=partial(collate, pad_keys={"tokens": 0})``.
 
     Args:
         batch: list of samples. Anything else is a batch already, and is returned unchanged.

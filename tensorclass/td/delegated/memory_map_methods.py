@@ -322,9 +322,9 @@ class MemoryMaps(Collection):
                 does fake tensor mode.
             non_blocking: do not wait until the tensors are on the device.
             out: a collection to write the values into, as :meth:`load_memmap_` does. It becomes the result.
-            robust_key: matters only for folders that tensordict wrote, which do not say how files of keys such as ``"a
-                b"`` are named. Both ways are tried; ``False`` tries the key itself first, which matters if another key
-                has that name.
+            robust_key: matters only for folders that tensordict wrote, which do not say how the files of keys such as
+                ``"a b"`` are named. Both ways are tried; ``False`` tries the key itself first, which matters if another
+                key has that name.
             subpath: the key of a nested collection, to load only this one.
             mode: ``"r+"`` writes changes of the tensors to the files, ``"r"`` keeps them in this process. By default
                 ``"r+"`` if the files are writable.
