@@ -10,6 +10,6 @@ from .contract import Contract
 from .contract_error import Broken, ContractError
 from .dims import Dim
 from .markers import Device, DType, Marker, Range, Shape
-from .validation import validation
+from .validation_mode import validation
 
 __all__ = ["Broken", "Contract", "ContractError", "DType", "Device", "Dim", "Marker", "Range", "Shape", "validation"]

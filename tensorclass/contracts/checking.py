@@ -28,7 +28,7 @@ from .dims import Dim, evaluate
 from .dtype_names import category, name_of
 from .generated_checks import writer_of
 from .ranges import rounded
-from .validation import VALIDATION
+from .validation_mode import VALIDATION
 
 if TYPE_CHECKING:
     from tensorclass.records.contracted import Contracted

@@ -14,6 +14,7 @@ from tensorclass.records.record import TensorClass
 from tensorclass.td import shapes
 from tensorclass.td.base import TensorCollection, has_shape
 from tensorclass.td.collection import Collection
+from tensorclass.td.hidden_members import with_members
 from tensorclass.td.keys import unravel_key_to_tuple
 from tensorclass.td.leaves.nontensor import NonTensorData, NonTensorDataBase, stack_of
 from tensorclass.td.leaves.object_codes import codes_row_by_row
@@ -268,10 +269,10 @@ def build_nested(
         note_cause(error, target, values, size, problems, path)
         return FAILED
     if options.auto:
-        result = result.clone(False)  # nested collections belong to the source
-        result.auto_batch_size_(options.batch_dims)
+        result = with_members(result).clone(False)  # nested collections belong to the source
+        with_members(result).auto_batch_size_(options.batch_dims)
     if options.names is not None:
-        result._set_names(shapes.as_names(options.names, result.ndim))
+        result._set_names(shapes.as_names(options.names, len(result._batch_size)))
     return result
 
 
@@ -291,7 +292,7 @@ def build_from_entries(
 def with_metadata_of(data: Collection, options: ConversionOptions) -> ConversionOptions:
     """Return the options with the batch size and device of a collection, unless they give their own."""
     size = options.batch_size if options.auto or options.batch_size is not None else data.batch_size
-    return options._replace(batch_size=size, device=options.device or data.device)
+    return options._replace(batch_size=size, device=options.device or data._device)
 
 
 def note_cause(

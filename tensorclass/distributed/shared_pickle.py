@@ -8,7 +8,8 @@ without a handle.
 The receiver gets a copy. Memory that is shared already is not copied: each segment is sent by its handle, and files
 mapped to memory by their names.
 
-The classes of collections are registered with the pickler of ``multiprocessing`` (:mod:`tensorclass.td.crossing`).
+The classes of collections are registered with the pickler of ``multiprocessing``
+(:mod:`tensorclass.td.multiprocessing_reducers`).
 :func:`packed` does the same for other objects, such as tuples of tensors.
 """
 

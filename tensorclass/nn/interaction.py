@@ -6,7 +6,7 @@ from enum import Enum
 
 from typing_extensions import Self
 
-from .module_modes import Mode, ModeSetting
+from tensorclass.td.modes import Mode, ProgramSetting
 
 
 class InteractionType(str, Enum):
@@ -64,7 +64,7 @@ def as_interaction_type(value: InteractionType | str, name: str) -> InteractionT
         ) from None
 
 
-_INTERACTION: Mode[InteractionType | None] = Mode(None)
+_INTERACTION: Mode[InteractionType | None] = Mode("interaction_type", None)
 
 
 def interaction_type() -> InteractionType | None:
@@ -80,7 +80,7 @@ def interaction_type() -> InteractionType | None:
     return _INTERACTION.current()
 
 
-class set_interaction_type(ModeSetting["InteractionType | None"]):
+class set_interaction_type(ProgramSetting["InteractionType | None"]):
     """Set the value that all probabilistic modules take from their distributions, whatever their defaults.
 
     A context manager and a decorator.
@@ -104,18 +104,8 @@ class set_interaction_type(ModeSetting["InteractionType | None"]):
     def __init__(
         self, type: InteractionType | str | None = InteractionType.DETERMINISTIC, *, thread_local: bool = False
     ) -> None:
+        super().__init__(thread_local)
         self.type: InteractionType | None = None if type is None else as_interaction_type(type, "set_interaction_type")
-        self._begin(thread_local)
 
     def _mode_and_value(self) -> tuple[Mode[InteractionType | None], InteractionType | None]:
         return _INTERACTION, self.type
-
-    def clone(self) -> Self:
-        """Return a new setter with the same arguments.
-
-        Example:
-            >>> from tensorclass.nn import set_interaction_type
-            >>> set_interaction_type("mean").clone().type
-            <InteractionType.MEAN: 'mean'>
-        """
-        return self.__class__(self.type, thread_local=self.thread_local)

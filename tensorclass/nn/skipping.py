@@ -7,12 +7,9 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-from typing_extensions import Self
-
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import NestedKey, unravel_key_list
-
-from .module_modes import Mode, ModeSetting
+from tensorclass.td.modes import Mode, ProgramSetting
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -20,7 +17,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 Skipped: TypeAlias = "bool | list[NestedKey]"
 
 
-SKIPPING: Mode[Skipped] = Mode(False)
+SKIPPING: Mode[Skipped] = Mode("skip_existing", False)
 
 
 def skip_existing() -> Skipped:
@@ -48,7 +45,7 @@ def skips(data: TensorCollection, in_keys: Sequence[NestedKey], out_keys: Sequen
     return all(key in there and key not in in_keys for key in out_keys)
 
 
-class set_skip_existing(ModeSetting[Skipped]):
+class set_skip_existing(ProgramSetting[Skipped]):
     """Skip modules whose results are already in the collection.
 
     A module is skipped if all its ``out_keys`` are in the collection and none of them is one of its ``in_keys``. As a
@@ -84,16 +81,16 @@ class set_skip_existing(ModeSetting[Skipped]):
         *,
         thread_local: bool = False,
     ) -> None:
+        super().__init__(thread_local)
         given: object = mode
         if mode is None or isinstance(mode, bool):
-            self.mode: Skipped | None = mode  # type: ignore[assignment]
+            self.mode: Skipped | None = mode
         elif isinstance(given, (str, list, tuple)):
             self.mode = [*unravel_key_list([mode] if isinstance(mode, str) else mode)]
         else:
             raise TypeError(f"set_skip_existing: expected True, False, None or a list of keys, got {given!r}")
         self.in_key_attr: str = in_key_attr
         self.out_key_attr: str = out_key_attr
-        self._begin(thread_local)
 
     def _mode_and_value(self) -> tuple[Mode[Skipped], Skipped]:
         if self.mode is None:
@@ -101,16 +98,6 @@ class set_skip_existing(ModeSetting[Skipped]):
                 "set_skip_existing(None) is a decorator, which follows the blocks around a call; a block needs a mode"
             )
         return SKIPPING, self.mode
-
-    def clone(self) -> Self:
-        """Return a new setter with the same arguments.
-
-        Example:
-            >>> from tensorclass.nn import set_skip_existing
-            >>> set_skip_existing(True).clone().mode
-            True
-        """
-        return type(self)(self.mode, self.in_key_attr, self.out_key_attr, thread_local=self.thread_local)
 
     def __call__(self, function: F) -> F:
         """Decorate a method that takes a collection, so that it can be skipped."""

@@ -11,7 +11,7 @@ from typing_extensions import Self
 
 from tensorclass.contracts.checking import Checks, ItemRank, inferred_size, problems_below
 from tensorclass.contracts.contract_error import ContractError
-from tensorclass.contracts.validation import validation
+from tensorclass.contracts.validation_mode import validation
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike
 

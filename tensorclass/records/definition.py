@@ -12,12 +12,13 @@ from typing import Any
 
 from tensorclass.contracts.checking import Checks, item_ranks
 from tensorclass.td import pytree
+from tensorclass.td.hidden_members import hide_member
 from tensorclass.td.safe_unpickling import allow_class
 from tensorclass.td.same_named_classes import DefinitionSite
 
 from .constructor import describe_init, generate_init, has_own_init
 from .field_names import MEMBER_NAMES, check_field_names, check_usable, is_class_variable
-from .field_properties import field_property
+from .field_properties import field_property, hidden_member
 from .fields import FieldSpec
 from .frozen import CAST_FILTER_MEMBERS, FROZEN_MEMBERS
 from .record import KEYWORDS, METADATA, OPTIONS
@@ -48,11 +49,11 @@ def define(cls: Any, given: Mapping[str, Any]) -> None:
     for f in fields:
         if f.name in annotations:
             spec = FieldSpec(cls.__name__, f, cls.__module__, scope, options)
-            setattr(cls, f.name, field_property(spec, options["frozen"]))
+            _set_property(cls, spec)
         else:
             spec = _inherited_spec(cls, f).under(options)
             if not _has_property(cls, spec):
-                setattr(cls, f.name, field_property(spec, options["frozen"]))
+                _set_property(cls, spec)
         specs[f.name] = spec
     is_new = "_specs" not in own
     cls._specs = specs
@@ -78,6 +79,14 @@ def define(cls: Any, given: Mapping[str, Any]) -> None:
         cls._assignable = _assignable(cls)
     if is_new and pytree.register(cls):
         allow_class(cls)
+
+
+def _set_property(cls: Any, spec: FieldSpec) -> None:
+    frozen: bool = cls._options["frozen"]
+    setattr(cls, spec.name, field_property(spec, frozen))
+    member = hidden_member(spec.name, frozen)
+    if member is not None:
+        hide_member(cls, spec.name, member)
 
 
 def _contract_checks(cls: Any, specs: Mapping[str, FieldSpec]) -> Checks | None:

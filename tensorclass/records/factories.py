@@ -14,7 +14,7 @@ from torch import Size, Tensor
 from tensorclass.contracts.contract import Contract
 from tensorclass.contracts.dtype_names import usual
 from tensorclass.contracts.ranges import finite, whole
-from tensorclass.contracts.validation import validation
+from tensorclass.contracts.validation_mode import validation
 from tensorclass.records.fields import FieldSpec, Kind
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor
-from torch.compiler import is_dynamo_compiling
 
 from tensorclass.td.leaves.nontensor import NonTensorData
 
@@ -76,28 +74,12 @@ def field_property(spec: FieldSpec, frozen: bool) -> property:
             raise AttributeError(removed)
 
     getter: Callable[[Any], Any] = get_object if not tensor else get_optional if spec.optional else get_value
-    if name in MEMBER_NAMES:
-        as_frozen = frozen and name in FROZEN_MEMBERS
-        member = FROZEN_MEMBERS[name] if as_frozen else inspect.getattr_static(TensorClass, name)
-        getter = hiding(getter, member)
     setter = set_tensor if plain and not frozen else set_value
     return property(getter, setter, delete, f"A field: {spec.shown}")
 
 
-def hiding(getter: Callable[[Any], Any], member: Any) -> Callable[[Any], Any]:
-    """Return the getter of a field that hides a member of collections.
-
-    The engine calls members of collections by their public names, also on such a class: it still gets the member.
-    """
-
-    def get(self: Any) -> Any:
-        # (torch.compile cannot trace the question which module reads the attribute)
-        if is_dynamo_compiling() or not sys._getframe(1).f_globals.get("__name__", "").startswith(_ENGINE):
-            return getter(self)
-        return member.__get__(self, type(self))
-
-    return get
-
-
-#: modules whose functions get the hidden member
-_ENGINE = ("tensorclass.td.", "tensorclass.convert.")
+def hidden_member(name: str, frozen: bool) -> Any:
+    """Return the member of collections that a field of this name hides, or ``None``."""
+    if name not in MEMBER_NAMES:
+        return None
+    return FROZEN_MEMBERS[name] if frozen and name in FROZEN_MEMBERS else inspect.getattr_static(TensorClass, name)

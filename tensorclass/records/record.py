@@ -13,7 +13,7 @@ from torch.compiler import is_compiling
 from typing_extensions import Self, dataclass_transform
 
 from tensorclass.contracts.checking import inferred_size
-from tensorclass.contracts.validation import validation
+from tensorclass.contracts.validation_mode import validation
 from tensorclass.td import shapes
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection, DeviceLike, as_device

@@ -15,13 +15,13 @@ from typing_extensions import Self, dataclass_transform
 
 from tensorclass.td import pytree
 from tensorclass.td.collection import Collection
+from tensorclass.td.hidden_members import hide_member, with_members
 from tensorclass.td.stores.lazy import LazyStacked
 from tensorclass.td.stores.store_classes import OnStore, on_store
 from tensorclass.td.tensordict import TensorDict
 
 from .definition import annotations_of
 from .field_names import unusable
-from .field_properties import hiding
 
 if TYPE_CHECKING:
     from tensorclass.td.collection import DeviceLike
@@ -318,6 +318,8 @@ def _declare(cls: Any, given: Mapping[str, Any]) -> None:
         (optional if mark == "NotRequired" or has_default else required).add(name)
         (required if mark == "NotRequired" or has_default else optional).discard(name)
         setattr(cls, name, _property(cls.__name__, name, has_default and defaults[name]() is None))
+        if name in _RESERVED:
+            hide_member(cls, name, inspect.getattr_static(TensorDict, name))
     cls._typed_options = frozenset(options)
     cls.__required_keys__, cls.__optional_keys__ = frozenset(required), frozenset(optional)
     cls._defaults = defaults
@@ -356,13 +358,11 @@ def _property(owner: str, name: str, is_none: bool) -> property:
     def put(self: TypedTensorDict, value: Any) -> None:
         if is_none and value is None:
             if name in self._store:
-                self.del_(name)
+                with_members(self).del_(name)
         else:
-            self.set(name, value)
+            with_members(self).set(name, value)
 
     def delete(self: TypedTensorDict) -> None:
-        self.del_(name)
+        with_members(self).del_(name)
 
-    if name in _RESERVED:  # the engine still sees the member
-        return property(hiding(get, inspect.getattr_static(TensorDict, name)), put, delete)
     return property(get, put, delete)

@@ -25,12 +25,12 @@ from tensorclass.td.collection import DeviceLike, as_device
 from tensorclass.td.leaves.object_codes import CPU, nest_lists
 from tensorclass.td.memory.consolidated_buffer import (
     WHOLE,
-    Flat,
-    Place,
+    FlatBuffer,
+    TensorSpan,
     gathered,
     is_sharded,
     parts_of,
-    places_of,
+    spans_of,
     view,
     with_parts,
 )
@@ -92,19 +92,21 @@ def consolidate(
         raise ValueError(f"consolidate: the tensors are on {sorted(map(str, devices))}; choose one with device=")
 
     def work() -> Any:
-        places, size = places_of(parts)
+        spans, size = spans_of(parts)
         made: Any = None
         if filename is not None:
             node, leaves = collection_tree.describe(data, "consolidate", allow_pickle)
             with uninterrupted() as section, whole_file(Path(filename)) as file, section.interruptible():
-                _write_file(file, node, leaves, places, size)
+                _write_file(file, node, leaves, spans, size)
                 if not (use_buffer or share_memory or pin_memory):
                     file.flush()
                     with open(file.name, "rb") as written:  # the draft: another file may soon be at the final path
-                        made = with_parts(data, Flat(_mapped(written.fileno(), size), places).parts())
+                        made = with_parts(data, FlatBuffer(_mapped(written.fileno(), size), spans).parts())
         if made is None:
             here = next(iter(devices)) if len(devices) == 1 else CPU
-            made = with_parts(data, Flat(_filled(parts, places, size, here, share_memory, pin_memory), places).parts())
+            made = with_parts(
+                data, FlatBuffer(_filled(parts, spans, size, here, share_memory, pin_memory), spans).parts()
+            )
         if target is not None:
             made = made.to(target, non_blocking=non_blocking)
         if inplace:
@@ -113,12 +115,12 @@ def consolidate(
         return made.lock_()
 
     def _filled(
-        parts: list[Tensor], places: list[Place], size: int, here: torch.device, shared: bool, pinned: bool
+        parts: list[Tensor], spans: list[TensorSpan], size: int, here: torch.device, shared: bool, pinned: bool
     ) -> Tensor:
         memory = torch.zeros(size, dtype=torch.uint8, device=here, pin_memory=pinned)
         if shared and size:
             share(memory)
-        jobs = gathered(parts, memory, places)
+        jobs = gathered(parts, memory, spans)
         if num_threads > 0:
             with ThreadPoolExecutor(num_threads) as pool:
                 for done in [pool.submit(job) for job in jobs]:
@@ -140,9 +142,9 @@ def consolidate(
 # writing
 
 
-def _write_file(file: IO[bytes], node: Node, leaves: list[TensorLeaf], places: list[Place], size: int) -> None:
+def _write_file(file: IO[bytes], node: Node, leaves: list[TensorLeaf], spans: list[TensorSpan], size: int) -> None:
     at = 0
-    for leaf, (_, _, start) in zip(leaves, places, strict=True):
+    for leaf, (_, _, start) in zip(leaves, spans, strict=True):
         if leaf.tensor.numel():
             file.write(bytes(start - at))
             at = start
@@ -150,11 +152,11 @@ def _write_file(file: IO[bytes], node: Node, leaves: list[TensorLeaf], places: l
                 file.write(piece)
                 at += len(piece)
     file.write(bytes(size - at))
-    own = sealed_json.sealed({"version": VERSION, "size": size, "starts": [place[2] for place in places], "tree": node})
+    own = sealed_json.sealed({"version": VERSION, "size": size, "starts": [span[2] for span in spans], "tree": node})
     _check_length(own)
     file.write(own + len(own).to_bytes(8, "little") + _MARK)
     try:
-        for_peer = _to_peer_layout(node, iter(zip(places, [*[place[2] for place in places[1:]], size], strict=True)))
+        for_peer = _to_peer_layout(node, iter(zip(spans, [*[span[2] for span in spans[1:]], size], strict=True)))
     except _NoPeerLayout:
         for_peer = {"cls": "tensorclass"}  # the peer raises, rather than load some of the values
     text = json.dumps(for_peer, allow_nan=False).encode()
@@ -175,7 +177,7 @@ class _NoPeerLayout(Exception):
     """The peer's description cannot hold a value."""
 
 
-def _to_peer_layout(node: Node, places: Iterator[tuple[Place, int]]) -> Node:
+def _to_peer_layout(node: Node, spans: Iterator[tuple[TensorSpan, int]]) -> Node:
     """Return the peer's description of a node."""
     kind = node["type"]
     leaves: Node = {}
@@ -188,18 +190,18 @@ def _to_peer_layout(node: Node, places: Iterator[tuple[Place, int]]) -> Node:
         return _stack_for_peer(nest_lists(node["data"], node["batch_size"]), len(node["batch_size"]))
     if kind == "lazy_stack":
         about.update(stack_dim=node["stack_dim"], stack_dim_name=node["stack_dim_name"])
-        below = {str(at): _to_peer_layout(item, places) for at, item in enumerate(node["parts"])}
+        below = {str(at): _to_peer_layout(item, spans) for at, item in enumerate(node["parts"])}
         return {"cls": "LazyStackedTensorDict", "non_tensors": {}, "leaves": {}, "cls_metadata": about, **below}
     for key, entry in node["entries"].items():
         if entry["type"] == "tensor":
-            leaves[key] = _leaf_for_peer(*next(places))
+            leaves[key] = _leaf_for_peer(*next(spans))
         elif entry["type"] == "jagged":
-            leaves[f"<NJT_VALUES>{key}"] = _leaf_for_peer(*next(places))
-            leaves[f"<NJT_OFFSETS>{key}"] = [*_leaf_for_peer(*next(places)), 1]  # the ragged dimension
+            leaves[f"<NJT_VALUES>{key}"] = _leaf_for_peer(*next(spans))
+            leaves[f"<NJT_OFFSETS>{key}"] = [*_leaf_for_peer(*next(spans)), 1]  # the ragged dimension
         elif entry["type"] == "object" and entry.get("kind") is None and TAG not in str(entry["data"]):
             objects[key] = [entry["data"], entry["batch_size"], None]
         elif entry["type"] in ("collection", "lazy_stack", "objects") and key not in _NAMES:
-            below[key] = _to_peer_layout(entry, places)
+            below[key] = _to_peer_layout(entry, spans)
         else:
             raise _NoPeerLayout
     size = node["batch_size"]
@@ -207,8 +209,8 @@ def _to_peer_layout(node: Node, places: Iterator[tuple[Place, int]]) -> Node:
     return {"cls": "TensorDict", "non_tensors": objects, "leaves": leaves, "cls_metadata": about, **below}
 
 
-def _leaf_for_peer(place: Place, stop: int) -> list[Any]:
-    dtype, shape, start = place
+def _leaf_for_peer(span: TensorSpan, stop: int) -> list[Any]:
+    dtype, shape, start = span
     size = shape.numel() * dtype.itemsize
     stop = stop if size else start
     return [str(dtype), list(shape), start, stop, stop - start - size]
@@ -261,22 +263,22 @@ def _read(file: IO[bytes], name: str) -> tuple[int, Node, dict[tuple[collection_
     if file.read(8) == _MARK:
         own, at = _text(file, at - 8, name)
         known = sealed_json.unsealed(own, name)
-        node, places = known.get("tree"), as_list(known.get("starts"))
+        node, starts = known.get("tree"), as_list(known.get("starts"))
         if known.get("version") != VERSION:
             raise FileError(f"{name}: version {ascii(known.get('version'))[:20]}; this package reads {VERSION}")
-        if node is None or places is None or known.get("size") != at:
+        if node is None or starts is None or known.get("size") != at:
             raise FileError(f"{name}: its metadata is damaged")
         keys = [(path, buffer) for path, buffer, _ in collection_tree.tensor_nodes(node)]
-        if len(keys) != len(places):
-            raise FileError(f"{name}: it has {len(places)} tensors, but describes {len(keys)}")
-        return at, node, dict(zip(keys, places, strict=True))
+        if len(keys) != len(starts):
+            raise FileError(f"{name}: it has {len(starts)} tensors, but describes {len(keys)}")
+        return at, node, dict(zip(keys, starts, strict=True))
     file.seek(max(0, at - 256))
     before = file.read(min(at, 256))
     if _MARK in before or any(word in before for word in (b'"crc32"', b'"shape"', b'"type"')):
         # this package wrote the file: do not fall back to the description for the peer, which has no seal
         raise FileError(f"{name}: its metadata is damaged")
-    starts: dict[tuple[collection_tree.Path, str], Any] = {}
-    return at, _from_peer_layout(sealed_json.parse_json(peer_text, name, nan=True), (), starts, name), starts
+    offsets: dict[tuple[collection_tree.Path, str], Any] = {}
+    return at, _from_peer_layout(sealed_json.parse_json(peer_text, name, nan=True), (), offsets, name), offsets
 
 
 def _text(file: IO[bytes], end: int, name: str) -> tuple[bytes, int]:

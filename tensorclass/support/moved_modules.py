@@ -21,7 +21,7 @@ MOVED: Final[dict[str, str]] = {
     "atomic": "support.atomic",
     "attributes": "records.tensor_attributes",
     "contracts.errors": "contracts.contract_error",
-    "contracts.switch": "contracts.validation",
+    "contracts.switch": "contracts.validation_mode",
     "convert.dataclass": "convert.python.dataclass",
     "convert.namedtuple": "convert.python.namedtuple",
     "convert.node": "convert.python.pytree_node",

@@ -10,6 +10,7 @@ from typing_extensions import Self
 
 from . import shapes
 from .collection import Collection, DeviceLike, as_device, functorch
+from .hidden_members import with_members
 from .keys import join_key
 from .value_checks import BatchMismatch, as_tensor, batch_mismatch, shape_of
 
@@ -256,7 +257,7 @@ class Applying(Collection):
             >>> data.apply_(lambda x: x * 3 if x.is_floating_point() else None).to_dict()
             {'a': tensor([3., 3.]), 'b': tensor([0, 1])}
         """
-        return self.apply(fn, *others, inplace=True, **kwargs)
+        return with_members(self).apply(fn, *others, inplace=True, **kwargs)
 
     def _plain_apply(self, fn: Callable[..., Any]) -> Self:
         """:meth:`apply` where all arguments but the function have their defaults."""
@@ -361,7 +362,9 @@ class Applying(Collection):
                 fn, tuple(operands), (*path, key), nested_size, device, _UNSET, False, default, filter_empty,
                 propagate_lock, call_on_nested, is_leaf, None,
             )  # fmt: skip
-            if filter_empty is False or (not part.is_empty() if filter_empty else part._store or not value._store):
+            if filter_empty is False or (
+                not with_members(part).is_empty() if filter_empty else part._store or not value._store
+            ):
                 store[key] = part
         if inplace or out is not None:
             target: Any = self if inplace else out
@@ -379,7 +382,7 @@ class Applying(Collection):
         if names is not _UNSET:
             new._set_names(new_names)
         if propagate_lock and self._lock is not None:
-            new.lock_()
+            with_members(new).lock_()
         return new
 
     def _changes(self, results: Any) -> dict[str, Any]:

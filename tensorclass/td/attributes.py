@@ -11,6 +11,7 @@ from torch import Size, Tensor
 
 from . import registry
 from .collection import Collection
+from .hidden_members import with_members
 
 if TYPE_CHECKING:
     from .base import TensorCollection
@@ -89,7 +90,7 @@ class Attributes(Collection):
         for key, value in self._store.items():
             if isinstance(value, Tensor):
                 store[key] = torch.tensor(value.untyped_storage().data_ptr() if storage else value.data_ptr())
-            elif value._is_tree() and (below := value.data_ptr(storage=storage))._store:
+            elif value._is_tree() and (below := with_members(value).data_ptr(storage=storage))._store:
                 store[key] = below
         result = self._untyped({})._like(store, Size())
         result._device = _CPU

@@ -27,6 +27,7 @@ from .delegated.store_methods import Stores
 from .delegated.table_file_methods import TableFiles
 from .delegated.table_methods import Tables
 from .devices import Devices
+from .hidden_members import with_members
 from .indexing import Indexing
 from .locking import Locking
 from .module_parameters import Modules
@@ -155,7 +156,9 @@ class TensorCollection(
             (True, ['x'], torch.Size([3]))
         """
         store: dict[str, Any] = {
-            key: value.to_tensordict(retain_none=retain_none) if isinstance(value, TensorCollection) else value.clone()
+            key: with_members(value).to_tensordict(retain_none=retain_none)
+            if isinstance(value, TensorCollection)
+            else value.clone()
             for key, value in self._items_for_export(bool(retain_none))
         }
         return registry.TensorDict._of(self, store)
@@ -205,7 +208,7 @@ class TensorCollection(
                 if not has_shape(value):
                     without.append(value)
                     continue
-            sizes.append(value.shape)
+            sizes.append(value._batch_size if isinstance(value, Collection) else value.shape)
         if not sizes:
             return
         common = shapes.common(sizes, batch_dims)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, overload
 
 import torch
@@ -75,6 +75,9 @@ class Collection:
         _lock: tuple[weakref.ref[Collection], ...] | None
         # How a `with` statement undoes the last operation (see context); unset if it cannot.
         _context: tuple[Any, ...]
+
+    #: members whose names fields of the class have; see hidden_members
+    _hidden_members: ClassVar[Mapping[str, Any]] = {}
 
     __hash__: ClassVar[None] = None  # type: ignore[assignment]  # == compares element by element, as a tensor's does
 
@@ -161,7 +164,7 @@ class Collection:
         """Raise if the shape of a value does not begin with ``size`` and the value cannot take it."""
         ndim = len(size)
         for key, value in self._store.items():
-            shape = value.shape
+            shape = value._batch_size if isinstance(value, Collection) else value.shape
             if shape[:ndim] != size:
                 if not isinstance(value, Collection) or len(shape) >= ndim:
                     raise RuntimeError(
@@ -352,11 +355,14 @@ class Collection:
             >>> data.names
             ['time', None]
         """
-        return [None] * len(self._batch_size) if self._names is None else list(self._names)
+        return self._name_list()
 
     @names.setter
     def names(self, names: Sequence[str | None] | None) -> None:
         self._rename_to(shapes.as_names(names, len(self._batch_size)))
+
+    def _name_list(self) -> list[str | None]:
+        return [None] * len(self._batch_size) if self._names is None else list(self._names)
 
     def _rename_to(self, names: Names) -> None:
         self._check_names(names)
@@ -386,8 +392,9 @@ class Collection:
             twice = [name for name in own if name is not None and name in names]
             if twice:
                 raise ValueError(
-                    f"names: a nested collection uses {twice} among its names {node.names} for dimensions behind the "
-                    f"{ndim} that would be named {list(names)}; rename its dimensions first. Nothing was changed"
+                    f"names: a nested collection uses {twice} among its names {node._name_list()} for dimensions "
+                    f"behind the {ndim} that would be named {list(names)}; rename its dimensions first. Nothing was "
+                    "changed"
                 )
             node._check_names((*names, *own))
 
@@ -400,7 +407,7 @@ class Collection:
                 value._set_names(
                     shapes.names_or_none(
                         (names or (None,) * len(self._batch_size))
-                        + (own or (None,) * (value.ndim - len(self._batch_size)))
+                        + (own or (None,) * (len(value._batch_size) - len(self._batch_size)))
                     )
                 )
 
@@ -426,12 +433,12 @@ class Collection:
             raise RuntimeError("refine_names: ... can appear only once")
         if ... in given:
             at = given.index(...)
-            fill = self.ndim - len(given) + 1
-            given[at : at + 1] = self.names[at : at + fill]
-        for old, new in zip(self.names, given, strict=False):
+            fill = len(self._batch_size) - len(given) + 1
+            given[at : at + 1] = self._name_list()[at : at + fill]
+        for old, new in zip(self._name_list(), given, strict=False):
             if old is not None and old != new:
                 raise RuntimeError(f"refine_names: the dimension {old!r} has a name already, it cannot become {new!r}")
-        self._rename_to(shapes.as_names(given, self.ndim))
+        self._rename_to(shapes.as_names(given, len(self._batch_size)))
         return self
 
     def rename_(self, *names: str | None, **rename_map: str) -> Self:
@@ -481,13 +488,15 @@ class Collection:
     def _renamed(self, names: tuple[Any, ...], rename_map: dict[str, str]) -> Names:
         if names and rename_map:
             raise ValueError("rename: give all names by position, or some as old='new', not both")
+        ndim = len(self._batch_size)
         if names or not rename_map:
             single = len(names) == 1 and type(names[0]) in (list, tuple, type(None))
-            return shapes.as_names(names[0] if single else names, self.ndim)
-        missing = [old for old in rename_map if old not in self.names]
+            return shapes.as_names(names[0] if single else names, ndim)
+        own = self._name_list()
+        missing = [old for old in rename_map if old not in own]
         if missing:
-            raise ValueError(f"rename: there are no dimensions named {missing}; the names are {self.names}")
-        return shapes.as_names([rename_map.get(name, name) if name else name for name in self.names], self.ndim)
+            raise ValueError(f"rename: there are no dimensions named {missing}; the names are {own}")
+        return shapes.as_names([rename_map.get(name, name) if name else name for name in own], ndim)
 
     def _shallow(self) -> Self:
         """Return new collections with the same values, at every level."""

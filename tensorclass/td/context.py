@@ -24,6 +24,7 @@ from typing_extensions import Self
 
 from .collection import Collection
 from .get import MISSING
+from .hidden_members import with_members
 
 if TYPE_CHECKING:
     from .remove import Removing
@@ -58,28 +59,31 @@ class Inverse:
 
 
 def _resized(new: Any, old: Any, source: Collection, ndim: int) -> Any:
-    return new.reshape((*source._batch_size, *new.shape[ndim:]))
+    members = with_members(new)
+    return members.reshape((*source._batch_size, *members.shape[ndim:]))
 
 
 def _permuted(new: Any, old: Any, source: Collection, ndim: int, order: tuple[int, ...]) -> Any:
     back = [order.index(dim) for dim in range(ndim)]
-    return new.permute(*back, *range(ndim, new.ndim)) if back else new
+    members = with_members(new)
+    return members.permute(*back, *range(ndim, members.ndim)) if back else new
 
 
 def _flipped(new: Any, old: Any, source: Collection, ndim: int, dims: tuple[int, ...]) -> Any:
-    return new.flip(dims)
+    return with_members(new).flip(dims)
 
 
 def _rolled(new: Any, old: Any, source: Any, ndim: int, shifts: Any, dims: Any) -> Any:
     back = -shifts if isinstance(shifts, int) else tuple([-shift for shift in shifts])
+    members = with_members(new)
     if dims is not None:
-        return new.roll(back, dims)
-    flat = new.reshape((-1, *new.shape[ndim:]))
-    return flat.roll(back, 0).reshape(new.shape)
+        return members.roll(back, dims)
+    flat = members.reshape((-1, *members.shape[ndim:]))
+    return with_members(with_members(flat).roll(back, 0)).reshape(members.shape)
 
 
 def _rotated(new: Any, old: Any, source: Collection, ndim: int, k: int, dims: tuple[int, int]) -> Any:
-    return new.rot90(-k, dims)
+    return with_members(new).rot90(-k, dims)
 
 
 def _viewed_back(new: Any, old: Any, source: Collection, ndim: int) -> Any:
@@ -270,7 +274,7 @@ class Block:
         if removed or replaced:
             _rewrite(source, removed, replaced)
         for path, new in written:
-            source.set_(path, new)
+            with_members(source).set_(path, new)
 
 
 def _rewrite(source: Removing, removed: list[Path], replaced: list[tuple[Path, Any]]) -> None:
@@ -280,14 +284,14 @@ def _rewrite(source: Removing, removed: list[Path], replaced: list[tuple[Path, A
     try:
         for path in removed:
             if source._find(path) is not MISSING:
-                source.pop(path)
+                with_members(source).pop(path)
         for path, value in replaced:
             # replace an object in place, because a lock allows that
             inplace = not isinstance(value, Tensor) and not value._is_tree()
             old = source._find(path)
             inplace = inplace and isinstance(old, Collection) and not old._is_tree()
             if old is not value:
-                source.set(path, value, inplace=inplace)
+                with_members(source).set(path, value, inplace=inplace)
     except BaseException:
         for node, store in before:
             node._store.clear()
@@ -328,7 +332,7 @@ class Contexts(Collection):
         self._context = (getattr(self, "_context", NOTHING)[0], None)
         for value in self._store.values():
             if isinstance(value, Contexts):
-                value.clear_refs_for_compile_()
+                with_members(value).clear_refs_for_compile_()
         return self
 
     # _context is (blocks, undo, ...): the open blocks, and how the next block undoes the operation. `undo` is None, the
@@ -355,5 +359,5 @@ class Contexts(Collection):
         if isinstance(undo, Block):
             undo.leave(self, exc_type, exc, traceback)
         elif undo is not None:
-            getattr(self, undo)()
+            getattr(with_members(self), undo)()
             self._context = before

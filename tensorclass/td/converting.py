@@ -10,6 +10,7 @@ from typing_extensions import Self
 from tensorclass.support.printable import printable
 
 from .collection import Collection
+from .hidden_members import with_members
 from .leaves.linked_list import LinkedList
 from .leaves.object_codes import to_lists
 
@@ -55,18 +56,18 @@ class Converting(Collection):
                     result[key] = value
                 continue
             if isinstance(value, Converting):
-                rows = tolist_first and value.batch_dims
+                rows = tolist_first and len(value._batch_size)
                 if value._held() is not None:
-                    entry = value.to_dict(convert_tensors=convert_tensors)
+                    entry = with_members(value).to_dict(convert_tensors=convert_tensors)
                 elif not value._is_tree():
-                    entry = value.tolist() if rows else value._unwrapped()  # type: ignore[attr-defined]
+                    entry = with_members(value).tolist() if rows else value._unwrapped()  # type: ignore[attr-defined]
                     if not retain_none and value._unwrapped() is None:  # type: ignore[attr-defined]
                         result.pop(key, None)
                         continue
                 elif rows:
-                    entry = value.tolist(convert_tensors=convert_tensors, tolist_first=True)
+                    entry = with_members(value).tolist(convert_tensors=convert_tensors, tolist_first=True)
                 else:
-                    entry = value.to_dict(
+                    entry = with_members(value).to_dict(
                         retain_none=retain_none, convert_tensors=convert_tensors, tolist_first=tolist_first
                     )
             elif convert_tensors == "numpy":
@@ -92,7 +93,7 @@ class Converting(Collection):
             {'a': array([1, 2]), 'b': {'c': 'text'}}
         """
         return {
-            key: value.numpy() if isinstance(value, Converting) else _array(key, value)
+            key: with_members(value).numpy() if isinstance(value, Converting) else _array(key, value)
             for key, value in self._store.items()
         }
 
@@ -133,12 +134,12 @@ class Converting(Collection):
         if not self._batch_size:
             if not convert_nodes:
                 return self
-            return self.to_dict(convert_tensors=convert_tensors, tolist_first=tolist_first)
+            return with_members(self).to_dict(convert_tensors=convert_tensors, tolist_first=tolist_first)
         options: Any = {
             "convert_nodes": convert_nodes, "convert_tensors": convert_tensors, "tolist_first": tolist_first,
         }  # fmt: skip
-        rows = [row.tolist(**options) for row in self.unbind(0)]
-        return LinkedList(rows, td=self, depth=self.batch_dims) if as_linked_list else rows
+        rows = [with_members(row).tolist(**options) for row in with_members(self).unbind(0)]
+        return LinkedList(rows, td=self, depth=len(self._batch_size)) if as_linked_list else rows
 
     def _write_items(self, index: tuple[Any, ...], value: Any, depth: int) -> None:
         """Writes what is assigned to items of a linked list: a row, or lists of rows for ``depth`` dimensions."""

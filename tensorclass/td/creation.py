@@ -14,6 +14,7 @@ from . import shapes
 from .collection import Collection, DeviceLike, as_device
 from .delegated.engine_functions import save
 from .get import MISSING
+from .hidden_members import member_items, with_members
 from .keys import NestedKey, unravel_key_to_tuple
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Creation(Collection):
             key: getattr(value, name)(batch_size + value.shape[ndim:], *args, **kwargs)
             if not empty_lazy or isinstance(value, Tensor)
             else getattr(value, name)(batch_size + value.shape[ndim:], *args, **kwargs, empty_lazy=True)
-            for key, value in self._store.items()
+            for key, value in member_items(self._store)
         }
         result = self._like(store, batch_size)
         if "device" in kwargs:
@@ -307,11 +308,15 @@ class Creation(Collection):
                     store[key] = store[key].pin_memory()
                 store[key].requires_grad_(requires_grad)
             elif like._is_tree():
-                store[key] = like.new_tensor(
+                store[key] = with_members(like).new_tensor(
                     source, dtype=dtype, device=device, requires_grad=requires_grad, pin_memory=pin_memory
                 )
             else:
-                store[key] = source.clone() if isinstance(source, Collection) else like._new("", batch_size, (), {})
+                store[key] = (
+                    with_members(source).clone()
+                    if isinstance(source, Collection)
+                    else like._new("", batch_size, (), {})
+                )
         result = self._like(store, batch_size, names)
         if device is not MISSING:
             result._device = as_device(device)

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.utils.data._utils import collate as _collating
 
 from .base import TensorCollection
+from .hidden_members import with_members
 from .keys import NestedKey, dotted, unravel_key_to_tuple
 from .stack_and_cat import stack
 from .tensordict import TensorDict
@@ -203,7 +204,7 @@ def _each_entry(samples: Sequence[Any], *, collate_fn_map: Any) -> Any:
 
 def _batch(samples: Any, *, collate_fn_map: Any = None) -> Any:
     """The entry in torch's table: return a batch unchanged; stack samples, lazily if they differ in shape."""
-    return samples if isinstance(samples, TensorCollection) else samples[0].maybe_dense_stack(samples)
+    return samples if isinstance(samples, TensorCollection) else with_members(samples[0]).maybe_dense_stack(samples)
 
 
 _torch.default_collate_fn_map[TensorCollection] = _batch

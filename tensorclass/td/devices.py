@@ -15,6 +15,7 @@ from typing_extensions import Self, Unpack
 from . import registry
 from .collection import Collection, DeviceLike, as_device
 from .context import CAST
+from .hidden_members import member_items, with_members
 from .memory.consolidated_buffer import moved_at_once
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def _cast_method(name: str, dtype: torch.dtype) -> Cast:
     """Return the method that casts to one dtype."""
 
     def method(self: Devices, *, cast_filter: CastFilter | None = None) -> Devices:
-        return self.type(dtype, cast_filter=cast_filter)
+        return with_members(self).type(dtype, cast_filter=cast_filter)
 
     method.__name__ = name
     method.__qualname__ = f"Devices.{name}"
@@ -140,7 +141,7 @@ class Devices(Collection):
         """
         if not recurse:
             return self._shallow()
-        return self._same({key: value.clone(memory_format=memory_format) for key, value in self._store.items()})
+        return self._same({key: value.clone(memory_format=memory_format) for key, value in member_items(self._store)})
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         import copy
@@ -262,7 +263,7 @@ class Devices(Collection):
                 dtype = None
                 if likes:
                     device, other = likes[0].device if device is None else device, None
-            moved: Self = source.to(
+            moved: Self = with_members(source).to(
                 *args, device=device, dtype=dtype, non_blocking=non_blocking, copy=copy, memory_format=memory_format,
                 batch_size=batch_size, other=other,
             )  # fmt: skip
@@ -291,7 +292,7 @@ class Devices(Collection):
                 result = self._as_described(other, bool(non_blocking))
                 result._context = ((), CAST, ref(self))
                 return result
-            device, dtype = device or other._device, dtype or other.dtype
+            device, dtype = device or other._device, dtype or with_members(other).dtype
         target = as_device(device)
         if target is not None and dtype is None and memory_format is None and not copy and batch_size is None:
             if target == self._device:
@@ -333,8 +334,8 @@ class Devices(Collection):
         """Return the values on a device. Tensors that are on it already need no call."""
         return self._on(
             {
-                key: value if value.device == device else value.to(device, non_blocking=non_blocking)
-                for key, value in self._store.items()
+                key: self._store[key] if value.device == device else value.to(device, non_blocking=non_blocking)
+                for key, value in member_items(self._store)
             },
             device,
         )
@@ -353,7 +354,7 @@ class Devices(Collection):
         if dtype is not None and not (numbers and self._CASTS_INTEGERS) and _is_inexact(dtype):
             return self._moved_inexact(device, dtype, non_blocking, copy, memory_format)
         if device is None and not copy and memory_format is None:
-            return self._same({key: value.to(dtype) for key, value in self._store.items()})
+            return self._same({key: value.to(dtype) for key, value in member_items(self._store)})
         kwargs: dict[str, Any] = {"non_blocking": non_blocking, "copy": copy}
         if device is not None:
             kwargs["device"] = device
@@ -361,7 +362,7 @@ class Devices(Collection):
             kwargs["dtype"] = dtype
         if memory_format is not None:
             kwargs["memory_format"] = memory_format
-        store = {key: value.to(**kwargs) for key, value in self._store.items()}
+        store = {key: value.to(**kwargs) for key, value in member_items(self._store)}
         return self._on(store, self._device if device is None else device)
 
     def _moved_inexact(
@@ -416,7 +417,7 @@ class Devices(Collection):
             >>> TensorDict({"a": 1}).cpu().device
             device(type='cpu')
         """
-        return self.to("cpu", **kwargs)
+        return with_members(self).to("cpu", **kwargs)
 
     def cuda(self, device: DeviceLike | None = None, **kwargs: Unpack[MoveOptions]) -> Self:
         """Return the values on a CUDA device.
@@ -435,7 +436,7 @@ class Devices(Collection):
             ...     assert TensorDict({"a": 1}).cuda().is_cuda
         """
         target = "cuda" if device is None else f"cuda:{device}" if isinstance(device, int) else device
-        return self.to(target, **kwargs)
+        return with_members(self).to(target, **kwargs)
 
     def pin_memory(self, num_threads: int | None = None, inplace: builtins.bool = False) -> Self:
         """Return the values in page-locked memory, from which they transfer asynchronously to an accelerator.
@@ -478,7 +479,7 @@ class Devices(Collection):
             >>> if torch.cuda.is_available():
             ...     assert TensorDict({"a": torch.zeros(2)}, [2]).pin_memory_()["a"].is_pinned()
         """
-        return self.pin_memory(num_threads, inplace=True)
+        return with_members(self).pin_memory(num_threads, inplace=True)
 
     def record_stream(self, stream: torch.Stream) -> Self:
         """Tell the allocator that a CUDA stream uses the tensors, so that their memory is not reused before it is done.
@@ -513,7 +514,7 @@ class Devices(Collection):
         """
         store: Store = {}
         for key, value in self._store.items():
-            plain = getattr(value, "as_tensor", None)
+            plain = getattr(with_members(value), "as_tensor", None)
             store[key] = value if plain is None else plain()
         return self._same(store)
 
@@ -600,7 +601,7 @@ class Devices(Collection):
                     else:  # torch is faster with type() than with to()
                         store[key] = value.type(dtype) if value.is_floating_point() or value.is_complex() else value
                 return self._same(store)
-            return self._same({key: value.type(dst_type) for key, value in self._store.items()})
+            return self._same({key: value.type(dst_type) for key, value in member_items(self._store)})
         return self._filtered_cast(dst_type, cast_filter, ())
 
     def _filtered_cast(self, dtype: torch.dtype, cast_filter: CastFilter, path: tuple[str, ...]) -> Self:
@@ -675,7 +676,7 @@ class Devices(Collection):
             >>> (weights * 2).detach().requires_grad
             False
         """
-        return self._same({key: value.detach() for key, value in self._store.items()})
+        return self._same({key: value.detach() for key, value in member_items(self._store)})
 
     def detach_(self) -> Self:
         """Detach the values from the graph that computed them, in place.
@@ -762,6 +763,9 @@ class Devices(Collection):
 
     @data.setter
     def data(self, value: Collection) -> None:
+        self._set_data(value)
+
+    def _set_data(self, value: Collection) -> None:
         self._assign("data", value)
 
     def _assign(self, what: str, values: Collection) -> None:
@@ -787,20 +791,26 @@ class Devices(Collection):
             >>> data.grad["a"]
             tensor([3., 3.])
         """
+        return self._gradient()
+
+    @grad.setter
+    def grad(self, value: Collection | None) -> None:
+        self._set_gradient(value)
+
+    def _gradient(self) -> Self | None:
         store: Store = {}
         found = False
         for key, value in self._store.items():
             if isinstance(value, Devices) and not value._is_tree() and value._held() is None:
                 store[key] = value
-            elif (gradient := value.grad) is not None:
+            elif (gradient := value._gradient() if isinstance(value, Devices) else value.grad) is not None:
                 store[key] = gradient
                 found = True
         return self._same(store) if found else None
 
-    @grad.setter
-    def grad(self, value: Collection | None) -> None:
+    def _set_gradient(self, value: Collection | None) -> None:
         if value is None:
-            self.zero_grad()
+            with_members(self).zero_grad()
             return
         self._assign("grad", value)
 

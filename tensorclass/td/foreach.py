@@ -17,6 +17,7 @@ from torch.compiler import is_dynamo_compiling
 
 from . import in_place_checks
 from .collection import Collection
+from .hidden_members import member_values
 from .stack_and_cat import _append_dims
 
 #: a foreach kernel -> the tensor method that does the same
@@ -157,4 +158,4 @@ def call_methods(kernel: Callable[..., Any], values: list[Any], args: Any, kwarg
     """Call the method of each value that a kernel corresponds to."""
     name = SINGLE[kernel]
     columns: list[list[Any]] = [arg if arg.__class__ is list else [arg] * len(values) for arg in args]
-    return [getattr(value, name)(*row, **kwargs) for value, *row in zip(values, *columns)]  # noqa: B905
+    return [getattr(value, name)(*row, **kwargs) for value, *row in zip(member_values(values), *columns)]  # noqa: B905

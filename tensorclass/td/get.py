@@ -9,7 +9,9 @@ from torch import Size, Tensor
 
 from . import registry
 from .collection import Collection
+from .hidden_members import with_members
 from .keys import FlatKey, NestedKey, dotted, unravel_key, unravel_key_to_tuple
+from .modes import Mode
 
 if TYPE_CHECKING:
     from .collection import Value
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
 MISSING: Any = object()
 
 
-_gives_none = True
+#: whether ``get`` without a default returns ``None`` for a missing key
+_DEFAULTS_TO_NONE = Mode("get_defaults_to_none", True)
 
 
 def get_defaults_to_none() -> bool:
@@ -33,7 +36,7 @@ def get_defaults_to_none() -> bool:
         >>> get_defaults_to_none()
         True
     """
-    return _gives_none
+    return _DEFAULTS_TO_NONE.everywhere
 
 
 def set_get_defaults_to_none(set_to_none: bool = True) -> None:
@@ -52,8 +55,7 @@ def set_get_defaults_to_none(set_to_none: bool = True) -> None:
         key 'b' not found in this TensorDict: the keys are ['a']
         >>> set_get_defaults_to_none(True)
     """
-    global _gives_none
-    _gives_none = set_to_none
+    _DEFAULTS_TO_NONE.everywhere = set_to_none
 
 
 class KeyView(KeysView[Any]):
@@ -226,7 +228,7 @@ class Reading(Collection):
         """Return the default for a missing key, or raise."""
         if default is not MISSING:
             return default
-        if _gives_none:
+        if _DEFAULTS_TO_NONE.everywhere:
             return None
         raise self._key_error(key)
 
@@ -304,7 +306,7 @@ class Reading(Collection):
         value = self._find(unravel_key_to_tuple(key))
         if value is MISSING:
             raise self._key_error(key)
-        shape: Size = value.shape
+        shape: Size = with_members(value).shape
         return shape
 
     def entry_class(self, key: NestedKey) -> type:
@@ -341,7 +343,7 @@ class Reading(Collection):
             >>> data.is_non_tensor("x"), data.is_non_tensor("name")
             (False, True)
         """
-        return issubclass(self.entry_class(key), registry.NonTensorDataBase)
+        return issubclass(with_members(self).entry_class(key), registry.NonTensorDataBase)
 
     # -- walking ------------------------------------------------------------------------------------------------------
 
@@ -509,4 +511,4 @@ class Reading(Collection):
             >>> TensorDict({"a": {"b": {}}}).is_empty()
             True
         """
-        return all(isinstance(value, Reading) and value.is_empty() for value in self._store.values())
+        return all(isinstance(value, Reading) and with_members(value).is_empty() for value in self._store.values())

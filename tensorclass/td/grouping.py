@@ -46,7 +46,7 @@ def group_by(tensordict: T, key: NestedKey) -> tuple[Tensor | list[Any], tuple[T
         >>> values, [group["row"].tolist() for group in groups]
         (tensor([0, 1]), [[1], [0, 2]])
     """
-    if not tensordict.batch_dims:
+    if not tensordict._batch_size:
         raise ValueError("group_by: expected at least one batch dimension, along which rows are grouped; got none")
     value: Any = tensordict._find(unravel_key_to_tuple(key))
     if value is MISSING:
@@ -141,6 +141,6 @@ def _column(what: str, data: TensorCollection, key: NestedKey, dim: int) -> tupl
     if not isinstance(value, Tensor):
         raise KeyError(f"{what}: there is no tensor under {key!r}; the keys are {list(data.keys(True))}")
     try:
-        return value, shapes.wrap_dim(dim, data.batch_dims)
+        return value, shapes.wrap_dim(dim, len(data._batch_size))
     except IndexError as error:
         raise ValueError(f"{what}: {error}; the batch size is {list(data.batch_size)}") from None

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
+from .hidden_members import member_values
 from .keys import dotted
 
 
@@ -40,7 +41,7 @@ def check(
             return True
     if len(args) == 1 and not kwargs and type(args[0]) is list and alike(values, given[0]):
         return True
-    if not args and False not in [value.is_floating_point() for value in values]:
+    if not args and False not in [value.is_floating_point() for value in member_values(values)]:
         return True  # functions of floating-point values give floating-point values
     for i, value in enumerate(values):
         if not isinstance(value, Tensor):

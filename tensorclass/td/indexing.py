@@ -15,6 +15,7 @@ from typing_extensions import Self
 
 from . import in_place_checks, jagged, registry, shapes
 from .collection import Collection, functorch
+from .hidden_members import with_members
 from .keys import NestedKey, dotted, is_nested_key
 from .memory.mapped_tensor import MemoryMappedTensor
 from .value_checks import as_tensor, contains_itself, holds, shape_of
@@ -254,7 +255,12 @@ class Indexing(Collection):
                 store = {key: jagged.index_rows(value, item) for key, value in source.items()}
         for key, result in store.items():
             # read the batch size off a value: right for every index, and it spares torch.compile computations on sizes
-            size = result.shape[: result.ndim - source[key].ndim + len(batch_size)]
+            before: Any = source[key]
+            if isinstance(result, Tensor):
+                size = result.shape[: result.ndim - before.ndim + len(batch_size)]
+            else:
+                size = result._batch_size
+                size = size[: len(size) - len(before._batch_size) + len(batch_size)]
             break
         else:
             size = shapes.indexed(batch_size, index)
@@ -271,7 +277,7 @@ class Indexing(Collection):
                 f"a {type(self).__name__} without batch dimensions has no rows to iterate over; iterate over its "
                 "entries with .keys(), .values() or .items()"
             )
-        return iter(self.unbind(0))
+        return iter(with_members(self).unbind(0))
 
     if TYPE_CHECKING:
 
@@ -292,7 +298,7 @@ class Indexing(Collection):
         kind = type(given)
         first = index[0] if kind is tuple and index else None
         if kind is str or type(first) is str or (type(first) is tuple and is_nested_key(index)):
-            self.set(index, value)
+            with_members(self).set(index, value)
             return
         rows = value
         if isinstance(value, Collection):
@@ -367,7 +373,7 @@ class Indexing(Collection):
         target = shapes.indexed(self._batch_size, index)
         if rows._batch_size != target:
             try:
-                rows = rows.expand(target)
+                rows = with_members(rows).expand(target)
             except RuntimeError:
                 raise RuntimeError(
                     f"data[index] = rows: the indexed batch size is {list(target)}, the batch size of the rows is "
@@ -443,9 +449,9 @@ class Indexing(Collection):
                 self._check_new_key(key)
                 if isinstance(row, Collection) and not is_dynamo_compiling() and holds(row, (id(store),)):
                     raise contains_itself(self, *path, key)
-                more = self._batch_size[ndim:]
-                if row.shape[row_ndim : row_ndim + len(more)] != more:
-                    check_broadcast((*path, key), more, row.shape[row_ndim:], row_ndim)
+                more, rest = self._batch_size[ndim:], with_members(row).shape[row_ndim:]
+                if rest[: len(more)] != more:
+                    check_broadcast((*path, key), more, rest, row_ndim)
             elif _is_tree(row) is not _is_tree(value):
                 raise RuntimeError(
                     f"{'.'.join((*path, key))}: cannot write a {type(row).__name__} into a {type(value).__name__}; "
@@ -486,7 +492,7 @@ class Indexing(Collection):
                 value[item] = row if row.dtype is value.dtype else row.to(value.dtype)
                 continue
             if value is None:
-                value = store[key] = self._allocate(row, self._batch_size[:ndim] + row.shape[row_ndim:])
+                value = store[key] = self._allocate(row, self._batch_size[:ndim] + with_members(row).shape[row_ndim:])
             if isinstance(value, Indexing):
                 written: Any = value._write_checked(index, row, ndim, row_ndim)
                 if written is not value:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import ContextDecorator
-
 from typing_extensions import Self
+
+from .modes import FlagSetting
 
 
 def lazy_legacy(allow_none: bool = False) -> bool | None:
@@ -21,7 +21,7 @@ def lazy_legacy(allow_none: bool = False) -> bool | None:
     return None if allow_none else False
 
 
-class set_lazy_legacy(ContextDecorator):
+class set_lazy_legacy(FlagSetting):
     """Accept ``False``, the only mode there is, in a ``with`` statement, as a decorator or with ``.set()``.
 
     Args:
@@ -43,8 +43,9 @@ class set_lazy_legacy(ContextDecorator):
                 "set_lazy_legacy: lazy views do not exist here, all operations return collections; expected False, got "
                 f"{mode!r}. For a lazy stack call lazy_stack()"
             )
+        super().__init__(False)
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Self:  # there is nothing to set, which compiled code could not do anyway
         return self
 
     def __exit__(self, *exc: object) -> None:

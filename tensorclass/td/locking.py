@@ -11,6 +11,7 @@ from typing_extensions import Self
 
 from .collection import Collection
 from .context import Contexts
+from .hidden_members import with_members
 
 
 class Locking(Contexts):
@@ -34,9 +35,9 @@ class Locking(Contexts):
     @is_locked.setter
     def is_locked(self, value: bool) -> None:
         if value:
-            self.lock_()
+            with_members(self).lock_()
         else:
-            self.unlock_()
+            with_members(self).unlock_()
 
     def lock_(self) -> Self:
         """Lock the keys, here and in nested collections. As a context manager it unlocks at the end.

@@ -1,102 +1,112 @@
-"""Modes: settings for a block, for a function, or for the rest of the program."""
+"""Modes: values that hold for a block, for a function, or for the rest of the program.
+
+All modes of the package stand on :class:`Mode`, which keeps the value, and :class:`Setting`, which sets it.
+"""
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import threading
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from torch.utils import _contextlib
 from typing_extensions import Self
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 #: decorates a generator so that its mode is not active while it is suspended; torch has no types for it
 _decorated: Callable[..., Any] = _contextlib.context_decorator  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
-#: the mode of the innermost ``with`` statement, and those around it
-Entered: TypeAlias = "tuple[bool, Entered | None]"
+#: the value of the innermost block of a thread or task, and those of the blocks around it
+Overrides: TypeAlias = "tuple[Any, Overrides | None]"
 
 
-class Switch:
-    """The state of a mode. ``with`` statements apply to their own thread and task, ``set()`` to the whole program."""
+class Mode(Generic[T]):
+    """The current value of a mode: one for the whole program, which threads and tasks can override.
 
-    __slots__ = ("_count", "_everywhere", "_guard", "_here", "default")
+    Args:
+        name: name for debuggers.
+        value: the initial value of the program.
+    """
 
-    def __init__(self, name: str, default: bool) -> None:
-        self.default: bool = default
-        self._everywhere: bool | None = None
-        self._here: ContextVar[Entered | None] = ContextVar(name, default=None)
-        self._count = 0  # open `with` statements, in all threads
+    __slots__ = ("_guard", "_here", "_open", "everywhere")
+
+    def __init__(self, name: str, value: T) -> None:
+        self.everywhere: T = value
+        self._here: ContextVar[Overrides | None] = ContextVar(name, default=None)
+        self._open = 0  # overrides that are active, in all threads and tasks
         self._guard = threading.Lock()
 
-    def current(self) -> bool | None:
-        """Return the mode; ``None`` if it was never set."""
-        if self._count:  # torch.compile cannot read a context variable, so read it only if it can be set
+    def current(self) -> T:
+        """Return the innermost override of this thread and task, or the value of the program."""
+        if self._open:  # torch.compile cannot read a context variable, so read it only if there is something in it
             here = self._here.get()
             if here is not None:
-                return here[0]
-        return self._everywhere
+                value: T = here[0]
+                return value
+        return self.everywhere
 
-    def read(self, allow_none: bool) -> bool | None:
-        """Return the mode, or the default if it was never set."""
-        mode = self.current()
-        return self.default if mode is None and not allow_none else mode
+    def is_overridden(self) -> bool:
+        """Return whether this thread or task overrides the value of the program."""
+        return bool(self._open) and self._here.get() is not None
 
-    def enter(self, mode: bool) -> None:
+    def override(self, value: T) -> None:
+        """Override the value in this thread and task."""
         with self._guard:
-            self._count += 1
-        self._here.set((mode, self._here.get()))
+            self._open += 1
+        self._here.set((value, self._here.get()))
 
-    def leave(self) -> None:
+    def drop_override(self) -> None:
+        """Drop the innermost override of this thread and task."""
         here = self._here.get()
         assert here is not None
         self._here.set(here[1])
         with self._guard:
-            self._count -= 1
-
-    def set_everywhere(self, mode: bool) -> None:
-        self._everywhere = mode
+            self._open -= 1
 
 
-class Setting:
-    """Base class of modes: a context manager, a decorator, and ``set()``."""
+class Setting(Generic[T]):
+    """Base class of what sets a mode: a context manager, a decorator, and ``set()``.
 
-    _switch: ClassVar[Switch]
+    A block holds for its own thread and task.
+    """
 
-    def __init__(self, mode: bool) -> None:
-        if type(mode) is not bool:
-            raise TypeError(f"{type(self).__name__}: expected True or False, got {mode!r}")
-        self.mode = mode
+    def _mode_and_value(self) -> tuple[Mode[T], T]:
+        """Return the mode and the value to set."""
+        raise NotImplementedError
 
     def __enter__(self) -> Self:
-        self._switch.enter(self.mode)
+        mode, value = self._mode_and_value()
+        mode.override(value)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._switch.leave()
+        self._mode_and_value()[0].drop_override()
 
     def set(self) -> None:
-        """Set the mode for the rest of the program, in all threads. ``with`` statements take precedence.
+        """Set the mode for the rest of the program, in all threads. Open blocks take precedence.
 
         Example:
             >>> from tensorclass.contracts import validation
             >>> validation(True).set()
         """
-        self._switch.set_everywhere(self.mode)
+        mode, value = self._mode_and_value()
+        mode.everywhere = value
 
     def clone(self) -> Self:
-        """Return another instance with the same mode.
+        """Return another instance with the same arguments.
 
         Example:
             >>> from tensorclass import set_list_to_stack
             >>> set_list_to_stack(False).clone().mode
             False
         """
-        return type(self)(self.mode)
+        return copy.copy(self)
 
     def __call__(self, function: F) -> F:
         given: Any = function
@@ -113,8 +123,67 @@ class Setting:
         return decorated  # type: ignore[return-value]
 
 
-LIST_TO_STACK = Switch("list_to_stack", True)
-CAPTURE = Switch("capture_non_tensor_stack", True)
+class FlagSetting(Setting["bool | None"]):
+    """Base class of settings whose value is ``True`` or ``False``."""
+
+    _mode: ClassVar[Mode[bool | None]]
+
+    def __init__(self, mode: bool) -> None:
+        if type(mode) is not bool:
+            raise TypeError(f"{type(self).__name__}: expected True or False, got {mode!r}")
+        self.mode = mode
+
+    def _mode_and_value(self) -> tuple[Mode[bool | None], bool | None]:
+        return self._mode, self.mode
+
+
+class ProgramSetting(Setting[T]):
+    """Base class of settings whose blocks hold for all threads while they are open.
+
+    With ``thread_local``, or inside a block that has it, a block holds for its own thread and task only.
+    """
+
+    def __init__(self, thread_local: bool = False) -> None:
+        if type(thread_local) is not bool:
+            raise TypeError(f"{type(self).__name__}: thread_local is True or False, got {thread_local!r}")
+        self.thread_local: bool = thread_local
+        #: for each open block of this object: whether it is an override, and the value of the program before it
+        self._before: list[tuple[bool, T]] = []
+
+    def __enter__(self) -> Self:
+        mode, value = self._mode_and_value()
+        overrides = self.thread_local or mode.is_overridden()
+        self._before.append((overrides, mode.everywhere))
+        if overrides:
+            mode.override(value)
+        else:
+            mode.everywhere = value
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        mode = self._mode_and_value()[0]
+        overrides, before = self._before.pop()
+        if overrides:
+            mode.drop_override()
+        else:
+            mode.everywhere = before
+
+    def clone(self) -> Self:
+        """Return another instance with the same arguments.
+
+        Example:
+            >>> from tensorclass.nn import set_interaction_type
+            >>> set_interaction_type("mean").clone().type
+            <InteractionType.MEAN: 'mean'>
+        """
+        new = copy.copy(self)
+        new._before = []
+        return new
+
+
+#: ``None``: never set
+LIST_TO_STACK: Mode[bool | None] = Mode("list_to_stack", None)
+CAPTURE: Mode[bool | None] = Mode("capture_non_tensor_stack", None)
 
 
 def list_to_stack(allow_none: bool = False) -> bool | None:
@@ -129,10 +198,11 @@ def list_to_stack(allow_none: bool = False) -> bool | None:
         ...     list_to_stack()
         False
     """
-    return LIST_TO_STACK.read(allow_none)
+    mode = LIST_TO_STACK.current()
+    return True if mode is None and not allow_none else mode
 
 
-class set_list_to_stack(Setting):
+class set_list_to_stack(FlagSetting):
     """Choose whether a list of objects that is set under a key becomes a stack.
 
     If the mode was never set, a list with an object for each row of the batch becomes a stack, and any other list is
@@ -157,7 +227,7 @@ class set_list_to_stack(Setting):
         ['a', 'b']
     """
 
-    _switch = LIST_TO_STACK
+    _mode = LIST_TO_STACK
 
 
 def capture_non_tensor_stack(allow_none: bool = False) -> bool | None:
@@ -172,10 +242,11 @@ def capture_non_tensor_stack(allow_none: bool = False) -> bool | None:
         ...     capture_non_tensor_stack()
         False
     """
-    return CAPTURE.read(allow_none)
+    mode = CAPTURE.current()
+    return True if mode is None and not allow_none else mode
 
 
-class set_capture_non_tensor_stack(Setting):
+class set_capture_non_tensor_stack(FlagSetting):
     """Choose whether one object for a batch stays one object when the batch gets a new dimension.
 
     With ``True``, the default, a stack of equal objects is one object for the whole batch. With ``False`` ``stack``,
@@ -196,4 +267,4 @@ class set_capture_non_tensor_stack(Setting):
         'a'
     """
 
-    _switch = CAPTURE
+    _mode = CAPTURE

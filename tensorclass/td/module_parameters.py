@@ -22,6 +22,7 @@ from . import registry
 from .collection import Collection
 from .context import Block
 from .delegated.engine_functions import as_parameters
+from .hidden_members import with_members
 from .keys import dotted
 from .state_dict_hooks import Loaded, Loading, nested
 from .value_checks import Misfit, is_strided_nested, refuse_strided_nested, strided_nested
@@ -613,7 +614,11 @@ class Modules(Collection):
         hooked = source if loading is None else loading.tree
         before: Any = None
         if loading is not None:
-            before = nested(module.state_dict()).clone() if inplace else nested(module.state_dict(keep_vars=True))
+            before = (
+                with_members(nested(module.state_dict())).clone()
+                if inplace
+                else nested(module.state_dict(keep_vars=True))
+            )
         block: Block
         if inplace:
             old, entries = _copied(hooked, module, non_blocking)
@@ -644,8 +649,8 @@ class Modules(Collection):
             undo = lambda: block.leave(self, None)  # noqa: E731
             keys = [*old.keys(True, True)]
             # hooks may have changed the keys
-            whole = hooked is not source or any(key not in before.keys(True, True) for key in keys)
-            old = before if whole else before.select(*keys)
+            whole = hooked is not source or any(key not in with_members(before).keys(True, True) for key in keys)
+            old = before if whole else with_members(before).select(*keys)
         if swap_dest is not None:
             try:
                 swap_dest.update(old)
@@ -667,4 +672,4 @@ def _finished(cls: type[Any], tree: Any, as_module: bool, lock: bool) -> Any:
         tree = asked.from_dict(_as_dict(tree), batch_size=size)
     if as_module:
         tree = as_parameters(tree)
-    return tree.lock_() if lock else tree
+    return with_members(tree).lock_() if lock else tree

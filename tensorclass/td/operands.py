@@ -14,6 +14,7 @@ from typing_extensions import Self
 from . import in_place_checks, registry, shapes
 from .collection import Collection
 from .foreach import SINGLE, call_methods, check_same_keys, is_undispatched, require_leaf, run_kernel
+from .hidden_members import member_values
 from .indexing import _broadcasts
 from .stack_and_cat import _append_dims
 from .value_checks import ShapeMismatch, is_strided_nested, strided_nested
@@ -116,7 +117,7 @@ class Operands(Collection):
             other = other.reshape((1,) * (ndim - other.ndim) + other.shape)
         return [
             other.reshape(other.shape + (1,) * (value.ndim - ndim)) if value.ndim > ndim else other
-            for value in self._store.values()
+            for value in member_values(self._store.values())
         ]
 
     def _binary(self, kernel: Callable[..., Any], other: Any, default: Any = None) -> Self:

@@ -13,6 +13,7 @@ from typing_extensions import Self
 
 from . import registry, shapes
 from .get import MISSING
+from .hidden_members import with_members
 from .keys import FlatKey, NestedKey, join_key, unravel_key, unravel_key_to_tuple
 from .remove import Removing
 
@@ -330,7 +331,7 @@ class Packing(Removing):
         if not keep_entries:
             for path in dict.fromkeys(paths):
                 if path != unravel_key_to_tuple(out_key):
-                    self.pop(path)
+                    with_members(self).pop(path)
         return self
 
 

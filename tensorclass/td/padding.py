@@ -11,6 +11,7 @@ from typing_extensions import Self
 
 from . import registry
 from .collection import Collection
+from .hidden_members import with_members
 from .keys import FlatKey, NestedKey, dotted, unravel_key, unravel_key_to_tuple
 from .leaves.object_codes import to_lists
 
@@ -121,7 +122,7 @@ def pad(tensordict: T, pad_size: Sequence[int], value: float = 0.0, inplace: boo
         >>> pad(TensorDict({"a": torch.ones(2)}, [2]), [0, 1], value=7)["a"]
         tensor([1., 1., 7.])
     """
-    return tensordict.pad(pad_size, value, inplace, safe)
+    return with_members(tensordict).pad(pad_size, value, inplace, safe)
 
 
 # -- sequences ---------------------------------------------------------------------------------------------------------
@@ -313,7 +314,7 @@ def unpad_sequence(
         given: Any = padded._store.get("masks")
         if given is None:
             raise ValueError("unpad_sequence: give mask=, or pad with pad_sequence(..., return_mask=True)")
-        mask, source = given, padded.exclude("masks")
+        mask, source = given, with_members(padded).exclude("masks")
     if isinstance(mask, Tensor) and (mask.ndim != 2 or len(mask) != len(padded)):
         raise ValueError(f"unpad_sequence: expected a mask of shape [{len(padded)}, length], got {list(mask.shape)}")
     runs = _MaskRuns(len(padded), pad_dim)
@@ -346,7 +347,7 @@ class _MaskRuns:
             else:
                 self.of[here] = self.runs(below, here)
         # a batch dimension that was padded is the same in all values
-        if self.dim < source.ndim - 1:
+        if self.dim < len(source._batch_size) - 1:
             own = [runs for key, runs in self.of.items() if key[: len(path)] == path]
             if own and any(runs != own[0] for runs in own):
                 raise ValueError("unpad_sequence: the masks of values that share the padded batch dimension differ")

@@ -21,6 +21,7 @@ from typing_extensions import Self
 from . import in_place_checks
 from .collection import Collection
 from .foreach import kernel_of, run_kernel
+from .hidden_members import member_items, member_values, with_members
 from .indexing import _broadcasts
 from .operands import Operands
 from .stack_and_cat import _append_dims
@@ -710,7 +711,7 @@ class Pointwise(Operands):
                     [3., 4.]])
         """
         return self._same(
-            {key: item.masked_fill(_append_dims(mask, item.ndim), value) for key, item in self._store.items()}
+            {key: item.masked_fill(_append_dims(mask, item.ndim), value) for key, item in member_items(self._store)}
         )
 
     def masked_fill_(self, mask: Tensor, value: float | bool) -> Self:
@@ -736,7 +737,7 @@ class Pointwise(Operands):
                     [3., 4.]])
         """
         self._check_mask(mask, value, ())
-        for item in self._store.values():
+        for item in member_values(self._store.values()):
             item.masked_fill_(_append_dims(mask, item.ndim), value)
         return self
 
@@ -839,13 +840,13 @@ class Pointwise(Operands):
         return self._binary_(_POW_, other) if isinstance(other, OPERANDS) else _NO_OPERAND
 
     def __neg__(self) -> Self:
-        return self.neg()
+        return with_members(self).neg()
 
     def __pos__(self) -> Self:
         return self
 
     def __abs__(self) -> Self:
-        return self.abs()
+        return with_members(self).abs()
 
     def __invert__(self) -> Self:
         return self._same({key: value.__invert__() for key, value in self._store.items()})

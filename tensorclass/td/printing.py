@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable
-from contextlib import ContextDecorator
 from typing import Any
 
 import torch
 from torch import Tensor
-from typing_extensions import Self
 
 from tensorclass.support.printable import printable
 
 from .collection import Collection
 from .dtypes import is_integer
+from .hidden_members import with_members
+from .modes import Mode, ProgramSetting
 from .value_checks import is_strided_nested
 
 #: facts in the long form, of collections and of tensors, with their defaults
@@ -37,7 +37,10 @@ _IN_COMPACT = {"show_batch_size", "show_device", "show_dtype"}
 _VERBOSE = ("show_device", "show_is_shared", "show_field_device", "show_dtype", "show_field_is_shared")
 _WIDTH = 80
 
-_OPTIONS: dict[str, Any] = {**_SHOWN, "sort_keys": "alphabetical", "compact": False, "html": True}
+#: no ``with`` statement overrides the options for a thread alone, so they are read as ``_OPTIONS.everywhere``
+_OPTIONS: Mode[dict[str, Any]] = Mode(
+    "printoptions", {**_SHOWN, "sort_keys": "alphabetical", "compact": False, "html": True}
+)
 
 
 def get_printoptions() -> dict[str, Any]:
@@ -48,10 +51,10 @@ def get_printoptions() -> dict[str, Any]:
         >>> get_printoptions()["show_shape"]
         True
     """
-    return dict(_OPTIONS)
+    return dict(_OPTIONS.everywhere)
 
 
-class set_printoptions(ContextDecorator):
+class set_printoptions(ProgramSetting["dict[str, Any]"]):
     """Set the options of ``print`` for collections: in a ``with`` block, as a decorator, or with ``set()`` for good.
 
     Args:
@@ -84,8 +87,10 @@ class set_printoptions(ContextDecorator):
     """
 
     def __init__(self, *, verbose: bool = True, **kwargs: Any) -> None:
-        if unknown := kwargs.keys() - _OPTIONS.keys():
-            raise TypeError(f"set_printoptions: unknown options {sorted(unknown)}; expected some of {list(_OPTIONS)}")
+        super().__init__()
+        options = _OPTIONS.everywhere
+        if unknown := kwargs.keys() - options.keys():
+            raise TypeError(f"set_printoptions: unknown options {sorted(unknown)}; expected some of {list(options)}")
         sort_keys = kwargs.get("sort_keys")
         if not callable(sort_keys) and sort_keys not in ("alphabetical", "insertion", None):
             raise ValueError(f"sort_keys: expected 'alphabetical', 'insertion' or a function, got {sort_keys!r}")
@@ -94,7 +99,9 @@ class set_printoptions(ContextDecorator):
             self.options = dict.fromkeys(_VERBOSE, False) | self.options
         if kwargs.keys() & (_SHOWN.keys() - _IN_COMPACT):
             self.options.setdefault("compact", False)
-        self._before: list[dict[str, Any]] = []
+
+    def _mode_and_value(self) -> tuple[Mode[dict[str, Any]], dict[str, Any]]:
+        return _OPTIONS, {**_OPTIONS.everywhere, **self.options}
 
     def set(self) -> None:
         """Set the options for the rest of the program.
@@ -106,15 +113,7 @@ class set_printoptions(ContextDecorator):
             True
             >>> set_printoptions(show_grad=False).set()
         """
-        _OPTIONS.update(self.options)
-
-    def __enter__(self) -> Self:
-        self._before.append(get_printoptions())
-        self.set()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        _OPTIONS.update(self._before.pop())
+        super().set()
 
 
 class Printing(Collection):
@@ -123,7 +122,7 @@ class Printing(Collection):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return self._compact() if _OPTIONS["compact"] else self._long()
+        return self._compact() if _OPTIONS.everywhere["compact"] else self._long()
 
     def _long(self) -> str:
         fields = [f"{printable(key)}: {value_repr(value)}" for key, value in self._items_for_repr()]
@@ -134,21 +133,21 @@ class Printing(Collection):
     def _facts(self) -> list[str]:
         """Return the facts about the collection itself in the long form."""
         facts: list[str] = []
-        if _OPTIONS["show_batch_size"]:
+        if _OPTIONS.everywhere["show_batch_size"]:
             facts.append(f"batch_size={self._batch_size}")
-        if _OPTIONS["show_device"]:
+        if _OPTIONS.everywhere["show_device"]:
             facts.append(f"device={self._device}")
         if self._names is not None:
             facts.append(f"names={list(self._names)}")
-        if _OPTIONS["show_is_shared"]:
+        if _OPTIONS.everywhere["show_is_shared"]:
             facts.append(f"is_shared={Printing.is_shared(self)}")
         return facts
 
     def _compact(self) -> str:
         facts: list[str] = []
-        if _OPTIONS["show_batch_size"]:
+        if _OPTIONS.everywhere["show_batch_size"]:
             facts.append(f"batch_size={_sizes(self._batch_size)}")
-        if _OPTIONS["show_device"] and self._device is not None:
+        if _OPTIONS.everywhere["show_device"] and self._device is not None:
             facts.append(f"device={self._device}")
         head = "".join(f"{fact}, " for fact in facts)
         fields = [f"{printable(key)}: {_short(value, self)}" for key, value in self._items_for_repr()]
@@ -158,7 +157,7 @@ class Printing(Collection):
         return f"{type(self).__name__}({head}fields={{" + ",".join(f"\n    {field}" for field in fields) + "})"
 
     def _items_for_repr(self) -> Any:
-        order: Any = _OPTIONS["sort_keys"]
+        order: Any = _OPTIONS.everywhere["sort_keys"]
         given: Any = order
         if callable(order):
             return sorted(self._store.items(), key=lambda item: given(item[0]))
@@ -166,7 +165,7 @@ class Printing(Collection):
 
     def _repr_html_(self) -> str | None:
         """Return a tree with foldable nested collections for notebooks; ``None`` (use the text) if that is off."""
-        return _tree(self, "", True) if _OPTIONS["html"] and self._is_tree() else None
+        return _tree(self, "", True) if _OPTIONS.everywhere["html"] and self._is_tree() else None
 
     def is_shared(self) -> bool:
         """Return whether all tensors are in shared memory or memory-mapped files. CUDA tensors always count.
@@ -192,7 +191,7 @@ def _tree(data: Printing, label: str, is_open: bool) -> str:
         if isinstance(value, Printing) and value._is_tree():
             rows.append(_tree(value, name, False))
         else:
-            text = _short(value, data) if _OPTIONS["compact"] else value_repr(value)
+            text = _short(value, data) if _OPTIONS.everywhere["compact"] else value_repr(value)
             rows.append(f"{name}<small>{html.escape(text)}</small>")
     head = f"{label}<b>{type(data).__name__}</b> <small>{html.escape(', '.join(data._facts()))}</small>"
     items = "".join(f"<li>{row}</li>" for row in rows)
@@ -233,7 +232,7 @@ def value_repr(value: Any) -> str:
     if not isinstance(value, Tensor):
         own = getattr(value.__class__, "__repr__", None)  # a user's record class can define its own
         return value._long() if own is Printing.__repr__ else repr(value)
-    shown = _OPTIONS
+    shown = _OPTIONS.everywhere
     facts = [f"{name}={fact(value)}" for option, name, fact in _FACTS if shown[option]]
     if shown["plain"] and not value.is_meta and value.numel():
         if value.is_floating_point():
@@ -268,12 +267,12 @@ def _short(value: Any, owner: Collection) -> str:
     """Return one value in the compact form: its shape behind the batch dimensions of ``owner``."""
     if value is None:
         return "None"
-    if not hasattr(value, "shape"):  # in a lazy stack whose values have different shapes
+    if not hasattr(with_members(value), "shape"):  # in a lazy stack whose values have different shapes
         return repr(value)
-    rest = value.shape[len(owner._batch_size) :]
+    rest = with_members(value).shape[len(owner._batch_size) :]
     if isinstance(value, Tensor):
         where = "" if value.device == (owner._device or torch.device("cpu")) else f"@{value.device}"
-        return (dtype_name(value.dtype) if _OPTIONS["show_dtype"] else "") + _sizes(rest) + where
+        return (dtype_name(value.dtype) if _OPTIONS.everywhere["show_dtype"] else "") + _sizes(rest) + where
     if not value._is_tree():  # NonTensorStack has codes in its store
         return type(value).__name__ if value._store else type(value._unwrapped()).__name__
     name = type(value).__name__

@@ -24,7 +24,7 @@ from torch._C import _are_functorch_transforms_active as _transforms_active
 from torch.compiler import is_dynamo_compiling, is_exporting
 from torch.utils import _pytree
 
-from . import crossing, optree_nodes, registry, shapes
+from . import multiprocessing_reducers, optree_nodes, registry, shapes
 from .collection import Collection, functorch
 from .safe_unpickling import allow_class, is_allowed
 from .shapes import Names
@@ -144,7 +144,13 @@ def _fit(new: TensorCollection) -> None:
     if not is_dynamo_compiling():  # comparing with the old size would make it a constant of the graph
         try:
             for value in new._store.values():
-                if (type(value) is not Tensor and not isinstance(value, Collection)) or value.shape[:ndim] != size:
+                if isinstance(value, Collection):
+                    shape = value._batch_size
+                elif type(value) is Tensor:
+                    shape = value.shape
+                else:
+                    break
+                if shape[:ndim] != size:
                     break
             else:  # nothing changed
                 return
@@ -159,7 +165,7 @@ def _fit(new: TensorCollection) -> None:
                 continue
         elif not isinstance(value, Tensor):
             continue
-        shape = value.shape[:ndim]
+        shape = (value._batch_size if isinstance(value, Collection) else value.shape)[:ndim]
         if size is None:
             size = shape
         elif shape != size:
@@ -481,7 +487,7 @@ def register(
             "to_dumpable_context": _dumpable,
             "from_dumpable_context": _restored(dense),
         }
-    crossing.register(cls)
+    multiprocessing_reducers.register(cls)
     _pytree.register_pytree_node(cls, flatten, unflatten, flatten_with_keys_fn=flatten_with_keys, **as_text)
     optree_nodes.register_with_optree(cls, flatten, unflatten)
     return True
@@ -578,7 +584,7 @@ def forget_class(cls: type[Any]) -> None:
 
 def _forget(cls: type[Any]) -> None:
     NODE_CLASSES.pop(cls, None)
-    crossing.forget(cls)
+    multiprocessing_reducers.forget(cls)
     optree_nodes.unregister_from_optree(cls)
     registry: Any = _pytree  # its own function to unregister fails for two classes of one name
     with registry._NODE_REGISTRY_LOCK:

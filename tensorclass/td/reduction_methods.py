@@ -13,6 +13,7 @@ from torch import Tensor
 from typing_extensions import NamedTuple
 
 from . import shapes
+from .hidden_members import member_items
 
 if TYPE_CHECKING:
     from .base import TensorCollection
@@ -425,7 +426,7 @@ def running_total(name: str, summary: str, found: str) -> RunningTotal:
 
     def method(self: Reductions, dim: int, *, dtype: torch.dtype | None = None) -> Any:
         dim = shapes.wrap_dim(dim, len(self._batch_size))
-        return self._same({key: getattr(value, name)(dim, dtype=dtype) for key, value in self._store.items()})
+        return self._same({key: getattr(value, name)(dim, dtype=dtype) for key, value in member_items(self._store)})
 
     returns = "A collection of the same class and batch size."
     example = f'>>> data.{name}(0)["x"].tolist()\n{found}'

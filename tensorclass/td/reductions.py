@@ -16,6 +16,7 @@ from typing_extensions import Self
 
 from . import shapes
 from .collection import Collection
+from .hidden_members import member_items, with_members
 from .keys import unravel_key_to_tuple
 from .reduction_methods import extremum, indexed_extremum, plain_total, running_extremum, running_total, spread, total
 
@@ -179,7 +180,7 @@ class Reductions(Collection):
             tensor([0.5000, 0.5000])
         """
         dim = shapes.wrap_dim(dim, len(self._batch_size))
-        return self._same({key: value.softmax(dim, dtype=dtype) for key, value in self._store.items()})
+        return self._same({key: value.softmax(dim, dtype=dtype) for key, value in member_items(self._store)})
 
     @overload
     def quantile(
@@ -480,14 +481,14 @@ class Reductions(Collection):
             )
         if reduce:
             joined, _ = self._joined(wrapped)
-            return getattr(joined, name)(wrapped[0], keepdim)
+            return getattr(with_members(joined), name)(wrapped[0], keepdim)
         size = shapes.reduced(self._batch_size, wrapped, keepdim)
         names = shapes.names_reduced(self._names, wrapped, keepdim)
         return self._values_and_indices(name, (wrapped[0], keepdim), size, names)
 
     def _values_and_indices(self, name: str, args: tuple[Any, ...], size: Size, names: shapes.Names) -> Any:
         """Call a torch function that returns values and indices on each value; return two collections."""
-        pairs = {key: getattr(value, name)(*args) for key, value in self._store.items()}
+        pairs = {key: getattr(value, name)(*args) for key, value in member_items(self._store)}
         pair_class = getattr(torch.return_types, name)
         return pair_class([self._like({key: pair[i] for key, pair in pairs.items()}, size, names) for i in (0, 1)])
 
@@ -495,7 +496,7 @@ class Reductions(Collection):
         wrapped = shapes.wrap_dim(dim, len(self._batch_size))
         if reduce:
             joined, _ = self._joined(wrapped)
-            pair = getattr(joined, name)(wrapped)
+            pair = getattr(with_members(joined), name)(wrapped)
         else:
             pair = self._values_and_indices(name, (wrapped,), self._batch_size, self._names)
         return pair if return_indices else pair[0]

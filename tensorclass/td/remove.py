@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import Self
 
 from .get import MISSING
+from .hidden_members import with_members
 from .keys import NestedKey, unravel_key_to_tuple
 from .set import leaf_above
 from .update import Updating
@@ -42,11 +43,11 @@ class Removing(Updating):
             >>> list(TensorDict({"a": 1, "b": 2}).del_("a").keys())
             ['b']
         """
-        self.pop(key)
+        with_members(self).pop(key)
         return self
 
     def __delitem__(self, key: NestedKey) -> None:
-        self.pop(key)
+        with_members(self).pop(key)
 
     def pop(self, key: NestedKey, default: Any = MISSING) -> Any:
         """Remove a key and return its value.

@@ -14,6 +14,7 @@ from . import registry, shapes
 from .collection import Collection, DeviceLike, as_device
 from .context import FLAT_KEYS, NESTED_KEYS
 from .get import MISSING
+from .hidden_members import with_members
 from .keys import FlatKey, NestedKey, tree_of, unravel_key, unravel_key_to_tuple
 from .remove import Removing
 
@@ -64,7 +65,7 @@ class Choosing(Removing):
             >>> data["a"], data["b"]
             (tensor(2), tensor(1))
         """
-        result = self.copy()
+        result = with_members(self).copy()
         olds = [unravel_key_to_tuple(old) for old in mapping]
         if len(set(olds)) < len(olds):
             twice = sorted({".".join(old) for old in olds if olds.count(old) > 1})
@@ -82,7 +83,7 @@ class Choosing(Removing):
                         f"rename_keys: the {what} keys {first} and {second} are equal, or one lies below the other"
                     )
         for old in moves:
-            result.pop(old)
+            with_members(result).pop(old)
             result._drop_emptied(old[:-1])
         for new in moves.values():
             if result._find(new) is not MISSING:
@@ -142,7 +143,7 @@ class Choosing(Removing):
         if recurse:
             ndim = len(self._batch_size)
             nested = {
-                key: value.empty(recurse=True, batch_size=size + value._batch_size[ndim:], device=device)
+                key: with_members(value).empty(recurse=True, batch_size=size + value._batch_size[ndim:], device=device)
                 for key, value in self._store.items()
                 if isinstance(value, Choosing) and value._is_tree()
             }
@@ -277,22 +278,22 @@ class Choosing(Removing):
         """
         if inplace:
             self._check_unlocked()
-        left = self.copy()
+        left = with_members(self).copy()
         taken: list[tuple[str, ...]] = []
         parts: list[Self] = []
         for key_set in key_sets:
-            part = self._untyped(self.empty(recurse=True)._store if reproduce_struct else {})
+            part = self._untyped(with_members(self).empty(recurse=True)._store if reproduce_struct else {})
             paths = [unravel_key_to_tuple(key) for key in key_set]
             absent = [path for path in paths if left._find(path) is MISSING]
             if absent and strict and default is MISSING:
                 raise left._key_error(unravel_key(absent[0]))
             for path in paths:
                 if path not in absent:
-                    part.set(path, left._find(path))
+                    with_members(part).set(path, left._find(path))
             parts.append(self._same(self._classed(part)))
             if default is not MISSING:
                 for path in absent:
-                    parts[-1].set(path, default)
+                    with_members(parts[-1]).set(path, default)
             left._take_out(paths, reproduce_struct)
             taken += paths
         if inplace:
@@ -314,7 +315,7 @@ class Choosing(Removing):
         """Remove the values at the paths that exist, then collections that have become empty."""
         for path in sorted(paths, key=len):  # whole collections first: the results hold them
             if self._find(path) is not MISSING:
-                self.pop(path)
+                with_members(self).pop(path)
         if not keep_emptied:
             for path in paths:
                 self._drop_emptied(path[:-1])
@@ -346,7 +347,7 @@ class Choosing(Removing):
         """
         if default is MISSING and not strict:
             default = None
-        return self.split_keys(keys, inplace=True, default=default, reproduce_struct=not filter_empty)[0]
+        return with_members(self).split_keys(keys, inplace=True, default=default, reproduce_struct=not filter_empty)[0]
 
     # -- filtering ----------------------------------------------------------------------------------------------------
 
@@ -368,10 +369,10 @@ class Choosing(Removing):
         for key, value in list(self._store.items()):
             if not isinstance(value, Choosing) or not value._is_tree():
                 continue
-            if value.is_empty():
+            if with_members(value).is_empty():
                 self.pop(key)
             else:
-                value.filter_empty_()
+                with_members(value).filter_empty_()
         return self
 
     def filter_non_tensor_data(self) -> Self:
@@ -390,7 +391,7 @@ class Choosing(Removing):
             if not isinstance(value, Choosing) or value._held() is not None:
                 store[key] = value
             elif value._is_tree():
-                store[key] = value.filter_non_tensor_data()
+                store[key] = with_members(value).filter_non_tensor_data()
         return self._same(store)
 
     def non_tensor_items(self, include_nested: bool = False) -> tuple[tuple[FlatKey, Any], ...]:
@@ -413,7 +414,7 @@ class Choosing(Removing):
     def _drop_emptied(self, path: tuple[str, ...]) -> None:
         """Remove the collection at ``path``, and then its parents, as long as they have no keys."""
         while path and isinstance(node := self._find(path), Removing) and not node._store:
-            self.pop(path)
+            with_members(self).pop(path)
             path = path[:-1]
 
     def replace(self, *args: Any, **kwargs: Any) -> Self:
@@ -439,7 +440,7 @@ class Choosing(Removing):
             raise TypeError(
                 f"replace: expected one mapping or collection and keywords, got {len(args)} positional arguments"
             )
-        return self.copy().update(args[0] if args else None, **kwargs)
+        return with_members(self).copy().update(args[0] if args else None, **kwargs)
 
     # -- flat and nested ----------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from typing_extensions import Self
 from . import in_place_checks, registry
 from .collection import Collection
 from .get import Reading
+from .hidden_members import with_members
 from .indexing import check_objects_in_files
 from .keys import NestedKey, dotted, unravel_key_to_tuple
 from .value_checks import (
@@ -103,7 +104,7 @@ class Writing(Reading):
     def _unnamed_fit(self, key: str, value: Any, non_blocking: bool = False) -> Value:
         """:meth:`_fit` for a value that is copied into an existing one, which keeps its dimension names."""
         if isinstance(value, Collection) and value._names is not None:
-            value = value.rename(None)
+            value = with_members(value).rename(None)
         return self._fit(key, value, non_blocking)
 
     def _check_in_place(self, key: str, value: Any, current: Any) -> None:
@@ -377,8 +378,8 @@ class Writing(Reading):
             (tensor(1), tensor(5))
         """
         if key not in self:
-            self.set(key, default, inplace=inplace)
-        return self.get(key)
+            with_members(self).set(key, default, inplace=inplace)
+        return with_members(self).get(key)
 
     def create_nested(self, key: NestedKey) -> Self:
         """Set an empty nested collection at a key. It has the batch size and the device of its parent.

@@ -16,6 +16,7 @@ from tensorclass.support.printable import printable
 from . import jagged, shapes
 from .collection import Collection
 from .context import COPIED, FLIPPED, PERMUTED, RESIZED, ROLLED, ROTATED, VIEWED
+from .hidden_members import member_items, member_values, with_members
 
 if TYPE_CHECKING:
     from .base import TensorCollection
@@ -59,7 +60,7 @@ class Shaping(Collection):
         ndim = len(old)
         if new:
             result = self._like(
-                {key: value.reshape(*new, *value.shape[ndim:]) for key, value in self._store.items()},
+                {key: value.reshape(*new, *value.shape[ndim:]) for key, value in member_items(self._store)},
                 new,
                 self._names and shapes.names_reshaped(self._names, old, new),
             )
@@ -110,7 +111,7 @@ class Shaping(Collection):
         ndim = len(old)
         if new:
             result = self._like(
-                {key: value.view(*new, *value.shape[ndim:]) for key, value in self._store.items()},
+                {key: value.view(*new, *value.shape[ndim:]) for key, value in member_items(self._store)},
                 new,
                 self._names and shapes.names_reshaped(self._names, old, new),
             )
@@ -157,11 +158,11 @@ class Shaping(Collection):
             torch.Size([6, 4])
         """
         if not self._batch_size:
-            return self._done(self.unsqueeze(0), inplace)
+            return self._done(with_members(self).unsqueeze(0), inplace)
         first, last = 0 if start_dim is None else start_dim, -1 if end_dim is None else end_dim
         start, end = shapes.flat_range(self._batch_size, first, last)
         result = self._like(
-            {key: value.flatten(start, end) for key, value in self._store.items()},
+            {key: value.flatten(start, end) for key, value in member_items(self._store)},
             shapes.flattened(self._batch_size, start, end),
             self._names and shapes.names_flattened(self._names, start, end),
         )
@@ -192,7 +193,7 @@ class Shaping(Collection):
         dim = shapes.wrap_dim(dim, len(self._batch_size))
         sizes = shapes.as_sequence((unflattened_size,))
         result = self._like(
-            {key: value.unflatten(dim, sizes) for key, value in self._store.items()},
+            {key: value.unflatten(dim, sizes) for key, value in member_items(self._store)},
             shapes.unflattened(self._batch_size, dim, sizes),
             self._names and shapes.names_unflattened(self._names, dim, len(sizes)),
         )
@@ -230,7 +231,7 @@ class Shaping(Collection):
         dims = shapes.squeezed_dims(self._batch_size, dim)
         removed = dims[0] if len(dims) == 1 else dims
         result = self._like(
-            {key: value.squeeze(removed) for key, value in self._store.items()},
+            {key: value.squeeze(removed) for key, value in member_items(self._store)},
             Size(shapes.without(self._batch_size, dims)),
             self._names and shapes.names_without(self._names, dims),
         )
@@ -257,7 +258,7 @@ class Shaping(Collection):
         """
         dim = shapes.unsqueezed_dim(len(self._batch_size), dim)
         result = self._like(
-            {key: value.unsqueeze(dim) for key, value in self._store.items()},
+            {key: value.unsqueeze(dim) for key, value in member_items(self._store)},
             shapes.inserted(self._batch_size, dim, 1),
             self._names and shapes.names_inserted(self._names, dim),
         )
@@ -272,7 +273,7 @@ class Shaping(Collection):
             >>> TensorDict({"a": 1}).atleast_1d().batch_size
             torch.Size([1])
         """
-        return self if self._batch_size else self.unsqueeze(0)
+        return self if self._batch_size else with_members(self).unsqueeze(0)
 
     def atleast_2d(self) -> Self:
         """Return a collection with at least two batch dimensions. New ones are in front.
@@ -283,8 +284,8 @@ class Shaping(Collection):
             torch.Size([1, 3])
         """
         result = self
-        while result.ndim < 2:
-            result = result.unsqueeze(0)
+        while len(result._batch_size) < 2:
+            result = with_members(result).unsqueeze(0)
         return self._resized_from(result)
 
     def atleast_3d(self) -> Self:
@@ -297,8 +298,8 @@ class Shaping(Collection):
             >>> TensorDict({"a": [1, 2, 3]}, [3]).atleast_3d().batch_size
             torch.Size([1, 3, 1])
         """
-        result = self.atleast_2d()
-        return self._resized_from(result.unsqueeze(-1) if result.ndim < 3 else result)
+        result = with_members(self).atleast_2d()
+        return self._resized_from(with_members(result).unsqueeze(-1) if len(result._batch_size) < 3 else result)
 
     def _resized_from(self, result: Self) -> Self:
         """Let a context manager undo several steps in one."""
@@ -334,9 +335,9 @@ class Shaping(Collection):
         more = len(new) - ndim
         if new[more:] == self._batch_size:  # only new dimensions in front
             front = new[:more]
-            store = {key: value.expand(*front, *value.shape) for key, value in self._store.items()}
+            store = {key: value.expand(*front, *value.shape) for key, value in member_items(self._store)}
         else:
-            store = {key: value.expand(*new, *value.shape[ndim:]) for key, value in self._store.items()}
+            store = {key: value.expand(*new, *value.shape[ndim:]) for key, value in member_items(self._store)}
         return self._like(store, new, self._names and shapes.names_padded(self._names, more))
 
     def expand_as(self, other: TensorCollection | Tensor) -> Self:
@@ -351,7 +352,7 @@ class Shaping(Collection):
             >>> TensorDict({"a": torch.zeros(3)}, [3]).expand_as(torch.zeros(2, 3)).batch_size
             torch.Size([2, 3])
         """
-        return self.expand(other.shape)
+        return with_members(self).expand(with_members(other).shape)
 
     def broadcast_to(self, shape: Sequence[int]) -> Self:
         """Expand to a batch size; see :meth:`expand`.
@@ -365,7 +366,7 @@ class Shaping(Collection):
             >>> TensorDict({"a": torch.zeros(3)}, [3]).broadcast_to([2, 3]).batch_size
             torch.Size([2, 3])
         """
-        return self.expand(shape)
+        return with_members(self).expand(shape)
 
     def repeat(self, *repeats: int | Sequence[int], inplace: bool = False) -> Self:
         """Repeat the items along each batch dimension.
@@ -396,7 +397,7 @@ class Shaping(Collection):
             return self._done(self._copied(), inplace)
         return self._done(
             self._like(
-                {key: value.repeat(*counts, *(1,) * (value.ndim - ndim)) for key, value in self._store.items()},
+                {key: value.repeat(*counts, *(1,) * (value.ndim - ndim)) for key, value in member_items(self._store)},
                 shapes.repeated(self._batch_size, counts),
                 self._names,
             ),
@@ -423,8 +424,8 @@ class Shaping(Collection):
         counts = (1,) * (len(self._batch_size) - len(dims)) + tuple(dims)
         result = self
         for _ in range(len(counts) - len(self._batch_size)):
-            result = result.unsqueeze(0)
-        return result.repeat(counts)
+            result = with_members(result).unsqueeze(0)
+        return with_members(result).repeat(counts)
 
     def repeat_interleave(
         self, repeats: Tensor | int, dim: int | None = None, *, output_size: int | None = None, inplace: bool = False
@@ -451,8 +452,8 @@ class Shaping(Collection):
             tensor([1, 1, 2, 2])
         """
         if dim is None:
-            flat = self if len(self._batch_size) == 1 else self.reshape(-1)
-            return self._done(flat.repeat_interleave(repeats, 0, output_size=output_size), inplace)
+            flat = self if len(self._batch_size) == 1 else with_members(self).reshape(-1)
+            return self._done(with_members(flat).repeat_interleave(repeats, 0, output_size=output_size), inplace)
         dim = shapes.wrap_dim(dim, len(self._batch_size))
         size = self._batch_size[dim]
         if isinstance(repeats, int):
@@ -465,7 +466,10 @@ class Shaping(Collection):
             raise RuntimeError(f"repeat_interleave: output_size is {output_size}, the repeats sum to {total}")
         return self._done(
             self._like(
-                {key: value.repeat_interleave(repeats, dim, output_size=total) for key, value in self._store.items()},
+                {
+                    key: with_members(value).repeat_interleave(repeats, dim, output_size=total)
+                    for key, value in member_items(self._store)
+                },
                 shapes.with_size(self._batch_size, dim, total),
                 self._names,
             ),
@@ -474,7 +478,7 @@ class Shaping(Collection):
 
     def _copied(self) -> Self:
         """Return a copy: the result of an operation that copies but has nothing to do."""
-        return self._same({key: value.clone() for key, value in self._store.items()})
+        return self._same({key: value.clone() for key, value in member_items(self._store)})
 
     # -- another order ------------------------------------------------------------------------------------------------
 
@@ -483,7 +487,7 @@ class Shaping(Collection):
         ndim = len(order)
         if order:
             result = self._like(
-                {key: value.permute(*order, *range(ndim, value.ndim)) for key, value in self._store.items()},
+                {key: value.permute(*order, *range(ndim, value.ndim)) for key, value in member_items(self._store)},
                 shapes.permuted(self._batch_size, order),
                 self._names and shapes.names_permuted(self._names, order),
             )
@@ -539,7 +543,7 @@ class Shaping(Collection):
         ndim = len(order)
         dim0, dim1 = dim0 % ndim, dim1 % ndim
         result = self._like(
-            {key: value.transpose(dim0, dim1) for key, value in self._store.items()},
+            {key: value.transpose(dim0, dim1) for key, value in member_items(self._store)},
             shapes.permuted(self._batch_size, order),
             self._names and shapes.names_permuted(self._names, order),
         )
@@ -559,7 +563,7 @@ class Shaping(Collection):
             >>> TensorDict({"a": torch.zeros(2, 3)}, [2, 3]).swapaxes(0, 1).batch_size
             torch.Size([3, 2])
         """
-        return self.transpose(axis0, axis1)
+        return with_members(self).transpose(axis0, axis1)
 
     def swapdims(self, axis0: int, axis1: int) -> Self:
         """Swap two batch dimensions; see :meth:`transpose`.
@@ -574,7 +578,7 @@ class Shaping(Collection):
             >>> TensorDict({"a": torch.zeros(2, 3)}, [2, 3]).swapdims(0, 1).batch_size
             torch.Size([3, 2])
         """
-        return self.transpose(axis0, axis1)
+        return with_members(self).transpose(axis0, axis1)
 
     def movedim(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Self:
         """Move batch dimensions to other positions. The others keep their order.
@@ -611,7 +615,7 @@ class Shaping(Collection):
             >>> TensorDict({"a": torch.zeros(2, 3, 4)}, [2, 3, 4]).moveaxis(0, -1).batch_size
             torch.Size([3, 4, 2])
         """
-        return self.movedim(source, destination)
+        return with_members(self).movedim(source, destination)
 
     def flip(self, *args: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Self:
         """Reverse the items along batch dimensions.
@@ -636,7 +640,7 @@ class Shaping(Collection):
             args = (dims,)
         wrapped = shapes.wrap_dims(shapes.as_sequence(args), len(self._batch_size))
         if wrapped:
-            result = self._same({key: value.flip(*wrapped) for key, value in self._store.items()})
+            result = self._same({key: value.flip(*wrapped) for key, value in member_items(self._store)})
         else:
             result = self._copied()
         result._context = ((), FLIPPED, ref(self), wrapped)
@@ -655,7 +659,7 @@ class Shaping(Collection):
             tensor([[3, 2, 1]])
         """
         self._check_plane("fliplr")
-        return self.flip(1)
+        return with_members(self).flip(1)
 
     def flipud(self) -> Self:
         """Reverse the items along the first batch dimension; see :meth:`flip`.
@@ -666,7 +670,7 @@ class Shaping(Collection):
             >>> TensorDict({"a": torch.tensor([1, 2, 3])}, [3]).flipud()["a"]
             tensor([3, 2, 1])
         """
-        return self.flip(0)
+        return with_members(self).flip(0)
 
     def roll(
         self, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None, *, inplace: bool = False
@@ -694,8 +698,10 @@ class Shaping(Collection):
             wrapped = None
             result = self._rolled(shifts, len(self._batch_size))
         else:
-            wrapped = tuple(shapes.wrap_dim(d, self.ndim) for d in ((dims,) if isinstance(dims, int) else dims))
-            result = self._same({key: value.roll(shifts, wrapped) for key, value in self._store.items()})
+            wrapped = tuple(
+                shapes.wrap_dim(d, len(self._batch_size)) for d in ((dims,) if isinstance(dims, int) else dims)
+            )
+            result = self._same({key: value.roll(shifts, wrapped) for key, value in member_items(self._store)})
         result._context = ((), ROLLED, ref(self), shifts, wrapped)
         return self._done(result, inplace)
 
@@ -736,16 +742,16 @@ class Shaping(Collection):
                     [1, 3]])
         """
         self._check_plane("rot90")
-        first, second = shapes.wrap_dims(dims, self.ndim)
+        first, second = shapes.wrap_dims(dims, len(self._batch_size))
         k %= 4
         if k == 0:
             result = self._copied()
         elif k == 2:
-            result = self.flip(first, second)
+            result = with_members(self).flip(first, second)
         elif k == 1:
-            result = self.flip(second).transpose(first, second)
+            result = with_members(with_members(self).flip(second)).transpose(first, second)
         else:
-            result = self.transpose(first, second).flip(second)
+            result = with_members(with_members(self).transpose(first, second)).flip(second)
         result._context = ((), ROTATED, ref(self), k, (first, second))
         return result
 
@@ -772,7 +778,7 @@ class Shaping(Collection):
             [2, 2, 1]
         """
         dim = shapes.wrap_dim(dim, len(self._batch_size))
-        return self.split_with_sizes(shapes.split_sizes(self._batch_size[dim], split_size), dim)
+        return with_members(self).split_with_sizes(shapes.split_sizes(self._batch_size[dim], split_size), dim)
 
     def split_with_sizes(self, sizes: list[int], dim: int = 0) -> tuple[Self, ...]:
         """Split along a batch dimension into pieces of given sizes.
@@ -798,7 +804,7 @@ class Shaping(Collection):
         batch_size = self._batch_size
         store = self._store
         try:
-            columns = [value.split_with_sizes(sizes, dim) for value in store.values()]
+            columns = [value.split_with_sizes(sizes, dim) for value in member_values(store.values())]
         except RuntimeError:
             if not jagged.any_nested(store.values()):
                 raise
@@ -837,8 +843,8 @@ class Shaping(Collection):
         dim = shapes.wrap_dim(dim, len(self._batch_size))
         size = self._batch_size[dim]
         if size == 0:
-            return self.split_with_sizes([0] * chunks, dim)
-        return self.split_with_sizes(shapes.split_sizes(size, -(-size // chunks)), dim)
+            return with_members(self).split_with_sizes([0] * chunks, dim)
+        return with_members(self).split_with_sizes(shapes.split_sizes(size, -(-size // chunks)), dim)
 
     def tensor_split(self, indices_or_sections: int | Sequence[int] | Tensor, dim: int = 0) -> tuple[Self, ...]:
         """Split along a batch dimension into nearly equal pieces, or at indices.
@@ -868,7 +874,7 @@ class Shaping(Collection):
             if indices_or_sections < 1:
                 raise RuntimeError(f"tensor_split: expected at least one section, got {indices_or_sections}")
             each, more = size // indices_or_sections, size % indices_or_sections
-            return self.split_with_sizes([each + (i < more) for i in range(indices_or_sections)], dim)
+            return with_members(self).split_with_sizes([each + (i < more) for i in range(indices_or_sections)], dim)
         bounds = [slice(start, stop).indices(size)[:2] for start, stop in _pairs(indices_or_sections)]
         prefix = (slice(None),) * dim
         return tuple([self._index((*prefix, slice(start, max(start, stop)))) for start, stop in bounds])
@@ -897,7 +903,7 @@ class Shaping(Collection):
         store = self._store
         if not store:
             return tuple([self._like({}, batch_size, names) for _ in range(self._batch_size[dim])])
-        columns = [value.unbind(dim) for value in store.values()]
+        columns = [value.unbind(dim) for value in member_values(store.values())]
         like = self._like
         keys = list(store)
         return tuple([like(dict(zip(keys, row)), batch_size, names) for row in zip(*columns)])  # noqa: B905
@@ -968,7 +974,7 @@ class Shaping(Collection):
         store = {
             key: _gather(value, dim, index, ndim)
             if isinstance(value, Tensor)
-            else value.gather(dim, _deeper(index, value))
+            else with_members(value).gather(dim, _deeper(index, value))
             for key, value in self._store.items()
         }
         result = self._like(store, shape, self._names)
@@ -1043,7 +1049,7 @@ class Shaping(Collection):
         if canonical:
             store = {key: _canonical(value) for key, value in self._store.items()}
         else:
-            store = {key: value.contiguous() for key, value in self._store.items()}
+            store = {key: value.contiguous() for key, value in member_items(self._store)}
         return self._done(self._same(store), inplace)
 
     def is_contiguous(self) -> bool:
@@ -1062,7 +1068,7 @@ def _canonical(value: Any) -> Any:
     """Copy a value to the strides of a new tensor."""
     if isinstance(value, Tensor):
         return torch.empty(value.shape, dtype=value.dtype, device=value.device).copy_(value)
-    return value.contiguous(canonical=True)
+    return with_members(value).contiguous(canonical=True)
 
 
 def _pairs(indices: Any) -> list[tuple[int | None, int | None]]:

@@ -13,6 +13,7 @@ from tensorclass.support.printable import printable
 
 from . import jagged, registry, shapes
 from .collection import Collection
+from .hidden_members import with_members
 from .keys import NestedKey, dotted, unravel_key_to_tuple
 
 if TYPE_CHECKING:
@@ -130,9 +131,11 @@ def where(
         >>> where(torch.tensor([True, False]), TensorDict({"a": torch.ones(2)}, [2]), 0)["a"]
         tensor([1., 0.])
     """
-    chosen: Any = input.where(condition, other, out=out, pad=pad) if isinstance(input, Combining) else None
+    chosen: Any = (
+        with_members(input).where(condition, other, out=out, pad=pad) if isinstance(input, Combining) else None
+    )
     if chosen is None and isinstance(other, Combining):
-        chosen = other.where(~condition, input, out=out, pad=pad)
+        chosen = with_members(other).where(~condition, input, out=out, pad=pad)
     if chosen is None:
         raise TypeError(f"where: expected at least one collection, got {type(input).__name__}, {type(other).__name__}")
     return chosen  # type: ignore[no-any-return]
@@ -425,7 +428,7 @@ class Combining(Collection):
                 f"to_lazystack: dimension {dim} of {list(self._batch_size)} has size 0, and a lazy stack needs at "
                 "least one component"
             )
-        return registry.lazily(list(self.unbind(dim)), dim, name=self.names[dim])  # type: ignore[no-any-return]
+        return registry.lazily(list(with_members(self).unbind(dim)), dim, name=self._name_list()[dim])  # type: ignore[no-any-return]
 
     def densify(self, layout: torch.layout = torch.jagged) -> Self:
         """Return a collection with every lazy stack read: equal shapes are stacked, others become nested tensors.
@@ -450,7 +453,7 @@ class Combining(Collection):
         """
         return self._same(
             {
-                key: value.densify(layout) if isinstance(value, Combining) else value
+                key: with_members(value).densify(layout) if isinstance(value, Combining) else value
                 for key, value in self._store.items()
             }
         )
@@ -483,7 +486,7 @@ class Combining(Collection):
         size = self._batch_size
         for key, value in self._store.items():
             if isinstance(value, Combining):
-                store[key] = value.to_padded_tensor(padding)
+                store[key] = with_members(value).to_padded_tensor(padding)
             elif value.is_nested:
                 store[key] = jagged.as_padded(value, padding)
                 if -1 in self._batch_size:
@@ -499,7 +502,7 @@ class Combining(Collection):
                     "to_padded_tensor: mask_key: a mask marks padded elements of the batch, and no batch dimension "
                     f"varies here (the batch size is {list(size)}); leave mask_key out"
                 )
-            result.set(mask_key, mask)  # type: ignore[attr-defined]
+            with_members(result).set(mask_key, mask)  # type: ignore[attr-defined]
         return result
 
     if TYPE_CHECKING:
@@ -626,7 +629,7 @@ def _write_out(result: Any, out: Any) -> Any:
         raise RuntimeError(
             f"out: expected the batch size of the result, {list(result._batch_size)}, got {list(out._batch_size)}"
         )
-    return out.update(result, inplace=True)
+    return with_members(out).update(result, inplace=True)
 
 
 def _append_dims(tensor: Tensor, ndim: int) -> Tensor:

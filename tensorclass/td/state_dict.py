@@ -12,9 +12,10 @@ from typing_extensions import Self
 
 from . import registry
 from .collection import Collection
+from .hidden_members import with_members
 from .keys import dotted, unravel_key_to_tuple
 from .locking import set_locks
-from .memory.consolidated_buffer import Place, flat_of, view, with_parts
+from .memory.consolidated_buffer import TensorSpan, flat_of, view, with_parts
 from .memory.shared_memory import check_shareable, share
 from .pickle_buffers import with_pickled_tensors
 from .safe_unpickling import allow_function, found, written
@@ -71,9 +72,9 @@ class State(Collection):
                 if held is not None:
                     result[prefix + key] = held if keep_vars else held.detach()
             elif flatten:
-                value.state_dict(result, f"{prefix}{key}.", keep_vars, True)
+                with_members(value).state_dict(result, f"{prefix}{key}.", keep_vars, True)
             else:
-                result[prefix + key] = value.state_dict(None, "", keep_vars, False)
+                result[prefix + key] = with_members(value).state_dict(None, "", keep_vars, False)
         return result  # type: ignore[no-any-return]
 
     def load_state_dict(
@@ -259,8 +260,11 @@ class State(Collection):
             >>> TensorDict({"a": {"b": {"c": 1}}}).depth
             2
         """
+        return self._levels()
+
+    def _levels(self) -> int:
         return max(
-            (1 + value.depth for value in self._store.values() if isinstance(value, State) and value._is_tree()),
+            (1 + value._levels() for value in self._store.values() if isinstance(value, State) and value._is_tree()),
             default=0,
         )
 
@@ -290,7 +294,7 @@ class State(Collection):
         check_shareable(leaves)
         nodes: list[Any] = self._all_nodes()
         locks = [node._lock for node in nodes]
-        self.lock_()
+        with_members(self).lock_()
         try:
             for leaf in leaves:
                 share(leaf)
@@ -335,16 +339,16 @@ def _sizes(source: Any, path: tuple[str, ...]) -> dict[str, Size]:
     return sizes
 
 
-class _Placed(Tensor):
+class _BufferView(Tensor):
     """Stands for a tensor in a block of memory, in a pickle that contains the memory once."""
 
     __slots__ = ("args",)
     args: tuple[Tensor, torch.dtype, tuple[int, ...], int]  #: arguments of :func:`view`
 
     @staticmethod
-    def of(memory: Tensor, place: Place) -> _Placed:
-        dtype, shape, start = place
-        new = _Placed()
+    def of(memory: Tensor, span: TensorSpan) -> _BufferView:
+        dtype, shape, start = span
+        new = _BufferView()
         new.args = (memory, dtype, tuple(shape), start)
         return new
 
@@ -368,13 +372,13 @@ def placed(data: Any) -> Any:
     ):  # the most frequent case: the tensor fills its own memory
         return data
     flat = flat_of(data._leaves())
-    if flat is None or len(flat.places) < 2 or any(leaf.is_nested for leaf in data._leaves()):
+    if flat is None or len(flat.spans) < 2 or any(leaf.is_nested for leaf in data._leaves()):
         return data
     locked = data._lock is not None
     if not locked and any(node._lock is not None for node in data._nodes()):
         return data
-    new = with_parts(data, [_Placed.of(flat.memory, place) for place in flat.places])
-    return new.lock_() if locked else new
+    new = with_parts(data, [_BufferView.of(flat.memory, span) for span in flat.spans])
+    return with_members(new).lock_() if locked else new
 
 
 @allow_function

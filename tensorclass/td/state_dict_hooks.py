@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from . import registry
 from .context import Block
 from .get import MISSING
+from .hidden_members import with_members
 
 #: key of the extra state of a module in torch's state dicts
 _EXTRA = "_extra_state"
@@ -119,7 +120,7 @@ def _object(value: Any) -> Any:
     """Return extra state in the form in which the module gave it."""
     if isinstance(value, Tensor):
         return value
-    return value.to_dict() if value._is_tree() else value.data
+    return with_members(value).to_dict() if value._is_tree() else value.data
 
 
 def _call_pre_hooks(module: Any, flat: dict[str, Any], prefix: str, errors: list[str]) -> None:

@@ -66,7 +66,7 @@ class TensorDict(TensorCollection):
                 if batch_size is None:
                     batch_size = source._batch_size
                     device = source._device if device is None else device
-                    names = source.names if names is None and source._names is not None else names
+                    names = source._name_list() if names is None and source._names is not None else names
                 items = source._store
             elif not isinstance(source, Mapping):
                 raise ValueError(

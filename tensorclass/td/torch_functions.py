@@ -14,6 +14,7 @@ from torch import Tensor
 from . import stack_and_cat
 from .collection import Collection
 from .foreach import SINGLE, foreach_over_trees
+from .hidden_members import with_members
 from .pointwise import NAMES
 
 #: torch function -> handler that ``TensorCollection.__torch_function__`` calls with its arguments
@@ -50,7 +51,7 @@ def _method(name: str) -> Callable[..., Any]:
             args = args or (kwargs.pop("input"),)
         if not isinstance(args[0], Collection):
             return NotImplemented  # a tensor would dispatch to this function again
-        result = getattr(args[0], name)(*args[1:], **kwargs)
+        result = getattr(with_members(args[0]), name)(*args[1:], **kwargs)
         return result if out is None else _written(result, out)
 
     return call
@@ -89,16 +90,16 @@ for _name in (*_METHODS, *NAMES):
 
 
 def _reshape(input: Any, shape: Any) -> Any:
-    return input.reshape(shape)
+    return with_members(input).reshape(shape)
 
 
 def _softmax(input: Any, dim: Any, _stacklevel: int = 3, dtype: Any = None) -> Any:
-    return input.softmax(dim, dtype)
+    return with_members(input).softmax(dim, dtype)
 
 
 def _take(input: Any, index: Any) -> Any:
     # torch.take indexes the flattened input
-    return input.reshape(-1)[index]
+    return with_members(input).reshape(-1)[index]
 
 
 HANDLERS[torch.reshape], HANDLERS[torch.nn.functional.softmax], HANDLERS[torch.take] = _reshape, _softmax, _take
@@ -116,12 +117,20 @@ def _extreme(name: str, of_two: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: Any = False, out: Any = None, dtype: Any = None) -> Any:
-    return input.norm(out=out, dtype=dtype) if p in ("fro", 2) and dim is None and not keepdim else NotImplemented
+    return (
+        with_members(input).norm(out=out, dtype=dtype)
+        if p in ("fro", 2) and dim is None and not keepdim
+        else NotImplemented
+    )
 
 
 def _rsub(input: Any, other: Any, *, alpha: complex = 1) -> Any:
     # other - alpha * input
-    return other.sub(input, alpha=alpha) if isinstance(input, Tensor) else input.rsub(other, alpha=alpha)
+    return (
+        with_members(other).sub(input, alpha=alpha)
+        if isinstance(input, Tensor)
+        else with_members(input).rsub(other, alpha=alpha)
+    )
 
 
 def _spread(name: str) -> Callable[..., Any]:
@@ -199,9 +208,10 @@ def _either_side(name: str, reflected: str) -> Callable[..., Any]:
         if out is not None:
             return _written(call(input, other, **kwargs), out)
         if isinstance(input, Collection):
-            return getattr(input, name)(other, **kwargs)
+            return getattr(with_members(input), name)(other, **kwargs)
         alpha = kwargs.pop("alpha", None)
-        return getattr(other if alpha is None else other * alpha, reflected)(input, **kwargs)
+        scaled = other if alpha is None else other * alpha
+        return getattr(with_members(scaled), reflected)(input, **kwargs)
 
     return call
 

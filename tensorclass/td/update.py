@@ -17,6 +17,7 @@ from tensorclass.support.interrupts import uninterrupted
 from . import in_place_checks, shapes
 from .collection import Collection
 from .get import MISSING
+from .hidden_members import with_members
 from .keys import NestedKey, tree_of, unravel_key_to_tuple
 from .set import Writing, leaf_above
 from .value_checks import Misfit, shape_of
@@ -73,7 +74,7 @@ def _clone_value(value: Any) -> Any:
     source: Any = value
     if isinstance(value, Mapping):
         return {key: _clone_value(item) for key, item in source.items()}
-    return value.clone() if isinstance(value, (Tensor, Collection)) else value  # type: ignore[union-attr]
+    return with_members(value).clone() if isinstance(value, (Tensor, Collection)) else value  # type: ignore[union-attr]
 
 
 def _is_basic_index(item: object) -> bool:
@@ -209,10 +210,10 @@ class Updating(Writing):
             new = source._store.get(key) if wanted is None or key in wanted else None
             if isinstance(value, Updating) and value._is_tree() and isinstance(new, Updating) and new._is_tree():
                 value._make_room(new, None if wanted is None else wanted[key], undo)
-            elif new is None and value.shape[: len(size)] != size:
+            elif new is None and (shape := with_members(value).shape)[: len(size)] != size:
                 raise RuntimeError(
                     f"update: the batch size {list(size)} does not fit {key!r}, which is not updated and has shape "
-                    f"{list(value.shape)}"
+                    f"{list(shape)}"
                 )
         self._batch_size = size
         self._names = source._names
@@ -452,7 +453,7 @@ class Updating(Writing):
         missing = [key for key in keys if key not in tensordict]  # type: ignore[operator]
         if missing:
             raise KeyError(f"copy_: the source lacks the keys {missing}; its keys are {list(tensordict._store)}")
-        return self.update_(tensordict, non_blocking=non_blocking, keys_to_update=keys)
+        return with_members(self).update_(tensordict, non_blocking=non_blocking, keys_to_update=keys)
 
     def copy_at_(self, tensordict: Collection, idx: Any, non_blocking: bool = False, *, fast: bool = True) -> Self:
         """Write tensors into rows of existing ones, like :meth:`update_at_` with fewer checks.
@@ -478,7 +479,7 @@ class Updating(Writing):
             tensor([0., 5., 0.])
         """
         if not fast or type(self._store) is not dict:  # values that are read from another store may be copies
-            return self.update_at_(tensordict, idx, non_blocking=non_blocking)
+            return with_members(self).update_at_(tensordict, idx, non_blocking=non_blocking)
         given: Any = idx
         index: tuple[Any, ...] = given if isinstance(idx, tuple) else (idx,)
         views: list[tuple[Tensor, Tensor]] = []

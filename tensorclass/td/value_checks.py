@@ -18,6 +18,7 @@ from tensorclass.support.printable import printable
 
 from . import registry, shapes
 from .collection import Collection
+from .hidden_members import with_members
 from .keys import NestedKey, dotted, unravel_key_to_tuple
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def shape_of(value: Tensor | Collection, key: NestedKey) -> Size:
         StridedNested: it has none.
     """
     try:
-        return value.shape
+        return value.shape if isinstance(value, Tensor) else value._batch_size
     except RuntimeError:
         if is_strided_nested(value):
             raise strided_nested(key) from None
@@ -232,7 +233,7 @@ def fit_collection(owner: Collection, key: str, value: Any, non_blocking: bool) 
         except RuntimeError:
             raise batch_mismatch(key, batch_size, value._batch_size) from None
     if device is not None and result._device != device:
-        result = result.to(device, non_blocking=non_blocking)
+        result = with_members(result).to(device, non_blocking=non_blocking)
     if owner._names is not None or result._names is not None:
         names = _agree_on_names(owner, key, result)
         if names != result._names:
@@ -256,10 +257,10 @@ def _agree_on_names(owner: Collection, key: str, value: TensorCollection) -> sha
             if other not in (None, mine):
                 raise RuntimeError(
                     f"{printable(key)}: expected a collection with the dimension names {list(owner._names)} in front, "
-                    f"got {value.names}; rename its dimensions, or remove their names with .rename(None)"
+                    f"got {value._name_list()}; rename its dimensions, or remove their names with .rename(None)"
                 )
-    rest = value._names[ndim:] if value._names else (None,) * (value.ndim - ndim)
-    return shapes.as_names(owner._names + rest, value.ndim)
+    rest = value._names[ndim:] if value._names else (None,) * (len(value._batch_size) - ndim)
+    return shapes.as_names(owner._names + rest, len(value._batch_size))
 
 
 def as_tensor(value: Any, device: torch.device | None = None) -> Tensor | None:

@@ -36,8 +36,8 @@ each = pytest.mark.parametrize("read, setting", [mode[:2] for mode in MODES.valu
 def unset() -> Iterator[None]:
     """What a test sets for the whole program does not outlive it."""
     yield
-    for _, _, switch in MODES.values():
-        switch._everywhere = None
+    for _, _, mode in MODES.values():
+        mode.everywhere = None
 
 
 # -- how a mode is set -------------------------------------------------------------------------------------------------

@@ -9,6 +9,6 @@ from tensorclass.contracts.markers import (
     Range as Range,
     Shape as Shape,
 )
-from tensorclass.contracts.validation import validation as validation
+from tensorclass.contracts.validation_mode import validation as validation
 
 __all__ = ["Broken", "Contract", "ContractError", "DType", "Device", "Dim", "Marker", "Range", "Shape", "validation"]

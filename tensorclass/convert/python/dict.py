@@ -24,6 +24,7 @@ from tensorclass.records.record import TensorClass
 from tensorclass.td import shapes
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection, DeviceLike
+from tensorclass.td.hidden_members import member_values
 from tensorclass.td.tensordict import TensorDict
 from tensorclass.td.value_checks import is_strided_nested, strided_nested
 
@@ -102,7 +103,7 @@ def _of_tensors(source: dict[Any, Any], size: Size | None, batch_dims: int | Non
     if size is None or not store:
         if not store or (batch_dims is not None and batch_dims < 0):
             return None
-        size = shapes.common([value.shape for value in store.values()], batch_dims)
+        size = shapes.common([value.shape for value in member_values(store.values())], batch_dims)
     new = object.__new__(TensorDict)
     new._store, new._batch_size, new._device, new._names, new._lock = store, size, None, None, None
     return new

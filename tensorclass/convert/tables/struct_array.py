@@ -62,7 +62,7 @@ def from_struct_array(
 def to_struct_array(data: TensorCollection, dtype: Any = None) -> Any:
     """See :meth:`TensorDict.to_struct_array`."""
     problems = Problems(f"{type(data).__name__}.to_struct_array")
-    columns = _columns(data, data.batch_dims, (), problems)
+    columns = _columns(data, len(data._batch_size), (), problems)
     problems.check()
     shape = tuple(data.batch_size)
     # a given dtype may have gaps, which nothing writes to
@@ -133,18 +133,18 @@ class _StructArrayReader:
 
 def _columns(data: TensorCollection, ndim: int, path: tuple[str, ...], problems: Problems) -> dict[Any, Any]:
     """Convert values to arrays, nested collections to dicts, each with its batch shape under the key ``None``."""
-    columns: dict[Any, Any] = {None: tuple(data.batch_size[ndim:])}
+    columns: dict[Any, Any] = {None: tuple(data._batch_size[ndim:])}
     for key, value in data._items_for_export(False):
         if isinstance(value, NonTensorDataBase):
-            columns[key] = _array_of_objects(value), data.batch_dims
+            columns[key] = _array_of_objects(value), len(data._batch_size)
         elif isinstance(value, TensorCollection):
-            columns[key] = _columns(value, data.batch_dims, (*path, key), problems)
+            columns[key] = _columns(value, len(data._batch_size), (*path, key), problems)
         elif value.is_nested or value.is_sparse:
             hint = "to_padded_tensor() makes a rectangle of a ragged one"
             problems.add((*path, key), "items of one shape", "a ragged or sparse tensor", hint)
         else:
             try:
-                columns[key] = value.numpy(force=True), data.batch_dims
+                columns[key] = value.numpy(force=True), len(data._batch_size)
             except TypeError:
                 hint = f"convert it first, for instance with .to({torch.float32})"
                 problems.add((*path, key), "a dtype that numpy has", str(value.dtype), hint)

@@ -128,7 +128,7 @@ def _serialize(data: Any, what: str, allow_pickle: bool) -> tuple[bytes, Tensor]
     if flat is None:  # no tensor has items
         starts, memory = [0] * len(leaves), torch.empty(0, dtype=torch.uint8, device="cpu")
     else:
-        starts, memory = [place[2] for place in flat.places], flat.memory
+        starts, memory = [span[2] for span in flat.spans], flat.memory
     text = json.dumps({"tree": node, "starts": starts}, allow_nan=False, separators=(",", ":"))
     return text.encode(), memory
 

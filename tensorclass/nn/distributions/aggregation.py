@@ -6,9 +6,11 @@ import os
 
 from typing_extensions import Self
 
-from tensorclass.nn.module_modes import Mode, ModeSetting
+from tensorclass.td.modes import Mode, ProgramSetting
 
-_AGGREGATE: Mode[bool] = Mode(os.environ.get("COMPOSITE_LP_AGGREGATE", "0").lower() in ("1", "true"))
+_AGGREGATE: Mode[bool] = Mode(
+    "composite_lp_aggregate", os.environ.get("COMPOSITE_LP_AGGREGATE", "0").lower() in ("1", "true")
+)
 
 
 def composite_lp_aggregate(nowarn: bool = False) -> bool:
@@ -26,7 +28,7 @@ def composite_lp_aggregate(nowarn: bool = False) -> bool:
     return _AGGREGATE.current()
 
 
-class set_composite_lp_aggregate(ModeSetting[bool]):
+class set_composite_lp_aggregate(ProgramSetting[bool]):
     """Set whether log-probabilities and entropies of several variables are summed.
 
     With ``True``, :meth:`CompositeDistribution.log_prob` returns one tensor of the batch's shape, and modules write it
@@ -48,8 +50,10 @@ class set_composite_lp_aggregate(ModeSetting[bool]):
     """
 
     def __init__(self, mode: bool = True, *, thread_local: bool = False) -> None:
-        super().__init__(mode)
-        self._begin(thread_local)
+        super().__init__(thread_local)
+        if type(mode) is not bool:
+            raise TypeError(f"{type(self).__name__}: expected True or False, got {mode!r}")
+        self.mode = mode
         self._replaced: bool = composite_lp_aggregate()
 
     def _mode_and_value(self) -> tuple[Mode[bool], bool]:

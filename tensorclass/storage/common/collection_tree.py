@@ -333,10 +333,11 @@ def _collection(node: Node, target: Any, source: Source, path: Path) -> Any:
                 continue
         else:
             value = _rebuild(entry, None if below is None else below._store.get(key), source, (*path, key))
-        if value.shape[:ndim] != size:
-            if not isinstance(value, TensorCollection) or len(value._batch_size) >= ndim:
+        shape = value._batch_size if isinstance(value, TensorCollection) else value.shape
+        if shape[:ndim] != size:
+            if not isinstance(value, TensorCollection) or len(shape) >= ndim:
                 raise source.damaged(
-                    (*path, key), f"its shape {list(value.shape)} does not begin with the batch size {list(size)}"
+                    (*path, key), f"its shape {list(shape)} does not begin with the batch size {list(size)}"
                 )
             value._set_batch_size(size)  # its batch size was shorter, so it can be extended
         store[key] = value

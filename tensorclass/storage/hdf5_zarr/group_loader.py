@@ -17,6 +17,7 @@ from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.progress import bytes_of
 from tensorclass.td import shapes
 from tensorclass.td.collection import Collection, DeviceLike, as_device
+from tensorclass.td.hidden_members import with_members
 from tensorclass.td.keys import dotted
 from tensorclass.td.memory.mapped_tensor import Filename
 from tensorclass.td.shapes import Names
@@ -454,7 +455,7 @@ def save(
         file.adopt(library.create(str(draft)))
         file.writes_zeros = not values
         try:
-            with bytes_of(outline.bytes() if values else 0, what, progress) as file.progress_bar:
+            with bytes_of(with_members(outline).bytes() if values else 0, what, progress) as file.progress_bar:
                 if library.is_interruptible:
                     with section.interruptible():
                         file.write_collection(file.root, data)

@@ -653,7 +653,7 @@ class PersistentTensorDict(WrittenBack):
         ndim = len(self._batch_size)
         with self._store.file.changing():
             for value in self._nodes():
-                own = shapes.names_padded(value._names, -ndim) or (None,) * (value.ndim - ndim)
+                own = shapes.names_padded(value._names, -ndim) or (None,) * (len(value._batch_size) - ndim)
                 value._set_names(shapes.names_or_none((names or (None,) * ndim) + own))
             self._note()
 

@@ -164,14 +164,14 @@ def _link_mapped_file(source: Path, name: Path, mapped: MemoryMappedTensor) -> b
     That is so if the file was replaced since, if others may have mapped more of it, or if writes to the tensor stay in
     this process.
     """
-    if mapped._mode != "r+" or mapped._place is None:
+    if mapped._mode != "r+" or mapped._file_identity is None:
         return False
     try:
         os.link(source, name, follow_symlinks=False)
     except FileNotFoundError:
         return False
     info = os.lstat(name)
-    if (info.st_dev, info.st_ino) == mapped._place and info.st_size == mapped.numel() * mapped.element_size():
+    if (info.st_dev, info.st_ino) == mapped._file_identity and info.st_size == mapped.numel() * mapped.element_size():
         return True
     os.unlink(name)
     return False
@@ -342,7 +342,7 @@ def _map_tensor(
             raise as_file_error(error, f"{folder.name}/{name}") from None
         except ValueError as error:
             raise FileError(f"{folder.name}/{error}") from None
-    return MemoryMappedTensor._of(mapped, f"{folder.name}/{name}", used, shape, place=file_id)
+    return MemoryMappedTensor._of(mapped, f"{folder.name}/{name}", used, shape, identity=file_id)
 
 
 def values_folder(path: Path) -> Path:

@@ -22,6 +22,7 @@ from tensorclass.support.interrupts import uninterrupted
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike, as_device
 from tensorclass.td.get import MISSING
+from tensorclass.td.hidden_members import with_members
 from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
 from tensorclass.td.leaves.nontensor import is_non_tensor
 from tensorclass.td.leaves.object_codes import CPU
@@ -175,7 +176,7 @@ def _memmap(
                 checksum=checksum, progress=progress, existsok=existsok,
                 then=load,
             )  # fmt: skip
-        return made.lock_() if finish is None else finish(made)
+        return with_members(made).lock_() if finish is None else finish(made)
 
     if not return_early:
         return work()
@@ -329,7 +330,7 @@ def load_memmap_(
         else:
             keys_escaped = robust_key is not False
             loaded = memmap_folder.load_folder(data, path, mode=mode, allow_pickle=pickles, robust_key=keys_escaped)
-    return data.update(loaded, inplace=True)
+    return with_members(data).update(loaded, inplace=True)
 
 
 def memmap_refresh_(data: Any, *, allow_pickle: bool | None = None) -> Any:

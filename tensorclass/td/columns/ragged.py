@@ -902,24 +902,15 @@ class Ragged(BufferColumn, Generic[Row]):
         new._items = self._items.data if isinstance(self._items, Tensor) else self._items._plain()
         return new
 
-    @property
-    def grad(self) -> Self | None:
-        """The gradients of the items, or ``None``.
-
-        Example:
-            >>> from tensorclass import Ragged
-            >>> print(Ragged([[1.0]]).grad)
-            None
-        """
-        gradient = self._items.grad
+    def _gradient(self) -> Self | None:
+        gradient = self._items.grad if isinstance(self._items, Tensor) else self._items._gradient()
         if gradient is None:
             return None
         new = self._shallow()
         new._items = gradient
         return new
 
-    @grad.setter
-    def grad(self, value: Collection | None) -> None:
+    def _set_gradient(self, value: Collection | None) -> None:
         self._items.grad = None if value is None else self._operand(value)
 
     def _each(self, function: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Self:

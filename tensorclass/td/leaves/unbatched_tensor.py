@@ -204,21 +204,11 @@ class UnbatchedTensor(Uniform):
     def _plain(self) -> Self:
         return self._holding(self._tensor.data)
 
-    @property
-    def grad(self) -> Self | None:
-        """The gradient of the tensor, or ``None``.
-
-        Example:
-            >>> import torch
-            >>> from tensorclass import UnbatchedTensor
-            >>> UnbatchedTensor(torch.ones(3), batch_size=[2]).grad is None
-            True
-        """
+    def _gradient(self) -> Self | None:
         gradient = self._tensor.grad
         return None if gradient is None else self._holding(gradient)
 
-    @grad.setter
-    def grad(self, value: Collection | None) -> None:
+    def _set_gradient(self, value: Collection | None) -> None:
         self._tensor.grad = None if value is None else self._operand(value)
 
     def _viewed(self, dtype: torch.dtype) -> Self:

@@ -13,18 +13,18 @@ ALIGN = 8  #: bytes; a tensor starts at a multiple of this or of its item size, 
 _LOOSE = 64  #: unused bytes tolerated for each tensor
 
 #: dtype, shape and first byte of a tensor in the buffer
-Place: TypeAlias = "tuple[torch.dtype, Size, int]"
+TensorSpan: TypeAlias = "tuple[torch.dtype, Size, int]"
 
 
-class Flat(NamedTuple):
+class FlatBuffer(NamedTuple):
     """A buffer, and the position of each tensor in it."""
 
     memory: Tensor  #: the buffer, uint8
-    places: list[Place]
+    spans: list[TensorSpan]
 
     def parts(self) -> list[Tensor]:
         """Return the tensors: views of the buffer, in order."""
-        return [view(self.memory, *place) for place in self.places]
+        return [view(self.memory, *span) for span in self.spans]
 
 
 def view(memory: Tensor, dtype: torch.dtype, shape: Sequence[int], start: int) -> Tensor:
@@ -85,32 +85,32 @@ def joined(leaf: Tensor, parts: Iterator[Tensor]) -> Tensor:
     return next(parts)
 
 
-def places_of(parts: Iterable[Tensor]) -> tuple[list[Place], int]:
+def spans_of(parts: Iterable[Tensor]) -> tuple[list[TensorSpan], int]:
     """Lay out tensors one after the other in a buffer.
 
     Returns:
         The position of each tensor, and the size of the buffer in bytes, a multiple of :data:`ALIGN`.
 
-    >>> places, size = places_of([torch.zeros(3, dtype=torch.uint8), torch.zeros(2)])
-    >>> [start for _, _, start in places], size
+    >>> spans, size = spans_of([torch.zeros(3, dtype=torch.uint8), torch.zeros(2)])
+    >>> [start for _, _, start in spans], size
     ([0, 8], 16)
     """
-    end, places = 0, list[Place]()
+    end, spans = 0, list[TensorSpan]()
     for part in parts:
         start = -(-end // max(ALIGN, part.dtype.itemsize)) * max(ALIGN, part.dtype.itemsize) if part.numel() else end
-        places.append((part.dtype, part.shape, start))
+        spans.append((part.dtype, part.shape, start))
         end = start + part.numel() * part.dtype.itemsize
-    return places, -(-end // ALIGN) * ALIGN
+    return spans, -(-end // ALIGN) * ALIGN
 
 
-def flat_of(leaves: Iterable[Tensor]) -> Flat | None:
+def flat_of(leaves: Iterable[Tensor]) -> FlatBuffer | None:
     """Return the buffer that tensors fill one after the other, or ``None`` if they do not.
 
     The answer comes from the tensors alone, since a stored flag could become untrue. The first two tensors decide in
     most cases.
     """
     memory: Any = None
-    places: list[Place] = []
+    spans: list[TensorSpan] = []
     end = 0
     for leaf in leaves:
         if leaf.__class__ is not Tensor and not leaf.is_nested:
@@ -127,15 +127,15 @@ def flat_of(leaves: Iterable[Tensor]) -> Flat | None:
                 if storage._cdata != memory._cdata or start < end or not part.is_contiguous():
                     return None
                 end = start + part.numel() * size
-                places.append((part.dtype, part.shape, start))
+                spans.append((part.dtype, part.shape, start))
             else:
-                places.append((part.dtype, part.shape, 0))
+                spans.append((part.dtype, part.shape, 0))
     if memory is None or memory.nbytes() - end > _LOOSE:
         return None
-    used = sum(shape.numel() * dtype.itemsize for dtype, shape, _ in places)
-    if end - used > _LOOSE * len(places):
+    used = sum(shape.numel() * dtype.itemsize for dtype, shape, _ in spans)
+    if end - used > _LOOSE * len(spans):
         return None
-    return Flat(torch.empty(0, dtype=torch.uint8, device=memory.device).set_(memory), places)
+    return FlatBuffer(torch.empty(0, dtype=torch.uint8, device=memory.device).set_(memory), spans)
 
 
 def with_parts(data: Any, parts: Iterable[Tensor]) -> Any:
@@ -165,24 +165,24 @@ def moved_at_once(data: Any, device: torch.device, non_blocking: bool) -> Any:
     if first is None or first.device == device:
         return data
     flat = flat_of(data._leaves())
-    if flat is None or len(flat.places) < 2:
+    if flat is None or len(flat.spans) < 2:
         return data
-    there = Flat(flat.memory.to(device, non_blocking=non_blocking), flat.places)
+    there = FlatBuffer(flat.memory.to(device, non_blocking=non_blocking), flat.spans)
     return with_parts(data, there.parts())
 
 
 Copy: TypeAlias = "Callable[[], None]"
 
 
-def gathered(parts: Sequence[Tensor], memory: Tensor, places: Sequence[Place]) -> list[Copy]:
+def gathered(parts: Sequence[Tensor], memory: Tensor, spans: Sequence[TensorSpan]) -> list[Copy]:
     """Return functions that copy tensors to their positions in a buffer: one for each tensor that is not empty."""
 
-    def copy(part: Tensor, place: Place) -> Copy:
-        return lambda: _copy(part, view(memory, *place))
+    def copy(part: Tensor, span: TensorSpan) -> Copy:
+        return lambda: _copy(part, view(memory, *span))
 
-    return [copy(part, place) for part, place in zip(parts, places, strict=True) if part.numel()]
+    return [copy(part, span) for part, span in zip(parts, spans, strict=True) if part.numel()]
 
 
-def _copy(part: Tensor, place: Tensor) -> None:
+def _copy(part: Tensor, target: Tensor) -> None:
     with torch.no_grad():
-        place.copy_(part.detach())
+        target.copy_(part.detach())

@@ -21,7 +21,7 @@ from tensorclass.td import shapes
 from . import readahead
 from .shared_memory import share
 
-Place: TypeAlias = "tuple[int, int]"  #: device and inode of a file
+FileIdentity: TypeAlias = "tuple[int, int]"  #: device and inode of a file
 Filename: TypeAlias = "str | os.PathLike[str]"
 
 #: modes of a memory map: "r+" writes to the file, "r" keeps writes in this process (copy on write)
@@ -77,7 +77,8 @@ class MemoryMappedTensor(Tensor):
     _mode: str
     _parent: Size  #: shape of all values in the file
     _index: Any  #: index of this part of the file; ``None`` for the whole file
-    _place: Place | None  #: of a whole file: its identity, even after another file replaced it at the path
+    #: of a whole file: its identity, even after another file replaced it at the path
+    _file_identity: FileIdentity | None
 
     def __new__(
         cls,
@@ -126,7 +127,7 @@ class MemoryMappedTensor(Tensor):
         mode: str,
         parent: Size,
         index: Any = None,
-        place: Place | None = None,
+        identity: FileIdentity | None = None,
     ) -> Self:
         """Wrap a tensor that lies in a file, with the attributes of the file."""
         new: Any = _subclass(cls, tensor)
@@ -134,7 +135,7 @@ class MemoryMappedTensor(Tensor):
         new._mode = mode
         new._parent = parent
         new._index = index
-        new._place = place
+        new._file_identity = identity
         return new  # type: ignore[no-any-return]
 
     # -- constructors -------------------------------------------------------------------------------------------------
@@ -181,8 +182,8 @@ class MemoryMappedTensor(Tensor):
         if not isinstance(dtype, torch.dtype):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"from_filename: expected dtype to be a torch.dtype, got {dtype!r}")
         path, size = _path(filename), shape_of(shape)
-        whole, mode, place = map_file(path, dtype, size, mode)
-        new = cls._of(whole, path, mode, size, place=place)
+        whole, mode, identity = map_file(path, dtype, size, mode)
+        new = cls._of(whole, path, mode, size, identity=identity)
         return new if index is None else new._at(index)
 
     @classmethod
@@ -559,7 +560,7 @@ class MemoryMappedTensor(Tensor):
                     write_values(file, values)
             whole = map_open_file(file, dtype, size, "r+")
             info = os.fstat(file)
-        return cls._of(whole, path, "r+", size, place=(info.st_dev, info.st_ino))
+        return cls._of(whole, path, "r+", size, identity=(info.st_dev, info.st_ino))
 
     # -- attributes of the file ---------------------------------------------------------------------------------------
 
@@ -779,7 +780,7 @@ class MemoryMappedTensor(Tensor):
             >>> type(MemoryMappedTensor.zeros(2).detach()).__name__
             'MemoryMappedTensor'
         """
-        return self._of(Tensor.detach(self), self._filename, self._mode, self._parent, self._index, self._place)
+        return self._of(Tensor.detach(self), self._filename, self._mode, self._parent, self._index, self._file_identity)
 
     # -- copies and pickles -------------------------------------------------------------------------------------------
 
@@ -815,7 +816,7 @@ def _rebuilt_shared(tensor: Tensor, parent: Size, index: Any) -> MemoryMappedTen
 
 def map_file(
     path: str, dtype: torch.dtype, size: Size, mode: str | None, folder: int | None = None
-) -> tuple[Tensor, str, Place]:
+) -> tuple[Tensor, str, FileIdentity]:
     """Map a file of raw values.
 
     Args:

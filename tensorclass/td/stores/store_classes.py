@@ -77,6 +77,12 @@ def on_store(methods: type[OnStore], cls: type[C]) -> type[C]:
                 namespace[field] = inspect.getattr_static(dense, field)
         metaclass: Any = dense.__class__
         made = metaclass(dense.__name__, (methods, dense), namespace, **options)
+        if dense._hidden_members:  # the store's own methods precede fields
+            made._hidden_members = {
+                field: member
+                for field, member in dense._hidden_members.items()
+                if inspect.getattr_static(made, field) is inspect.getattr_static(dense, field)
+            }
         setattr(dense, name, made)
         made._register()
     return made  # type: ignore[no-any-return]

@@ -10,6 +10,7 @@ from torch import Size, Tensor
 from tensorclass.support.printable import printable
 from tensorclass.td import registry, shapes
 from tensorclass.td.collection import Collection
+from tensorclass.td.hidden_members import with_members
 from tensorclass.td.indexing import prepare_index
 from tensorclass.td.shapes import Names
 
@@ -147,7 +148,7 @@ class SubTensorDict(WrittenBack):
         self._store[key] = fitted
 
     def _apart(self, values: Any) -> Any:
-        return values.clone()  # written to the source together, when all of them are known to fit
+        return with_members(values).clone()  # written to the source together, when all of them are known to fit
 
     def _done(self, result: Any, inplace: bool) -> Any:
         if not inplace:
@@ -177,23 +178,23 @@ class SubTensorDict(WrittenBack):
             >>> list(data.keys())
             []
         """
-        self._store.parent.clear()
+        with_members(self._store.parent).clear()
         return self
 
     def rename_key_(self, old_key: Any, new_key: Any, safe: bool = False) -> Any:
-        self._store.parent.rename_key_(old_key, new_key, safe)
+        with_members(self._store.parent).rename_key_(old_key, new_key, safe)
         return self
 
     def flatten_keys(self, separator: str = ".", inplace: bool = False, is_leaf: Any = None) -> Any:
         if not inplace:
             return super().flatten_keys(separator, False, is_leaf)
-        self._store.parent.flatten_keys(separator, True, is_leaf)
+        with_members(self._store.parent).flatten_keys(separator, True, is_leaf)
         return self
 
     def unflatten_keys(self, separator: str = ".", inplace: bool = False) -> Any:
         if not inplace:
             return super().unflatten_keys(separator, False)
-        self._store.parent.unflatten_keys(separator, True)
+        with_members(self._store.parent).unflatten_keys(separator, True)
         return self
 
     # -- locks: the source's ------------------------------------------------------------------------------------------
@@ -209,7 +210,7 @@ class SubTensorDict(WrittenBack):
             >>> rows.is_locked
             True
         """
-        return self._lock is not None or self._store.parent.is_locked
+        return self._lock is not None or with_members(self._store.parent).is_locked
 
     @is_locked.setter
     def is_locked(self, value: bool) -> None:

@@ -170,12 +170,14 @@ def check(collection: Any, path: tuple[str, ...] = ()) -> None:
             raise TypeError(f"from_store: keys are strings, got {key!r}; use a nested mapping for a nested collection")
     collection._check_keys(source, complete=True)
     for key, value in collection._store.items():
-        if shape_of(value, (*path, key))[: len(size)] != size:
-            raise batch_mismatch((*path, key), size, value.shape)
+        shape = shape_of(value, (*path, key))
+        if shape[: len(size)] != size:
+            raise batch_mismatch((*path, key), size, shape)
         is_tree = isinstance(value, Collection) and value._is_tree()
-        if device is not None and value.device != device and (is_tree or isinstance(value, Tensor)):
+        own = value._device if isinstance(value, Collection) else value.device
+        if device is not None and own != device and (is_tree or isinstance(value, Tensor)):
             raise RuntimeError(
-                f"from_store: {'.'.join((*path, key))}: expected a value on the device {device}, got {value.device}; "
+                f"from_store: {'.'.join((*path, key))}: expected a value on the device {device}, got {own}; "
                 "values of a store are not moved: move them in the store, or leave device= out"
             )
         collection._check_entry(key, value)

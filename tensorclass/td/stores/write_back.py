@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from tensorclass.td.collection import Collection
+from tensorclass.td.hidden_members import with_members
 from tensorclass.td.keys import unravel_key_to_tuple
 from tensorclass.td.pointwise import Pointwise
 from tensorclass.td.update import entries_of
@@ -126,7 +127,7 @@ class WrittenBack(OnStore):
 
     def __reduce__(self) -> Any:
         values = self._densified()
-        return (values if self._lock is None else values.lock_()).__reduce__()
+        return (values if self._lock is None else with_members(values).lock_()).__reduce__()
 
 
 def _values(value: Any) -> Any:
@@ -136,7 +137,7 @@ def _values(value: Any) -> Any:
 def _written_back(name: str) -> Callable[..., Any]:
     def method(self: WrittenBack, *args: Any, **kwargs: Any) -> WrittenBack:
         values = self._values()
-        getattr(values, name)(*args, **kwargs)
+        getattr(with_members(values), name)(*args, **kwargs)
         self._write_back(values, False)
         return self
 

@@ -6,7 +6,7 @@ import torch
 from torch import Size, Tensor
 from typing_extensions import Self
 
-Place: TypeAlias = "tuple[int, int]"
+FileIdentity: TypeAlias = "tuple[int, int]"
 Filename: TypeAlias = "str | os.PathLike[str]"
 MODES: tuple[str, str]
 
@@ -139,7 +139,7 @@ MemmapTensor = MemoryMappedTensor
 
 def map_file(
     path: str, dtype: torch.dtype, size: Size, mode: str | None, folder: int | None = None
-) -> tuple[Tensor, str, Place]: ...
+) -> tuple[Tensor, str, FileIdentity]: ...
 def map_open_file(file: int, dtype: torch.dtype, size: Size, mode: str) -> Tensor: ...
 def pieces(tensor: Tensor) -> Iterator[memoryview]: ...
 def write_values(file: int, tensor: Tensor, advance: Callable[[int], object] | None = None) -> None: ...

@@ -14,6 +14,7 @@ from tensorclass.td import pytree, registry, shapes
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
 from tensorclass.td.get import MISSING
+from tensorclass.td.hidden_members import with_members
 from tensorclass.td.keys import dotted
 from tensorclass.td.same_named_classes import not_of_class
 from tensorclass.td.stores.store_classes import OnStore, dense_class, on_store
@@ -78,12 +79,12 @@ def stacked_names(items: Sequence[Any], dim: int, name: str | None = None) -> Na
         raise names_differ(items)
     if names is None and name is None:
         return None
-    return shapes.names_inserted(names or (None,) * items[0].ndim, dim, name)
+    return shapes.names_inserted(names or (None,) * len(items[0]._batch_size), dim, name)
 
 
 def names_differ(items: Sequence[Any]) -> ValueError:
     return ValueError(
-        f"lazy_stack: the dimension names of the collections differ: {[item.names for item in items[:4]]}"
+        f"lazy_stack: the dimension names of the collections differ: {[item._name_list() for item in items[:4]]}"
     )
 
 
@@ -103,7 +104,7 @@ def checked(items: Sequence[Any], what: str) -> list[Any]:
     for position, item in enumerate(found):
         if not isinstance(item, TensorCollection):
             raise TypeError(f"{what}: expected collections only, item {position} is a {type(item).__name__}")
-        if item.ndim != found[0].ndim:
+        if len(item._batch_size) != len(found[0]._batch_size):
             raise RuntimeError(
                 f"{what}: all collections need the same number of batch dimensions; item 0 has the batch size "
                 f"{list(found[0]._batch_size)}, item {position} has {list(item._batch_size)}"
@@ -129,7 +130,7 @@ def _even(first: Any, other: Any) -> bool:
         return False
     for key, value in ours.items():
         their = theirs[key]
-        if value.shape != their.shape:
+        if with_members(value).shape != with_members(their).shape:
             return False
         if isinstance(value, Collection) and value._is_tree() and not _even(value, their):
             return False
@@ -341,7 +342,7 @@ class LazyParts(OnStore):
             >>> list(lazy_stack([TensorDict({"a": 1}), TensorDict({"a": 2, "b": 3})]).valid_keys())
             ['a']
         """
-        return self.keys(include_nested, leaves_only, is_leaf, sort=sort)
+        return with_members(self).keys(include_nested, leaves_only, is_leaf, sort=sort)
 
     # -- metadata -----------------------------------------------------------------------------------------------------
 
@@ -399,7 +400,7 @@ class LazyParts(OnStore):
         like = self._store.items_[0] if self._store.items_ else self._dense._from_mapping({}, below, None, None)
         # at least one, which gives the stack its class
         parts = [
-            like.empty(recurse=True, batch_size=below, device=device, names=None)
+            with_members(like).empty(recurse=True, batch_size=below, device=device, names=None)
             for _ in range(max(batch_size[dim], 1))
         ]
         result = lazily(parts, dim, self._store)
@@ -434,7 +435,7 @@ class LazyParts(OnStore):
                 raise RuntimeError(
                     f"expected a collection of the batch size {list(self._batch_size)}, got {list(value._batch_size)}"
                 )
-            return list(value.unbind(dim))  # type: ignore[attr-defined]
+            return list(with_members(value).unbind(dim))  # type: ignore[attr-defined]
         if isinstance(value, Tensor) and value.ndim:
             at = dim - (ndim - value.ndim)  # aligned with the last batch dimensions, as broadcasting does
             if value.ndim > ndim or (at >= 0 and value.shape[at] not in (1, count)):

@@ -14,6 +14,7 @@ from tensorclass.td import shapes
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
 from tensorclass.td.get import MISSING
+from tensorclass.td.hidden_members import member_values, with_members
 from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
 from tensorclass.td.set import Writing, leaf_above
 from tensorclass.td.update import entries_of, has_keys
@@ -126,7 +127,7 @@ class LazyKeys(LazyParts):
             marks = [torch.ones(part._batch_size, dtype=torch.bool) for part in self._store.items_]
             mask = combined(marks, self._store.dim, as_padded_tensor=True, padding_value=False)
         result = self._like(store, size, self._names)
-        return result if mask is None else result.set(mask_key, mask)  # type: ignore[no-any-return]
+        return result if mask is None else with_members(result).set(mask_key, mask)  # type: ignore[no-any-return]
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -142,7 +143,9 @@ class LazyKeys(LazyParts):
                 pieces = list(given)
             elif isinstance(value, (Tensor, Collection)):
                 size: Any = value.shape if not getattr(value, "is_nested", False) else None
-                if size is not None and (len(size) < self.ndim or size[store.dim] != count or not value.ndim):
+                if size is not None and (
+                    len(size) < len(self._batch_size) or size[store.dim] != count or not value.ndim
+                ):
                     raise batch_mismatch(key, self._batch_size, value.shape)
                 pieces = list(given.unbind(store.dim))
             elif isinstance(value, Mapping):
@@ -152,7 +155,7 @@ class LazyKeys(LazyParts):
                 pieces = [given] * count
             return [part._fit(key, piece, non_blocking) for part, piece in zip(store.items_, pieces, strict=True)]
         fitted: Any = self._fit(key, value, non_blocking)
-        return list(fitted.unbind(store.dim))
+        return list(with_members(fitted).unbind(store.dim))
 
     def _set(self, key: str, value: Any, inplace: bool = False, non_blocking: bool = False) -> None:
         if inplace and key in self._store:
@@ -241,7 +244,7 @@ class LazyKeys(LazyParts):
     def fill_(self, key: NestedKey, value: float | bool) -> Self:
         self._check_there(key)
         for part in self._store.items_:
-            part.fill_(key, value)
+            with_members(part).fill_(key, value)
         return self
 
     def _fill_at(self, key: str, value: float | bool) -> None:
@@ -276,7 +279,7 @@ class LazyKeys(LazyParts):
         for part, piece in zip(self._store.items_, pieces, strict=True):
             part._require(piece, None, True)
         for part, piece in zip(self._store.items_, pieces, strict=True):
-            part.copy_(piece, non_blocking)
+            with_members(part).copy_(piece, non_blocking)
         return self
 
     def _make_room(self, source: Any, wanted: Any, undo: Any) -> None:
@@ -299,14 +302,14 @@ class LazyKeys(LazyParts):
                 raise self._key_error(key)
             return default
         for part in self._store.items_:
-            part.pop(key)
+            with_members(part).pop(key)
         return found
 
     def del_(self, key: NestedKey) -> Self:
         self._check_unlocked()
         self._check_there(key)
         for part in self._store.items_:
-            part.del_(key)
+            with_members(part).del_(key)
         return self
 
     def __delitem__(self, key: NestedKey) -> None:
@@ -332,7 +335,7 @@ class LazyKeys(LazyParts):
         if safe and any(new_key in part for part in self._store.items_):
             raise KeyError(f"rename_key_: {new_key!r} is there already; safe=False replaces it")
         for part in self._store.items_:
-            part.rename_key_(old_key, new_key, safe)
+            with_members(part).rename_key_(old_key, new_key, safe)
         return self
 
     # -- keys ---------------------------------------------------------------------------------------------------------
@@ -345,7 +348,7 @@ class LazyKeys(LazyParts):
         options = {} if device is MISSING else {"device": device}
         result = self._with_parts([part.empty(recurse, **options) for part in self._store.items_])
         if names is not MISSING:
-            result._set_names(shapes.as_names(names, self.ndim))
+            result._set_names(shapes.as_names(names, len(self._batch_size)))
         return result
 
     def select(self, *keys: NestedKey, inplace: bool = False, strict: bool = True, as_tensordict: bool = False) -> Self:
@@ -353,9 +356,9 @@ class LazyKeys(LazyParts):
             for key in keys:
                 self._check_there(key)
         options = {"inplace": inplace, "strict": False, "as_tensordict": as_tensordict}
-        return self._with_parts([part.select(*keys, **options) for part in self._store.items_])
+        return self._with_parts([part.select(*keys, **options) for part in member_values(self._store.items_)])
 
     def split_keys(self, *key_sets: Any, inplace: bool = False, **kwargs: Any) -> tuple[Any, ...]:
-        columns = [part.split_keys(*key_sets, inplace=inplace, **kwargs) for part in self._store.items_]
+        columns = [part.split_keys(*key_sets, inplace=inplace, **kwargs) for part in member_values(self._store.items_)]
         rows = [self._with_parts(list(row), self._store.dim) for row in zip(*columns, strict=True)]
         return (*rows[:-1], self) if inplace else tuple(rows)

@@ -10,6 +10,7 @@ from torch import Size, Tensor
 from typing_extensions import Self
 
 from tensorclass.td import shapes
+from tensorclass.td.hidden_members import with_members
 from tensorclass.td.indexing import prepare_index
 from tensorclass.td.leaves.object_codes import to_lists
 
@@ -70,7 +71,7 @@ class LazyRows(LazyParts):
         ]
         return folded(picked, list(shape), at)
 
-    def _places(self, index: tuple[Any, ...]) -> list[tuple[Any, tuple[Any, ...], Any]]:
+    def _rows_of_parts(self, index: tuple[Any, ...]) -> list[tuple[Any, tuple[Any, ...], Any]]:
         """Return for a write each part, an index into it, and a function that takes its rows from those to write."""
         plan = _split_index(index, self._batch_size, self._store.dim)
         items = self._store.items_
@@ -98,21 +99,22 @@ class LazyRows(LazyParts):
         return found
 
     def _write(self, index: tuple[Any, ...], rows: Any) -> Any:
-        places = self._places(index)
+        selected = self._rows_of_parts(index)
         if not self._is_ragged():
             target = shapes.indexed(self._batch_size, index)
             if rows._batch_size != target:
                 try:
-                    rows = rows.expand(target)
+                    rows = with_members(rows).expand(target)
                 except RuntimeError:
                     raise RuntimeError(
                         f"data[index] = rows: the indexed batch size is {list(target)}, the batch size of the rows is "
                         f"{list(rows._batch_size)}, which cannot be expanded to it; nothing was written"
                     ) from None
-        writes = [(part, inner, rows if taken is None else rows[taken]) for part, inner, taken in places]
+        writes = [(part, inner, rows if taken is None else rows[taken]) for part, inner, taken in selected]
         if not all(inner or isinstance(part, LazyParts) for part, inner, _ in writes):
             writes = [
-                (part, inner or (slice(None),) if part.ndim else inner, part_rows) for part, inner, part_rows in writes
+                (part, inner or (slice(None),) if part._batch_size else inner, part_rows)
+                for part, inner, part_rows in writes
             ]
         for part, inner, part_rows in writes:
             part._check_write(inner, part_rows)
@@ -121,10 +123,10 @@ class LazyRows(LazyParts):
         return self
 
     def copy_at_(self, tensordict: Any, idx: Any, non_blocking: bool = False, *, fast: bool = True) -> Self:
-        return self.update_at_(tensordict, idx, non_blocking=non_blocking)
+        return with_members(self).update_at_(tensordict, idx, non_blocking=non_blocking)
 
     def _check_write(self, index: tuple[Any, ...], rows: Any) -> None:
-        for part, inner, taken in self._places(index):
+        for part, inner, taken in self._rows_of_parts(index):
             part._check_write(inner, rows if taken is None else rows[taken])
 
     def _check_rows(self, rows: Any, ndim: int, row_ndim: int, path: tuple[str, ...]) -> None:
@@ -134,7 +136,8 @@ class LazyRows(LazyParts):
     def _write_checked(self, index: tuple[Any, ...], rows: Any, ndim: int, row_ndim: int) -> Any:
         if not self._is_ragged():
             target = shapes.indexed(self._batch_size, index)
-            if rows.ndim < len(target):  # the rows have the batch size of the collection that holds this stack
+            # the rows may have the batch size of the collection that holds this stack
+            if len(rows._batch_size) < len(target):
                 rows = rows._shallow()
                 rows._set_batch_size(target)
         return self._write(index, rows)
@@ -152,7 +155,7 @@ class LazyRows(LazyParts):
                         leaf: Any = part._store[key]
                         leaf.copy_(own)
             return
-        for part, inner, _ in self._places(index):
+        for part, inner, _ in self._rows_of_parts(index):
             part._fill(inner if inner else ..., value)
 
 

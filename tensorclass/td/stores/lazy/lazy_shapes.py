@@ -13,6 +13,7 @@ from typing_extensions import Self
 from tensorclass.td import shapes
 from tensorclass.td.context import NOTHING, RESIZED
 from tensorclass.td.get import MISSING
+from tensorclass.td.hidden_members import member_values, with_members
 from tensorclass.td.leaves.object_codes import to_lists
 
 from .lazy_base import LazyParts
@@ -59,7 +60,7 @@ class LazyShaping(LazyParts):
     def unsqueeze(self, dim: int) -> Self:
         dim, own = shapes.unsqueezed_dim(len(self._batch_size), dim), self._store.dim
         before = dim <= own
-        parts = [part.unsqueeze(dim if before else dim - 1) for part in self._store.items_]
+        parts = [part.unsqueeze(dim if before else dim - 1) for part in member_values(self._store.items_)]
         return self._undone_by_part(parts, own + before)
 
     def squeeze(self, dim: int | Sequence[int] | None = None) -> Self:
@@ -86,7 +87,7 @@ class LazyShaping(LazyParts):
             return tuple(self._store.items_)
         if self._batch_size[dim] == -1:
             raise RuntimeError(f"unbind: the parts have different sizes in dimension {dim}: {self._sizes(dim)}")
-        columns = [part.unbind(dim - (dim > own)) for part in self._store.items_]
+        columns = [part.unbind(dim - (dim > own)) for part in member_values(self._store.items_)]
         return tuple([self._with_parts(list(row), own - (dim < own)) for row in zip(*columns, strict=True)])
 
     def _sizes(self, dim: int) -> list[int]:
@@ -126,7 +127,10 @@ class LazyShaping(LazyParts):
         if at is None or (0 in old and new != old):
             return None
         inner = shapes.without(new, (at,))
-        parts = [getattr(part, name)(*inner) if inner else part._index((0,) * part.ndim) for part in self._store.items_]
+        parts = [
+            getattr(with_members(part), name)(*inner) if inner else part._index((0,) * len(part._batch_size))
+            for part in self._store.items_
+        ]
         names = self._names and shapes.names_reshaped(self._names, old, new)
         result = self._undone_by_part(parts, at, names[at] if names else None)
         if not inner:
@@ -147,7 +151,7 @@ class LazyShaping(LazyParts):
         if size is not None or batch_size is not None:
             shape = tuple(size if size is not None else batch_size or ())
         if len(shape) == 1 and isinstance(shape[0], torch.dtype):
-            return self._undone_by_part([part.view(shape[0]) for part in self._store.items_])
+            return self._undone_by_part([part.view(shape[0]) for part in member_values(self._store.items_)])
         asked = shapes.as_sequence(shape)
         if self._is_ragged():
             raise RuntimeError(
@@ -155,7 +159,7 @@ class LazyShaping(LazyParts):
             )
         new = shapes.reshaped(self._batch_size, asked)
         if not new:
-            return self._index((0,) * self.ndim)
+            return self._index((0,) * len(self._batch_size))
         result = self._reshaped(new, "view")
         if result is None:
             result = self._rows(new)
@@ -167,8 +171,8 @@ class LazyShaping(LazyParts):
         if self._is_ragged() and self._store.dim != 0:
             raise RuntimeError(f"reshape: the parts of this lazy stack differ and lie along dimension {self.stack_dim}")
         rows = [self]
-        while rows and rows[0].ndim:
-            rows = [row for item in rows for row in item.unbind(0)]
+        while rows and rows[0]._batch_size:
+            rows = [row for item in rows for row in with_members(item).unbind(0)]
         if not rows:
             return super().reshape(*shape)
         sizes = shapes.reshaped(Size([len(rows)]), tuple(shape))
@@ -179,7 +183,7 @@ class LazyShaping(LazyParts):
         first, last = 0 if start_dim is None else start_dim, -1 if end_dim is None else end_dim
         start, end = shapes.flat_range(self._batch_size, first, last)
         if self._is_ragged():
-            if (start, end) != (0, self.ndim - 1):
+            if (start, end) != (0, len(self._batch_size) - 1):
                 raise RuntimeError("flatten: the parts differ in their batch sizes: only all dimensions can become one")
             return self._rows((-1,))
         return self.reshape(shapes.flattened(self._batch_size, start, end))
@@ -189,7 +193,7 @@ class LazyShaping(LazyParts):
         dim, own = shapes.wrap_dim(dim, len(self._batch_size)), self._store.dim
         sizes = shapes.as_sequence((unflattened_size,))
         if dim != own:
-            parts = [part.unflatten(dim - (dim > own), sizes) for part in self._store.items_]
+            parts = [part.unflatten(dim - (dim > own), sizes) for part in member_values(self._store.items_)]
             return self._undone_by_part(parts, own + (len(sizes) - 1 if dim < own else 0))
         if len(sizes) == 1:
             shapes.unflattened(self._batch_size, dim, sizes)  # checks the sizes
@@ -203,7 +207,7 @@ class LazyShaping(LazyParts):
         asked = shapes.as_sequence(args if dims is None else (dims,))
         wrapped, own = shapes.wrap_dims(asked, len(self._batch_size)), self._store.dim
         inner = tuple([d - (d > own) for d in wrapped if d != own])
-        parts = [part.flip(inner) for part in self._store.items_]
+        parts = [part.flip(inner) for part in member_values(self._store.items_)]
         return self._undone_by_part(parts[::-1] if own in wrapped else parts, own)
 
     def repeat(self, *repeats: int | Sequence[int], inplace: bool = False) -> Self:
@@ -226,15 +230,17 @@ class LazyShaping(LazyParts):
         items = self._store.items_
         if dim != own:
             inner = dim - (dim > own)
-            parts = [part.repeat_interleave(repeats, inner, output_size=output_size) for part in items]
+            parts = [with_members(part).repeat_interleave(repeats, inner, output_size=output_size) for part in items]
         else:
             counts = to_lists(torch.as_tensor(repeats).expand(len(items)))
-            parts = [part.clone() for part, count in zip(items, counts, strict=True) for _ in range(count)]
+            parts = [
+                with_members(part).clone() for part, count in zip(items, counts, strict=True) for _ in range(count)
+            ]
         return self._with_parts(parts, own)
 
     def contiguous(self, *, canonical: bool = False, inplace: bool = False) -> Self:
         _refuse_inplace("contiguous", inplace)
-        return self._densified().contiguous(canonical=canonical)
+        return with_members(self._densified()).contiguous(canonical=canonical)
 
     def is_contiguous(self) -> bool:
         return False
@@ -262,7 +268,9 @@ class LazyShaping(LazyParts):
         if dim == own and all(isinstance(item, LazyParts) and item._store.dim == own for item in items):
             parts = [part for item in items for part in item._store.items_]
             for part in parts:
-                if part.ndim != parts[0].ndim or (not self._is_ragged() and part._batch_size != parts[0]._batch_size):
+                if len(part._batch_size) != len(parts[0]._batch_size) or (
+                    not self._is_ragged() and part._batch_size != parts[0]._batch_size
+                ):
                     self._cannot_combine("cat", items, dim)
             return self._with_parts(parts, own)
         if dim == own or not self._alike(items):
@@ -297,7 +305,7 @@ class LazyShaping(LazyParts):
         for part, own in pairs:
             part._check_mask(own, value, ())
         for part, own in pairs:
-            part.masked_fill_(own, value)
+            with_members(part).masked_fill_(own, value)
         return self
 
     def _check_mask(self, mask: Tensor, value: Any, path: tuple[str, ...]) -> None:

@@ -17,6 +17,7 @@ from typing_extensions import Self
 from tensorclass.td import registry, shapes
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection, DeviceLike, as_device
+from tensorclass.td.hidden_members import member_values, with_members
 from tensorclass.td.pointwise import Pointwise
 from tensorclass.td.safe_unpickling import allow_function, found, written
 from tensorclass.td.stack_and_cat import stack
@@ -78,7 +79,7 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
             return self
         result = self._with_parts(parts)
         if names is not unset:
-            result._set_names(shapes.as_names(names, self.ndim))
+            result._set_names(shapes.as_names(names, len(self._batch_size)))
         if propagate_lock and self._lock is not None:
             result.lock_()
         return result
@@ -94,7 +95,7 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
         return _UNSET
 
     def to(self, *args: Any, batch_size: Any = None, **kwargs: Any) -> Self:
-        result = self._undone_by_part([part.to(*args, **kwargs) for part in self._store.items_])
+        result = self._undone_by_part([part.to(*args, **kwargs) for part in member_values(self._store.items_)])
         if batch_size is not None:
             result = result._shallow() if result is self else result
             result._set_batch_size(batch_size)
@@ -117,7 +118,7 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
 
     def all(self, dim: Dim = None, keepdim: bool = False) -> Any:
         if dim is None:
-            return all(part.all() for part in self._store.items_)
+            return all(with_members(part).all() for part in self._store.items_)
         return super().all(dim, keepdim)
 
     def any(self, dim: Dim = None, keepdim: bool = False) -> Any:
@@ -128,49 +129,26 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
     def _joined(self, dim: Any) -> Any:
         return self._densified()._joined(dim)
 
-    @property
-    def grad(self) -> Any:
-        """The gradients of the values; ``None`` if no value has one.
-
-        Example:
-            >>> import torch
-            >>> from tensorclass import TensorDict, lazy_stack
-            >>> data = lazy_stack([TensorDict(a=torch.ones((), requires_grad=True))])
-            >>> (data["a"] * 3).sum().backward()
-            >>> data.grad["a"]
-            tensor([3.])
-        """
-        found = [part.grad for part in self._store.items_]
+    def _gradient(self) -> Any:
+        found = [part._gradient() for part in self._store.items_]
         return None if all(part is None for part in found) else self._with_parts(found)
 
-    @grad.setter
-    def grad(self, value: Any) -> None:
+    def _set_gradient(self, value: Any) -> None:
         pieces = self._pieces(value) if value is not None else [None] * len(self)
         for part, piece in zip(self._store.items_, pieces, strict=True):
-            part.grad = piece
+            part._set_gradient(piece)
 
-    @property
-    def data(self) -> Any:
-        """The values without their history, as ``tensor.data``.
-
-        Example:
-            >>> import torch
-            >>> from tensorclass import TensorDict, lazy_stack
-            >>> lazy_stack([TensorDict(a=torch.ones((), requires_grad=True))]).data["a"]
-            tensor([1.])
-        """
-        return self._plain()
-
-    @data.setter
-    def data(self, value: Any) -> None:
+    def _set_data(self, value: Any) -> None:
         for part, piece in zip(self._store.items_, self._pieces(value), strict=True):
-            part.data = piece
+            part._set_data(piece)
 
     # -- one by one ---------------------------------------------------------------------------------------------------
 
     def to_lazystack(self, dim: int = 0) -> Self:
-        dim = shapes.wrap_dim(dim, self.ndim)
-        return self if dim == self._store.dim else lazily(list(self.unbind(dim)), dim, None, self.names[dim])
+        dim = shapes.wrap_dim(dim, len(self._batch_size))
+        if dim == self._store.dim:
+            return self
+        return lazily(list(with_members(self).unbind(dim)), dim, None, self._name_list()[dim])  # type: ignore[no-any-return]
 
     def tolist(self, *args: Any, **kwargs: Any) -> Any:
         if self._store.dim == 0:
@@ -249,14 +227,16 @@ UNDONE_BY_PART = ("cpu", "cuda", "flatten_keys", "unflatten_keys")
 def _by_part(name: str) -> Callable[..., Any]:
     def method(self: LazyStacked, *args: Any, **kwargs: Any) -> Any:
         items = self._store.items_
-        return self._with_parts([getattr(part, name)(*args, **kwargs) for part in items])
+        return self._with_parts([getattr(part, name)(*args, **kwargs) for part in member_values(items)])
 
     return method
 
 
 def _undone_by_part(name: str) -> Callable[..., Any]:
     def method(self: LazyStacked, *args: Any, **kwargs: Any) -> Any:
-        return self._undone_by_part([getattr(part, name)(*args, **kwargs) for part in self._store.items_])
+        return self._undone_by_part(
+            [getattr(part, name)(*args, **kwargs) for part in member_values(self._store.items_)]
+        )
 
     return method
 
@@ -273,9 +253,9 @@ def _by_part_with(name: str) -> Callable[..., Any]:
     in_place = name[-1] == "_" and (name[:2] != "__" or (name[2] == "i" and name != "__invert__"))
 
     def method(self: LazyStacked, *args: Any, **kwargs: Any) -> Any:
-        if not in_place and self._store.dim == self.ndim - 1 and any(_promotes(arg, self) for arg in args):
+        if not in_place and self._store.dim == len(self._batch_size) - 1 and any(_promotes(arg, self) for arg in args):
             # a piece without dimensions would not promote dtypes as the whole tensor does
-            return getattr(self._densified(), name)(*args, **kwargs).to_lazystack(self._store.dim)
+            return getattr(with_members(self._densified()), name)(*args, **kwargs).to_lazystack(self._store.dim)
         columns = [self._pieces(arg) for arg in args]
         named = {key: self._pieces(value) for key, value in kwargs.items()}
         parts: list[Any] = []
@@ -286,7 +266,7 @@ def _by_part_with(name: str) -> Callable[..., Any]:
                         part._check_operand(piece, ())
         for i, part in enumerate(self._store.items_):
             own = {key: column[i] for key, column in named.items()}
-            result = getattr(part, name)(*[column[i] for column in columns], **own)
+            result = getattr(with_members(part), name)(*[column[i] for column in columns], **own)
             if result is NotImplemented:
                 return NotImplemented
             parts.append(result)
@@ -368,11 +348,11 @@ def lazy_stack(
         (torch.Size([2]), ['a'], torch.Size([2, 3]))
     """
     items = checked(input, "lazy_stack")
-    dim = _wrapped(dim, items[0].ndim, "lazy_stack")
+    dim = _wrapped(dim, len(items[0]._batch_size), "lazy_stack")
     if strict_shape:
         _check_one_size(items, "lazy_stack")
     if device is not None:
-        items = [item.to(device) for item in items]
+        items = [with_members(item).to(device) for item in items]
     if out is not None:
         return _into(lazily(items, dim), out)  # type: ignore[no-any-return]
     result = lazily(items, dim, name=stack_dim_name)
@@ -386,7 +366,7 @@ def _into(result: Any, out: Any) -> Any:
         raise RuntimeError(
             f"out: expected the batch size of the result, {list(result._batch_size)}, got {list(out._batch_size)}"
         )
-    return out.update(result, inplace=True)
+    return with_members(out).update(result, inplace=True)
 
 
 def _check_one_size(items: list[Any], what: str) -> None:
@@ -505,7 +485,7 @@ class LazyStackedTensorDict(LazyStacked, TensorDict):  # pyright: ignore[reportI
         strict_shape: bool = False,
     ) -> None:
         items = checked(tensordicts, "LazyStackedTensorDict") if tensordicts else []
-        dim = _wrapped(stack_dim, items[0].ndim if items else 0, "LazyStackedTensorDict")
+        dim = _wrapped(stack_dim, len(items[0]._batch_size) if items else 0, "LazyStackedTensorDict")
         if strict_shape and items:
             _check_one_size(items, "LazyStackedTensorDict")
         if device is not None:

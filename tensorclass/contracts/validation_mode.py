@@ -5,12 +5,13 @@ from __future__ import annotations
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
-from tensorclass.td.modes import Setting, Switch
+from tensorclass.td.modes import FlagSetting, Mode
 
-VALIDATION = Switch("validation", True)
+#: ``None``: never set, contracts are checked
+VALIDATION: Mode[bool | None] = Mode("validation", None)
 
 
-class validation(Setting):
+class validation(FlagSetting):
     """Switch the checks of contracts off, or on again, for a block.
 
     A context manager and a decorator that affects its own thread and task; ``validation(mode).set()`` affects the rest
@@ -31,7 +32,7 @@ class validation(Setting):
         torch.Size([1, 8, 8])
     """
 
-    _switch = VALIDATION
+    _mode = VALIDATION
 
     def __enter__(self) -> Self:
         # compiled code checks nothing, and cannot set the variable
