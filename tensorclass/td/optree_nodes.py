@@ -19,24 +19,34 @@ from torch.utils import _pytree
 
 Flatten = Callable[[Any], tuple[list[Any], Any]]
 Unflatten = Callable[[Iterable[Any], Any], Any]
+Entries = Callable[[list[Any]], tuple[str, ...]]
 
 #: the classes to register once optree is imported
-_waiting: list[tuple[type[Any], Flatten, Unflatten]] = []
+_waiting: list[tuple[type[Any], Flatten, Unflatten, Entries | None]] = []
 
 
-def register_with_optree(cls: type[Any], flatten: Flatten, unflatten: Unflatten) -> None:
-    """Register a class as a node of optree, now or when optree is imported."""
+def register_with_optree(
+    cls: type[Any], flatten: Flatten, unflatten: Unflatten, entries: Entries | None = None
+) -> None:
+    """Register a class as a node of optree, now or when optree is imported.
+
+    Args:
+        cls: the class.
+        flatten, unflatten: as for torch's pytrees.
+        entries: returns the names of some leaves. Default: the keys of the store.
+    """
     if _WATCHER in sys.meta_path:
-        _waiting.append((cls, flatten, unflatten))
+        _waiting.append((cls, flatten, unflatten, entries))
     else:
-        _register_now(cls, flatten, unflatten)
+        _register_now(cls, flatten, unflatten, entries)
 
 
-def _register_now(cls: type[Any], flatten: Flatten, unflatten: Unflatten) -> None:
+def _register_now(cls: type[Any], flatten: Flatten, unflatten: Unflatten, entries: Entries | None) -> None:
     optree: Any = sys.modules["optree"]
 
     def flattened(collection: Any) -> tuple[list[Any], Any, tuple[str, ...]]:
-        return (*flatten(collection), tuple(collection._store))
+        leaves, context = flatten(collection)
+        return leaves, context, tuple(collection._store) if entries is None else entries(leaves)
 
     def unflattened(context: Any, values: Iterable[Any]) -> Any:
         return unflatten(values, context)

@@ -296,7 +296,7 @@ def _gather_lost(node: Collection, level: int, lost: list[int], empty: list[Any]
     Nested collections without such tensors are appended to ``empty``.
     """
     store: Any = node._store
-    if not store or (not node._is_tree() and node._held() is not None):
+    if not store:
         return
     bdim, level_of = functorch.maybe_get_bdim, functorch.maybe_get_level
     values: list[Any] = [*store.values()] if type(store) is dict else [*node._leaves()]
@@ -363,15 +363,13 @@ def _gained(before: Form, after: Form, positions: list[int]) -> list[int]:
 
 
 def _tensors(node: Collection) -> list[Tensor]:
-    """Return the leaves of a tree that are still tensors, and the codes of NonTensorStacks.
+    """Return the tensors of a tree over the batch: leaves, codes of NonTensorStacks, spans of columns.
 
-    Unbatched tensors are left out: they tell nothing about the batch size.
+    Unbatched tensors and items of columns are left out: they tell nothing about the batch size.
     """
     store: Any = node._store
     if type(store) is not dict:
         return [leaf for leaf in node._leaves() if isinstance(leaf, Tensor)]
-    if not node._is_tree() and node._held() is not None:
-        return []
     return _tensors_among(node._store.values())
 
 
@@ -451,14 +449,19 @@ def _restored(cls: type[TensorCollection]) -> Callable[[dict[str, Any]], Context
 
 # -- registration -----------------------------------------------------------------------------------------------------
 
-#: for each class that is flattened to its values: the class that unflattening makes (``None``: the instance tells), and
-#: whether it has objects beside the values
-NODE_CLASSES: dict[type[Any], tuple[type[Any] | None, bool]] = {}
+Slots = dict[str, Any]
+
+#: for each class that is flattened to its values: the class that unflattening makes (``None``: the instance tells), the
+#: slots of its content beside the values, and slots that a copy has with other content
+NODE_CLASSES: dict[type[Any], tuple[type[Any] | None, tuple[str, ...], Slots]] = {}
 
 
-def _node_class(cls: type[Any]) -> tuple[type[Any] | None, bool]:
+def _node_class(cls: type[Any]) -> tuple[type[Any] | None, tuple[str, ...], Slots]:
     """Return the entry of a class in :data:`NODE_CLASSES`: a class on another store becomes one on a plain dict."""
-    return None if cls.__dictoffset__ else getattr(cls, "_dense", cls), hasattr(cls, "_objects")
+    made: type[Any] | None = None if cls.__dictoffset__ else getattr(cls, "_dense", cls)
+    if hasattr(cls, "_objects"):
+        return made, ("_objects",), {"_metadata": None}
+    return made, (), {}
 
 
 def register(
@@ -466,10 +469,24 @@ def register(
     flatten: Callable[[Any], Any] = _flatten,
     unflatten: Callable[[Any, Any], Any] = _unflatten,
     flatten_with_keys: Callable[[Any], Any] = _flatten_with_keys,
+    *,
+    entries: Callable[[Any], tuple[str, ...]] | None = None,
+    slots: tuple[str, ...] = (),
+    new_slots: Slots | None = None,
+    to_text: Callable[[Any], dict[str, Any]] | None = None,
+    from_text: Callable[[dict[str, Any]], Any] | None = None,
 ) -> bool:
     """Register a class as a node of pytrees, and for processes to send by one handle.
 
     Every concrete class of collections is registered when it is defined.
+
+    Args:
+        cls: the class.
+        flatten, unflatten, flatten_with_keys: as torch takes them.
+        entries: returns the names of the leaves, for optree. Default: the keys of the store.
+        slots: content of a leaf beside its store, which :mod:`~tensorclass.td.vmapping` hands on.
+        new_slots: slots that its copies have with other content.
+        to_text, from_text: turn a context into JSON and back, for a class with functions of its own.
 
     Returns:
         ``False`` for the empty class that cloudpickle makes first, which is left out: see :class:`_Registration`.
@@ -487,9 +504,17 @@ def register(
             "to_dumpable_context": _dumpable,
             "from_dumpable_context": _restored(dense),
         }
+    elif to_text is not None and from_text is not None:
+        as_text = {
+            "serialized_type_name": f"{cls.__module__}.{cls.__qualname__}",
+            "to_dumpable_context": to_text,
+            "from_dumpable_context": from_text,
+        }
+    if slots:
+        NODE_CLASSES[cls] = (cls, slots, new_slots or {})
     multiprocessing_reducers.register(cls)
     _pytree.register_pytree_node(cls, flatten, unflatten, flatten_with_keys_fn=flatten_with_keys, **as_text)
-    optree_nodes.register_with_optree(cls, flatten, unflatten)
+    optree_nodes.register_with_optree(cls, flatten, unflatten, entries)
     return True
 
 

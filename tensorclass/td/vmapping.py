@@ -229,9 +229,10 @@ def _made(node: Any) -> tuple[Any, Any]:
     new: Any = object.__new__(form[0] or getattr(node, "_dense", node.__class__))
     new._device = node._device
     new._lock = None
-    if form[1]:
-        new._objects = node._objects
-        new._metadata = None
+    for slot in form[1]:
+        setattr(new, slot, getattr(node, slot))
+    for slot, content in form[2].items():
+        setattr(new, slot, content)
     return new, node._store
 
 
@@ -280,6 +281,8 @@ def _with(node: Any, dim: int, level: int, count: int) -> Any:
     size, names = node._batch_size, node._names
     new._batch_size = Size((*size[:dim], count, *size[dim:])) if dim else Size((count, *size))
     new._names = names and shapes.names_inserted(names, dim)
+    if not node._is_tree():
+        node._show_content(new, dim, level, count)
     return new
 
 

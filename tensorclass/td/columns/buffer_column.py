@@ -25,11 +25,11 @@ from tensorclass.td.safe_unpickling import allow_function, found
 from tensorclass.td.shapes import Names
 from tensorclass.td.stack_and_cat import _append_dims, _shared_names
 
+from .column_nodes import SPANS as SPANS
+
 if TYPE_CHECKING:
     from tensorclass.td.collection import Store
     from tensorclass.td.keys import NestedKey
-
-SPANS = "<spans>"  # a key that no user would write
 
 #: what lies in a buffer: a tensor ``[items, *item shape]``, or a column whose rows are the items
 Items = Any
@@ -126,21 +126,33 @@ class BufferColumn(Leaf):
         return self._store[SPANS]  # type: ignore[return-value]
 
     def _packed(self) -> tuple[Items, Tensor]:
-        """Return the items of the rows in order, without others, and their spans. Both can be shared with this."""
+        """Return the items of the rows in order, without others, and their spans. Both can be shared with this.
+
+        Inside of a vmap, which hides the lengths, return the whole buffer.
+        """
         spans = self._spans()
         if self._is_compact or spans.is_meta:
             return self._items, spans
-        if not is_dynamo_compiling() and not _is_wrapped(spans):
-            run = span_functions.run_of(spans)
-            if run is not None:
-                first, total = run
-                items = self._items
-                return (items if total == len(items) else items[first : first + total]), self._packed_spans()
+        if not is_dynamo_compiling():
+            if span_functions.is_fake(spans):
+                fake: Any = spans
+                if getattr(fake, "fake_mode", None) is not None and fake.fake_mode.shape_env is None:
+                    return self._items, spans  # no sizes that depend on values
+            elif not _is_wrapped(spans):
+                run = span_functions.run_of(spans)
+                if run is not None:
+                    first, total = run
+                    items = self._items
+                    return (items if total == len(items) else items[first : first + total]), self._packed_spans()
+            elif _is_batched(spans):  # lengths are not known inside of a vmap
+                return self._items, spans
         return self._taken(span_functions.positions(spans)), self._packed_spans()
 
     def _packed_spans(self) -> Tensor:
         spans = self._spans()
-        return spans if self._is_compact or spans.is_meta else span_functions.from_lengths(spans[..., 1])
+        if self._is_compact or spans.is_meta or span_functions.is_hidden(spans):
+            return spans
+        return span_functions.from_lengths(spans[..., 1])
 
     def _taken(self, positions: Tensor) -> Items:
         """Return items at some positions of the buffer."""
@@ -159,7 +171,7 @@ class BufferColumn(Leaf):
             >>> rows.values.shape, rows.compact().values
             (torch.Size([6]), tensor([4, 5, 6, 1, 2]))
         """
-        if self._is_compact:
+        if self._is_compact or span_functions.is_hidden(self._spans()):
             return self
         items, spans = self._packed()
         if not isinstance(items, Tensor):
@@ -445,6 +457,22 @@ class BufferColumn(Leaf):
     def _key_error(self, key: NestedKey) -> KeyError:
         return KeyError(f"key {key!r} not found: a {type(self).__name__} has no keys")
 
+    def _show_content(self, new: Any, dim: int, level: int, count: int) -> None:
+        items = self._items
+        if not isinstance(items, Tensor):
+            if any(_is_batched(leaf) for leaf in items._leaves()):
+                raise RuntimeError(
+                    f"vmap: the result has a {type(self).__name__} with ragged items that differ for each mapped row; "
+                    "compute it outside of vmap, on the whole column"
+                )
+        elif _is_batched(items) and functorch.maybe_get_level(items) == level:
+            shown = functorch._remove_batch_dim(items, level, count, 0)
+            shifts = torch.arange(count, device=shown.device) * shown.shape[1]
+            shifts = shifts.reshape(count, *(1,) * (new.ndim - 1 - dim))
+            spans = new._store[SPANS]
+            new._store = {SPANS: torch.stack((spans[..., 0] + shifts, spans[..., 1]), -1)}
+            new._items = shown.flatten(0, 1)
+
     # -- joining ------------------------------------------------------------------------------------------------------
 
     @classmethod
@@ -538,6 +566,8 @@ class BufferColumn(Leaf):
 
     #: how to read one row, for messages
     _row_reader: ClassVar[str]
+    #: whether functions over the leaves of a pytree leave the buffer as it is
+    _keeps_items: ClassVar[bool] = False
 
 
 def _rebuild_names(names: Any) -> Names:
@@ -557,3 +587,4 @@ def _rebuild(cls: Any, items: Items, spans: Tensor, names: Any, locked: bool) ->
 _ONE_ROW = Size(())
 _select: Any = torch.index_select
 _is_wrapped: Any = functorch.is_functorch_wrapped_tensor  # true inside vmap, grad, ...
+_is_batched: Any = functorch.is_batchedtensor

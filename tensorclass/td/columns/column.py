@@ -9,7 +9,7 @@ import torch
 from torch import Size, Tensor
 from typing_extensions import Self, TypeVar
 
-from tensorclass.td import pytree, shapes
+from tensorclass.td import shapes
 from tensorclass.td.collection import Collection, DeviceLike, as_device
 from tensorclass.td.indexing import prepare_index
 from tensorclass.td.leaves.nontensor import CODES, NonTensorStack
@@ -18,6 +18,7 @@ from tensorclass.td.leaves.object_codes import codes_row_by_row, drop_unused, fl
 from tensorclass.td.safe_unpickling import allow_class, allow_function
 from tensorclass.td.stack_and_cat import _shared_names, _where_value
 
+from . import column_nodes
 from .item_types import decoded, encoded, predicate, shown
 
 if TYPE_CHECKING:
@@ -338,5 +339,5 @@ def _shown(column: Column[Any]) -> str:
     return head + ",\n  [" + ",\n   ".join(rows) + "])"
 
 
-pytree.register(Column)
+column_nodes.register_column(Column)
 allow_class(Column)

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple
 import numpy as np
 import torch
 from torch import Size, Tensor
-from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self, TypeVar
 
-from tensorclass.td import pytree, shapes
+from tensorclass.td import shapes
 from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.columns import spans as span_functions
 from tensorclass.td.delegated.engine_functions import ragged_from_arrow
@@ -20,6 +19,7 @@ from tensorclass.td.leaves.number_operations import number_result
 from tensorclass.td.safe_unpickling import allow_class
 from tensorclass.td.value_checks import as_tensor
 
+from . import column_nodes
 from .buffer_column import SPANS, BufferColumn, Items
 
 if TYPE_CHECKING:
@@ -491,12 +491,13 @@ class Ragged(BufferColumn, Generic[Row]):
         counts = span_functions.counts_of(spans)
         longest = length
         if longest is None:
+            span_functions.check_readable(spans)
             longest = int(counts.max()) if counts.numel() else 0
         if multiple_of is not None:
             if multiple_of < 1:
                 raise ValueError(f"to_padded: expected multiple_of of at least 1, got {multiple_of}")
             longest = -(-longest // multiple_of) * multiple_of
-        if length is not None and not is_dynamo_compiling() and not spans.is_meta and bool((counts > longest).any()):
+        if length is not None and span_functions.has_values(spans) and bool((counts > longest).any()):
             raise ValueError(
                 f"to_padded: a row has {int(counts.max())} items, more than length={length}; truncate the rows first"
             )
@@ -766,7 +767,7 @@ class Ragged(BufferColumn, Generic[Row]):
         return _extremes(torch.where(hit, at, last), rows, self.numel(), "amin").reshape(shape)
 
     def _check_no_empty_row(self, what: str) -> None:
-        if is_dynamo_compiling() or self._spans().is_meta:
+        if not span_functions.has_values(self._spans()):
             return
         empty = self.lengths == 0
         if bool(empty.any()):
@@ -797,6 +798,10 @@ class Ragged(BufferColumn, Generic[Row]):
     def _operand(self, operand: Any) -> Any:
         """Return the operand of the items in order: of another column, or of a tensor over the batch."""
         if isinstance(operand, Ragged):
+            if span_functions.is_hidden(self._spans()):
+                if operand._spans() is not self._spans():
+                    span_functions.check_readable(self._spans())
+                return operand._items
             theirs, spans = operand._packed()
             if operand._batch_size != self._batch_size:
                 raise RuntimeError(
@@ -1145,7 +1150,7 @@ def _shown(column: Ragged[Any]) -> str:
         f"device={column._device}"
     )
     spans = column._spans()
-    if is_dynamo_compiling() or spans.is_meta or not isinstance(column._items, Tensor) or len(size) != 1:
+    if not span_functions.has_values(spans) or not isinstance(column._items, Tensor) or len(size) != 1:
         return head + ")"
     rows: list[str] = []
     for start, length in spans[:_SHOWN_ROWS].tolist():
@@ -1173,7 +1178,5 @@ _WIDER = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.flo
           torch.complex64: torch.complex128}  # fmt: skip
 
 
-# -- pytrees: the items are the leaf, row by row ----------------------------------------------------------------------
-
-pytree.register(Ragged)
+column_nodes.register(Ragged, column_nodes.flatten_ragged)
 allow_class(Ragged)

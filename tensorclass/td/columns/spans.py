@@ -5,10 +5,14 @@ A length of -1 marks a row without a value. Such a row has no items.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Size, Tensor
+from torch.compiler import is_dynamo_compiling
+
+_is_batched: Callable[[Tensor], bool] = torch._C._functorch.is_batchedtensor
+_is_wrapped: Callable[[Tensor], bool] = torch._C._functorch.is_functorch_wrapped_tensor  # inside vmap, grad, ...
 
 #: the length of a row without a value
 MISSING_LENGTH = -1
@@ -62,6 +66,7 @@ def positions(spans: Tensor) -> Tensor:
         >>> positions(torch.tensor([[4, 2], [0, 3]]))
         tensor([4, 5, 0, 1, 2])
     """
+    check_readable(spans)
     counts = counts_of(spans).reshape(-1)
     ends = counts.cumsum(0)
     shifts = spans[..., 0].reshape(-1) - (ends - counts)
@@ -77,8 +82,39 @@ def row_numbers(spans: Tensor) -> Tensor:
         >>> row_numbers(torch.tensor([[4, 2], [0, 3]]))
         tensor([0, 0, 1, 1, 1])
     """
+    check_readable(spans)
     counts = counts_of(spans).reshape(-1)
     return torch.repeat_interleave(torch.arange(counts.shape[0], device=spans.device), counts)
+
+
+def has_values(spans: Tensor) -> bool:
+    """Return whether lengths can be read: not on meta or of fake tensors, while a program is traced, or in a vmap."""
+    if is_dynamo_compiling() or spans.is_meta:
+        return False
+    return not (is_fake(spans) or (_is_wrapped(spans) and is_hidden(spans)))
+
+
+def is_fake(tensor: Tensor) -> bool:
+    """Return whether a tensor stands for one in a traced program."""
+    return tensor.__class__ is not Tensor and tensor.__class__.__module__.startswith("torch._subclasses")
+
+
+def is_hidden(spans: Tensor) -> bool:
+    """Return whether a vmap hides the lengths of rows."""
+    return not is_dynamo_compiling() and _is_wrapped(spans) and _is_batched(spans)
+
+
+def check_readable(spans: Tensor) -> None:
+    """Raise if a vmap hides the lengths of rows.
+
+    Raises:
+        RuntimeError: so it is.
+    """
+    if is_hidden(spans):
+        raise RuntimeError(
+            "vmap: this needs the lengths of the rows, which differ and are hidden inside of vmap; pad the rows with "
+            "to_padded(length=...), or compute it outside of vmap, on the whole column"
+        )
 
 
 def run_of(spans: Tensor) -> tuple[int, int] | None:

@@ -10,13 +10,14 @@ import torch
 from torch import Size, Tensor
 from typing_extensions import Self
 
-from tensorclass.td import pytree, shapes
+from tensorclass.td import shapes
 from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.columns import spans as span_functions
 from tensorclass.td.delegated.engine_functions import text_from_arrow
 from tensorclass.td.leaves.object_codes import flatten_lists
 from tensorclass.td.safe_unpickling import allow_class
 
+from . import column_nodes
 from .buffer_column import SPANS, BufferColumn
 from .ragged import nest
 
@@ -70,6 +71,7 @@ class Text(BufferColumn):
 
     __slots__ = ()
     _row_reader = "str()"
+    _keeps_items = True
     _CONTENT_HINT = "; read its strings with tolist()"
 
     def __init__(
@@ -750,7 +752,7 @@ def _shown(text: Text) -> str:
     size = text._batch_size
     head = f"{type(text).__name__}(batch_size={list(size)}, device={text._device}"
     spans = text._spans()
-    if spans.is_meta or len(size) > 1:
+    if len(size) > 1 or not span_functions.has_values(spans):
         return head + ")"
     few = text._at(slice(None, _SHOWN_ROWS)) if size else text.unsqueeze(0)
     few = few._same({SPANS: torch.stack((few.spans[..., 0], few.spans[..., 1].clamp(max=4 * _SHOWN_CHARACTERS)), -1)})
@@ -768,5 +770,5 @@ def _shown(text: Text) -> str:
     return head + ",\n  [" + ",\n   ".join(rows) + "])"
 
 
-pytree.register(Text)
+column_nodes.register(Text, column_nodes.flatten_text)
 allow_class(Text)

@@ -203,6 +203,9 @@ class Leaf(TensorCollection):
         """Return the same content in another batch size."""
         raise NotImplementedError
 
+    def _show_content(self, new: Any, dim: int, level: int, count: int) -> None:
+        """Give a copy outside of a vmap content that depends on the rows; see :mod:`~tensorclass.td.vmapping`."""
+
     # -- numbers ------------------------------------------------------------------------------------------------------
 
     def _on_numbers(
