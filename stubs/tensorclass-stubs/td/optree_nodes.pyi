@@ -4,6 +4,9 @@ from typing import Any
 
 Flatten = Callable[[Any], tuple[list[Any], Any]]
 Unflatten = Callable[[Iterable[Any], Any], Any]
+Entries = Callable[[list[Any]], tuple[str, ...]]
 
-def register_with_optree(cls: type[Any], flatten: Flatten, unflatten: Unflatten) -> None: ...
+def register_with_optree(
+    cls: type[Any], flatten: Flatten, unflatten: Unflatten, entries: Entries | None = None
+) -> None: ...
 def unregister_from_optree(cls: type[Any]) -> None: ...

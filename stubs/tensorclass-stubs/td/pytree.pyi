@@ -6,12 +6,19 @@ from tensorclass.td.base import TensorCollection
 
 Context = tuple[type[TensorCollection], tuple[str, ...], Any, Any, Any]
 Form = tuple[Size, tuple[int, ...]]
-NODE_CLASSES: dict[type[Any], tuple[type[Any] | None, bool]]
+Slots = dict[str, Any]
+NODE_CLASSES: dict[type[Any], tuple[type[Any] | None, tuple[str, ...], Slots]]
 
 def register(
     cls: type[TensorCollection],
     flatten: Callable[[Any], Any] = ...,
     unflatten: Callable[[Any, Any], Any] = ...,
     flatten_with_keys: Callable[[Any], Any] = ...,
+    *,
+    entries: Callable[[Any], tuple[str, ...]] | None = None,
+    slots: tuple[str, ...] = (),
+    new_slots: Slots | None = None,
+    to_text: Callable[[Any], dict[str, Any]] | None = None,
+    from_text: Callable[[dict[str, Any]], Any] | None = None,
 ) -> bool: ...
 def forget_class(cls: type[Any]) -> None: ...

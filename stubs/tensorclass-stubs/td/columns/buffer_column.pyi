@@ -5,8 +5,8 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 from tensorclass.td.leaves.leaf import Leaf
+from tensorclass.td.columns.column_nodes import SPANS as SPANS
 
-SPANS: str
 Items = Any
 
 class BufferColumn(Leaf):
