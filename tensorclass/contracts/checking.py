@@ -10,9 +10,11 @@ own. Compiled code checks nothing.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Size, Tensor
 from torch._subclasses.fake_tensor import FakeTensor
@@ -20,6 +22,8 @@ from torch.compiler import is_compiling
 
 from tensorclass.td.collection import Collection, functorch
 from tensorclass.td.columns.column_values import Declared
+from tensorclass.td.columns.ragged import Ragged
+from tensorclass.td.columns.spans import counts_of
 from tensorclass.td.value_checks import as_tensor, batch_mismatch
 
 from .contract import Contract
@@ -28,6 +32,8 @@ from .dims import Dim, evaluate
 from .dtype_names import category, name_of
 from .generated_checks import writer_of
 from .ranges import rounded
+from .row_contract import RowContract
+from .row_lengths import RowLengths, check_names, is_readable, length_mismatches, rows_of
 from .validation_mode import VALIDATION
 
 if TYPE_CHECKING:
@@ -44,7 +50,7 @@ Sizes = dict[str, tuple[Any, str]]
 class Checks:
     """The checks of a record class."""
 
-    __slots__ = ("_fits", "_name", "bounded", "late", "specs")
+    __slots__ = ("_fits", "_name", "bounded", "late", "lengths", "specs")
 
     def __init__(self, name: str, specs: Mapping[str, FieldSpec]) -> None:
         self.specs: Mapping[str, FieldSpec] = specs
@@ -53,8 +59,17 @@ class Checks:
         self._fits: Callable[[Callable[[str], Any], Size], bool] | None = None
         #: fields with a range: their elements are read
         self.bounded: list[str] = [
-            key for key, spec in specs.items() if spec.contract is not None and spec.contract.bounded
+            key
+            for key, spec in specs.items()
+            if (spec.contract is not None and spec.contract.bounded)
+            or (spec.row_contract is not None and spec.row_contract.bounded)
         ]
+        #: ragged fields whose row lengths depend on each other, or are fixed; ``None`` if there are none
+        self.lengths: RowLengths | None = None
+        if any(spec.row_contract is not None for spec in specs.values()):
+            check_names(name, specs)
+            lengths = RowLengths(specs)
+            self.lengths = lengths if lengths.fields else None
         #: fields that may have a contract: their annotations name a class that is defined later
         self.late: list[str] = [key for key, spec in specs.items() if spec.kind is None]
 
@@ -81,8 +96,13 @@ class Checks:
         values = {**record._store, **entries}
         size = record._batch_size if size is None else size
         unsure = [key for key in self.bounded if key in entries]
-        unsure += [key for key in self.late if self.specs[key].contract is not None]
-        if (not unsure and self.fits(values.get, size)) or VALIDATION.current() is False:
+        unsure += [key for key in self.late if self.specs[key].has_contract]
+        lengths = self.lengths
+        if (
+            not unsure
+            and self.fits(values.get, size)
+            and (lengths is None or lengths.fields.isdisjoint(entries) or lengths.fit(values))
+        ) or VALIDATION.current() is False:
             return
         found = broken(self.specs, values, size, entries, record._batch_size)
         if found:
@@ -106,8 +126,10 @@ class Checks:
         if unfit:
             raise batch_mismatch(unfit[0], size, values[unfit[0]].shape)
 
-    def ranges(self, record: Contracted, inferred: bool) -> None:
-        """:meth:`made` for a record of which only the elements are left to check."""
+    def contents(self, record: Contracted, inferred: bool) -> None:
+        """:meth:`made` for a record of which only the elements and the lengths of rows are left to check."""
+        if not self.bounded and (self.lengths is None or self.lengths.fit(record._store)):
+            return
         if VALIDATION.current() is not False:
             self._require(record, inferred)
 
@@ -143,7 +165,7 @@ class Checks:
         return found and found + [
             Broken((key,), expected, _got(value), why)
             for key, value in values.items()
-            if self.specs[key].contract is None and _can_keep(value) and value.shape[: len(size)] != size
+            if not self.specs[key].has_contract and _can_keep(value) and value.shape[: len(size)] != size
         ]
 
 
@@ -162,6 +184,8 @@ def _check_formulas(owner: str, specs: Mapping[str, FieldSpec]) -> None:
     if any(spec.kind is None for spec in specs.values()):
         return  # an annotation names a class that is defined later
     dims = {key: [dim for one in (c, *c.others) for dim in one.dims or ()] for key, c in contracts.items()}
+    for key, row in rows_of(specs):
+        dims.setdefault(key, []).extend([*([row.length] if row.length is not None else []), *(row.item.dims or ())])
     names = {dim.name for below in dims.values() for dim in below if not dim.variadic}
     for key, below in dims.items():
         for dim in below:
@@ -239,23 +263,32 @@ def broken(
     wanted = set(changed)
     bound: Sizes = {}
     waiting: list[tuple[str, int, int, Dim]] = []
+    rows: list[tuple[str, RowContract, Any]] = []
     found: dict[str, list[str]] = {}
     for key in sorted(specs, key=wanted.__contains__):  # (a stable sort: unchanged fields come first)
-        contract, value = specs[key].contract, values.get(key)
-        if contract is None or value is None or not _can_keep(value):
+        contract, row_contract, value = specs[key].contract, specs[key].row_contract, values.get(key)
+        if value is None or not specs[key].has_contract or not _can_keep(value):
             continue
+        own = size if key in wanted or size_before is None else size_before
         tried: list[tuple[list[str], Sizes, list[tuple[str, int, int, Dim]]]] = []
-        for one in (contract, *contract.others):
+        alternatives = (
+            (contract, *contract.others) if contract is not None else [row.item for row in row_contract or ()]
+        )
+        for one in alternatives:
             sizes, later = {**bound}, [*waiting]
-            own = size if key in wanted or size_before is None else size_before
-            why = _shape_mismatch(one, key, value.shape, own, sizes, later) + _kind_mismatch(one, value)
+            if row_contract is None:
+                why = _shape_mismatch(one, key, value.shape, own, sizes, later) + _kind_mismatch(one, value)
+            else:
+                why = _row_mismatch(row_contract.depth, one, key, value, own, sizes, later)
             if elements and key in wanted and not why:
-                why = _range_mismatch(one, value)
+                why = _range_mismatch(one, value) if row_contract is None else _row_range_mismatch(one, value)
             tried.append((why, sizes, later))
             if not why:
                 break
         # a value that keeps none of them is reported for the first; it still binds names
         why, bound, waiting = tried[0] if tried[-1][0] else tried[-1]
+        if row_contract is not None and value.ragged_dims == row_contract.depth:
+            rows.append((key, [*row_contract][0 if tried[-1][0] else len(tried) - 1], value))
         if why and key in wanted:
             found[key] = why
     for key, at, actual, dim in waiting:
@@ -266,6 +299,14 @@ def broken(
             for field in {bound[name][1]: None for name in dim.names}:
                 if field in wanted:
                     found.setdefault(field, []).extend([f"in the field {key}, {one}" for one in why])
+    in_batch = [one for one in rows if one[2]._batch_size == (size if one[0] in wanted else size_before or size)]
+    for mismatch in length_mismatches(in_batch, bound):
+        if mismatch.field in wanted:
+            found.setdefault(mismatch.field, []).append(mismatch.why)
+        else:  # a changed field no longer fits the lengths of another one
+            for field in mismatch.others:
+                if field in wanted:
+                    found.setdefault(field, []).append(f"in the field {mismatch.field}, {mismatch.why}")
     return [_described(specs, key, values[key], size, found[key]) for key in specs if key in found]
 
 
@@ -288,17 +329,22 @@ def problems_below(data: Any, path: tuple[str, ...] = ()) -> list[Broken]:
 
 
 def _can_keep(value: Any) -> bool:
-    return isinstance(value, Tensor) or (isinstance(value, Collection) and value._is_tree())
+    return isinstance(value, (Tensor, Ragged)) or (isinstance(value, Collection) and value._is_tree())
 
 
 def _described(specs: Mapping[str, FieldSpec], key: str, value: Any, size: Size, why: list[str]) -> Broken:
-    contract = specs[key].contract
+    contract = specs[key].contract or specs[key].row_contract
     assert contract is not None
     behind = f" behind the batch dimensions {list(size)}" if size else ""
     return Broken((key,), contract.expected + behind, _got(value), "; ".join(why))
 
 
 def _got(value: Any) -> str:
+    if isinstance(value, Ragged):
+        depth = value.ragged_dims
+        levels = f", {depth} ragged dimensions" if depth > 1 else ""
+        shape = f", item shape {list(value.item_shape)}" if value.item_shape else ""
+        return f"rows of {name_of(value.dtype)}{shape}{levels}, batch size {list(value._batch_size)}, {value.device}"
     shape = f"shape {list(value.shape)}"
     return (
         f"{shape}, {name_of(value.dtype)}, {value.device}" if isinstance(value, Tensor) else f"batch size {shape[6:]}"
@@ -306,9 +352,17 @@ def _got(value: Any) -> str:
 
 
 def _shape_mismatch(
-    contract: Contract, key: str, shape: Size, size: Size, sizes: Sizes, waiting: list[tuple[str, int, int, Dim]]
+    contract: Contract,
+    key: str,
+    shape: Size,
+    size: Size,
+    sizes: Sizes,
+    waiting: list[tuple[str, int, int, Dim]],
+    ragged: int = 0,
 ) -> list[str]:
     """Return what is wrong with a shape.
+
+    It is that of a tensor, or the batch size and the item shape of a column with ``ragged`` dimensions between them.
 
     New names are bound in ``sizes``. Formulas are appended to ``waiting``: they need the sizes of all names.
     """
@@ -322,6 +376,8 @@ def _shape_mismatch(
     open_at = next((i for i, dim in enumerate(dims) if dim.variadic), None)
     if len(item) != len(dims) if open_at is None else len(item) < len(dims) - 1:
         least, count = ("", len(dims)) if open_at is None else ("at least ", len(dims) - 1)
+        if ragged:
+            return [f"a row has {least}{count + 1} dimension{'s' * (count > 0)}, it has {len(item) + 1} here"]
         return [f"an item has {least}{count} dimension{'s' * (count != 1)}, it has {len(item)} here"]
     wrong: list[str] = []
     at = 0
@@ -331,7 +387,7 @@ def _shape_mismatch(
             wrong += [] if dim.name is None else _several_mismatch(dim, key, tuple(several), sizes)
             at += len(several)
             continue
-        actual, where = item[at], ndim + at
+        actual, where = item[at], ndim + ragged + at
         at += 1
         if dim.broadcastable and actual == 1:
             continue
@@ -344,6 +400,47 @@ def _shape_mismatch(
         elif dim.size is not None and actual != dim.size:
             wrong.append(f"dimension {where} must be {dim.size}, it is {actual}")
     return wrong
+
+
+def _row_mismatch(
+    depth: int,
+    item: Contract,
+    key: str,
+    value: Ragged[Any],
+    size: Size,
+    sizes: Sizes,
+    waiting: list[tuple[str, int, int, Dim]],
+) -> list[str]:
+    """Return what is wrong with batch size, ragged dimensions, items and device of a ragged column."""
+    if value.ragged_dims != depth:
+        return [f"{depth} of its dimensions must be ragged, here are {value.ragged_dims}"]
+    shape = Size((*value._batch_size, *value.item_shape))
+    return _shape_mismatch(item, key, shape, size, sizes, waiting, depth) + _kind_mismatch(item, value)
+
+
+def _row_range_mismatch(contract: Contract, value: Ragged[Any]) -> list[str]:
+    """Return what is wrong with the items of a ragged column."""
+    if contract.low is None and contract.high is None:
+        return []
+    items: Any = value
+    spans = value._spans()
+    while isinstance(items, Ragged):
+        if not is_readable(items._spans()):
+            return []
+        items, spans = (items._items, items._spans()) if items._is_compact else items._packed()
+    wrong = _range_mismatch(contract, items)
+    if not wrong or value.ragged_dims > 1:
+        return wrong
+    low, high = contract.low, contract.high
+    bounded = items.detach().double()
+    outside = ~(
+        (bounded >= _in_dtype(-math.inf if low is None else low, items.dtype))
+        & (bounded <= _in_dtype(math.inf if high is None else high, items.dtype))
+    )
+    item = int(outside.flatten(1).any(1).nonzero()[0] if outside.ndim > 1 else outside.nonzero()[0])
+    row = int(torch.searchsorted(counts_of(spans).reshape(-1).cumsum(0), item, right=True))
+    at = [int(one) for one in np.unravel_index(row, tuple(value._batch_size))]
+    return [f"row {at[0] if len(at) == 1 else at}: {wrong[0]}", *wrong[1:]] if at else wrong
 
 
 def _from(field: str, key: str) -> str:

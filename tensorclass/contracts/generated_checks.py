@@ -16,6 +16,7 @@ from torch import Size
 
 from .contract import Contract
 from .dims import Dim
+from .row_contract import RowContract
 
 if TYPE_CHECKING:
     from tensorclass.records.fields import FieldSpec
@@ -23,18 +24,22 @@ if TYPE_CHECKING:
 
 def writer_of(specs: Mapping[str, FieldSpec]) -> CheckWriter:
     """Return a writer for the fields of a class."""
-    return CheckWriter({key: spec.contract for key, spec in specs.items()})
+    rows = {key: spec.row_contract for key, spec in specs.items() if spec.row_contract is not None}
+    return CheckWriter({key: rows[key].item if key in rows else spec.contract for key, spec in specs.items()}, rows)
 
 
 class CheckWriter:
     """Generates the checks of fields, one after the other.
 
     Args:
-        contracts: the contract of each field, in the order in which the checks are written.
+        contracts: the contract of each field, or of the items of a ragged one, in the order in which the checks are
+            written.
+        rows: the row contracts of ragged fields. The lengths of rows are not checked here.
     """
 
-    def __init__(self, contracts: Mapping[str, Contract | None]) -> None:
+    def __init__(self, contracts: Mapping[str, Contract | None], rows: Mapping[str, RowContract] | None = None) -> None:
         self.contracts = contracts
+        self._rows: Mapping[str, RowContract] = rows or {}
         #: globals of the generated code
         self.space: dict[str, Any] = {"__len": len}
         counts = Counter(
@@ -73,12 +78,19 @@ class CheckWriter:
         """
         contract = self.contracts[key]
         assert contract is not None
-        if contract.others or any(_is_hard(dim) for dim in contract.dims or ()):
+        row = self._rows.get(key)
+        if contract.others or any(_is_hard(dim) for dim in contract.dims or ()) or (row is not None and row.others):
             return [fails]
         conditions, lines = self._dims(contract.dims, required, fails)
         conditions += self._kind(key, contract, value)
+        if row is not None:
+            conditions.append(f"{value}.ragged_dims != {row.depth}")
         checks = [f"if {' or '.join(conditions)}:", f"    {fails}"]
         return [*checks, "else:", *[f"    {line}" for line in lines]] if lines else checks
+
+    def shape_of(self, key: str, value: str) -> str:
+        """Return the expression for the shape that :meth:`field` checks."""
+        return f"(*{value}._batch_size, *{value}.item_shape)" if key in self._rows else f"{value}.shape"
 
     def end(self, fails: str) -> list[str]:
         """Return the last lines."""
@@ -96,7 +108,7 @@ class CheckWriter:
         for i, (key, contract) in enumerate(self.contracts.items()):
             if contract is not None:
                 value = f"__value_{i}"
-                checks = [f"__shape = {value}.shape", *self.field(key, value, False, "return False")]
+                checks = [f"__shape = {self.shape_of(key, value)}", *self.field(key, value, False, "return False")]
                 lines += [f"{value} = __get({key!r})", f"if {value} is not None:", *[f"    {line}" for line in checks]]
         lines += [*self.end("return False"), "return True"]
         source = "def fits(__get, __size):\n" + "\n".join([f"    {line}" for line in lines]) + "\n"

@@ -234,7 +234,7 @@ def _with_contract_checks(
     """Return the lines that store the fields, surrounded by the checks of their contracts, if the class has any."""
     if checks is None or writer is None:
         return body
-    namespace.update(__made=checks.made, __ranges=checks.ranges, __entered=entered)
+    namespace.update(__made=checks.made, __contents=checks.contents, __entered=entered)
     lines = ["__checked = not __is_compiling()", "__broken = False", *writer.start()]
     wrong, errors = "__broken", ""
     if any("__errors" in line for line in body):  # of nested records
@@ -244,7 +244,8 @@ def _with_contract_checks(
     if end := writer.end("__broken = True"):
         lines += ["if __checked:", *[f"    {line}" for line in end]]
     lines += [f"if {wrong}:", f"    __made({me}, batch_size is None{errors})"]
-    return [*lines, "elif __checked:", f"    __ranges({me}, batch_size is None)"] if checks.bounded else lines
+    reads = checks.bounded or checks.lengths is not None
+    return [*lines, "elif __checked:", f"    __contents({me}, batch_size is None)"] if reads else lines
 
 
 def _field_lines(
@@ -300,14 +301,14 @@ def _field_lines(
         lines += [f"elif not {own}.allows_none({me}):", f"    raise {own}.mismatch({name})"]
     elif not spec.optional:
         lines += ["else:", f"    raise {own}.mismatch({name})"]
-    if writer is not None and spec.contract is not None:
+    if writer is not None and writer.contracts[name] is not None:
         checks = writer.field(name, "__entry", False, "__broken = True")
         lines += [
             f"__entry = __store.get({name!r}) if __checked else None",
             "if __entry is not None:",
-            "    __shape = __entry.shape",
+            f"    __shape = {writer.shape_of(name, '__entry')}",
             *[f"    {line}" for line in checks],
         ]
     elif writer is not None and spec.kind is None:
-        lines += [f"if __checked and {own}.contract is not None:", "    __broken = True"]
+        lines += [f"if __checked and {own}.has_contract:", "    __broken = True"]
     return lines

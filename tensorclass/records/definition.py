@@ -92,7 +92,7 @@ def _set_property(cls: Any, spec: FieldSpec) -> None:
 def _contract_checks(cls: Any, specs: Mapping[str, FieldSpec]) -> Checks | None:
     """Return the checks of a class, or ``None`` if it has no contracts or switches them off."""
     # a field whose annotation names a class that is defined later may have a contract
-    may_have = any(spec.contract is not None or spec.kind is None for spec in specs.values())
+    may_have = any(spec.has_contract or spec.kind is None for spec in specs.values())
     return Checks(cls.__qualname__, specs) if may_have and cls._options["validate"] else None
 
 

@@ -20,6 +20,7 @@ from torch.compiler import is_compiling
 from tensorclass.contracts.checking import ItemRank, inferred_size
 from tensorclass.contracts.contract import Contract, described_array
 from tensorclass.contracts.contract_error import ContractError
+from tensorclass.contracts.row_contract import RowContract
 from tensorclass.td import shapes, value_checks
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.columns.buffer_column import BufferColumn
@@ -92,6 +93,7 @@ class FieldSpec:
         "name",
         "optional",
         "owner",
+        "row_contract",
         "types",
     )
 
@@ -119,6 +121,8 @@ class FieldSpec:
         self.types: tuple[type, ...] = ()
         #: shape, dtype, range and device that the annotation requires
         self.contract: Contract | None = None
+        #: length, item shape, dtype, range and device that the annotation requires of the rows of a Ragged
+        self.row_contract: RowContract | None = None
         self._literals: tuple[Any, ...] = ()
         self._column: Declared | None = None
         self._annotation: Any = declared.type
@@ -158,9 +162,9 @@ class FieldSpec:
         self._only_tensors()
         self._check_contract()
         if self._kind is Kind.COLUMN:
-            self._column = self._declared_column(row)
+            self._column = self._declared_column(row, lambda text: _evaluated(text, space, scope))
 
-    def _declared_column(self, row: Any) -> Declared:
+    def _declared_column(self, row: Any, evaluate: Callable[[str], Any]) -> Declared:
         """Return the declaration of a column from the annotation of a row."""
         if len(self.types) != 1:
             raise TypeError(f"{self.owner}.{self.name}: {self.shown}: a field holds one kind of column, or None")
@@ -169,7 +173,23 @@ class FieldSpec:
         while issubclass(cls, Ragged) and typing.get_origin(row) is Ragged:
             ragged_dims += 1
             (row,) = typing.get_args(row)
-        return Declared(cls, row, ragged_dims)
+        try:
+            if issubclass(cls, Ragged):
+                self.row_contract = RowContract.of(row, ragged_dims, evaluate)
+            elif Contract.of(row, evaluate) is not None and typing.get_origin(row) is typing.Annotated:
+                raise TypeError(
+                    "Shape, DType, Range and Device speak of tensors; for rows of numbers declare the field as Ragged"
+                )
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{self.owner}.{self.name}: {error}") from None
+        if self.row_contract is None:
+            return Declared(cls, row, ragged_dims)
+        return Declared(cls, row, ragged_dims, self.row_contract.dtype, self.row_contract.item.rank or 0)
+
+    @property
+    def has_contract(self) -> bool:
+        """``True`` if the annotation requires something of a tensor, or of the rows of a Ragged."""
+        return self.contract is not None or self.row_contract is not None
 
     @property
     def column(self) -> Declared | None:
@@ -181,6 +201,11 @@ class FieldSpec:
         contract = self.contract
         if contract is None or self._kind in (Kind.TENSOR, Kind.ANY):
             return
+        if self._kind is Kind.COLUMN:
+            raise TypeError(
+                f"{self.owner}.{self.name}: {contract.shown}: the contract of a column is one of its rows: write "
+                "Ragged[Annotated[Tensor, ...]]"
+            )
         if self._kind is Kind.OBJECT:
             raise TypeError(
                 f"{self.owner}.{self.name}: {contract.shown}: Shape, DType, Range and Device speak of tensors, and the "

@@ -30,6 +30,8 @@ class Declared(NamedTuple):
     ragged_dims: int = 1
     #: the dtype of a Ragged that is made from rows without items; ``None``: torch's default
     empty_dtype: torch.dtype | None = None
+    #: the number of dimensions of an item of a Ragged
+    item_ndim: int = 0
 
     def implied_size(self, value: Any) -> Size | None:
         """Return the batch size that a value has by itself; ``None`` if it could be that of any batch."""
@@ -88,14 +90,27 @@ class Declared(NamedTuple):
         if issubclass(self.cls, Ragged):
             if isinstance(value, Tensor) and value.is_nested:
                 return False
-            depth, below = 0, value
-            while not isinstance(below, (str, bytes)) and isinstance(below, (list, tuple)) and len(below):
-                below = next((one for one in below if one is not None), None)
-                depth += 1
-            if isinstance(below, (Tensor, np.ndarray)):
-                depth += below.ndim
-            return 0 < depth <= self.ragged_dims and below is not None
+            depth, has_items = _depth_of(value)
+            return has_items and 0 < depth <= self.ragged_dims + self.item_ndim
         if issubclass(self.cls, Column):
             fits = predicate(self.item_type)
             return fits is not None and fits(value)
         return False
+
+
+def _depth_of(value: Any) -> tuple[int, bool]:
+    """Return how deep lists and arrays are nested, and whether they have items, so that they cannot be deeper."""
+    if isinstance(value, (Tensor, np.ndarray)):
+        if value.dtype != object:
+            return value.ndim, value.ndim > 0
+        value = value.tolist()
+    if not isinstance(value, (list, tuple)):
+        return 0, not isinstance(value, (Collection, str)) and not isinstance(value, Sized)
+    deepest = 0
+    for below in value:
+        if below is not None:
+            depth, has_items = _depth_of(below)
+            if has_items:
+                return depth + 1, True
+            deepest = max(deepest, depth)
+    return deepest + 1, False
