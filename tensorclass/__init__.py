@@ -143,7 +143,8 @@ from .td import (
     where,
 )
 from .td.columns.column import Column
-from .td.columns.ragged import Padded, Ragged
+from .td.columns.padded_rows import Padded
+from .td.columns.ragged import Ragged
 from .td.columns.text import Text, UniqueText
 from .td.value_checks import BatchMismatch
 

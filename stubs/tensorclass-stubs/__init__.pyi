@@ -144,7 +144,8 @@ from tensorclass.td import (
     where as where,
 )
 from tensorclass.td.columns.column import Column as Column
-from tensorclass.td.columns.ragged import Padded as Padded, Ragged as Ragged
+from tensorclass.td.columns.padded_rows import Padded as Padded
+from tensorclass.td.columns.ragged import Ragged as Ragged
 from tensorclass.td.columns.text import Text as Text, UniqueText as UniqueText
 from tensorclass.td.value_checks import BatchMismatch as BatchMismatch
 from tensorclass.storage.hdf5_zarr.persistent_tensordict import PersistentTensorDict as PersistentTensorDict

@@ -4,6 +4,7 @@ from typing import Any
 from torch import Size
 from tensorclass.td.columns.column_values import Declared
 from tensorclass.contracts.contract_error import Broken, ContractError
+from tensorclass.contracts.row_lengths import RowLengths
 from tensorclass.records.contracted import Contracted
 from tensorclass.records.fields import FieldSpec
 
@@ -12,8 +13,9 @@ Sizes = dict[str, tuple[Any, str]]
 class Checks:
     specs: Mapping[str, FieldSpec]
     bounded: list[str]
+    lengths: RowLengths | None
     late: list[str]
-    __slots__ = ("_fits", "_name", "bounded", "late", "specs")
+    __slots__ = ("_fits", "_name", "bounded", "late", "lengths", "specs")
 
     def __init__(self, name: str, specs: Mapping[str, FieldSpec]) -> None: ...
     @property
@@ -22,7 +24,7 @@ class Checks:
     def made(
         self, record: Contracted, inferred: bool, nested: Sequence[ContractError] = (), elements: bool = True
     ) -> None: ...
-    def ranges(self, record: Contracted, inferred: bool) -> None: ...
+    def contents(self, record: Contracted, inferred: bool) -> None: ...
 
 def entered(spec: FieldSpec, record: Contracted, value: Any, errors: list[ContractError]) -> Any: ...
 ItemRank = int | Declared

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 from torch import Tensor
 from tensorclass.contracts.contract import Contract
+from tensorclass.contracts.row_contract import RowContract
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.columns.column_values import Declared
 from tensorclass.td.collection import Value
@@ -37,6 +38,7 @@ class FieldSpec:
     optional: bool
     types: tuple[type, ...]
     contract: Contract | None
+    row_contract: RowContract | None
     __slots__ = (
         "_annotation",
         "_column",
@@ -52,6 +54,7 @@ class FieldSpec:
         "name",
         "optional",
         "owner",
+        "row_contract",
         "types",
     )
 
@@ -66,6 +69,8 @@ class FieldSpec:
     def under(self, options: Mapping[str, bool]) -> FieldSpec: ...
     @property
     def kind(self) -> Kind | None: ...
+    @property
+    def has_contract(self) -> bool: ...
     @property
     def column(self) -> Declared | None: ...
     @property

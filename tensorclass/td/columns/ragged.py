@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic
 
 import numpy as np
 import torch
@@ -16,37 +16,22 @@ from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.columns import spans as span_functions
 from tensorclass.td.delegated.engine_functions import ragged_from_arrow
 from tensorclass.td.leaves.number_operations import number_result
+from tensorclass.td.leaves.object_codes import nest_lists
 from tensorclass.td.safe_unpickling import allow_class
 from tensorclass.td.value_checks import as_tensor
 
 from . import column_nodes
 from .buffer_column import SPANS, BufferColumn, Items
+from .column_repr import describe_ragged
+from .items_from_rows import join_jagged, join_rows, split_jagged
+from .padded_rows import Padded, Side, check_side, pad_rows, padded_length, unpad_by_lengths, unpad_by_mask
+from .row_reductions import Extreme, positions_of_extremes, row_extremes, row_softmax, row_sums, wider_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 #: the annotation of one row, for checkers and contracts
 Row = TypeVar("Row", default=Any)
-
-Side = Literal["right", "left"]
-
-
-class Padded(NamedTuple):
-    """The result of :meth:`Ragged.to_padded`.
-
-    Args:
-        values: the padded tensor, ``[*batch, length, *item shape]``.
-        mask: true at items, false at padding, ``bool[*batch, length]``.
-
-    Example:
-        >>> from tensorclass import Ragged
-        >>> Ragged([[1, 2], [3]]).to_padded().mask
-        tensor([[ True,  True],
-                [ True, False]])
-    """
-
-    values: Tensor
-    mask: Tensor
 
 
 class Ragged(BufferColumn, Generic[Row]):
@@ -142,13 +127,12 @@ class Ragged(BufferColumn, Generic[Row]):
         """
         listed = list(rows)
         lengths = torch.tensor([-1 if row is None else len(row) for row in listed], dtype=torch.int64)
-        present = [row for row in listed if row is not None and len(row)]
         items: Items
         if ragged_dims > 1:
-            below: list[Any] = list(itertools.chain.from_iterable(present))
+            below = list(itertools.chain.from_iterable(row for row in listed if row is not None))
             items = cls.from_list(below, dtype=dtype, device=device, ragged_dims=ragged_dims - 1)
         else:
-            items = _joined_rows(present, listed, dtype)
+            items = join_rows(listed, dtype)
             if device is not None or dtype is not None:
                 items = items.to(device=device, dtype=dtype)
         return cls._of(items, span_functions.from_lengths(lengths).to(items.device), compact=True)
@@ -236,24 +220,10 @@ class Ragged(BufferColumn, Generic[Row]):
         if (lengths is None) == (mask is None):
             raise ValueError("Ragged.from_padded: give either lengths= or mask=")
         if mask is not None:
-            if mask.dtype is not torch.bool or padded.shape[: mask.ndim] != mask.shape or not mask.ndim:
-                raise ValueError(
-                    f"Ragged.from_padded: expected a boolean mask over the first dimensions of {list(padded.shape)}, "
-                    f"got {mask.dtype} of shape {list(mask.shape)}"
-                )
-            return cls._of(padded[mask], span_functions.from_lengths(mask.sum(-1)), compact=True)
-        counts = torch.as_tensor(lengths, dtype=torch.int64, device=padded.device)
-        ndim = counts.ndim
-        if padded.ndim <= ndim or padded.shape[:ndim] != counts.shape:
-            raise ValueError(
-                f"Ragged.from_padded: lengths of shape {list(counts.shape)} need a tensor [*batch, longest, ...] of "
-                f"that batch, got shape {list(padded.shape)}"
-            )
-        longest = padded.shape[ndim]
-        if not counts.is_meta and bool(((counts > longest) | (counts < -1)).any()):
-            raise ValueError(f"Ragged.from_padded: lengths must be at most {longest}, the padded length")
-        starts = torch.arange(counts.numel(), device=padded.device).reshape(counts.shape) * longest
-        return cls._of(padded.reshape(-1, *padded.shape[ndim + 1 :]), torch.stack((starts, counts), -1))
+            items, spans = unpad_by_mask(padded, mask)
+            return cls._of(items, spans, compact=True)
+        assert lengths is not None
+        return cls._of(*unpad_by_lengths(padded, lengths))
 
     @classmethod
     def from_jagged(cls, tensor: Tensor) -> Self:
@@ -276,19 +246,11 @@ class Ragged(BufferColumn, Generic[Row]):
             >>> Ragged.from_jagged(jagged).tolist()
             [[0, 1], [0]]
         """
-        given: Any = tensor
-        if not given.is_nested:
-            raise TypeError(f"Ragged.from_jagged: expected a nested tensor, got one of shape {list(given.shape)}")
-        if given.layout is not torch.jagged:
-            return cls.from_list(list(given.unbind()))
-        if given._ragged_idx != 1:
-            raise ValueError(
-                f"Ragged.from_jagged: the ragged dimension must be dimension 1, it is {given._ragged_idx}; transpose it"
-            )
-        offsets = given.offsets().to(torch.int64)
-        lengths = given.lengths()
-        sizes = offsets[1:] - offsets[:-1] if lengths is None else lengths.to(torch.int64)
-        return cls._of(given.values(), torch.stack((offsets[:-1], sizes), -1))
+        if not tensor.is_nested:
+            raise TypeError(f"Ragged.from_jagged: expected a nested tensor, got one of shape {list(tensor.shape)}")
+        if tensor.layout is not torch.jagged:
+            return cls.from_list(tensor.unbind())
+        return cls._of(*split_jagged(tensor))
 
     # -- content ------------------------------------------------------------------------------------------------------
 
@@ -447,10 +409,10 @@ class Ragged(BufferColumn, Generic[Row]):
         items, spans = self._packed()
         flat: list[Any] = items.tolist()
         rows = [None if n < 0 else flat[start : start + n] for start, n in spans.reshape(-1, 2).tolist()]
-        return nest(rows, self._batch_size)
+        return nest_lists(rows, self._batch_size) if self._batch_size else rows[0]
 
     def __repr__(self) -> str:
-        return _shown(self)
+        return describe_ragged(self)
 
     # -- padded and jagged forms --------------------------------------------------------------------------------------
 
@@ -485,42 +447,17 @@ class Ragged(BufferColumn, Generic[Row]):
                     [-1,  3]]), tensor([[ True,  True],
                     [False,  True]]))
         """
-        if side not in ("right", "left"):
-            raise ValueError(f"to_padded: expected side 'right' or 'left', got {side!r}")
+        check_side(side, "to_padded")
         spans = self._spans()
-        counts = span_functions.counts_of(spans)
-        longest = length
-        if longest is None:
-            span_functions.check_readable(spans)
-            longest = int(counts.max()) if counts.numel() else 0
-        if multiple_of is not None:
-            if multiple_of < 1:
-                raise ValueError(f"to_padded: expected multiple_of of at least 1, got {multiple_of}")
-            longest = -(-longest // multiple_of) * multiple_of
-        if length is not None and span_functions.has_values(spans) and bool((counts > longest).any()):
-            raise ValueError(
-                f"to_padded: a row has {int(counts.max())} items, more than length={length}; truncate the rows first"
-            )
-        steps = torch.arange(longest, device=spans.device)
-        if side == "left":
-            steps = steps - (longest - counts.unsqueeze(-1))
-            mask = steps >= 0
-        else:
-            mask = steps < counts.unsqueeze(-1)
+        longest = padded_length(spans, length, multiple_of)
         items = self._items
-        if not isinstance(items, Tensor):
-            packed, own = self._packed()
-            inner = packed.to_padded(padding, side=side)
-            outer = Ragged._of(inner.values, own)
-            values, mask = outer.to_padded(padding, side=side, length=longest)
-            below = Ragged._of(inner.mask, own).to_padded(False, side=side, length=longest).values
-            return Padded(values, below & mask.unsqueeze(-1))
-        if not len(items):
-            return Padded(items.new_full((*mask.shape, *items.shape[1:]), padding), mask)
-        at = torch.where(mask, steps + spans[..., 0].unsqueeze(-1), 0)
-        gathered = items.index_select(0, at.reshape(-1)).reshape(*at.shape, *items.shape[1:])
-        shown = mask.reshape(mask.shape + (1,) * (gathered.ndim - mask.ndim))
-        return Padded(torch.where(shown, gathered, gathered.new_tensor(padding)), mask)
+        if isinstance(items, Tensor):
+            return pad_rows(items, spans, longest, padding, side)
+        packed, spans = self._packed()
+        inner = packed.to_padded(padding, side=side)
+        values, mask = pad_rows(inner.values, spans, longest, padding, side)
+        below = pad_rows(inner.mask, spans, longest, False, side).values
+        return Padded(values, below & mask.unsqueeze(-1))
 
     def to_jagged(self) -> Tensor:
         """Return a nested tensor of torch with the layout ``torch.jagged``, for instance for attention.
@@ -541,13 +478,7 @@ class Ragged(BufferColumn, Generic[Row]):
                 f"to_jagged: expected one batch dimension and one ragged dimension, got the batch size "
                 f"{list(self._batch_size)} and {self.ragged_dims} ragged dimensions"
             )
-        items, spans = self._packed()
-        if bool((spans[:, 1] < 0).any()):
-            raise ValueError("to_jagged: a row has no value (None), which torch's tensors do not know; see .missing")
-        ends = spans[:, 0] + spans[:, 1]
-        offsets = torch.cat((spans.new_zeros(1), ends))
-        made: Callable[..., Tensor] = torch.nested.nested_tensor_from_jagged
-        return made(items, offsets)
+        return join_jagged(*self._packed())
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
@@ -565,8 +496,7 @@ class Ragged(BufferColumn, Generic[Row]):
         """
         if length < 0:
             raise ValueError(f"truncate: expected a length of at least 0, got {length}")
-        if side not in ("right", "left"):
-            raise ValueError(f"truncate: expected side 'right' or 'left', got {side!r}")
+        check_side(side, "truncate")
         spans = self._spans()
         sizes = spans[..., 1].clamp(max=length)
         starts = spans[..., 0] if side == "right" else spans[..., 0] + (spans[..., 1] - sizes)
@@ -667,10 +597,7 @@ class Ragged(BufferColumn, Generic[Row]):
             tensor([3, 3])
         """
         items, rows, shape = self._flat("sum")
-        result = dtype or (items.dtype if items.is_floating_point() or items.is_complex() else torch.int64)
-        wide = _WIDER.get(result, result) if items.device.type != "mps" else result
-        total = items.new_zeros((self.numel(), *items.shape[1:]), dtype=wide).index_add(0, rows, items.to(wide))
-        return total.to(result).reshape(shape)
+        return row_sums(items, rows, self.numel(), dtype).reshape(shape)
 
     def mean(self, *, dtype: torch.dtype | None = None) -> Tensor:  # type: ignore[override]
         """Average the items of each row: a tensor ``[*batch, *item shape]``; NaN for a row without items.
@@ -690,8 +617,7 @@ class Ragged(BufferColumn, Generic[Row]):
         wanted = dtype or items.dtype
         if not (wanted.is_floating_point or wanted.is_complex):
             raise RuntimeError(f"mean: the items are {items.dtype}; give the dtype of the result, dtype=torch.float32")
-        wide = _WIDER.get(wanted, wanted) if items.device.type != "mps" else wanted
-        total = self.sum(dtype=wide)
+        total = self.sum(dtype=wider_dtype(wanted, items.device))
         counts = self.lengths.reshape(self._batch_size + (1,) * (total.ndim - len(self._batch_size)))
         return (total / counts).to(wanted)
 
@@ -721,10 +647,10 @@ class Ragged(BufferColumn, Generic[Row]):
         """
         return self._extremum("min", "amin")
 
-    def _extremum(self, what: str, reduction: str) -> Tensor:
+    def _extremum(self, what: str, extreme: Extreme) -> Tensor:
         items, rows, shape = self._flat(what)
         self._check_no_empty_row(what)
-        return _extremes(items, rows, self.numel(), reduction).reshape(shape)
+        return row_extremes(items, rows, self.numel(), extreme).reshape(shape)
 
     def argmax(self) -> Tensor:
         """Return the position of the largest item in each row, ``int64[*batch, *item shape]``, the first of equals.
@@ -752,19 +678,11 @@ class Ragged(BufferColumn, Generic[Row]):
         """
         return self._position_of("argmin", "amin")
 
-    def _position_of(self, what: str, reduction: str) -> Tensor:
+    def _position_of(self, what: str, extreme: Extreme) -> Tensor:
         items, rows, shape = self._flat(what)
         self._check_no_empty_row(what)
-        items = items.detach()
-        found = _extremes(items, rows, self.numel(), reduction).index_select(0, rows)
-        hit = found == items
-        if items.is_floating_point():
-            hit |= items.isnan()
         starts = self._packed_spans()[..., 0].reshape(-1)
-        at = torch.arange(len(items), device=items.device) - starts.index_select(0, rows)
-        at = at.reshape(-1, *(1,) * (items.ndim - 1)).expand(items.shape)
-        last = torch.iinfo(torch.int64).max
-        return _extremes(torch.where(hit, at, last), rows, self.numel(), "amin").reshape(shape)
+        return positions_of_extremes(items, rows, starts, extreme).reshape(shape)
 
     def _check_no_empty_row(self, what: str) -> None:
         if not span_functions.has_values(self._spans()):
@@ -785,13 +703,7 @@ class Ragged(BufferColumn, Generic[Row]):
         items, rows, _ = self._flat("softmax")
         if not (items.is_floating_point() or items.is_complex()):
             raise RuntimeError(f"softmax: expected floating items, got {items.dtype}; convert them with .float()")
-        count = self.numel()
-        top = _extremes(items.detach(), rows, count, "amax").index_select(0, rows)
-        top = torch.where(top.isinf(), 0, top)
-        powers = (items - top).exp()
-        wide = _WIDER.get(powers.dtype, powers.dtype) if items.device.type != "mps" else powers.dtype
-        totals = powers.new_zeros((count, *items.shape[1:]), dtype=wide).index_add(0, rows, powers.to(wide))
-        return self._with_items((powers / totals.index_select(0, rows)).to(items.dtype))
+        return self._with_items(row_softmax(items, rows, self.numel()))
 
     # -- numbers ------------------------------------------------------------------------------------------------------
 
@@ -1079,103 +991,6 @@ def as_ragged(
     if (dtype is not None and made.dtype != dtype) or device is not None:
         made = made._moved(None if device is None else torch.device(device), dtype, False, False, None)
     return made
-
-
-def _joined_rows(present: list[Any], rows: list[Any], dtype: torch.dtype | None) -> Tensor:
-    """Join rows that have items into one tensor ``[items, *item shape]``."""
-    if not present:
-        first: Any = next((row for row in rows if isinstance(row, Tensor)), None)
-        if first is not None:
-            none: Tensor = first.new_empty((0, *first.shape[1:]))
-            return none
-        empty = next((row for row in rows if isinstance(row, np.ndarray) and row.dtype != object), None)
-        return torch.empty(0, dtype=dtype) if empty is None else torch.as_tensor(empty)
-    kind = type(present[0])
-    try:
-        if isinstance(present[0], Tensor):
-            return torch.cat([torch.as_tensor(row) for row in present])
-        if isinstance(present[0], np.ndarray):
-            joined = as_tensor(np.concatenate([np.asarray(row) for row in present]))
-            if joined is None:
-                raise TypeError(f"Ragged: expected rows of numbers, got arrays of dtype {present[0].dtype}")
-            return joined
-        flat = list(itertools.chain.from_iterable(present))
-        if isinstance(flat[0], Tensor):
-            return torch.stack([torch.as_tensor(item) for item in flat])
-        made = (
-            torch.tensor(flat, dtype=dtype) if not isinstance(flat[0], np.ndarray) else torch.as_tensor(np.stack(flat))
-        )
-    except (RuntimeError, ValueError, TypeError) as error:
-        for position, row in enumerate(rows):
-            if row is None:
-                continue
-            try:
-                own = as_tensor(row)
-                known = own is not None or isinstance(row, Tensor) or not len(row)
-            except (RuntimeError, ValueError, TypeError):
-                known = False
-            if not known:
-                raise type(error)(
-                    f"Ragged: row {position}: expected a sequence of numbers of one shape, got {row!r:.80}"
-                ) from None
-        raise type(error)(
-            f"Ragged: the rows differ in the type or shape of their items ({kind.__name__}): {error}"
-        ) from None
-    return made
-
-
-def nest(rows: list[Any], batch_size: Size) -> Any:
-    """Put a flat list into nested lists of a batch size; its only item without batch dimensions."""
-    if not batch_size:
-        return rows[0]
-    for size in reversed(batch_size[1:]):
-        rows = [rows[at : at + size] for at in range(0, len(rows), size)] if size else []
-    if 0 in batch_size[1:]:
-        return _empty_nest(batch_size)
-    return rows
-
-
-def _empty_nest(batch_size: Size) -> Any:
-    return [_empty_nest(batch_size[1:]) for _ in range(batch_size[0])] if len(batch_size) > 1 else []
-
-
-_SHOWN_ROWS, _SHOWN_ITEMS = 6, 8
-
-
-def _shown(column: Ragged[Any]) -> str:
-    """Return a bounded description: batch size, lengths, and the first items of a few rows."""
-    size = column._batch_size
-    head = (
-        f"{type(column).__name__}(batch_size={list(size)}, items={column.dtype}{list(column.item_shape)}, "
-        f"device={column._device}"
-    )
-    spans = column._spans()
-    if not span_functions.has_values(spans) or not isinstance(column._items, Tensor) or len(size) != 1:
-        return head + ")"
-    rows: list[str] = []
-    for start, length in spans[:_SHOWN_ROWS].tolist():
-        if length < 0:
-            rows.append("None")
-            continue
-        some: list[Any] = column._items[start : start + min(length, _SHOWN_ITEMS)].tolist()
-        rows.append("[" + ", ".join(map(str, some)) + (f", ... {length} items]" if length > _SHOWN_ITEMS else "]"))
-    more = [f"... {size[0]} rows"] if size[0] > _SHOWN_ROWS else []
-    return head + ",\n  [" + ",\n   ".join(rows + more) + "])"
-
-
-def _extremes(items: Tensor, rows: Tensor, count: int, reduction: str) -> Tensor:
-    """Return the largest (``"amax"``) or smallest (``"amin"``) item of each row; rows without items give any value."""
-    is_bool = items.dtype is torch.bool
-    if is_bool:
-        items = items.to(torch.uint8)
-    index = rows.reshape(-1, *(1,) * (items.ndim - 1)).expand(items.shape)
-    start = items.new_zeros((count, *items.shape[1:]))
-    found = start.scatter_reduce(0, index, items, reduction, include_self=False)
-    return found.bool() if is_bool else found
-
-
-_WIDER = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.float32: torch.float64,
-          torch.complex64: torch.complex128}  # fmt: skip
 
 
 column_nodes.register(Ragged, column_nodes.flatten_ragged)

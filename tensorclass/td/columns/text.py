@@ -14,16 +14,16 @@ from tensorclass.td import shapes
 from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.columns import spans as span_functions
 from tensorclass.td.delegated.engine_functions import text_from_arrow
-from tensorclass.td.leaves.object_codes import flatten_lists
+from tensorclass.td.leaves.object_codes import flatten_lists, nest_lists
 from tensorclass.td.safe_unpickling import allow_class
 
 from . import column_nodes
 from .buffer_column import SPANS, BufferColumn
-from .ragged import nest
+from .byte_search import equal_rows, rows_equal_to, rows_that_contain, rows_with_end
+from .column_repr import describe_text
+from .utf8_rows import check_rows, count_characters, decode_row, decode_rows, encode_rows
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from tensorclass.td.indexing import Index
 
 
@@ -126,26 +126,8 @@ class Text(BufferColumn):
         if listed and isinstance(listed[0], (list, tuple)):
             flat, lengths = flatten_lists(listed)
             listed, size = list(flat), Size(lengths)
-        pieces: list[bytes] = []
-        counts: list[int] = []
-        try:
-            for item in listed:
-                if item is None:
-                    counts.append(-1)
-                else:
-                    piece = str.encode(item)
-                    pieces.append(piece)
-                    counts.append(len(piece))
-        except (TypeError, UnicodeEncodeError) as error:
-            row = len(counts)
-            item = listed[row]
-            if isinstance(item, str):
-                raise ValueError(f"Text: row {row}: {item!r:.80} cannot be written as UTF-8: {error}") from None
-            raise TypeError(
-                f"Text: row {row}: expected a string or None, got {item!r:.80} ({type(item).__name__})"
-            ) from None
-        spans = span_functions.from_lengths(torch.tensor(counts, dtype=torch.int64).reshape(size))
-        made = cls._of(_as_bytes(b"".join(pieces)), spans, compact=True)
+        buffer, counts = encode_rows(listed)
+        made = cls._of(buffer, span_functions.from_lengths(counts.reshape(size)), compact=True)
         return made if device is None else made._placed(torch.device(device), False)
 
     # -- reading ------------------------------------------------------------------------------------------------------
@@ -170,7 +152,7 @@ class Text(BufferColumn):
         start, length = self._spans().tolist()
         if length < 0:
             return None
-        return _decoded(bytes(self._items[start : start + length].cpu().numpy()), "this row")
+        return decode_row(bytes(self._items[start : start + length].cpu().numpy()), "this row")
 
     def item(self) -> str | None:
         """Return the string of one row.
@@ -209,22 +191,11 @@ class Text(BufferColumn):
         """
         if not self._batch_size:
             return self._string()
-        return nest(self._strings(), self._batch_size)
+        return nest_lists(self._strings(), self._batch_size)
 
     def _strings(self) -> list[str | None]:
         """Return the strings of all rows in flat order."""
-        items, spans = self._packed()
-        data = items.cpu().numpy().tobytes()
-        bounds: list[tuple[int, int]] = spans.reshape(-1, 2).tolist()
-        if data.isascii():
-            text = data.decode("ascii")
-            return [text[start : start + n] if n >= 0 else None for start, n in bounds]
-        try:
-            return [data[start : start + n].decode() if n >= 0 else None for start, n in bounds]
-        except UnicodeDecodeError:
-            for row, (start, n) in enumerate(bounds):
-                _decoded(data[start : start + max(n, 0)], f"row {row}")
-            raise
+        return decode_rows(*self._packed())
 
     def check_encoding(self) -> None:
         """Raise if the bytes of a row are not UTF-8.
@@ -236,13 +207,8 @@ class Text(BufferColumn):
             >>> from tensorclass import Text
             >>> Text(["a", "é"]).check_encoding()
         """
-        if self._spans().is_meta or not self.numel():
-            return
-        items, spans = self._packed()
-        data = items.cpu().numpy().tobytes()
-        if not data.isascii():
-            for row, (start, n) in enumerate(spans.reshape(-1, 2).tolist()):
-                _decoded(data[start : start + max(n, 0)], f"row {row}")
+        if not self._spans().is_meta and self.numel():
+            check_rows(*self._packed())
 
     def numpy(self) -> Any:
         """Return the strings as an array of objects over the batch, ``None`` for rows without one.
@@ -281,13 +247,7 @@ class Text(BufferColumn):
             >>> Text(["a", "éé"]).lengths
             tensor([1, 2])
         """
-        items, spans = self._packed()
-        counts = span_functions.counts_of(spans)
-        behind = (items & 0xC0) == 0x80  # further bytes of a character
-        if not bool(behind.any()):
-            return counts
-        rows = span_functions.row_numbers(spans)[behind]
-        return counts - torch.bincount(rows, minlength=self.numel()).reshape(counts.shape)
+        return count_characters(*self._packed())
 
     @property
     def byte_lengths(self) -> Tensor:
@@ -312,50 +272,17 @@ class Text(BufferColumn):
         return self._items  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
-        return _shown(self)
+        return describe_text(self)
 
     # -- comparison ---------------------------------------------------------------------------------------------------
 
-    def _begins(self, starts: Tensor, piece: bytes) -> Tensor:
-        """Return whether the bytes of the buffer at some flat starts are ``piece``; they lie within the buffer."""
-        items = self._items
-        if items.is_cpu:
-            return torch.from_numpy(_words_equal(items.numpy(), starts.numpy(), piece))
-        same = torch.ones(len(starts), dtype=torch.bool, device=items.device)
-        for step, byte in enumerate(piece):
-            same &= items.index_select(0, starts + step) == byte
-        return same
-
-    def _where_bytes(self, rows: Tensor, starts: Tensor, piece: bytes) -> Tensor:
-        """Return a mask over the batch of those of some flat rows whose bytes at ``starts`` are ``piece``."""
-        result = torch.zeros(self.numel(), dtype=torch.bool, device=self._device)
-        if len(rows):
-            result[rows] = self._begins(starts, piece)
-        return result.reshape(self._batch_size)
-
     def _equals(self, other: Any) -> Tensor:
-        spans = self._spans()
         if other is None:
             return self.missing
         if isinstance(other, str):
-            piece = other.encode("utf-8", "surrogatepass")
-            flat = spans.reshape(-1, 2)
-            same_length = flat[:, 1] == len(piece)
-            if not piece:
-                return same_length.reshape(self._batch_size)
-            rows = _nonzero(same_length)
-            return self._where_bytes(rows, flat[:, 0][rows], piece)
+            return rows_equal_to(self._items, self._spans(), other.encode("utf-8", "surrogatepass"))
         size: Size = shapes.broadcast(self._batch_size, other._batch_size)
-        ours, theirs = spans.expand(*size, 2).reshape(-1, 2), other._spans().expand(*size, 2).reshape(-1, 2)
-        equal = ours[:, 1] == theirs[:, 1]
-        rows = (equal & (ours[:, 1] > 0)).nonzero().squeeze(1)
-        if len(rows):
-            a, b = ours[rows], theirs[rows]
-            differ = self._items[span_functions.positions(a)] != other._items[span_functions.positions(b)]
-            at = span_functions.row_numbers(a)[differ]
-            equal[rows[at]] = False
-        result: Tensor = equal.reshape(size)
-        return result
+        return equal_rows((self._items, self._spans()), (other._items, other._spans()), size)
 
     def _compared(self, other: Any, equal: bool) -> Any:
         if not isinstance(other, Text) and other is not None and not isinstance(other, str):
@@ -441,7 +368,7 @@ class Text(BufferColumn):
             >>> Text(["yes", "no"]).startswith("y")
             tensor([ True, False])
         """
-        return self._has_at(prefix.encode(), at_end=False)
+        return rows_with_end(self._items, self._spans(), prefix.encode(), at_start=True)
 
     def endswith(self, suffix: str) -> Tensor:
         """Return where a row ends with a string: ``bool[*batch]``; false for rows without a string.
@@ -454,18 +381,7 @@ class Text(BufferColumn):
             >>> Text(["yes", "no"]).endswith("o")
             tensor([False,  True])
         """
-        return self._has_at(suffix.encode(), at_end=True)
-
-    def _has_at(self, piece: bytes, at_end: bool) -> Tensor:
-        """Return where a row begins or ends with bytes."""
-        flat = self._spans().reshape(-1, 2)
-        is_long = flat[:, 1] >= len(piece)
-        if not piece:
-            return is_long.reshape(self._batch_size)
-        rows = _nonzero(is_long)
-        chosen = flat[rows]
-        starts = chosen[:, 0] + (chosen[:, 1] - len(piece)) if at_end else chosen[:, 0]
-        return self._where_bytes(rows, starts, piece)
+        return rows_with_end(self._items, self._spans(), suffix.encode(), at_start=False)
 
     def contains(self, string: str) -> Tensor:
         """Return where a row contains a string: ``bool[*batch]``; false for rows without a string.
@@ -479,24 +395,7 @@ class Text(BufferColumn):
             tensor([ True, False])
         """
         items, spans = self._packed()
-        flat = spans.reshape(-1, 2)
-        piece = string.encode()
-        result = flat[:, 1] >= 0
-        if piece:
-            data = items.cpu().numpy().tobytes()
-            at: list[int] = []
-            place = data.find(piece)
-            while place >= 0:
-                at.append(place)
-                place = data.find(piece, place + 1)
-            result = torch.zeros_like(result)
-            if at:
-                starts = torch.tensor(at, dtype=torch.int64)
-                ends = (flat[:, 0] + flat[:, 1].clamp(min=0)).cpu()
-                rows = torch.searchsorted(ends, starts, right=True)
-                rows = rows[starts + len(piece) <= ends[rows]]
-                result[rows.to(result.device)] = True
-        return result.reshape(self._batch_size)
+        return rows_that_contain(items, spans, string.encode())
 
     # -- order and values ---------------------------------------------------------------------------------------------
 
@@ -701,73 +600,6 @@ def as_text(data: Any) -> Text:
 
 def _described(data: object) -> str:
     return f"a tensor {data.dtype}{list(data.shape)}" if isinstance(data, Tensor) else f"a {type(data).__name__}"
-
-
-def _as_bytes(data: bytes) -> Tensor:
-    """Return bytes as a tensor that may be written to."""
-    return torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
-
-
-def _decoded(data: bytes, what: str) -> str:
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise ValueError(f"Text: {what}: the bytes are not UTF-8: {error}") from None
-
-
-def _nonzero(mask: Tensor) -> Tensor:
-    """Return the positions of the true elements of a flat mask."""
-    if mask.is_cpu:
-        return torch.from_numpy(np.flatnonzero(mask.numpy()))
-    return mask.nonzero().squeeze(1)
-
-
-def _words_equal(data: NDArray[np.uint8], starts: NDArray[np.int64], piece: bytes) -> NDArray[np.bool_]:
-    """Return whether the bytes of ``data`` at some starts are ``piece``, by words of up to 8 bytes.
-
-    Rows that differ in a word drop out before the next one.
-    """
-    length = len(piece)
-    size = next(size for size in (8, 4, 2, 1) if size <= length)
-    dtype = np.dtype(f"u{size}")
-    words: NDArray[Any] = np.ndarray(len(data) - size + 1, dtype, data, 0, (1,))
-    steps = [*range(0, length - size, size), length - size]  # the last word can overlap the one before
-    first = starts + steps[0] if steps[0] else starts
-    same: NDArray[np.bool_] = words[first] == np.frombuffer(piece, dtype, 1, steps[0])[0]
-    if len(steps) == 1:
-        return same
-    rows = np.flatnonzero(same)
-    for step in steps[1:]:
-        rows = rows[words[starts[rows] + step] == np.frombuffer(piece, dtype, 1, step)[0]]
-    result = np.zeros(len(starts), dtype=np.bool_)
-    result[rows] = True
-    return result
-
-
-_SHOWN_ROWS, _SHOWN_CHARACTERS = 6, 60
-
-
-def _shown(text: Text) -> str:
-    """Return a bounded description: batch size, and the first characters of a few rows."""
-    size = text._batch_size
-    head = f"{type(text).__name__}(batch_size={list(size)}, device={text._device}"
-    spans = text._spans()
-    if len(size) > 1 or not span_functions.has_values(spans):
-        return head + ")"
-    few = text._at(slice(None, _SHOWN_ROWS)) if size else text.unsqueeze(0)
-    few = few._same({SPANS: torch.stack((few.spans[..., 0], few.spans[..., 1].clamp(max=4 * _SHOWN_CHARACTERS)), -1)})
-    rows: list[str] = []
-    items = few._items
-    for start, length in few._spans().tolist():
-        if length < 0:
-            rows.append("None")
-            continue
-        string = bytes(items[start : start + length].cpu().numpy()).decode("utf-8", "ignore")
-        is_cut = len(string) > _SHOWN_CHARACTERS or length == 4 * _SHOWN_CHARACTERS
-        rows.append(repr(string[:_SHOWN_CHARACTERS]) + ("..." if is_cut else ""))
-    if size and size[0] > _SHOWN_ROWS:
-        rows.append(f"... {size[0]} rows")
-    return head + ",\n  [" + ",\n   ".join(rows) + "])"
 
 
 column_nodes.register(Text, column_nodes.flatten_text)

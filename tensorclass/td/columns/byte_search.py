@@ -1,0 +1,135 @@
+"""Comparison and search of bytes in the rows of one buffer.
+
+Each function takes a buffer, ``uint8[bytes]``, and the spans of rows in it, and gives a mask over the batch. Rows
+without a value are never found.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Size, Tensor
+
+from . import spans as span_functions
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def rows_equal_to(data: Tensor, spans: Tensor, piece: bytes) -> Tensor:
+    """Return where a row has exactly some bytes: ``bool[*batch]``.
+
+    Example:
+        >>> rows_equal_to(torch.tensor([97, 98, 97]).byte(), torch.tensor([[0, 1], [1, 1], [2, 1]]), b"a")
+        tensor([ True, False,  True])
+    """
+    flat = spans.reshape(-1, 2)
+    same_length = flat[:, 1] == len(piece)
+    if not piece:
+        return same_length.reshape(spans.shape[:-1])
+    rows = _nonzero(same_length)
+    return _where_bytes(data, spans, rows, flat[:, 0][rows], piece)
+
+
+def rows_with_end(data: Tensor, spans: Tensor, piece: bytes, *, at_start: bool) -> Tensor:
+    """Return where a row begins, or ends, with some bytes: ``bool[*batch]``."""
+    flat = spans.reshape(-1, 2)
+    is_long = flat[:, 1] >= len(piece)
+    if not piece:
+        return is_long.reshape(spans.shape[:-1])
+    rows = _nonzero(is_long)
+    chosen = flat[rows]
+    starts = chosen[:, 0] if at_start else chosen[:, 0] + (chosen[:, 1] - len(piece))
+    return _where_bytes(data, spans, rows, starts, piece)
+
+
+def rows_that_contain(data: Tensor, spans: Tensor, piece: bytes) -> Tensor:
+    """Return where a row contains some bytes: ``bool[*batch]``. The rows must lie in order, without gaps."""
+    flat = spans.reshape(-1, 2)
+    result = flat[:, 1] >= 0
+    if not piece:
+        return result.reshape(spans.shape[:-1])
+    result = torch.zeros_like(result)
+    haystack = data.cpu().numpy().tobytes()
+    starts: list[int] = []
+    start = haystack.find(piece)
+    while start >= 0:
+        starts.append(start)
+        start = haystack.find(piece, start + 1)
+    if starts:
+        at = torch.tensor(starts, dtype=torch.int64)
+        ends = (flat[:, 0] + flat[:, 1].clamp(min=0)).cpu()
+        rows = torch.searchsorted(ends, at, right=True)
+        rows = rows[at + len(piece) <= ends[rows]]
+        result[rows.to(result.device)] = True
+    return result.reshape(spans.shape[:-1])
+
+
+def equal_rows(ours: tuple[Tensor, Tensor], theirs: tuple[Tensor, Tensor], size: Size) -> Tensor:
+    """Return where the rows of two buffers are equal: ``bool[*size]``.
+
+    Args:
+        ours: buffer and spans.
+        theirs: the other buffer and spans.
+        size: the batch size to which both are expanded.
+    """
+    first = ours[1].expand(*size, 2).reshape(-1, 2)
+    second = theirs[1].expand(*size, 2).reshape(-1, 2)
+    equal = first[:, 1] == second[:, 1]
+    rows = (equal & (first[:, 1] > 0)).nonzero().squeeze(1)
+    if len(rows):
+        a, b = first[rows], second[rows]
+        differ = ours[0][span_functions.positions(a)] != theirs[0][span_functions.positions(b)]
+        at = span_functions.row_numbers(a)[differ]
+        equal[rows[at]] = False
+    return equal.reshape(size)
+
+
+def _where_bytes(data: Tensor, spans: Tensor, rows: Tensor, starts: Tensor, piece: bytes) -> Tensor:
+    """Return a mask over the batch of those flat rows whose bytes at ``starts`` are ``piece``."""
+    size = spans.shape[:-1]
+    result = torch.zeros(size.numel(), dtype=torch.bool, device=data.device)
+    if len(rows):
+        result[rows] = _bytes_equal(data, starts, piece)
+    return result.reshape(size)
+
+
+def _bytes_equal(data: Tensor, starts: Tensor, piece: bytes) -> Tensor:
+    """Return whether the bytes at some starts are ``piece``; they lie within the buffer."""
+    if data.is_cpu:
+        return torch.from_numpy(_words_equal(data.numpy(), starts.numpy(), piece))
+    same = torch.ones(len(starts), dtype=torch.bool, device=data.device)
+    for step, byte in enumerate(piece):
+        same &= data.index_select(0, starts + step) == byte
+    return same
+
+
+def _words_equal(data: NDArray[np.uint8], starts: NDArray[np.int64], piece: bytes) -> NDArray[np.bool_]:
+    """Return whether the bytes of ``data`` at some starts are ``piece``, by words of up to 8 bytes.
+
+    Rows that differ in a word drop out before the next one.
+    """
+    length = len(piece)
+    size = next(size for size in (8, 4, 2, 1) if size <= length)
+    dtype = np.dtype(f"u{size}")
+    words: NDArray[Any] = np.ndarray(len(data) - size + 1, dtype, data, 0, (1,))
+    steps = [*range(0, length - size, size), length - size]  # the last word can overlap the one before
+    first = starts + steps[0] if steps[0] else starts
+    same: NDArray[np.bool_] = words[first] == np.frombuffer(piece, dtype, 1, steps[0])[0]
+    if len(steps) == 1:
+        return same
+    rows = np.flatnonzero(same)
+    for step in steps[1:]:
+        rows = rows[words[starts[rows] + step] == np.frombuffer(piece, dtype, 1, step)[0]]
+    result = np.zeros(len(starts), dtype=np.bool_)
+    result[rows] = True
+    return result
+
+
+def _nonzero(mask: Tensor) -> Tensor:
+    """Return the positions of the true elements of a flat mask."""
+    if mask.is_cpu:
+        return torch.from_numpy(np.flatnonzero(mask.numpy()))
+    return mask.nonzero().squeeze(1)
