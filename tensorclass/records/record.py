@@ -52,6 +52,12 @@ KEYWORDS: tuple[str, ...] = (*OPTIONS, "cast_filter")
 METADATA = ("batch_size", "device", "names")
 
 
+def _take_keywords(bases: tuple[type, ...]) -> bool:
+    """Return whether a base class has an ``__init_subclass__`` of its own, which may take keywords of the class."""
+    own = {base for one in bases for base in one.__mro__ if "__init_subclass__" in vars(base)}
+    return any(base.__module__ not in ("builtins", "typing", "typing_extensions") for base in own)
+
+
 @dataclass_transform(field_specifiers=(dataclasses.field, dataclasses.Field), eq_default=False)
 class RecordMeta(abc.ABCMeta):
     """Metaclass of records: turns fields into properties, and generates ``__init__``, once for each class."""
@@ -67,12 +73,9 @@ class RecordMeta(abc.ABCMeta):
         given = {key: kwargs.pop(key) for key in kwargs.keys() & set(KEYWORDS)}
         # without a __dict__ an instance is small, and assigning an unknown attribute is an error
         namespace.setdefault("__slots__", ())
-        try:
-            cls = super().__new__(mcs, name, bases, namespace, **kwargs)
-        except TypeError as error:
-            if kwargs and "takes no keyword arguments" in str(error):
-                raise TypeError(f"{name}: unknown options {sorted(kwargs)}; there are {list(KEYWORDS)}") from None
-            raise
+        if kwargs and not _take_keywords(bases):
+            raise TypeError(f"{name}: unknown options {sorted(kwargs)}; there are {list(KEYWORDS)}")
+        cls = super().__new__(mcs, name, bases, namespace, **kwargs)
         if not is_base:
             from .definition import define
 

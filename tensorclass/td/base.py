@@ -36,7 +36,7 @@ from .padding import Padding
 from .pointwise import Pointwise
 from .printing import Printing
 from .reductions import Reductions
-from .select_keys import Choosing
+from .select_keys import KeySelecting
 from .shape_operations import Shaping
 from .shapes import Names
 from .stack_and_cat import Combining
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 class TensorCollection(
     Indexing,
     Shaping,
-    Choosing,
+    KeySelecting,
     Packing,
     Padding,
     Pointwise,

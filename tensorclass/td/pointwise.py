@@ -2,7 +2,7 @@
 
 If torch has a *foreach* kernel for an operation, all values of a level go through one call of it: one launch instead of
 one per tensor on an accelerator, and less overhead on a CPU. See ``foreach.py`` for kernels and ``operands.py`` for the
-second operand.
+second operand, and ``pointwise_methods.py`` for the functions that make methods of the table's lines.
 
 A second operand is a number, a tensor that broadcasts to the batch size (aligned with the batch dimensions of each
 value), or a collection with the same keys.
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -24,196 +24,24 @@ from .foreach import kernel_of, run_kernel
 from .hidden_members import member_items, member_values, with_members
 from .indexing import _broadcasts
 from .operands import Operands
+from .pointwise_methods import (
+    BOOLEANS,
+    INTEGERS,
+    SIGNED,
+    WITH_INFINITY,
+    Binary,
+    BinaryInPlace,
+    Unary,
+    binary,
+    binary_,
+    pairwise,
+    single,
+    unary,
+    unary_,
+)
+from .pointwise_methods import NAMES as NAMES
 from .stack_and_cat import _append_dims
 from .value_checks import ShapeMismatch
-
-C = TypeVar("C", bound="Pointwise")
-R = TypeVar("R", covariant=True)
-
-# ---------------------------------------------------------------------------------------------------------------------
-# signatures of the table, for type checkers
-
-
-class Unary(Protocol):
-    """``data.f()``."""
-
-    def __get__(self, instance: C, owner: Any) -> Callable[[], C]: ...
-
-
-class BoundBinary(Protocol[R]):
-    def __call__(self, other: Collection | Tensor | complex, *, default: Any = None) -> R: ...
-
-
-class Binary(Protocol):
-    """``data.f(other, default=)``."""
-
-    def __get__(self, instance: C, owner: Any) -> BoundBinary[C]: ...
-
-
-class BoundBinaryInPlace(Protocol[R]):
-    def __call__(self, other: Collection | Tensor | complex) -> R: ...
-
-
-class BinaryInPlace(Protocol):
-    """``data.f_(other)``."""
-
-    def __get__(self, instance: C, owner: Any) -> BoundBinaryInPlace[C]: ...
-
-
-#: the names of the methods in the table; torch has functions, or tensors have methods, of the same names
-NAMES: list[str] = []
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# docstrings of the table
-
-_POSITIVE, _SIGNED, _INTEGERS, _BOOLEANS = "[0.25, 1.0]", "[-1.5, 2.0]", "[1, 6]", "[True, False]"
-_WITH_INFINITY = "[0.0, float('inf')]"
-#: summary, result and elements of the example of each entry, which its form in place shares
-_TEXTS: dict[str, tuple[str, str, str]] = {}
-
-_OTHER = """
-    other: a number, a tensor that broadcasts to the batch size and is aligned with the batch dimensions of each
-        value, or a collection with the same keys."""
-_DEFAULT = """
-    default: a number or a tensor, the value of a key that only one of two collections has. ``"intersection"``
-        drops such keys. Default: both collections must have the same keys."""
-_NEW = "A collection of the same class, keys and batch size. Non-tensor data is kept."
-_KEYS_DIFFER = """
-    KeyError: the keys of two collections differ.
-    TypeError: ``other`` is not a collection, tensor or number, or torch takes no number here.
-    RuntimeError: shapes do not broadcast, or torch does not take these dtypes."""
-_NOT_WRITABLE = """
-    RuntimeError: torch cannot write the result: the dtype does not fit, or a leaf requires a gradient."""
-
-
-def _document(
-    method: Any, name: str, text: tuple[str, str, str], other: str | None = None, default: bool = True
-) -> Any:
-    """Give a method its name and docstring.
-
-    Args:
-        method: the function.
-        name: of the method; one in place ends in an underscore.
-        text: summary, result of the example, and the elements that it starts from.
-        other: the operand in the example, for methods that take one.
-        default: whether the method takes ``default=``.
-    """
-    summary, result, values = text
-    in_place = name[-1] == "_"
-    sections = [f"{summary}, {'in place' if in_place else 'element by element'}; ``torch.{name.rstrip('_')}``."]
-    if other is not None:
-        sections.append(f"Args:{_OTHER}{_DEFAULT if default else ''}")
-    sections.append(f"Returns:\n    {'This collection.' if in_place else _NEW}")
-    if in_place or other is not None:
-        sections.append(f"Raises:{_KEYS_DIFFER if other is not None else ''}{_NOT_WRITABLE if in_place else ''}")
-    sections.append(f"""Example:
-    >>> import torch
-    >>> from tensorclass import TensorDict
-    >>> data = TensorDict({{"x": torch.tensor({values})}}, batch_size=[2])
-    >>> data.{name}({other or ""})["x"]
-    tensor({result})
-""")
-    method.__name__ = name
-    method.__qualname__ = f"Pointwise.{name}"
-    method.__doc__ = "\n\n".join(sections)
-    NAMES.append(name)
-    return method
-
-
-def _text(name: str, summary: str, result: str, values: str) -> tuple[str, str, str]:
-    """Keep the text of an entry for its form in place, which follows it in the table and gives none of its own."""
-    if summary:
-        _TEXTS[name] = summary, result, values
-    return _TEXTS[name if summary else name[:-1]]
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# functions that make the methods
-
-
-def unary(name: str, summary: str, result: str, values: str = _POSITIVE) -> Unary:
-    """The method for a function of one tensor that has a foreach kernel.
-
-    Args:
-        name: of the method and of the torch function.
-        summary: start of its docstring.
-        result: of its example.
-        values: the elements in its example.
-    """
-    kernel = kernel_of(name)
-
-    def method(self: Pointwise) -> Pointwise:
-        store = self._store
-        if not store:
-            return self._same({})
-        return self._same(dict(zip(store, run_kernel(kernel, [*store.values()]))))  # noqa: B905
-
-    made: Unary = _document(method, name, _text(name, summary, result, values))
-    return made
-
-
-def unary_(name: str, summary: str = "", result: str = "", values: str = _POSITIVE) -> Unary:
-    """The method for a function of one tensor in place that has a foreach kernel. See :func:`unary`.
-
-    The text is by default that of the entry without the underscore, which precedes it.
-    """
-    kernel = kernel_of(name)
-
-    def method(self: Pointwise) -> Pointwise:
-        if self._store:
-            run_kernel(kernel, [*self._store.values()])
-        return self
-
-    made: Unary = _document(method, name, _text(name, summary, result, values))
-    return made
-
-
-def single(name: str, summary: str, result: str, values: str = _POSITIVE) -> Unary:
-    """The method for a function of one tensor that has no foreach kernel. See :func:`unary`."""
-    function: Callable[..., Any] = getattr(torch, name)
-
-    def method(self: Pointwise) -> Pointwise:
-        return self._same({key: function(value) for key, value in self._store.items()})
-
-    made: Unary = _document(method, name, _text(name, summary, result, values))
-    return made
-
-
-def binary(name: str, summary: str, result: str) -> Binary:
-    """The method for a function of two operands that has a foreach kernel. See :func:`unary`."""
-    kernel = kernel_of(name)
-
-    def method(self: Pointwise, other: Any, *, default: Any = None) -> Pointwise:
-        return self._binary(kernel, other, default)
-
-    made: Binary = _document(method, name, _text(name, summary, result, "[1.0, 4.0]"), "2")
-    return made
-
-
-def binary_(name: str) -> BinaryInPlace:
-    """The method for a function of two operands in place that has a foreach kernel. See :func:`unary_`."""
-    kernel = kernel_of(name)
-
-    def method(self: Pointwise, other: Any) -> Pointwise:
-        return self._binary_(kernel, other)
-
-    made: BinaryInPlace = _document(method, name, _text(name, "", "", ""), "2", default=False)
-    return made
-
-
-def pairwise(name: str, summary: str, result: str, values: str = "[1.0, 4.0]", other: str = "2") -> Binary:
-    """The method for a function of two operands that has no foreach kernel. See :func:`unary`.
-
-    ``other`` is the operand in the example.
-    """
-    function: Callable[..., Any] = getattr(torch, name)
-
-    def method(self: Pointwise, other: Any, *, default: Any = None) -> Pointwise:
-        return self._pairwise(function, other, default)
-
-    made: Binary = _document(method, name, _text(name, summary, result, values), other)
-    return made
 
 
 class Pointwise(Operands):
@@ -223,7 +51,7 @@ class Pointwise(Operands):
 
     # -- the table ----------------------------------------------------------------------------------------------------
 
-    abs: Unary = unary("abs", "Absolute value", "[1.5000, 2.0000]", _SIGNED)
+    abs: Unary = unary("abs", "Absolute value", "[1.5000, 2.0000]", SIGNED)
     abs_: Unary = unary_("abs_")
     acos: Unary = unary("acos", "Arc cosine, in radians", "[1.3181, 0.0000]")
     acos_: Unary = unary_("acos_")
@@ -231,7 +59,7 @@ class Pointwise(Operands):
     asin_: Unary = unary_("asin_")
     atan: Unary = unary("atan", "Arc tangent, in radians", "[0.2450, 0.7854]")
     atan_: Unary = unary_("atan_")
-    ceil: Unary = unary("ceil", "Smallest integer that is not smaller", "[-1.,  2.]", _SIGNED)
+    ceil: Unary = unary("ceil", "Smallest integer that is not smaller", "[-1.,  2.]", SIGNED)
     ceil_: Unary = unary_("ceil_")
     cos: Unary = unary("cos", "Cosine, of radians", "[0.9689, 0.5403]")
     cos_: Unary = unary_("cos_")
@@ -245,9 +73,9 @@ class Pointwise(Operands):
     exp_: Unary = unary_("exp_")
     expm1: Unary = unary("expm1", "``exp(x) - 1``, precise for small ``x``", "[0.2840, 1.7183]")
     expm1_: Unary = unary_("expm1_")
-    floor: Unary = unary("floor", "Largest integer that is not larger", "[-2.,  2.]", _SIGNED)
+    floor: Unary = unary("floor", "Largest integer that is not larger", "[-2.,  2.]", SIGNED)
     floor_: Unary = unary_("floor_")
-    frac: Unary = unary("frac", "Fractional part, with the sign of the element", "[-0.5000,  0.0000]", _SIGNED)
+    frac: Unary = unary("frac", "Fractional part, with the sign of the element", "[-0.5000,  0.0000]", SIGNED)
     frac_: Unary = unary_("frac_")
     lgamma: Unary = unary("lgamma", "Logarithm of the absolute value of the gamma function", "[1.2880, 0.0000]")
     lgamma_: Unary = unary_("lgamma_")
@@ -259,17 +87,17 @@ class Pointwise(Operands):
     log1p_: Unary = unary_("log1p_")
     log2: Unary = unary("log2", "Logarithm to base 2", "[-2.,  0.]")
     log2_: Unary = unary_("log2_")
-    neg: Unary = unary("neg", "Negative", "[ 1.5000, -2.0000]", _SIGNED)
+    neg: Unary = unary("neg", "Negative", "[ 1.5000, -2.0000]", SIGNED)
     neg_: Unary = unary_("neg_")
     reciprocal: Unary = unary("reciprocal", "``1 / x``", "[4., 1.]")
     reciprocal_: Unary = unary_("reciprocal_")
-    round: Unary = unary("round", "Nearest integer; of two, the even one", "[-2.,  2.]", _SIGNED)
+    round: Unary = unary("round", "Nearest integer; of two, the even one", "[-2.,  2.]", SIGNED)
     round_: Unary = unary_("round_")
     rsqrt: Unary = unary("rsqrt", "``1 / sqrt(x)``", "[2., 1.]")
     rsqrt_: Unary = unary_("rsqrt_")
     sigmoid: Unary = unary("sigmoid", "``1 / (1 + exp(-x))``", "[0.5622, 0.7311]")
     sigmoid_: Unary = unary_("sigmoid_")
-    sign: Unary = unary("sign", "Sign: -1, 0 or 1", "[-1.,  1.]", _SIGNED)
+    sign: Unary = unary("sign", "Sign: -1, 0 or 1", "[-1.,  1.]", SIGNED)
     sign_: Unary = unary_("sign_")
     sin: Unary = unary("sin", "Sine, of radians", "[0.2474, 0.8415]")
     sin_: Unary = unary_("sin_")
@@ -281,19 +109,19 @@ class Pointwise(Operands):
     tan_: Unary = unary_("tan_")
     tanh: Unary = unary("tanh", "Hyperbolic tangent", "[0.2449, 0.7616]")
     tanh_: Unary = unary_("tanh_")
-    trunc: Unary = unary("trunc", "Integer part", "[-1.,  2.]", _SIGNED)
+    trunc: Unary = unary("trunc", "Integer part", "[-1.,  2.]", SIGNED)
     trunc_: Unary = unary_("trunc_")
     zero_: Unary = unary_("zero_", "Zero", "[0., 0.]")
 
-    bitwise_not: Unary = single("bitwise_not", "Bitwise NOT; logical NOT of booleans", "[-2, -7]", _INTEGERS)
-    isfinite: Unary = single("isfinite", "Mask of finite elements", "[ True, False]", _WITH_INFINITY)
-    isinf: Unary = single("isinf", "Mask of infinite elements", "[False,  True]", _WITH_INFINITY)
-    isnan: Unary = single("isnan", "Mask of NaN", "[False, False]", _WITH_INFINITY)
-    isneginf: Unary = single("isneginf", "Mask of negative infinity", "[False, False]", _WITH_INFINITY)
-    isposinf: Unary = single("isposinf", "Mask of positive infinity", "[False,  True]", _WITH_INFINITY)
-    isreal: Unary = single("isreal", "Mask of elements whose imaginary part is zero", "[True, True]", _WITH_INFINITY)
-    logical_not: Unary = single("logical_not", "Mask of elements that are zero or false", "[False,  True]", _BOOLEANS)
-    square: Unary = single("square", "Square", "[2.2500, 4.0000]", _SIGNED)
+    bitwise_not: Unary = single("bitwise_not", "Bitwise NOT; logical NOT of booleans", "[-2, -7]", INTEGERS)
+    isfinite: Unary = single("isfinite", "Mask of finite elements", "[ True, False]", WITH_INFINITY)
+    isinf: Unary = single("isinf", "Mask of infinite elements", "[False,  True]", WITH_INFINITY)
+    isnan: Unary = single("isnan", "Mask of NaN", "[False, False]", WITH_INFINITY)
+    isneginf: Unary = single("isneginf", "Mask of negative infinity", "[False, False]", WITH_INFINITY)
+    isposinf: Unary = single("isposinf", "Mask of positive infinity", "[False,  True]", WITH_INFINITY)
+    isreal: Unary = single("isreal", "Mask of elements whose imaginary part is zero", "[True, True]", WITH_INFINITY)
+    logical_not: Unary = single("logical_not", "Mask of elements that are zero or false", "[False,  True]", BOOLEANS)
+    square: Unary = single("square", "Square", "[2.2500, 4.0000]", SIGNED)
 
     mul: Binary = binary("mul", "Product", "[2., 8.]")
     mul_: BinaryInPlace = binary_("mul_")
@@ -310,22 +138,18 @@ class Pointwise(Operands):
     clamp_min: Binary = binary("clamp_min", "Elements, at least ``other``", "[2., 4.]")
     clamp_min_: BinaryInPlace = binary_("clamp_min_")
 
-    bitwise_and: Binary = pairwise("bitwise_and", "Bitwise AND; logical AND of booleans", "[0, 2]", _INTEGERS)
-    bitwise_or: Binary = pairwise("bitwise_or", "Bitwise OR; logical OR of booleans", "[3, 6]", _INTEGERS)
-    bitwise_xor: Binary = pairwise("bitwise_xor", "Bitwise XOR; logical XOR of booleans", "[3, 4]", _INTEGERS)
+    bitwise_and: Binary = pairwise("bitwise_and", "Bitwise AND; logical AND of booleans", "[0, 2]", INTEGERS)
+    bitwise_or: Binary = pairwise("bitwise_or", "Bitwise OR; logical OR of booleans", "[3, 6]", INTEGERS)
+    bitwise_xor: Binary = pairwise("bitwise_xor", "Bitwise XOR; logical XOR of booleans", "[3, 4]", INTEGERS)
     floor_divide: Binary = pairwise("floor_divide", "Quotient, rounded down", "[0., 2.]")
     fmod: Binary = pairwise(
-        "fmod", "Remainder of the division, with the sign of the dividend", "[-1.5000,  0.0000]", _SIGNED
+        "fmod", "Remainder of the division, with the sign of the dividend", "[-1.5000,  0.0000]", SIGNED
     )
-    logical_and: Binary = pairwise(
-        "logical_and", "Logical AND", "[ True, False]", _BOOLEANS, other="torch.tensor(True)"
-    )
-    logical_or: Binary = pairwise("logical_or", "Logical OR", "[True, True]", _BOOLEANS, other="torch.tensor(True)")
-    logical_xor: Binary = pairwise(
-        "logical_xor", "Logical XOR", "[False,  True]", _BOOLEANS, other="torch.tensor(True)"
-    )
+    logical_and: Binary = pairwise("logical_and", "Logical AND", "[ True, False]", BOOLEANS, other="torch.tensor(True)")
+    logical_or: Binary = pairwise("logical_or", "Logical OR", "[True, True]", BOOLEANS, other="torch.tensor(True)")
+    logical_xor: Binary = pairwise("logical_xor", "Logical XOR", "[False,  True]", BOOLEANS, other="torch.tensor(True)")
     remainder: Binary = pairwise(
-        "remainder", "Remainder of the division, with the sign of the divisor", "[0.5000, 0.0000]", _SIGNED
+        "remainder", "Remainder of the division, with the sign of the divisor", "[0.5000, 0.0000]", SIGNED
     )
 
     eq: Binary = pairwise("eq", "Mask of equal elements", "[False, False]")

@@ -31,7 +31,7 @@ def _dict_at(tree: dict[str, Any], path: Sequence[str], key: str) -> dict[str, A
         below: dict[str, Any] = found  # type: ignore[assignment]
         if found is None:
             below = tree[name] = {}
-        elif isinstance(found, Choosing) and found._is_tree():
+        elif isinstance(found, KeySelecting) and found._is_tree():
             below = tree[name] = dict(found._store)
         elif type(found) is not dict:
             raise KeyError(f"unflatten_keys: {key!r} would lie below the leaf {name!r}")
@@ -39,7 +39,7 @@ def _dict_at(tree: dict[str, Any], path: Sequence[str], key: str) -> dict[str, A
     return tree
 
 
-class Choosing(Removing):
+class KeySelecting(Removing):
     """Operations that select, rename or rearrange keys."""
 
     __slots__ = ()
@@ -145,7 +145,7 @@ class Choosing(Removing):
             nested = {
                 key: with_members(value).empty(recurse=True, batch_size=size + value._batch_size[ndim:], device=device)
                 for key, value in self._store.items()
-                if isinstance(value, Choosing) and value._is_tree()
+                if isinstance(value, KeySelecting) and value._is_tree()
             }
         result = self._like(nested, size, new_names)
         if device is not MISSING:
@@ -191,7 +191,7 @@ class Choosing(Removing):
             value = self._store.get(key)
             if value is not None and below is None:
                 store[key] = value
-            elif isinstance(value, Choosing) and value._is_tree():
+            elif isinstance(value, KeySelecting) and value._is_tree():
                 store[key] = value._same(value._selected(below, strict))
             elif strict:
                 raise self._key_error(key if below is None else (key, next(iter(below))))
@@ -226,7 +226,7 @@ class Choosing(Removing):
         store: Store = {}
         for key, value in self._store.items():
             below = tree.get(key, MISSING)
-            if isinstance(below, dict) and isinstance(value, Choosing) and value._is_tree():
+            if isinstance(below, dict) and isinstance(value, KeySelecting) and value._is_tree():
                 store[key] = value._same(value._excluded(below))
             elif below is not None:
                 store[key] = value
@@ -241,7 +241,7 @@ class Choosing(Removing):
             current = own[key]
             if value is current:
                 continue
-            if isinstance(current, Choosing) and isinstance(value, Choosing):
+            if isinstance(current, KeySelecting) and isinstance(value, KeySelecting):
                 current._replace_store(value._store)
             else:
                 own[key] = value
@@ -305,7 +305,7 @@ class Choosing(Removing):
         store: Store = {}
         for key, value in part._store.items():
             own = self._store.get(key)
-            if value is not own and isinstance(own, Choosing) and own._is_tree() and isinstance(value, Choosing):
+            if value is not own and isinstance(own, KeySelecting) and own._is_tree() and isinstance(value, KeySelecting):
                 store[key] = own._like(own._classed(value), value._batch_size, value._names)
             else:
                 store[key] = value
@@ -367,7 +367,7 @@ class Choosing(Removing):
         """
         self._check_unlocked()
         for key, value in list(self._store.items()):
-            if not isinstance(value, Choosing) or not value._is_tree():
+            if not isinstance(value, KeySelecting) or not value._is_tree():
                 continue
             if with_members(value).is_empty():
                 self.pop(key)
@@ -388,7 +388,7 @@ class Choosing(Removing):
         """
         store: Store = {}
         for key, value in self._store.items():
-            if not isinstance(value, Choosing) or value._held() is not None:
+            if not isinstance(value, KeySelecting) or value._held() is not None:
                 store[key] = value
             elif value._is_tree():
                 store[key] = with_members(value).filter_non_tensor_data()
@@ -408,7 +408,7 @@ class Choosing(Removing):
         return tuple(
             (key, value)
             for key, value in self._walk(include_nested)
-            if isinstance(value, Choosing) and not value._is_tree() and value._held() is None
+            if isinstance(value, KeySelecting) and not value._is_tree() and value._held() is None
         )
 
     def _drop_emptied(self, path: tuple[str, ...]) -> None:
@@ -477,7 +477,7 @@ class Choosing(Removing):
     def _flatten_into(self, store: Store, prefix: str, separator: str, is_leaf: IsLeaf | None) -> None:
         for key, value in self._store.items():
             name = prefix + key
-            if type(value) is not Tensor and isinstance(value, Choosing):
+            if type(value) is not Tensor and isinstance(value, KeySelecting):
                 if not value._is_tree():
                     value = value._shallow()
                 elif is_leaf is None or not is_leaf(type(value)):
@@ -516,10 +516,10 @@ class Choosing(Removing):
                 node = nodes[prefix] = _dict_at(store, prefix.split(separator), key)
             current = node.get(last)
             if current is None:
-                node[last] = value._shallow() if isinstance(value, Choosing) else value
+                node[last] = value._shallow() if isinstance(value, KeySelecting) else value
             elif (
                 type(current) is dict
-                and isinstance(value, Choosing)
+                and isinstance(value, KeySelecting)
                 and value._is_tree()
                 and current.keys().isdisjoint(value._store)
             ):

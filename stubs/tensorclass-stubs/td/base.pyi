@@ -26,14 +26,14 @@ from tensorclass.td.padding import Padding
 from tensorclass.td.pointwise import Pointwise
 from tensorclass.td.printing import Printing
 from tensorclass.td.reductions import Reductions
-from tensorclass.td.select_keys import Choosing
+from tensorclass.td.select_keys import KeySelecting
 from tensorclass.td.shape_operations import Shaping
 from tensorclass.td.stack_and_cat import Combining
 from tensorclass.td.state_dict import State
 from tensorclass.td.storage_state import Storing
 from tensorclass.td.tensordict import TensorDict
 
-class TensorCollection(Indexing, Shaping, Choosing, Packing, Padding, Pointwise, Reductions, Combining, Creation, Converting, PythonObjects, ClassInstances, Tables, TableFiles, Datasets, Storing, MemoryMaps, Files, Stores, Modules, PointToPoint, Collectives, Map, Devices, Applying, Attributes, Locking, State, Printing):
+class TensorCollection(Indexing, Shaping, KeySelecting, Packing, Padding, Pointwise, Reductions, Combining, Creation, Converting, PythonObjects, ClassInstances, Tables, TableFiles, Datasets, Storing, MemoryMaps, Files, Stores, Modules, PointToPoint, Collectives, Map, Devices, Applying, Attributes, Locking, State, Printing):
     __slots__ = ()
 
     @classmethod

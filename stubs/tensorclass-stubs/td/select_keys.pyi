@@ -7,7 +7,7 @@ from tensorclass.td.keys import FlatKey, NestedKey
 from tensorclass.td.remove import Removing
 from tensorclass.td.get import IsLeaf
 
-class Choosing(Removing):
+class KeySelecting(Removing):
     __slots__ = ()
 
     def rename_keys(self, mapping: Mapping[NestedKey, NestedKey], *, strict: bool = True) -> Self: ...

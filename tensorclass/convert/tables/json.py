@@ -514,12 +514,15 @@ def _cast(pa: Any, column: Any, arrow_type: Any) -> Any:
         return column
     try:
         return column.cast(arrow_type)
-    except pa.ArrowInvalid as error:
-        if "zone offset" not in str(error):
-            raise
-        return column.cast(
-            _map_types(pa, arrow_type, lambda one: pa.timestamp("us", "UTC") if one == pa.timestamp("us") else one)
+    except pa.ArrowInvalid:
+        with_zone = _map_types(
+            pa, arrow_type, lambda one: pa.timestamp("us", "UTC") if one == pa.timestamp("us") else one
         )
+        if with_zone == arrow_type:
+            raise
+        with contextlib.suppress(pa.ArrowInvalid):  # what is wrong is not the zone
+            return column.cast(with_zone)
+        raise
 
 
 def _fields_in_row(pa: Any, types: Mapping[str, Any], row: Mapping[str, Any]) -> list[Any]:

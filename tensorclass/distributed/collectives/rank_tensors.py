@@ -115,8 +115,8 @@ def write(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
     """Copy tensors into others, also into expanded tensors, whose rows share memory."""
     try:
         copy(targets, sources)
-    except RuntimeError as error:
-        if "single memory location" not in str(error):
+    except RuntimeError:
+        if not any(0 in target.stride() for target in targets):
             raise
         for target, source in zip(targets, sources, strict=True):
             copy([without_repetitions(target)], [without_repetitions(source, like=target)])

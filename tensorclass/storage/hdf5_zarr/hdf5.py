@@ -26,7 +26,7 @@ from tensorclass.support.regular_files import NotRegular, check_regular
 
 from .array_backend import DRAFT, NOTE, STACK, ArrayBackend, DamagedFile, Note, Texts, chunk_shape
 from .array_selection import piece_index, split_box
-from .restorable_file import RestorableFile, check_unopened, close_root, open_root
+from .restorable_file import AlreadyOpen, RestorableFile, check_unopened, close_root, open_root
 
 _TEXT = "__tensordict_str__"
 F = TypeVar("F", bound=Callable[..., Any])
@@ -44,6 +44,15 @@ def _h5py() -> Any:
     import h5py
 
     return h5py
+
+
+def _is_open_in_library(library: Any, path: str) -> bool:
+    """Return whether this process has a file open through the library itself."""
+    for file in library.h5f.get_obj_ids(library.h5f.OBJ_ALL, library.h5f.OBJ_FILE):
+        with suppress(OSError, ValueError):
+            if os.path.samefile(file.name, path):
+                return True
+    return False
 
 
 def _deferring_signals(method: F) -> F:
@@ -113,7 +122,7 @@ class HDF5(ArrayBackend):
         except OSError as error:
             if error.errno is not None:
                 raise type(error)(error.errno, f"{printable(path)}: {error}") from None
-            if "already open" in str(error):
+            if isinstance(error, AlreadyOpen) or _is_open_in_library(library, path):
                 raise OSError(
                     f"{printable(path)}: this process has the file open, in another mode than {mode!r}; close() it "
                     "first, or open it once with mode='r+'"
