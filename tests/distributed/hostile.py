@@ -69,7 +69,7 @@ def _told(text: bytes) -> None:
 
 def _objects(text: bytes) -> None:
     data = record()
-    record_layout.read_objects(text, data, record_layout.layout_of(data), "recv: the record of rank 0")()
+    record_layout.read_content(text, data, record_layout.layout_of(data), "recv: the record of rank 0")()
 
 
 def _answer(text: bytes) -> None:
@@ -89,7 +89,7 @@ def _texts() -> dict[str, tuple[bytes, Callable[[bytes], None]]]:
     return {
         "from_remote_init": (remote_init._serialize(data, "init_remote", False)[0], _remote),
         "broadcast": (record_layout.describe_record(data, "broadcast"), _told),
-        "recv": (record_layout.objects_text(data, record_layout.layout_of(data), "send"), _objects),
+        "recv": (record_layout.content_of(data, record_layout.layout_of(data), "send"), _objects),
         "a note": (json.dumps(note).encode(), _answer),
         "a call": (json.dumps(side).encode(), _side),
     }

@@ -43,7 +43,7 @@ def lies(rank: int, how: str) -> Any:
         if rank == 0:
             objects = Long(b'["words"]') if how == "recv: length" else b'["words", ' + DEEP + b"]"
             if how.startswith("recv"):
-                patch.setattr(point_to_point, "objects_text", lambda *_: objects)
+                patch.setattr(point_to_point, "content_of", lambda *_: objects)
             if how == "recv: length":  # what nobody takes is not sent
                 posted = point_to_point._post
                 patch.setattr(point_to_point, "_post", lambda turn, messages: posted(turn, messages[:-1]))

@@ -115,24 +115,24 @@ def test_non_tensor_data_is_read_whole_or_not_at_all() -> None:
     data = TensorDict({"name": "a", "n": {"rows": ["x", "y"]}}, [2])
     data["n", "rows"] = ["x", "y"]
     layout = layout_of(data)
-    text = layouts.objects_text(data, layout, "send")
+    text = layouts.content_of(data, layout, "send")
     target = data.clone()
     target["name"] = "b"
     for damaged in (b"[]", b"[1]", b'["a", "b"]', b"3"):
         with pytest.raises(ValueError, match="rank 1"):
-            layouts.read_objects(damaged, target, layout, "rank 1")
+            layouts.read_content(damaged, target, layout, "rank 1")
     assert target["name"] == "b"
-    layouts.read_objects(text, target, layout, "rank 1")()
+    layouts.read_content(text, target, layout, "rank 1")()
     assert target["name"] == "a"
 
 
 def test_objects_that_json_lacks_are_refused_on_both_sides() -> None:
     data = TensorDict({"f": NonTensorData(object)})
     with pytest.raises(TypeError, match="allow_pickle"):
-        layouts.objects_text(data, layout_of(data), "send")
-    text = layouts.objects_text(data, layout_of(data), "send", allow_pickle=True)
+        layouts.content_of(data, layout_of(data), "send")
+    text = layouts.content_of(data, layout_of(data), "send", allow_pickle=True)
     with pytest.raises(ValueError, match="pickle"):
-        layouts.read_objects(text, data, layout_of(data), "rank 1")
+        layouts.read_content(text, data, layout_of(data), "rank 1")
 
 
 @pytest.mark.parametrize("tensor", [torch.zeros(3).to_sparse(), torch.zeros(3, device="meta")], ids=["sparse", "meta"])

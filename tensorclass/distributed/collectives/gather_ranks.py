@@ -19,11 +19,11 @@ from tensorclass.distributed.messages.message_buffer import MessageBuffer, Packi
 from tensorclass.distributed.messages.record_layout import (
     RecordLayout,
     allocate,
+    content_of,
     describe_record,
     flatten_record,
     lookup_in,
-    objects_text,
-    read_objects,
+    read_content,
     rebuild_record,
     specs_in,
 )
@@ -214,7 +214,7 @@ def _prepare(
     try:
         found = flatten_record(data)
         layout = found.layout
-        text = objects_text(data, layout, group.what, pickles) if layout.objects else b""
+        text = content_of(data, layout, group.what, pickles) if layout.has_content else b""
     except Exception as error:
         raise_on_all_ranks(group, what, error)
     form, entries = layout.digest, layout.entries
@@ -286,8 +286,8 @@ def _remake(
 ) -> Any:
     """Make a record like ``data`` with other tensors and non-tensor data."""
     made = rank_tensors.remade(data, layout, tensors)
-    if layout.objects:
-        read_objects(text, made, layout, f"{group.what}: rank {group.state.ranks[rank]}", pickles)()
+    if layout.has_content:
+        read_content(text, made, layout, f"{group.what}: rank {group.state.ranks[rank]}", pickles)()
     return made
 
 

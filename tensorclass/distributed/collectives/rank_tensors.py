@@ -7,15 +7,26 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from torch import Tensor
+from torch import Size, Tensor
 
-from tensorclass.distributed.messages.record_layout import RecordLayout, TensorSpec, copy, flatten_record, path_name
+from tensorclass.distributed.messages.column_bytes import ColumnForm, lengths_and_items
+from tensorclass.distributed.messages.record_layout import (
+    RecordLayout,
+    TensorSpec,
+    copy,
+    flatten_record,
+    path_name,
+    value_at,
+)
 from tensorclass.distributed.process_groups import GroupCall
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.columns.buffer_column import BufferColumn
+from tensorclass.td.columns.ragged import Ragged
 from tensorclass.td.leaves.nontensor import NonTensorDataBase
 from tensorclass.td.leaves.unbatched_tensor import UnbatchedTensor
-from tensorclass.td.memory.consolidated_buffer import is_sharded, with_parts
+from tensorclass.td.memory.consolidated_buffer import is_sharded, parts_of, with_parts
 from tensorclass.td.stores.lazy.lazy_stack import LazyStacked
+from tensorclass.td.tensordict import TensorDict
 
 from .agreement import call_digest
 
@@ -62,6 +73,8 @@ def prepare_reduction(data: TensorCollection, group: GroupCall) -> ReductionInpu
         data = data._with_leaves(iter([_local(leaf, group, placements) for leaf in data._leaves()]))
         found = flatten_record(data)
     layout, tensors = found.layout, found.tensors
+    if layout.columns:
+        return _with_columns(data, layout)
     if found.is_plain and found.tree_leaves is None and not placements and _ONLY_TENSORS.issuperset(map(type, tensors)):
         return ReductionInput(layout, tensors, layout.digest & 2**63 - 1, layout.entries, None)
     finish: Callable[[], object] | None = None
@@ -84,6 +97,64 @@ def prepare_reduction(data: TensorCollection, group: GroupCall) -> ReductionInpu
         elif tensor.device.type != "cpu":
             entries[name] += f" on {tensor.device.type}"
     return ReductionInput(layout, tensors, call_digest(str(sorted(entries.items())), 0), entries, finish)
+
+
+def _with_columns(data: TensorCollection, layout: RecordLayout) -> ReductionInput:
+    """Prepare a record with columns: the items of ragged rows are reduced, of which all ranks need equal lengths.
+
+    Text stays as it is. Items are copied: others may share the buffer.
+    """
+    finish: Callable[[], object] | None = None
+    if not _is_plain(data):
+        dense = data.to_tensordict()
+        finish = partial(data.update_, dense)
+        data = dense
+    columns = {path: value_at(data, path) for path in layout.columns}
+    ragged = {path: column for path, column in columns.items() if isinstance(column, Ragged)}
+    items = {path: [*lengths_and_items(column)][-1].detach().clone() for path, column in ragged.items()}
+    numbers = flatten_record(_numbers_of(data, items, ()))
+    entries = {**layout.entries, **{path_name(path): str(ColumnForm.of(column)) for path, column in columns.items()}}
+    for path, column in ragged.items():
+        parts = [*lengths_and_items(column)][:-1]
+        lengths = zlib.crc32(b"".join([part.cpu().contiguous().numpy().tobytes() for part in parts]))
+        entries[path_name(path)] += f", {len(items[path])} items in all, lengths {lengths:08x}"
+    for spec, tensor in zip(numbers.layout.specs, numbers.tensors, strict=True):
+        name = path_name(spec.path)
+        if spec.component:
+            entries[name] += f", rows {zlib.crc32(tensor.cpu().numpy().tobytes()):08x}"
+        elif tensor.device.type != "cpu":
+            entries[name] += f" on {tensor.device.type}"
+
+    def write() -> None:
+        for path, column in ragged.items():
+            column._become(column._holding(items[path]))
+        if finish is not None:
+            finish()
+
+    form = call_digest(str(sorted(entries.items())), 0)
+    return ReductionInput(numbers.layout, numbers.tensors, form, entries, write)
+
+
+def _numbers_of(value: Any, items: dict[tuple[str, ...], Tensor], path: tuple[str, ...]) -> TensorDict:
+    """Return the tensors of a record under the same names, with items in place of ragged rows, and without text."""
+    store: Any = value._store
+    entries = enumerate(store.items_) if isinstance(value, LazyStacked) else store.items()
+    found: dict[str, Any] = {}
+    for key, item in entries:
+        below = (*path, str(key))
+        if isinstance(item, BufferColumn):
+            if below in items:
+                found[str(key)] = items[below]
+        elif isinstance(item, NonTensorDataBase):
+            continue
+        elif isinstance(item, TensorCollection) and not isinstance(item, UnbatchedTensor):
+            found[str(key)] = _numbers_of(item, items, below)
+        else:
+            found[str(key)] = item
+    made: TensorDict = object.__new__(TensorDict)
+    made._store, made._batch_size = found, Size(())
+    made._device = made._names = made._lock = None
+    return made
 
 
 def separate_overlapping(tensors: list[Tensor]) -> list[Tensor]:
@@ -172,13 +243,20 @@ def _along(mesh: Any, dim: int) -> list[int]:
 # records with other tensors
 
 
+#: in the names of tensors: the items of ragged rows, which are no tensors of the layout
+ITEMS = "<items>"
+
+
 def remade(data: Any, layout: RecordLayout, tensors: Sequence[Tensor]) -> Any:
-    """Make a record like ``data`` with other tensors, in the order of its layout."""
-    order: list[int] | None = layout.plans.get("tree")
+    """Make a record like ``data`` with other tensors, in the order of its layout. Columns stay."""
+    order: list[int | None] | None = layout.plans.get("tree")
     if order is None:
         at = {(spec.path, spec.component): number for number, spec in enumerate(layout.specs)}
-        order = layout.plans["tree"] = [at[key] for key in _names_in_tree_order(data, ())]
-    return with_parts(data, [tensors[at] for at in order])
+        order = layout.plans["tree"] = [at.get(key) for key in _names_in_tree_order(data, ())]
+    if not layout.columns:
+        return with_parts(data, [tensors[at] for at in order if at is not None])
+    own = [part for leaf in data._leaves() for part in parts_of(leaf)]
+    return with_parts(data, [part if at is None else tensors[at] for at, part in zip(order, own, strict=True)])
 
 
 def _names_in_tree_order(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -193,6 +271,10 @@ def _names_in_tree_order(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tu
             yield where, ""
             if item.is_nested:
                 yield where, "offsets"
+        elif isinstance(item, Ragged):
+            yield where, ITEMS
+        elif isinstance(item, BufferColumn):
+            pass
         elif isinstance(item, UnbatchedTensor):
             yield where, ""
         elif not isinstance(item, NonTensorDataBase):

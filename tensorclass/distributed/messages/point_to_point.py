@@ -22,6 +22,7 @@ from torch import Size, Tensor
 
 from tensorclass.distributed.process_groups import as_timeout
 from tensorclass.distributed.worker_errors import WorkerError
+from tensorclass.storage.common.collection_tree import FileError
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.leaves.object_codes import CPU
 from tensorclass.td.memory.consolidated_buffer import flat_of, joined
@@ -33,10 +34,10 @@ from .record_layout import (
     RecordLayout,
     TensorSpec,
     allocate,
+    content_of,
     flatten_record,
-    objects_text,
     path_name,
-    read_objects,
+    read_content,
 )
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class SendPlan:
     def __init__(self, layout: RecordLayout, device: torch.device) -> None:
         self.device: torch.device = device
         self.packing: Packing = packing_of(layout.specs)
-        self.header: int = _HEADER + (_INLINE_TEXT if layout.objects else 0)
+        self.header: int = _HEADER + (_INLINE_TEXT if layout.has_content else 0)
         self.mark: bytes = layout.digest.to_bytes(8, "little")
 
     def buffer(self) -> MessageBuffer:
@@ -156,7 +157,7 @@ def begin_send(
         flat = flatten_record(data)
     layout, tensors = flat.layout, flat.tensors
     plan = plan_of(layout, endpoint.device)
-    text = objects_text(data, layout, what, allow_pickle) if layout.objects else b""
+    text = content_of(data, layout, what, allow_pickle) if layout.has_content else b""
     buffer = plan.buffer()
     buffer.gather(plan.packing.small_of(tensors))
     on_cpu = endpoint.device.type == "cpu"
@@ -165,13 +166,13 @@ def begin_send(
         buffer.header[8:16] = len(text).to_bytes(8, "little")
         if len(text) <= _INLINE_TEXT:
             buffer.header[16 : 16 + len(text)] = text
-    attachment = b"" if on_cpu else text
+    attachment = b"" if on_cpu else str(len(text)).encode() if layout.columns else text
     exchange = Exchange(
         what, pg, endpoint, peer, True, init_tag, layout.digest, layout.entries, buffer.size, attachment
     )
     messages = [buffer.memory, *[_as_message(tensors[at], endpoint.device) for at in plan.packing.large]]
-    if len(text) > _INLINE_TEXT and on_cpu:
-        messages.append(_as_bytes(text))
+    if (len(text) > _INLINE_TEXT and on_cpu) or (layout.columns and not on_cpu):
+        messages.append(_as_bytes(text).to(endpoint.device))
 
     def finish(end: float | None) -> None:
         _pool.give(plan, buffer)
@@ -201,6 +202,10 @@ def begin_receive(
         origin = f"{what}: the record of {exchange.name}"
         if endpoint.device.type != "cpu":
             text = exchange.attachment()
+            if layout.columns:
+                rows = allocate(_as_count(text, origin), torch.uint8, endpoint.device, origin)
+                exchange.wait(exchange.post(rows, 1 + len(large)), end)
+                text = rows.cpu().numpy().tobytes()
         else:
             _check_mark(exchange, buffer, plan.mark)
             length = int.from_bytes(buffer.header[8:16], "little")
@@ -209,8 +214,8 @@ def begin_receive(
                 long_text = allocate(length, torch.uint8, CPU, origin)
                 exchange.wait(exchange.post(long_text, 1 + len(large)), end)
                 text = long_text.numpy().tobytes()
-        if layout.objects:
-            write_objects = read_objects(text, data, layout, origin, allow_pickle)
+        if layout.has_content:
+            write_objects = read_content(text, data, layout, origin, allow_pickle)
         buffer.scatter(plan.packing.small_of(tensors))
         with torch.no_grad():
             for memory, tensor in targets:
@@ -231,6 +236,12 @@ def _check_mark(exchange: Exchange, buffer: MessageBuffer, mark: bytes) -> None:
             f"{exchange.what}: the message of {exchange.name} is not for this record; nothing was written",
             worker=exchange.name,
         )
+
+
+def _as_count(text: bytes, origin: str) -> int:
+    if not text.isdigit() or len(text) > 18:
+        raise FileError(f"{origin}: the length of its text and ragged rows is damaged")
+    return int(text)
 
 
 def _post(exchange: Exchange, messages: Sequence[Tensor]) -> list[Any]:
@@ -292,15 +303,18 @@ def _is_consolidated(data: TensorCollection) -> bool:
 
 def _flatten_consolidated(data: TensorCollection, what: str) -> FlatRecord:
     """Return a consolidated collection as one tensor, its memory."""
+    record = flatten_record(data)
+    if record.layout.columns:  # the memory has the rows, too, whose lengths the other side does not know
+        return record
     flat = flat_of(data._leaves())
     if flat is None:
         if not any(leaf.numel() for leaf in data._leaves()):
-            return flatten_record(data)  # it has no memory
+            return record  # it has no memory
         raise RuntimeError(
             f"{what}: with consolidated=True the collection must be consolidated: its tensors lie one behind the "
             "other in one piece of memory, as consolidate() and from_remote_init make it"
         )
-    layout, tensors, *_ = flatten_record(data)
+    layout, tensors, *_ = record
     starts = tuple([int(tensor.storage_offset()) * tensor.dtype.itemsize for tensor in tensors])
     size = max([start + spec.nbytes for start, spec in zip(starts, layout.specs, strict=True)])
     one_tensor: RecordLayout | None = layout.plans.get(starts)

@@ -23,6 +23,8 @@ from tensorclass.storage.common import collection_tree, sealed_json
 from tensorclass.storage.common.collection_tree import FileError, Source, as_list
 from tensorclass.storage.common.object_json import decode
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.columns.buffer_column import BufferColumn
+from tensorclass.td.columns.column import Column, as_column
 from tensorclass.td.indexing import check_objects_in_files
 from tensorclass.td.leaves.nontensor import NonTensorData, NonTensorDataBase, stack_of
 from tensorclass.td.leaves.object_codes import codes_row_by_row
@@ -30,6 +32,8 @@ from tensorclass.td.leaves.unbatched_tensor import UnbatchedTensor
 from tensorclass.td.memory.consolidated_buffer import parts_of
 from tensorclass.td.memory.shared_memory import shown_size
 from tensorclass.td.stores.lazy.lazy_stack import LazyStacked
+
+from .column_bytes import ColumnForm, column_bytes, split_columns
 
 Path: TypeAlias = "tuple[str, ...]"
 _is_contiguous: Callable[[Tensor], bool] = Tensor.is_contiguous
@@ -56,16 +60,26 @@ class RecordLayout:
     Attributes:
         specs: the tensors, ordered by name.
         objects: paths of non-tensor data.
+        columns: paths of text and ragged rows.
         digest: 64 bits over ``entries``: keys, dtypes, shapes, types of values. Not over the order of keys, classes,
             batch sizes and devices.
         entries: description of each value by name, for error messages.
     """
 
-    __slots__ = ("digest", "entries", "may_be_lazy", "objects", "plans", "specs")
+    __slots__ = ("columns", "digest", "entries", "has_content", "may_be_lazy", "objects", "plans", "specs")
 
-    def __init__(self, specs: Sequence[TensorSpec], entries: dict[str, str], objects: Sequence[Path]) -> None:
+    def __init__(
+        self,
+        specs: Sequence[TensorSpec],
+        entries: dict[str, str],
+        objects: Sequence[Path],
+        columns: Sequence[Path] = (),
+    ) -> None:
         self.specs: tuple[TensorSpec, ...] = tuple(specs)
         self.objects: tuple[Path, ...] = tuple(objects)
+        self.columns: tuple[Path, ...] = tuple(columns)
+        #: whether there is content of any length, which :func:`content_of` returns
+        self.has_content: bool = bool(self.objects or self.columns)
         self.entries: dict[str, str] = entries
         #: tensors that can be contiguous and still have a conjugate or negative bit
         self.may_be_lazy: list[int] = [
@@ -169,6 +183,8 @@ def _walk(value: Any, form: list[Any], leaves: list[Tensor]) -> bool:
             needs_update = needs_update or item.is_nested
         elif isinstance(item, NonTensorDataBase):
             form += (key, isinstance(item, NonTensorData) or item._batch_size)
+        elif isinstance(item, BufferColumn):
+            form += (key, ColumnForm.of(item))
         elif isinstance(item, UnbatchedTensor):
             form += (key, UnbatchedTensor)
             leaves.append(item._tensor)
@@ -183,12 +199,13 @@ def _make_layout(data: TensorCollection) -> tuple[RecordLayout, list[int] | None
     specs: list[TensorSpec] = []
     entries: dict[str, str] = {}
     objects: list[Path] = []
+    columns: list[Path] = []
     problems: list[str] = []
-    _add_specs(data, (), specs, entries, objects, problems)
+    _add_specs(data, (), specs, entries, objects, columns, problems)
     if problems:
         raise TypeError("; ".join(problems))
     order = sorted(range(len(specs)), key=lambda at: specs[at][:2])
-    layout = RecordLayout([specs[at] for at in order], entries, sorted(objects))
+    layout = RecordLayout([specs[at] for at in order], entries, sorted(objects), sorted(columns))
     return layout, None if order == sorted(order) else order
 
 
@@ -198,6 +215,7 @@ def _add_specs(
     specs: list[TensorSpec],
     entries: dict[str, str],
     objects: list[Path],
+    columns: list[Path],
     problems: list[str],
 ) -> None:
     """Describe a value, in the order of :func:`_walk`."""
@@ -205,7 +223,7 @@ def _add_specs(
         store: Any = value._store
         entries[path_name((*path, "*"))] = f"a lazy stack of {len(store.items_)} parts in dimension {store.dim}"
         for at, item in enumerate(store.items_):
-            _add_specs(item, (*path, str(at)), specs, entries, objects, problems)
+            _add_specs(item, (*path, str(at)), specs, entries, objects, columns, problems)
         return
     for key, item in value._store.items():
         below = (*path, key)
@@ -213,6 +231,11 @@ def _add_specs(
             single = isinstance(item, NonTensorData)
             entries[path_name(below)] = "an object" if single else f"an object for each row of {list(item._batch_size)}"
             objects.append(below)
+        elif isinstance(item, BufferColumn):
+            if item._spans().is_meta:
+                problems.append(f"{path_name(below)}: rows on the device meta have no values")
+            entries[path_name(below)] = str(ColumnForm.of(item))
+            columns.append(below)
         elif isinstance(item, (Tensor, UnbatchedTensor)):
             tensor = item if isinstance(item, Tensor) else item._tensor
             leaves: list[collection_tree.TensorLeaf] = []
@@ -222,7 +245,7 @@ def _add_specs(
             entries[path_name(below)] = f"{entry} in {node['rows']} rows" if "rows" in node else entry
             specs += [TensorSpec(below, leaf.buffer, leaf.tensor.dtype, leaf.tensor.shape) for leaf in leaves]
         else:
-            _add_specs(item, below, specs, entries, objects, problems)
+            _add_specs(item, below, specs, entries, objects, columns, problems)
 
 
 def path_name(path: Path) -> str:
@@ -345,11 +368,11 @@ def lookup_in(tensors: Mapping[tuple[Path, str], Tensor], origin: str) -> Tensor
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# non-tensor data, sent into an existing collection
+# non-tensor data and columns, sent into an existing collection
 
 
-def objects_text(data: TensorCollection, layout: RecordLayout, what: str, allow_pickle: bool = False) -> bytes:
-    """Return the non-tensor data of a collection as JSON, in the order of ``layout.objects``.
+def content_of(data: TensorCollection, layout: RecordLayout, what: str, allow_pickle: bool = False) -> bytes:
+    """Return all of a collection that can have any length: non-tensor data as JSON, and the rows of columns.
 
     Raises:
         TypeError: JSON cannot hold an object, and ``allow_pickle`` is off.
@@ -360,13 +383,14 @@ def objects_text(data: TensorCollection, layout: RecordLayout, what: str, allow_
         if problems:
             raise TypeError(f"{what}: nothing was sent; {'; '.join(problems)}")
         nodes.append(node["data"])
-    return json.dumps(nodes, allow_nan=False, separators=(",", ":")).encode()
+    text = json.dumps(nodes, allow_nan=False, separators=(",", ":")).encode()
+    return column_bytes([value_at(data, path) for path in layout.columns], text) if layout.columns else text
 
 
-def read_objects(
+def read_content(
     text: bytes | bytearray, data: TensorCollection, layout: RecordLayout, origin: str, allow_pickle: bool = False
 ) -> Callable[[], None]:
-    """Read the text of :func:`objects_text`. The returned function writes the objects into a collection.
+    """Read the content of :func:`content_of`. The returned function writes objects and rows into a collection.
 
     Raises:
         ValueError: the text is damaged, or has pickles and ``allow_pickle`` is off. Nothing was written.
@@ -374,14 +398,18 @@ def read_objects(
         RuntimeError: the collection lies in files, whose objects cannot change. Nothing was written.
     """
     try:
-        return _read_objects(text, data, layout, origin, allow_pickle)
+        return _read_content(text, data, layout, origin, allow_pickle)
     except RecursionError:
         raise FileError(f"{origin}: its non-tensor data is nested too deep. Nothing was written") from None
 
 
-def _read_objects(
+def _read_content(
     text: bytes | bytearray, data: TensorCollection, layout: RecordLayout, origin: str, allow_pickle: bool
 ) -> Callable[[], None]:
+    columns: list[BufferColumn] = []
+    if layout.columns:
+        holders = [value_at(data, path) for path in layout.columns]
+        text, columns = split_columns(text, [ColumnForm.of(holder) for holder in holders], origin)
     nodes = as_list(sealed_json.parse_json(b'{"data":' + text + b"}", origin).get("data"))
     if nodes is None or len(nodes) != len(layout.objects):
         raise ValueError(f"{origin}: expected {len(layout.objects)} pieces of non-tensor data")
@@ -398,12 +426,22 @@ def _read_objects(
                 raise ValueError(f"{origin}: {path_name(path)}: expected {holder._batch_size.numel()} objects")
             objects = tuple([_decode_object(item, allow_pickle, origin, path) for item in items])
             new = stack_of(objects, codes_row_by_row(holder._batch_size), holder._device, None)
-        if isinstance(parent, TensorClass):
-            try:
-                parent._check_entry(path[-1], new)
-            except TypeError as error:
-                raise TypeError(f"{origin}: {error}. Nothing was written") from None
+            if isinstance(holder, Column):
+                try:
+                    new = as_column(new, holder._item_type)
+                except TypeError as error:
+                    raise TypeError(f"{origin}: {path_name(path)}: {error}. Nothing was written") from None
+        _check_fits(parent, path, new, origin)
         read.append((path, holder, new))
+    rows: list[tuple[Any, Any]] = []  #: old and new column
+    for path, column in zip(layout.columns, columns, strict=True):
+        parent = value_at(data, path[:-1])
+        holder = parent._store[path[-1]]
+        new = type(holder)._of(column._items, column._spans(), holder._names, compact=True)
+        if holder._device != new._device:
+            new = new._placed(holder._device, False)
+        _check_fits(parent, path, new, origin)
+        rows.append((holder, new))
     if read:
         check_objects_in_files(data, (), read)
 
@@ -411,8 +449,18 @@ def _read_objects(
         for _, holder, new in read:
             holder._objects = new._objects
             holder._store = new._store
+        for holder, new in rows:
+            holder._become(new)
 
     return write
+
+
+def _check_fits(parent: Any, path: Path, new: Any, origin: str) -> None:
+    if isinstance(parent, TensorClass):
+        try:
+            parent._check_entry(path[-1], new)
+        except TypeError as error:
+            raise TypeError(f"{origin}: {error}. Nothing was written") from None
 
 
 def _decode_object(node: Any, allow_pickle: bool, origin: str, path: Path) -> Any:
@@ -436,15 +484,16 @@ __all__ = [
     "TensorLookup",
     "TensorSpec",
     "allocate",
+    "content_of",
     "copy",
     "describe_record",
     "differences",
     "flatten_record",
     "layout_of",
     "lookup_in",
-    "objects_text",
     "path_name",
-    "read_objects",
+    "read_content",
     "rebuild_record",
     "specs_in",
+    "value_at",
 ]
