@@ -19,13 +19,21 @@ class TensorSpec(NamedTuple):
 class RecordLayout:
     specs: tuple[TensorSpec, ...]
     objects: tuple[Path, ...]
+    columns: tuple[Path, ...]
+    has_content: bool
     entries: dict[str, str]
     may_be_lazy: list[int]
     plans: dict[Any, Any]
     digest: int
-    __slots__ = ("digest", "entries", "may_be_lazy", "objects", "plans", "specs")
+    __slots__ = ("columns", "digest", "entries", "has_content", "may_be_lazy", "objects", "plans", "specs")
 
-    def __init__(self, specs: Sequence[TensorSpec], entries: dict[str, str], objects: Sequence[Path]) -> None: ...
+    def __init__(
+        self,
+        specs: Sequence[TensorSpec],
+        entries: dict[str, str],
+        objects: Sequence[Path],
+        columns: Sequence[Path] = (),
+    ) -> None: ...
 
 def copy(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None: ...
 
@@ -53,8 +61,8 @@ def rebuild_record(
 def specs_in(text: bytes | bytearray, origin: str) -> list[TensorSpec]: ...
 def allocate(shape: int | Sequence[int], dtype: torch.dtype, device: torch.device, origin: str) -> Tensor: ...
 def lookup_in(tensors: Mapping[tuple[Path, str], Tensor], origin: str) -> TensorLookup: ...
-def objects_text(data: TensorCollection, layout: RecordLayout, what: str, allow_pickle: bool = False) -> bytes: ...
-def read_objects(
+def content_of(data: TensorCollection, layout: RecordLayout, what: str, allow_pickle: bool = False) -> bytes: ...
+def read_content(
     text: bytes | bytearray, data: TensorCollection, layout: RecordLayout, origin: str, allow_pickle: bool = False
 ) -> Callable[[], None]: ...
 def value_at(data: Any, path: Path) -> Any: ...
@@ -64,15 +72,16 @@ __all__ = [
     "TensorLookup",
     "TensorSpec",
     "allocate",
+    "content_of",
     "copy",
     "describe_record",
     "differences",
     "flatten_record",
     "layout_of",
     "lookup_in",
-    "objects_text",
     "path_name",
-    "read_objects",
+    "read_content",
     "rebuild_record",
     "specs_in",
+    "value_at",
 ]
