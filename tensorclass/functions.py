@@ -11,7 +11,7 @@ from pathlib import Path as _Path
 from typing import TYPE_CHECKING, Any, Final
 
 from .td.base import TensorCollection as _Collection
-from .td.memory.mapped_tensor import Filename as _Filename
+from .td.memory.mapped_files import Filename as _Filename
 from .td.tensordict import TensorDict as _TensorDict
 
 if TYPE_CHECKING:

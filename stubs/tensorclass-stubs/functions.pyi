@@ -2,7 +2,7 @@
 from pathlib import Path as _Path
 from typing import Any, Final
 from tensorclass.td.base import TensorCollection as _Collection
-from tensorclass.td.memory.mapped_tensor import Filename as _Filename
+from tensorclass.td.memory.mapped_files import Filename as _Filename
 from tensorclass.td.tensordict import TensorDict as _TensorDict
 from torch import nn
 

@@ -35,7 +35,8 @@ from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import NestedKey, dotted, unravel_key_to_tuple
 from tensorclass.td.leaves.nontensor_base import note_files
 from tensorclass.td.leaves.object_codes import CPU
-from tensorclass.td.memory.mapped_tensor import MODES, Filename, MemoryMappedTensor, pieces
+from tensorclass.td.memory.mapped_files import Filename, pieces
+from tensorclass.td.memory.mapped_tensor import MODES, MemoryMappedTensor
 
 from .common import collection_tree
 from .common.collection_tree import FileError, Source

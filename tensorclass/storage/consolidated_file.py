@@ -34,7 +34,7 @@ from tensorclass.td.memory.consolidated_buffer import (
     view,
     with_parts,
 )
-from tensorclass.td.memory.mapped_tensor import Filename, pieces
+from tensorclass.td.memory.mapped_files import Filename, pieces
 from tensorclass.td.memory.shared_memory import share
 
 from .common import collection_tree, sealed_json

@@ -29,7 +29,7 @@ from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike, as_device
 from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
 from tensorclass.td.leaves.object_codes import CPU
-from tensorclass.td.memory.mapped_tensor import Filename
+from tensorclass.td.memory.mapped_files import Filename
 
 from .common import collection_tree, sealed_json
 from .common.collection_tree import FileError, Node, Source, as_dict, as_list

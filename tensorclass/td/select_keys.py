@@ -305,7 +305,12 @@ class KeySelecting(Removing):
         store: Store = {}
         for key, value in part._store.items():
             own = self._store.get(key)
-            if value is not own and isinstance(own, KeySelecting) and own._is_tree() and isinstance(value, KeySelecting):
+            if (
+                value is not own
+                and isinstance(own, KeySelecting)
+                and own._is_tree()
+                and isinstance(value, KeySelecting)
+            ):
                 store[key] = own._like(own._classed(value), value._batch_size, value._names)
             else:
                 store[key] = value

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import NestedKey
-from tensorclass.td.memory.mapped_tensor import Filename
+from tensorclass.td.memory.mapped_files import Filename
 
 SUFFIX: str
 

@@ -4,7 +4,7 @@ from typing import Any
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike
 from tensorclass.td.keys import NestedKey
-from tensorclass.td.memory.mapped_tensor import Filename
+from tensorclass.td.memory.mapped_files import Filename
 
 def save_safetensors(data: TensorCollection, path: Filename, *, checksum: bool = False) -> None: ...
 def load_safetensors(

@@ -40,7 +40,7 @@ from tensorclass.td.leaves.nontensor import MetaData, NonTensorData, NonTensorDa
 from tensorclass.td.leaves.object_codes import codes_row_by_row, to_lists
 from tensorclass.td.leaves.unbatched_tensor import UnbatchedTensor
 from tensorclass.td.memory.consolidated_buffer import WHOLE, is_sharded
-from tensorclass.td.memory.mapped_tensor import pieces
+from tensorclass.td.memory.mapped_files import pieces
 from tensorclass.td.stores.lazy.lazy_base import lazily
 from tensorclass.td.stores.lazy.lazy_stack import LazyStacked
 from tensorclass.td.stores.store_classes import dense_class

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tensorclass.support.regular_files import NotRegular, reading_regular
-from tensorclass.td.memory.mapped_tensor import Filename
+from tensorclass.td.memory.mapped_files import Filename
 
 from .collection_tree import FileError
 

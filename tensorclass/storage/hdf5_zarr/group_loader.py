@@ -19,7 +19,7 @@ from tensorclass.td import shapes
 from tensorclass.td.collection import Collection, DeviceLike, as_device
 from tensorclass.td.hidden_members import with_members
 from tensorclass.td.keys import dotted
-from tensorclass.td.memory.mapped_tensor import Filename
+from tensorclass.td.memory.mapped_files import Filename
 from tensorclass.td.shapes import Names
 from tensorclass.td.stores.lazy.lazy_base import lazily
 from tensorclass.td.stores.store_classes import dense_class, on_store

@@ -19,7 +19,7 @@ from tensorclass.td.get import MISSING
 from tensorclass.td.indexing import prepare_index
 from tensorclass.td.keys import NestedKey, dotted, is_nested_key, unravel_key_to_tuple
 from tensorclass.td.leaves.nontensor import NonTensorData
-from tensorclass.td.memory.mapped_tensor import Filename
+from tensorclass.td.memory.mapped_files import Filename
 from tensorclass.td.shapes import Names
 from tensorclass.td.stores.lazy.lazy_stack import LazyStacked
 from tensorclass.td.stores.store_classes import dense_class

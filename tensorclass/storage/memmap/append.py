@@ -39,7 +39,7 @@ from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import dotted
 from tensorclass.td.leaves.nontensor import NonTensorData, NonTensorDataBase
 from tensorclass.td.leaves.unbatched_tensor import UnbatchedTensor
-from tensorclass.td.memory.mapped_tensor import Filename, write_values
+from tensorclass.td.memory.mapped_files import Filename, write_values
 from tensorclass.td.same_named_classes import namesake
 from tensorclass.td.stores.lazy.lazy_stack import LazyStacked
 

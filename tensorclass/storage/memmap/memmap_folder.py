@@ -29,7 +29,8 @@ from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import dotted
 from tensorclass.td.leaves.nontensor_base import note_files
 from tensorclass.td.leaves.object_codes import CPU
-from tensorclass.td.memory.mapped_tensor import Filename, FileThere, MemoryMappedTensor, map_file, write_values
+from tensorclass.td.memory.mapped_files import Filename, FileThere, map_file, write_values
+from tensorclass.td.memory.mapped_tensor import MemoryMappedTensor
 
 from .folder_layout import (
     META,

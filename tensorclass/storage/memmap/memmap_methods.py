@@ -26,7 +26,8 @@ from tensorclass.td.hidden_members import with_members
 from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
 from tensorclass.td.leaves.nontensor import is_non_tensor
 from tensorclass.td.leaves.object_codes import CPU
-from tensorclass.td.memory.mapped_tensor import Filename, FileThere, MemoryMappedTensor, shape_of
+from tensorclass.td.memory.mapped_files import Filename, FileThere
+from tensorclass.td.memory.mapped_tensor import MemoryMappedTensor, as_shape
 from tensorclass.td.tensordict import TensorDict
 
 from . import folder_layout, memmap_folder
@@ -378,7 +379,7 @@ def _make_memmap(
     existsok: bool,
 ) -> MemoryMappedTensor:
     path = unravel_key_to_tuple(key)
-    size, dtype = shape_of(shape), dtype or torch.get_default_dtype()
+    size, dtype = as_shape(shape), dtype or torch.get_default_dtype()
     if robust_key is False and any(folder_layout.file_name(name) != name for name in path):
         raise ValueError(f"make_memmap: with robust_key=False the key must be the name of a file, got {key!r}")
     if not data._holds_values():
@@ -450,7 +451,7 @@ def make_memmap_from_storage(
 ) -> MemoryMappedTensor:
     """See :meth:`TensorDict.make_memmap_from_storage`."""
     flat = torch.empty(0, dtype=dtype or torch.get_default_dtype(), device=CPU).set_(storage)
-    size = shape_of(shape)
+    size = as_shape(shape)
     if flat.numel() < size.numel():
         raise ValueError(
             f"make_memmap_from_storage: the shape {list(size)} of {flat.dtype} needs "

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tensorclass.td.collection import DeviceLike
     from tensorclass.td.columns.ragged import Ragged
     from tensorclass.td.columns.text import Text
-    from tensorclass.td.memory.mapped_tensor import Filename
+    from tensorclass.td.memory.mapped_files import Filename
 
 
 @delegated("tensorclass.storage.hdf5_zarr.group_loader")

@@ -9,7 +9,7 @@ from typing_extensions import Self
 
 from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.keys import NestedKey
-from tensorclass.td.memory.mapped_tensor import Filename
+from tensorclass.td.memory.mapped_files import Filename
 
 from .declaration import delegated
 

@@ -12,7 +12,8 @@ from typing_extensions import Self
 
 from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.keys import NestedKey
-from tensorclass.td.memory.mapped_tensor import Filename, MemoryMappedTensor
+from tensorclass.td.memory.mapped_files import Filename
+from tensorclass.td.memory.mapped_tensor import MemoryMappedTensor
 
 from .declaration import delegated
 

@@ -2,41 +2,28 @@
 
 from __future__ import annotations
 
-import mmap
 import os
-import stat
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from typing import Any, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Size, Tensor
 from typing_extensions import Self
 
 from tensorclass.support.interrupts import uninterrupted
-from tensorclass.support.printable import printable
-from tensorclass.support.regular_files import open_regular
 from tensorclass.td import shapes
 
 from . import readahead
+from .mapped_files import FileIdentity, Filename, created_file, map_file, map_open_file, write_values
 from .shared_memory import share
-
-FileIdentity: TypeAlias = "tuple[int, int]"  #: device and inode of a file
-Filename: TypeAlias = "str | os.PathLike[str]"
 
 #: modes of a memory map: "r+" writes to the file, "r" keeps writes in this process (copy on write)
 MODES = ("r+", "r")
 
-_frombuffer: Any = torch.frombuffer  # pyright: ignore[reportUnknownMemberType]
 _subclass: Callable[[Any, Tensor], Any] = Tensor._make_subclass
 _C: Any = torch._C
-_BY_HANDLE = os.path.isdir("/proc/self/fd")  #: an open file can be opened again by a path
 _getitem: Callable[[Tensor, Any], Tensor] = Tensor.__getitem__
 _select: Callable[[Tensor, int, Tensor], Tensor] = torch.index_select
-
-
-class FileThere(FileExistsError, RuntimeError):
-    """The file exists already, and overwriting it was not allowed."""
 
 
 class MemoryMappedTensor(Tensor):
@@ -181,7 +168,7 @@ class MemoryMappedTensor(Tensor):
             raise ValueError(f"from_filename: expected mode to be 'r', 'r+' or None, got {mode!r}")
         if not isinstance(dtype, torch.dtype):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"from_filename: expected dtype to be a torch.dtype, got {dtype!r}")
-        path, size = _path(filename), shape_of(shape)
+        path, size = _path(filename), as_shape(shape)
         whole, mode, identity = map_file(path, dtype, size, mode)
         new = cls._of(whole, path, mode, size, identity=identity)
         return new if index is None else new._at(index)
@@ -241,7 +228,7 @@ class MemoryMappedTensor(Tensor):
                     f"from_tensor: the tensor lies in the file {input._filename} already; copy_existing=True copies it "
                     "to another one"
                 )
-        size = input.shape if shape is None else shape_of(shape)
+        size = input.shape if shape is None else as_shape(shape)
         if size.numel() != input.numel():
             raise ValueError(f"from_tensor: the shape {list(size)} does not fit {input.numel()} values")
         if not copy_data:
@@ -293,7 +280,7 @@ class MemoryMappedTensor(Tensor):
         _check_device("from_storage", device)
         dtype = dtype or torch.get_default_dtype()
         flat = torch.empty(0, dtype=dtype, device="cpu").set_(storage)
-        size = flat.shape if shape is None else shape_of(shape)
+        size = flat.shape if shape is None else as_shape(shape)
         if size.numel() > flat.numel():
             raise ValueError(f"from_storage: {flat.numel()} values of {dtype} do not fill the shape {list(size)}")
         if filename is None and not storage.is_shared():
@@ -552,7 +539,7 @@ class MemoryMappedTensor(Tensor):
                 share(memory)
             return cls._of(memory, None, "r+", size)
         path = _path(filename)
-        with uninterrupted() as section, _created(path, existsok) as file:
+        with uninterrupted() as section, created_file(path, existsok) as file:
             if values is None:
                 os.ftruncate(file, size.numel() * dtype.itemsize)
             else:
@@ -811,162 +798,22 @@ def _rebuilt_shared(tensor: Tensor, parent: Size, index: Any) -> MemoryMappedTen
     return MemoryMappedTensor._of(tensor, None, "r+", parent, index)
 
 
-# -- files ------------------------------------------------------------------------------------------------------------
-
-
-def map_file(
-    path: str, dtype: torch.dtype, size: Size, mode: str | None, folder: int | None = None
-) -> tuple[Tensor, str, FileIdentity]:
-    """Map a file of raw values.
-
-    Args:
-        path: path of the file, relative to ``folder`` if this is given.
-        dtype: dtype of the values.
-        size: shape of the values.
-        mode: ``"r+"`` or ``"r"``. ``None`` takes ``"r+"`` if the file is writable, else ``"r"``.
-        folder: descriptor of an open directory, below which symbolic links are not followed.
-
-    Returns:
-        The values, the mode in which the file was opened, and the device and inode of the file.
-
-    Raises:
-        PermissionError: the file does not allow ``mode``.
-        ValueError: the file is too short, or is not a regular file.
-    """
-    try:
-        file = open_regular(path, os.O_RDONLY if mode == "r" else os.O_RDWR, folder=folder)
-    except PermissionError:
-        if mode is not None:
-            raise
-        file = open_regular(path, folder=folder)
-        mode = "r"
-    try:
-        mode = mode or "r+"
-        info = os.fstat(file)
-        return map_open_file(file, dtype, size, mode), mode, (info.st_dev, info.st_ino)
-    except ValueError as error:
-        raise ValueError(f"{printable(path)}: {error}") from None
-    finally:
-        os.close(file)
-
-
-def map_open_file(file: int, dtype: torch.dtype, size: Size, mode: str) -> Tensor:
-    """Map an open file of raw values. The file may be closed afterwards.
-
-    Args:
-        file: descriptor of the file.
-        dtype: dtype of the values.
-        size: shape of the values.
-        mode: ``"r+"`` writes to the file, ``"r"`` keeps writes in this process.
-
-    Raises:
-        ValueError: the file is too short, or is not a regular file.
-    """
-    count = 1
-    for length in size:
-        count *= length
-    info = os.fstat(file)
-    if not stat.S_ISREG(info.st_mode):
-        raise ValueError("it is no regular file")
-    if info.st_size < count * dtype.itemsize:
-        raise ValueError(
-            f"expected {count * dtype.itemsize} bytes, for the shape {list(size)} of {dtype}; it has {info.st_size}"
-        )
-    if not count:
-        return torch.empty(size, dtype=dtype, device="cpu")
-    flat: Tensor
-    if _BY_HANDLE:  # keeps no file open: a process may have only some 1,000
-        flat = torch.from_file(f"/proc/self/fd/{file}", mode == "r+", count, dtype=dtype, device="cpu")
-    else:
-        access = mmap.ACCESS_WRITE if mode == "r+" else mmap.ACCESS_COPY
-        memory = mmap.mmap(file, count * dtype.itemsize, access=access)
-        flat = _frombuffer(memory, dtype=dtype)  # keeps the map alive, and closes it when the tensor is freed
-    return flat if len(size) == 1 else flat.view(*size) if size else flat.view(size)  # passing a Size to view() is slow
-
-
-@contextmanager
-def _created(path: str, existsok: bool) -> Generator[int, None, None]:
-    """Open a new file for the block. If the block raises, the file is removed.
-
-    With ``existsok``, an existing file is replaced only after the new one is complete. Processes that mapped the old
-    file keep its values.
-    """
-    if existsok:
-        from tensorclass.support.atomic import whole_path
-
-        with whole_path(path) as draft, _created(str(draft), False) as file:
-            yield file
-        return
-    try:
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-    except FileExistsError:
-        raise FileThere(
-            f"the file {printable(path)} is there already; existsok=True writes over it, from_filename opens it"
-        ) from None
-    try:
-        yield file
-    except BaseException:
-        with suppress(OSError):
-            if os.path.samestat(os.lstat(path), os.fstat(file)):  # another writer may have created its own file here
-                os.unlink(path)
-        raise
-    finally:
-        os.close(file)
-
-
-def pieces(tensor: Tensor) -> Iterator[memoryview]:
-    """Yield the bytes of a tensor in C order. A tensor in another memory layout is copied piece by piece."""
-    value = tensor.detach()
-    if value.is_contiguous() and value.device.type == "cpu" and not value.is_conj() and not value.is_neg():
-        # a contiguous tensor may have any stride in a dimension of size 1
-        flat = value.as_strided((value.numel(),), (1,))
-        yield memoryview(flat.view(torch.uint8).numpy())  # type: ignore[arg-type]
-    elif value.ndim == 0 or value.numel() * value.element_size() <= _PIECE:
-        yield from pieces(value.cpu().resolve_conj().resolve_neg().contiguous())
-    else:
-        rows = max(1, _PIECE * len(value) // (value.numel() * value.element_size()))
-        for start in range(0, len(value), rows):
-            yield from pieces(value[start : start + rows] if rows > 1 else value[start])
-
-
-#: bytes copied at a time from a tensor that is not contiguous
-_PIECE = 2**24
-
-
-def write_values(file: int, tensor: Tensor, advance: Callable[[int], object] | None = None) -> None:
-    """Write the values of a tensor in C order to an open file.
-
-    On a full disk, ``write`` raises an error. Copying to a memory map would end the process by a signal.
-
-    Args:
-        file: descriptor of the file.
-        tensor: the values.
-        advance: called after each write with the number of bytes written. Default: no calls.
-    """
-    for rest in pieces(tensor):
-        while rest:
-            count = os.write(file, rest if advance is None else rest[:_PIECE])
-            rest = rest[count:]
-            if advance is not None:
-                advance(count)
-
-
 def _path(filename: Filename) -> str:
     return os.path.abspath(os.fspath(filename))
 
 
 def _size(size: tuple[Any, ...]) -> Size:
-    return shape_of(size[0] if len(size) == 1 else size)
+    return as_shape(size[0] if len(size) == 1 else size)
 
 
-def shape_of(shape: Any) -> Size:
+def as_shape(shape: Any) -> Size:
     """Return the shape of a tensor, given as an int or a sequence of ints.
 
     Raises:
         TypeError: ``shape`` is something else.
         RuntimeError: a size is negative.
 
-    >>> shape_of(3), shape_of([3, 4])
+    >>> as_shape(3), as_shape([3, 4])
     (torch.Size([3]), torch.Size([3, 4]))
     """
     try:

@@ -6,7 +6,7 @@ import torch
 from torch import Size
 from tensorclass.storage.common.collection_tree import Source
 from tensorclass.td.collection import DeviceLike
-from tensorclass.td.memory.mapped_tensor import Filename
+from tensorclass.td.memory.mapped_files import Filename
 from tensorclass.td.shapes import Names
 from tensorclass.td.tensordict import TensorDict
 from tensorclass.td.value_checks import BatchMismatch

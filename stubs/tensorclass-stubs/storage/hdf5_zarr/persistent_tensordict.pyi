@@ -5,7 +5,7 @@ from torch import Size
 from typing_extensions import Self
 from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.keys import NestedKey
-from tensorclass.td.memory.mapped_tensor import Filename
+from tensorclass.td.memory.mapped_files import Filename
 from tensorclass.td.stores.write_back import WrittenBack
 from tensorclass.td.tensordict import TensorDict
 

@@ -4,7 +4,7 @@ from torch import Tensor
 from tensorclass.storage.common import collection_tree
 from tensorclass.storage.common.collection_tree import Node, Source
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.memory.mapped_tensor import Filename
+from tensorclass.td.memory.mapped_files import Filename
 from tensorclass.storage.memmap import open_folders
 
 class AppendedFile(NamedTuple):

@@ -7,7 +7,8 @@ from torch import Size
 from tensorclass.storage.common import collection_tree
 from tensorclass.support.folder_locks import FolderLock
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.memory.mapped_tensor import Filename, MemoryMappedTensor
+from tensorclass.td.memory.mapped_files import Filename
+from tensorclass.td.memory.mapped_tensor import MemoryMappedTensor
 
 T = TypeVar("T")
 

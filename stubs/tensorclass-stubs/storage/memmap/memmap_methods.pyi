@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 from tensorclass.td.collection import DeviceLike
 from tensorclass.td.keys import NestedKey
-from tensorclass.td.memory.mapped_tensor import Filename, MemoryMappedTensor
+from tensorclass.td.memory.mapped_files import Filename
+from tensorclass.td.memory.mapped_tensor import MemoryMappedTensor
 
 def memmap(
     data: Any,

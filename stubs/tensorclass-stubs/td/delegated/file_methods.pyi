@@ -4,7 +4,7 @@ from typing import Any, Literal, overload
 from typing_extensions import Self
 from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.keys import NestedKey
-from tensorclass.td.memory.mapped_tensor import Filename
+from tensorclass.td.memory.mapped_files import Filename
 from tensorclass.td.delegated.declaration import delegated
 from concurrent.futures import Future
 

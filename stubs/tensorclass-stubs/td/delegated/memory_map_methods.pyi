@@ -7,7 +7,8 @@ from torch import Tensor
 from typing_extensions import Self
 from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.keys import NestedKey
-from tensorclass.td.memory.mapped_tensor import Filename, MemoryMappedTensor
+from tensorclass.td.memory.mapped_files import Filename
+from tensorclass.td.memory.mapped_tensor import MemoryMappedTensor
 from tensorclass.td.delegated.declaration import delegated
 from concurrent.futures import Future
 
