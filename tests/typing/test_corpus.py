@@ -6,6 +6,8 @@ from tests.typing.checkers import CHECKERS, Outcome, Report
 from tests.typing.judging import CORPUS, FORMS, Verdict, Wrong, expected, judge, judged
 from tests.typing.known_faults import KNOWN_FAULTS
 
+pytestmark = pytest.mark.xdist_group("type checkers")  # projects that share mypy's cache
+
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("checker", CHECKERS)

@@ -9,6 +9,8 @@ from tests.typing.checkers import CHECKERS, REPOSITORY, Project, check
 from tests.typing.editors import SERVERS, completions
 from tests.typing.judging import judged
 
+pytestmark = pytest.mark.xdist_group("type checkers")  # projects that share mypy's cache
+
 PAGE = (REPOSITORY / "docs" / "typing.md").read_text()
 
 

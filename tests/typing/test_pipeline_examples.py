@@ -10,6 +10,8 @@ import pytest
 
 from tests.typing.checkers import CHECKERS, REPOSITORY, Project, check, settings
 
+pytestmark = pytest.mark.xdist_group("type checkers")  # projects that share mypy's cache
+
 EXAMPLES = REPOSITORY / "examples"
 FILES = ("typed_pipeline.py", "typed_pipeline_mistake.py")
 PLANTED = "# <- the mistake"

@@ -9,6 +9,8 @@ import pytest
 from tests.test_docs import blocks
 from tests.typing.checkers import CHECKERS, REPOSITORY, Project, check, settings
 
+pytestmark = pytest.mark.xdist_group("type checkers")  # projects that share mypy's cache
+
 EXAMPLES = ("training.py", "ensemble.py")
 
 

@@ -326,9 +326,6 @@ def _inherited(definition: ast.ClassDef, names: Names, depth: int = 20) -> set[s
     """Return the names that the bases bind or assign, as far as their source is available."""
     found: set[str] = set()
     for base, other in names.bases(definition) if depth else ():
-        found.update(bound(base.body))
-        found.update(
-            node.attr for node in ast.walk(base) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
-        )
+        found |= other.set_by(base)
         found |= _inherited(base, other, depth - 1)
     return found

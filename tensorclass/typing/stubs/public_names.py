@@ -52,6 +52,7 @@ class Names:
         self.values: dict[str, ast.expr] = {}
         self.stars: list[str] = []
         self.bound: set[str] = set()
+        self._set_by: dict[ast.ClassDef, set[str]] = {}
         for statement in inside(tree.body):
             self._see(statement)
         self.bound.update(bound(tree.body))
@@ -78,6 +79,15 @@ class Names:
                     self.values[target.id] = statement.value
         elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and statement.value:
             self.values[statement.target.id] = statement.value
+
+    def set_by(self, definition: ast.ClassDef) -> set[str]:
+        """Return the names that a class of the module binds in its body or assigns to an attribute."""
+        found = self._set_by.get(definition)
+        if found is None:  # many classes share a base
+            stored = (node for node in ast.walk(definition) if isinstance(node, ast.Attribute))
+            found = {*bound(definition.body), *(node.attr for node in stored if isinstance(node.ctx, ast.Store))}
+            self._set_by[definition] = found
+        return found
 
     def origin(self, expression: ast.expr | None) -> str:
         """The dotted name of what an expression names: ``typing.Any``, or ``.Sample`` for one of the module itself.
