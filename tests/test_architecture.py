@@ -78,3 +78,26 @@ def test_each_table_of_a_readme_names_modules_that_exist() -> None:
                 missing += [f"{page.relative_to(PACKAGE)}: {name}" for name in names if name not in found]
     assert count > 100
     assert missing == []
+
+
+#: folders of tests that no folder of the package has: the peer beside this package, benchmarks, type checkers, scripts
+_OWN_FOLDERS = ("benchmarks", "distributed/ray", "examples", "parity", "typing/corpus", "typing/stubs/example")
+
+
+def _test_files() -> list[Path]:
+    """Return the test files of folders that the package has, too, relative to ``tests``."""
+    paths = sorted(path.relative_to(ROOT / "tests") for path in (ROOT / "tests").rglob("test_*.py"))
+    return [path for path in paths if not any(str(path).startswith(f"{folder}/") for folder in _OWN_FOLDERS)]
+
+
+def test_folders_of_tests_are_folders_of_the_package() -> None:
+    folders = {str(path.parent) for path in _test_files()} - {"."}
+    assert folders - set(_folders()) == set()
+    assert len(folders) > 20
+
+
+def test_a_test_file_with_the_name_of_a_module_is_in_the_folder_of_the_module() -> None:
+    modules = {path.stem: path.parent for path in _modules()}
+    named = {path: modules[name] for path in _test_files() if (name := path.stem.removeprefix("test_")) in modules}
+    assert [f"{path}: {folder}" for path, folder in named.items() if path.parent != folder] == []
+    assert len(named) > 60

@@ -10,7 +10,7 @@ need:
 - Ray: an example that says ``import ray`` runs on the cluster of ``tests/distributed/ray``.
 - Several processes: an example of a collective starts a group of one process and destroys it. An example that needs
   two, as of ``send`` and ``recv``, is written for each of two ranks, with ``dist.get_rank()`` and without
-  ``init_process_group``; ``tests/distributed/test_point_to_point.py`` runs it on both.
+  ``init_process_group``; ``tests/distributed/messages/test_point_to_point.py`` runs it on both.
 """
 
 import ast

@@ -21,7 +21,7 @@ from tensorclass.storage import (
     unpack_memmap,
 )
 from tensorclass.td.memory.mapped_tensor import MemoryMappedTensor
-from tests.storage.test_memmap import Inner, Sample, a_tree, files_in
+from tests.storage.memmap.test_memmap_folder import Inner, Sample, a_tree, files_in
 
 
 def same(a: Any, b: Any) -> bool:

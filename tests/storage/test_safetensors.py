@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tensorclass import TensorClass, TensorDict, lazy_stack
 from tensorclass.storage import FileError
-from tests.storage.test_memmap import Inner, Sample, a_tree
+from tests.storage.memmap.test_memmap_folder import Inner, Sample, a_tree
 
 
 def test_a_tree_comes_back_as_it_was_written(tmp_path: Path) -> None:

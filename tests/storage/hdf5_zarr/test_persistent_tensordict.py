@@ -30,7 +30,7 @@ from tensorclass.storage import FileError, PersistentTensorDict
 from tensorclass.storage.hdf5_zarr.group_loader import make_backend
 from tensorclass.storage.hdf5_zarr.restorable_file import RestorableFile
 from tensorclass.storage.hdf5_zarr.zarr import Zarr
-from tests.storage.test_memmap import Inner, Sample, a_tree
+from tests.storage.memmap.test_memmap_folder import Inner, Sample, a_tree
 
 
 class Bar(TensorClass):

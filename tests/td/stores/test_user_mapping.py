@@ -19,7 +19,7 @@ from tensorclass import BatchMismatch, NonTensorData, TensorClass, TensorCollect
 from tests import strategies as draw
 from tests.checks import assert_consistent, assert_equal, shares_memory
 from tests.operations import SHAPE_OPERATIONS
-from tests.td.test_access_model import Step, levels, outcome, plain, steps
+from tests.td.test_get_set_remove_model import Step, levels, outcome, plain, steps
 
 Log = list[tuple[str, str]]
 

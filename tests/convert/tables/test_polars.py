@@ -19,7 +19,7 @@ import tensorclass as tc
 from tensorclass import DType, Shape, TensorClass, TensorDict
 from tensorclass.testing import records
 from tests.convert.samples import Inner, Sample, values
-from tests.convert.test_arrow_records import Color, same
+from tests.convert.tables.test_arrow_records import Color, same
 
 
 class Clip(TensorClass):

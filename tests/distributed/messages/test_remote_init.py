@@ -13,8 +13,8 @@ from tensorclass.distributed import RecordsDiffer, WorkerTimeout
 from tensorclass.distributed.messages import remote_init
 from tensorclass.distributed.messages.exchange import endpoint_of
 from tensorclass.storage import FileError
+from tests.distributed.messages.test_point_to_point import MADE, Sample, shown
 from tests.distributed.processes import Group, group_of
-from tests.distributed.test_point_to_point import MADE, Sample, shown
 
 
 class Other(TensorClass):

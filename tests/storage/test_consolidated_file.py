@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from tensorclass import TensorDict, UnbatchedTensor, lazy_stack
 from tensorclass.storage import FileError
 from tensorclass.storage.common import sealed_json
+from tests.storage.memmap.test_memmap_folder import Inner, Sample, a_tree
 from tests.storage.test_archive import same
-from tests.storage.test_memmap import Inner, Sample, a_tree
 
 
 def mixed() -> TensorDict:

@@ -292,7 +292,7 @@ def test_a_decorated_function_can_be_copied_and_pickled() -> None:
 
 PROGRAM = """
 from tensorclass import Stage
-from tests.test_stage import Text, Tokens, tokenize
+from tests.pipelines.test_stage import Text, Tokens, tokenize
 
 @Stage
 def cut(text: Text) -> Tokens:

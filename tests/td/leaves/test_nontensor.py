@@ -218,7 +218,7 @@ def test_an_index_takes_the_objects_at_its_positions(entry: Any, batch_size: Siz
         assert objects(result) == [objects(source)[i] for i in expected.flatten().tolist()]
 
 
-# the other operations move it as they move a nested collection: test_shaping draws it among the values
+# the other operations move it as they move a nested collection: test_shape_operations draws it among the values
 
 
 def test_the_one_object_at_a_position_is_one_object() -> None:

@@ -451,7 +451,7 @@ def test_a_class_that_is_registered_no_more_is_told() -> None:
     data = TensorDict.from_pytree([Registered(1, 2)])
     known = _pytree.SUPPORTED_NODES.pop(Registered)
     try:
-        with pytest.raises(ValueError, match=r"test_pytree\.Registered is not registered in this process"):
+        with pytest.raises(ValueError, match=r"test_pytree_converter\.Registered is not registered in this process"):
             data.to_pytree()
     finally:
         _pytree.SUPPORTED_NODES[Registered] = known

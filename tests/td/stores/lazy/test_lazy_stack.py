@@ -1,4 +1,4 @@
-"""Lazy stacks: what is theirs alone. What they share with other collections is in test_lazy_operations."""
+"""Lazy stacks: what is theirs alone. What they share with other collections is in test_lazy_stack_operations."""
 
 from __future__ import annotations
 
