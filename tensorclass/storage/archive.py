@@ -130,7 +130,7 @@ def save_archive(
             write(meta_folder + folder_layout.META, iter([memoryview(text)]))
         for leaf in leaves:
             if leaf.tensor.numel():
-                content = pieces(leaf.tensor) if values else _zeros(leaf.tensor)
+                content = pieces(leaf.tensor) if values or leaf.of_objects else _zeros(leaf.tensor)
                 write(folder_layout.tensor_path(leaf), _with_progress(content, bar))
 
 
@@ -525,7 +525,23 @@ def load_archive(
         def read_tensor(key: collection_tree.Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
             return open_tensor(key, buffer, dtype, shape)()
 
-        source = Source(archive.name, read_tensor, device or CPU, allow_pickle, strict, same_objects)
+        def read_strings(key: collection_tree.Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
+            name = folders.at(key[:-1]).prefix + folder_layout.tensor_file(key[-1], buffer)
+            if shape.numel() and name not in archive.members:
+                raise archive.damaged(name, "missing")
+            held = archive.members[name].info.file_size if shape.numel() else 0
+            if held < shape.numel() * dtype.itemsize:
+                raise archive.damaged(name, f"expected {shape.numel() * dtype.itemsize} bytes; it has {held}")
+            return (
+                _read_compressed(archive, name, dtype, shape.numel()).view(shape)
+                if held
+                else torch.empty(shape, dtype=dtype)
+            )
+
+        source = Source(
+            archive.name, read_tensor, device or CPU, allow_pickle, strict, same_objects,
+            read_strings=read_strings, check_text=verify,
+        )  # fmt: skip
         if num_threads > 1 and needs_values:
             with prefetching(node, source, open_tensor, num_threads) as source:
                 return note_files(collection_tree.rebuild(node, target, source))

@@ -16,12 +16,14 @@ from typing import IO, Any
 
 import torch
 from torch import Size, Tensor
+from torch.utils._python_dispatch import _disable_current_modes  # pyright: ignore[reportPrivateUsage]
 
 from tensorclass.support.atomic import whole_file
 from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.printable import printable
 from tensorclass.support.regular_files import reading_regular
 from tensorclass.td.collection import DeviceLike, as_device
+from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.leaves.object_codes import CPU, nest_lists
 from tensorclass.td.memory.consolidated_buffer import (
     WHOLE,
@@ -32,7 +34,7 @@ from tensorclass.td.memory.consolidated_buffer import (
     parts_of,
     spans_of,
     view,
-    with_parts,
+    with_buffers,
 )
 from tensorclass.td.memory.mapped_files import Filename, pieces
 from tensorclass.td.memory.shared_memory import share
@@ -82,7 +84,8 @@ def consolidate(
         raise ValueError("consolidate: expected one of share_memory and pin_memory, got both")
     if inplace:
         data._check_unlocked()
-    parts = [part for leaf in data._leaves() for part in parts_of(leaf)]
+    own, data = data, _with_compact_columns(data)
+    parts = [part for leaf in data._arrays() for part in parts_of(leaf)]
     if any(map(is_sharded, parts)):
         raise TypeError(f"consolidate: nothing was changed; there is {WHOLE}")
     if odd := [part.layout for part in parts if part.layout != torch.strided]:
@@ -96,22 +99,24 @@ def consolidate(
         made: Any = None
         if filename is not None:
             node, leaves = collection_tree.describe(data, "consolidate", allow_pickle)
+            all_spans, size = spans_of([leaf.tensor for leaf in leaves])
+            spans = [span for span, leaf in zip(all_spans, leaves, strict=True) if not leaf.of_objects]
             with uninterrupted() as section, whole_file(Path(filename)) as file, section.interruptible():
-                _write_file(file, node, leaves, spans, size)
+                _write_file(file, node, leaves, all_spans, size)
                 if not (use_buffer or share_memory or pin_memory):
                     file.flush()
                     with open(file.name, "rb") as written:  # the draft: another file may soon be at the final path
-                        made = with_parts(data, FlatBuffer(_mapped(written.fileno(), size), spans).parts())
+                        made = with_buffers(data, FlatBuffer(_mapped(written.fileno(), size), spans).parts())
         if made is None:
             here = next(iter(devices)) if len(devices) == 1 else CPU
-            made = with_parts(
+            made = with_buffers(
                 data, FlatBuffer(_filled(parts, spans, size, here, share_memory, pin_memory), spans).parts()
             )
         if target is not None:
             made = made.to(target, non_blocking=non_blocking)
         if inplace:
-            take_values(data, made)
-            return data.lock_()
+            take_values(own, made)
+            return own.lock_()
         return made.lock_()
 
     def _filled(
@@ -136,6 +141,17 @@ def consolidate(
     future: Future[Any] = pool.submit(work)
     pool.shutdown(wait=False)  # the thread ends with its work
     return future
+
+
+def _with_compact_columns(data: Any) -> Any:
+    nodes: list[Any] = data._all_nodes()
+    loose = any(
+        not node._is_compact
+        if isinstance(node, BufferColumn)
+        else node._holds_values() and type(node._store) is not dict
+        for node in nodes
+    )
+    return data._compacted() if loose else data
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -200,12 +216,13 @@ def _to_peer_layout(node: Node, spans: Iterator[tuple[TensorSpan, int]]) -> Node
             leaves[f"<NJT_OFFSETS>{key}"] = [*_leaf_for_peer(*next(spans)), 1]  # the ragged dimension
         elif entry["type"] == "object" and entry.get("kind") is None and TAG not in str(entry["data"]):
             objects[key] = [entry["data"], entry["batch_size"], None]
-        elif entry["type"] in ("collection", "lazy_stack", "objects") and key not in _NAMES:
+        elif entry["type"] in ("collection", "lazy_stack", "objects", "column", "strings") and key not in _NAMES:
             below[key] = _to_peer_layout(entry, spans)
         else:
             raise _NoPeerLayout
     size = node["batch_size"]
-    about |= {"device": None, "names": node.get("names", [None] * len(size)), "batch_size": size}
+    names = node.get("names", [None] * len(size)) if kind == "collection" else [None] * len(size)
+    about |= {"device": None, "names": names, "batch_size": size}
     return {"cls": "TensorDict", "non_tensors": objects, "leaves": leaves, "cls_metadata": about, **below}
 
 
@@ -240,18 +257,27 @@ def from_consolidated(
         size, node, starts = _read(file, name)
         blank = collection_tree.needs_no_values(target)
         memory = _mapped(file.fileno(), 0 if blank else size)
+        with _disable_current_modes():
+            strings = _mapped(file.fileno(), size) if collection_tree.has_strings(node) else memory
     spans = collection_tree.Spans(name)
 
     def read(where: collection_tree.Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
         if blank:
             return torch.empty(shape, dtype=dtype, device=target or CPU)
+        return read_from(memory, where, buffer, dtype, shape)
+
+    def read_strings(where: collection_tree.Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
+        return read_from(strings, where, buffer, dtype, shape)
+
+    def read_from(memory: Tensor, where: collection_tree.Path, buffer: str, dtype: torch.dtype, shape: Size) -> Tensor:
         start, count = starts.get((where, buffer)), shape.numel() * dtype.itemsize
         if type(start) is not int or not 0 <= start <= start + count <= size:
             raise FileError(f"{name}: {'.'.join(where)}: its values are not in the file")
         spans.add(start, start + count, where)
         return view(memory, dtype, shape, start)
 
-    loaded = collection_tree.rebuild(node, cls, Source(name, read, None, allow_pickle, strict))
+    source = Source(name, read, None, allow_pickle, strict, read_strings=read_strings)
+    loaded = collection_tree.rebuild(node, cls, source)
     spans.check()
     return loaded if target is None or blank else loaded.to(target)
 

@@ -105,6 +105,10 @@ def load_safetensors(
         def read(where: collection_tree.Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
             if blank:
                 return torch.empty(shape, dtype=dtype, device=target or CPU)
+            value = read_strings(where, buffer, dtype, shape)
+            return value if target is None else value.to(target)
+
+        def read_strings(where: collection_tree.Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
             try:
                 value: Tensor = file.get_tensor(name_of(where, buffer))
             except Exception as error:  # of the library's own class, which is not imported here
@@ -114,9 +118,10 @@ def load_safetensors(
                     f"{name}: {'.'.join(where)}: expected a tensor of the shape {list(shape)} and {dtype}, it has "
                     f"{list(value.shape)} and {value.dtype}"
                 )
-            return value if target is None else value.to(target)
+            return value
 
-        return collection_tree.rebuild(node, cls, Source(name, read, target, False, strict, verify=verify))
+        source = Source(name, read, target, False, strict, verify=verify, read_strings=read_strings)
+        return collection_tree.rebuild(node, cls, source)
 
 
 def _name(path: collection_tree.Path, buffer: str) -> str:
@@ -177,10 +182,11 @@ def _read_node(file: Any, name: str) -> tuple[Node, Callable[[collection_tree.Pa
 def _to_peer_metadata(node: Node, path: collection_tree.Path) -> Node | None:
     """Return the peer's description of a tree; ``None`` if that cannot hold all of its values."""
     keys: Node = {}
-    for key, entry in node["entries"].items() if node["type"] == "collection" else ():
+    is_collection = node["type"] == "collection"
+    for key, entry in node["entries"].items() if "entries" in node else ():
         if entry["type"] == "tensor":
             keys[key] = {"tensor": _name((*path, key), "")}
-        elif entry["type"] == "collection":
+        elif entry["type"] in ("collection", "column", "strings"):
             keys[key] = {"td": _to_peer_metadata(entry, (*path, key))}
         elif entry["type"] == "object" and "kind" not in entry and TAG not in str(entry["data"]):
             keys[key] = {"non_tensor": entry["data"]}
@@ -188,9 +194,9 @@ def _to_peer_metadata(node: Node, path: collection_tree.Path) -> Node | None:
             return None
         if keys[key] == {"td": None}:
             return None
-    if node["type"] != "collection":
+    if "entries" not in node:
         return None
-    return {"batch_size": node["batch_size"], "names": node.get("names"), "keys": keys}
+    return {"batch_size": node["batch_size"], "names": node.get("names") if is_collection else None, "keys": keys}
 
 
 def _from_peer_metadata(

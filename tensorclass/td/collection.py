@@ -565,6 +565,33 @@ class Collection:
             }
         )
 
+    def _arrays(self) -> Iterator[Tensor]:
+        """Yield the tensors that hold all values: those of :meth:`_leaves`, and items and spans of columns."""
+        for value in self._store.values():
+            if isinstance(value, Collection):
+                yield from value._arrays()
+            else:
+                yield value
+
+    def _with_arrays(self, buffers: Iterator[Tensor]) -> Self:
+        """Return the same tree with other tensors of the same shapes, in the order of :meth:`_arrays`."""
+        return self._same(
+            {
+                key: value._with_arrays(buffers) if isinstance(value, Collection) else next(buffers)
+                for key, value in self._store.items()
+            }
+        )
+
+    def _compacted(self) -> Self:
+        """Return the same tree with compact columns; the tree itself if there are no others."""
+        new = {
+            key: value._compacted() if isinstance(value, Collection) else value for key, value in self._store.items()
+        }
+        return self._same(new) if any(new[key] is not value for key, value in self._store.items()) else self
+
+    def _compact_in_place(self) -> None:
+        """Drop items that no row refers to. Only columns have such items."""
+
     def _put_leaves(self, leaves: Iterator[Tensor]) -> None:
         """Take back the tensors of :meth:`_leaves` after writes into them: other stores may have returned copies."""
         for value in self._store.values():

@@ -514,11 +514,19 @@ class Indexing(Collection):
 
 def lies_in_files(data: Collection) -> bool:
     """Return whether writes to a collection, or to one that it was locked with, go to files."""
-    leaves: Iterator[Tensor] = data._leaves()
+    leaves: Iterator[Tensor] = data._arrays()
     if any(type(leaf) is MemoryMappedTensor and leaf.is_in_file() for leaf in leaves):
         return True
     holders = [ref() for ref in data._lock or ()]
     return any(holder is not None and lies_in_files(holder) for holder in holders)
+
+
+#: why text, ragged rows and objects of a memory-mapped collection are not written
+IN_FILES = (
+    "the objects and columns of a memory-mapped collection cannot be written in place, because its files hold their "
+    "rows one after the other. Append rows with other objects (append_memmap), save a new collection (memmap), or use "
+    "a tensor of numbers instead. Nothing was written"
+)
 
 
 def check_objects_in_files(data: Collection, index: tuple[Any, ...], objects: list[ObjectRows]) -> None:
@@ -526,11 +534,7 @@ def check_objects_in_files(data: Collection, index: tuple[Any, ...], objects: li
     inside = lies_in_files(data)
     for path, here, rows in objects:
         if (inside or here._stands_in_file()) and not here._holds(index, rows):
-            raise RuntimeError(
-                f"{dotted(path) or 'objects'}: the objects of a memory-mapped collection cannot be written in place, "
-                "because its files hold all of them in one text. Append rows with other objects (append_memmap), save "
-                "a new collection (memmap), or use a tensor of numbers instead. Nothing was written"
-            )
+            raise RuntimeError(f"{dotted(path) or 'objects'}: {IN_FILES}")
 
 
 _NUMBERS = frozenset((bool, int, float, complex))

@@ -177,7 +177,7 @@ class Printing(Collection):
             >>> data.is_shared(), data.share_memory_().is_shared()
             (False, True)
         """
-        leaves = list(self._leaves())
+        leaves = list(self._arrays())
         shared = [_is_shared(leaf) for leaf in leaves]
         # a tensor without elements has no memory to share, and forgets that it was shared
         return any(shared) and all(one or _is_empty(leaf) for one, leaf in zip(shared, leaves, strict=True))

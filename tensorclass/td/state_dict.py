@@ -15,7 +15,7 @@ from .collection import Collection
 from .hidden_members import with_members
 from .keys import dotted, unravel_key_to_tuple
 from .locking import set_locks
-from .memory.consolidated_buffer import TensorSpan, flat_of, view, with_parts
+from .memory.consolidated_buffer import TensorSpan, flat_of, view, with_buffers
 from .memory.shared_memory import check_shareable, share
 from .pickle_buffers import with_pickled_tensors
 from .safe_unpickling import allow_function, found, written
@@ -68,9 +68,16 @@ class State(Collection):
             if isinstance(value, Tensor):
                 result[prefix + key] = value if keep_vars else value.detach()
             elif not value._is_tree():
-                held = value._held()
-                if held is not None:
-                    result[prefix + key] = held if keep_vars else held.detach()
+                leaves: Any = value._compacted()
+                for path, leaf in leaves._state_leaves():
+                    kept = leaf if keep_vars else leaf.detach()
+                    if flatten:
+                        result[".".join((prefix + key, *path))] = kept
+                    else:
+                        holder = result
+                        for name in (prefix + key, *path)[:-1]:
+                            holder = holder.setdefault(name, {})
+                        holder[path[-1] if path else prefix + key] = kept
             elif flatten:
                 with_members(value).state_dict(result, f"{prefix}{key}.", keep_vars, True)
             else:
@@ -111,7 +118,13 @@ class State(Collection):
         source: dict[tuple[str, ...], Any] = {}
         nested = any(isinstance(value, Mapping) for value in state_dict.values())
         split = not nested if from_flatten is None else from_flatten
-        own = {unravel_key_to_tuple(key): leaf for key, leaf in self._named_leaves()}
+        columns: dict[tuple[str, ...], Any] = dict(self._named_columns())
+        own = {unravel_key_to_tuple(key): leaf for key, leaf in self._named_leaves() if key not in columns}
+        buffers: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
+        for path, column in columns.items():
+            named = [((*path, *name), leaf) for name, leaf in column._compacted()._state_leaves()]
+            own.update(named)
+            buffers[path] = [name for name, _ in named]
         # our own keys can contain dots
         _collect(state_dict, (), {".".join(key): key for key in own} if split else None, source)
         missing = [".".join(key) for key in own if key not in source]
@@ -121,8 +134,9 @@ class State(Collection):
             problems.append(f"missing keys: {missing}")
         if strict and unexpected:
             problems.append(f"unexpected keys: {unexpected}")
+        of_columns = {name for names in buffers.values() for name in names}
         for key, value in source.items():
-            if key in own and shape_of(value, key) != own[key].shape and not assign:
+            if key in own and shape_of(value, key) != own[key].shape and not assign and key not in of_columns:
                 problems.append(f"{dotted(key)}: expected shape {list(own[key].shape)}, got {list(value.shape)}")
         before = self._sizes_below(())
         sizes = {path: size for path, size in _sizes(state_dict, ()).items() if size != before.get(path, size)}
@@ -134,18 +148,27 @@ class State(Collection):
                 for size in above
                 if shape[: len(size)] != size and isinstance(self._find(key), Tensor)
             ]
+        loaded: dict[tuple[str, ...], Any] = {}
+        for path, names in buffers.items():
+            if all(name in source for name in names):
+                try:
+                    loaded[path] = columns[path]._from_state(
+                        {name[len(path) :]: source[name] for name in names}, assign
+                    )
+                except (TypeError, ValueError, RuntimeError) as error:
+                    problems.append(f"{dotted(path)}: {error}")
         if problems:
             raise RuntimeError(
                 f"load_state_dict: nothing was loaded into {type(self).__name__}; " + "; ".join(problems)
             )
-        wanted = {key: value for key, value in source.items() if key in own}
+        wanted = {key: value for key, value in source.items() if key in own and key not in of_columns}
         if assign:
             self._take_sizes(dict.fromkeys(sizes, Size(())), ())  # so that tensors of any batch size fit
             undo: list[Any] = []
             merging: Any = self
             try:
                 self._check_unlocked()
-                merging._merge(wanted, None, False, False, False, None, undo)
+                merging._merge({**wanted, **loaded}, None, False, False, False, None, undo)
                 self._take_sizes(sizes, ())
                 for node, store, *_ in undo:
                     node._check_changed(store)
@@ -161,8 +184,23 @@ class State(Collection):
                     own[key].data.copy_(value)
                 else:  # another store may have given a copy
                     holder._set_(key[-1], value)
+            for path, column in loaded.items():
+                holder = self._parent_of(path[:-1])
+                if type(holder._store) is dict:
+                    columns[path]._become(column)
+                else:
+                    holder._set_(path[-1], column)
         self._take_sizes(sizes, ())
         return self
+
+    def _named_columns(self) -> list[tuple[tuple[str, ...], Any]]:
+        """Return the columns of the tree, whose state is several tensors, with their keys as flat tuples."""
+        return [
+            ((key, *path), column)
+            for key, value in self._store.items()
+            if isinstance(value, State)
+            for path, column in value._named_columns()
+        ]
 
     def _sizes_below(self, path: tuple[str, ...]) -> dict[str, Size]:
         """Return the batch size of each collection of the tree, by joined key."""
@@ -290,9 +328,11 @@ class State(Collection):
             >>> data.is_shared(), data.is_locked
             (True, True)
         """
-        leaves = [leaf for leaf in self._leaves() if not leaf.is_meta]
-        check_shareable(leaves)
         nodes: list[Any] = self._all_nodes()
+        for node in nodes:
+            node._compact_in_place()
+        leaves = [leaf for leaf in self._arrays() if not leaf.is_meta]
+        check_shareable(leaves)
         locks = [node._lock for node in nodes]
         with_members(self).lock_()
         try:
@@ -364,20 +404,20 @@ def placed(data: Any) -> Any:
 
     Otherwise each tensor would bring the memory of all into the pickle.
     """
-    first: Any = next(iter(data._leaves()), None)
+    first: Any = next(iter(data._arrays()), None)
     if (
         first.__class__ is Tensor
         and first.layout is torch.strided
         and first.untyped_storage().nbytes() == first.numel() * first.itemsize
     ):  # the most frequent case: the tensor fills its own memory
         return data
-    flat = flat_of(data._leaves())
+    flat = flat_of(data._arrays())
     if flat is None or len(flat.spans) < 2 or any(leaf.is_nested for leaf in data._leaves()):
         return data
     locked = data._lock is not None
     if not locked and any(node._lock is not None for node in data._nodes()):
         return data
-    new = with_parts(data, [_BufferView.of(flat.memory, span) for span in flat.spans])
+    new = with_buffers(data, [_BufferView.of(flat.memory, span) for span in flat.spans])
     return with_members(new).lock_() if locked else new
 
 

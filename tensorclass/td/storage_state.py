@@ -29,7 +29,7 @@ class Storing(Collection):
             >>> data.is_memmap(), data.memmap().is_memmap()
             (False, True)
         """
-        leaves = list(self._leaves())
+        leaves = list(self._arrays())
         return self._lock is not None and bool(leaves) and all(type(leaf) is MemoryMappedTensor for leaf in leaves)
 
     def is_consolidated(self) -> bool:
@@ -45,7 +45,7 @@ class Storing(Collection):
             >>> data.is_consolidated(), data.consolidate().is_consolidated()
             (False, True)
         """
-        return flat_of(self._leaves()) is not None
+        return flat_of(self._arrays()) is not None
 
     if TYPE_CHECKING:
 

@@ -8,6 +8,12 @@ A *node* is a dict with a ``"type"``:
 - ``tensor``: ``dtype`` and ``shape``; ``unbatched``, one tensor for all rows, has the same;
 - ``jagged``: ``dtype`` and ``shape`` of the concatenated values, ``rows``: the number of rows. The tensor is written as
   two buffers: the values, and the ``offsets`` where rows begin;
+- ``column``: a :class:`Text` or :class:`Ragged`. ``column`` is the name of the class; ``entries`` has the nodes of
+  ``values``, the items of all rows in order (a ``column`` for ragged of ragged), and of ``spans``, start and length of
+  each row; ``missing`` says whether a row has no value (length -1); ``names`` as for collections; ``batch_size`` is
+  that of the outermost column, for the peer, which reads a collection of ``values`` and ``spans``;
+- ``strings``: many objects that are strings, with their ``batch_size``. ``entries`` has the nodes of ``values`` (UTF-8)
+  and ``spans`` of the distinct strings, and of ``codes``, the string of each row;
 - ``object``: one object for all rows as ``data``, and the ``batch_size``; ``objects``: ``data`` is a flat list with an
   object for each row. :mod:`tensorclass.storage.common.object_json` turns objects into JSON.
 
@@ -29,15 +35,20 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import torch
 from torch import Size, Tensor
+from torch.utils._python_dispatch import _disable_current_modes  # pyright: ignore[reportPrivateUsage]
 
 from tensorclass.records.record import TensorClass
 from tensorclass.records.typed import TypedTensorDict
 from tensorclass.support.printable import printable
 from tensorclass.td import shapes
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.columns import spans as span_functions
+from tensorclass.td.columns.buffer_column import BufferColumn
+from tensorclass.td.columns.ragged import Ragged
+from tensorclass.td.columns.text import Text
 from tensorclass.td.keys import dotted
 from tensorclass.td.leaves.nontensor import MetaData, NonTensorData, NonTensorDataBase, stack_of
-from tensorclass.td.leaves.object_codes import codes_row_by_row, to_lists
+from tensorclass.td.leaves.object_codes import codes_row_by_row, drop_unused, to_lists
 from tensorclass.td.leaves.unbatched_tensor import UnbatchedTensor
 from tensorclass.td.memory.consolidated_buffer import WHOLE, is_sharded
 from tensorclass.td.memory.mapped_files import pieces
@@ -71,6 +82,7 @@ class TensorLeaf(NamedTuple):
     buffer: str  #: ``""`` for the values, ``"offsets"`` for those of a jagged tensor
     tensor: Tensor
     node: Node  #: the node of the tensor
+    of_objects: bool = False  #: it holds strings of a stack of objects, and is no tensor of the collection
 
 
 class TensorReader(Protocol):
@@ -120,9 +132,12 @@ def describe(
 
 
 def describe_value(value: Any, path: Path, allow_pickle: bool, strict: bool = True) -> tuple[Node, list[str]]:
-    """Return the node of one value, and the reasons why it cannot be written; raise for these if ``strict``."""
+    """Return the node of one value, and the reasons why it cannot be written; raise for these if ``strict``.
+
+    Strings are never in arrays of their own: HDF5 and zarr have arrays of strings.
+    """
     problems: list[str] = []
-    node = _describe(value, path, [], problems, allow_pickle)
+    node = _describe(value, path, [], problems, allow_pickle, False)
     if problems and strict:
         raise TypeError("; ".join(problems))
     return node, problems
@@ -148,11 +163,21 @@ def none_fields(node: Node) -> list[Any]:
     return as_list((as_dict(node.get("class")) or {}).get("none")) or []
 
 
-def _describe(value: Any, path: Path, leaves: list[TensorLeaf], problems: list[str], allow_pickle: bool | None) -> Node:
+def _describe(
+    value: Any,
+    path: Path,
+    leaves: list[TensorLeaf],
+    problems: list[str],
+    allow_pickle: bool | None,
+    string_arrays: bool = True,
+) -> Node:
     if isinstance(value, Tensor):
         return describe_tensor(value, path, leaves, problems)
     if isinstance(value, NonTensorDataBase):
-        return _describe_objects(value, path, problems, allow_pickle)
+        strings = _describe_strings(value, path, leaves, problems) if string_arrays else None
+        return _describe_objects(value, path, problems, allow_pickle) if strings is None else strings
+    if isinstance(value, BufferColumn):
+        return _describe_column(value, path, leaves, problems)
     if isinstance(value, UnbatchedTensor):
         one = describe_tensor(value._tensor, path, leaves, problems)
         one["type"] = "unbatched"
@@ -167,14 +192,15 @@ def _describe(value: Any, path: Path, leaves: list[TensorLeaf], problems: list[s
             "stack_dim": store.dim,
             "stack_dim_name": store.name,
             "parts": [
-                _describe(item, (*path, str(at)), leaves, problems, allow_pickle)
+                _describe(item, (*path, str(at)), leaves, problems, allow_pickle, string_arrays)
                 for at, item in enumerate(store.items_)
             ],
         }
     _check_size(value._batch_size, path, problems)
     node: Node = {"type": "collection", **collection_head(value)}
     node["entries"] = {
-        key: _describe(item, (*path, key), leaves, problems, allow_pickle) for key, item in value._store.items()
+        key: _describe(item, (*path, key), leaves, problems, allow_pickle, string_arrays)
+        for key, item in value._store.items()
     }
     return node
 
@@ -204,6 +230,71 @@ def describe_tensor(value: Tensor, path: Path, leaves: list[TensorLeaf], problem
     else:
         _check_size(value.shape, path, problems)
         leaves.append(TensorLeaf(path, "", value, node))
+    return node
+
+
+def _describe_column(
+    value: Any, path: Path, leaves: list[TensorLeaf], problems: list[str], size: Size | None = None
+) -> Node:
+    """Return the node of a column. Only the items of its rows are written, in the order of the rows.
+
+    ``size`` is the batch size of the outermost column of ragged rows of ragged rows.
+    """
+    compact = value.compact()
+    items, spans = compact._items, compact._spans()
+    size = value._batch_size if size is None else size
+    node = {**column_head(compact), "batch_size": list(size)}
+    _check_size(spans.shape, path, problems)
+    below = (*path, "values")
+    node["entries"] = {
+        "values": describe_tensor(items, below, leaves, problems)
+        if isinstance(items, Tensor)
+        else _describe_column(items, below, leaves, problems, size),
+        "spans": describe_tensor(spans, (*path, "spans"), leaves, problems),
+    }
+    return node
+
+
+def column_head(value: Any) -> Node:
+    """Return the part of a column's node that precedes its entries."""
+    spans = value._spans()
+    node: Node = {"type": "column", "column": "Text" if isinstance(value, Text) else "Ragged"}
+    node["missing"] = not spans.is_meta and bool((spans[..., 1] < 0).any())
+    if value._names is not None:
+        node["names"] = list(value._names)
+    return node
+
+
+#: the fewest rows of strings that are written as arrays; fewer are JSON, which people and the peer read
+STRINGS_FROM = 1000
+
+
+def _describe_strings(
+    value: NonTensorDataBase, path: Path, leaves: list[TensorLeaf], problems: list[str]
+) -> Node | None:
+    """Return the node of many strings; ``None`` if there are few, or other objects."""
+    size = value._batch_size
+    if size.numel() < STRINGS_FROM or isinstance(value, NonTensorData) or value._metadata is not None:
+        return None
+    objects, codes = drop_unused(value._objects, value._codes())
+    if not all(type(item) is str for item in objects):
+        return None
+    return describe_strings(objects, codes, path, leaves, problems)
+
+
+def describe_strings(
+    objects: Sequence[str], codes: Tensor, path: Path, leaves: list[TensorLeaf], problems: list[str]
+) -> Node | None:
+    """Return the node of strings; ``None`` if one of them is not Unicode text. Appends its buffers to ``leaves``."""
+    try:
+        text = Text.from_list(objects)
+    except ValueError:  # half of a surrogate pair, which JSON can hold
+        return None
+    parts = {"values": text.values, "spans": text.spans, "codes": codes.contiguous()}
+    found: list[TensorLeaf] = []
+    node: Node = {"type": "strings", "batch_size": list(codes.shape)}
+    node["entries"] = {key: describe_tensor(part, (*path, key), found, problems) for key, part in parts.items()}
+    leaves += [leaf._replace(of_objects=True) for leaf in found]
     return node
 
 
@@ -256,6 +347,9 @@ class Source(NamedTuple):
     same_objects: bool = False  #: take the objects of the target, of which the file has copies
     verify: bool = False  #: compare values with their checksums
     checksum: Callable[[Tensor], int] | None = None  #: computes checksums in place of :func:`checksum_of`
+    #: reads strings, if ``read`` makes tensors without values or on another device
+    read_strings: TensorReader | None = None
+    check_text: bool = False  #: check the encoding of text, as ``verify`` does
 
     def damaged(self, path: Path, why: str) -> FileError:
         """Return an error that names the file and the key."""
@@ -279,7 +373,7 @@ def rebuild(node: Any, target: type[TensorCollection] | TensorCollection | None,
     kind = (as_dict(node) or {}).get("type")
     if kind not in ("collection", "lazy_stack"):  # objects are allowed if no other class is asked for
         cls = dense_class(target) if isinstance(target, type) else type(target)
-        if kind not in ("object", "objects") or issubclass(cls, (TensorDict, TensorClass)):
+        if kind not in ("object", "objects", "strings", "column") or issubclass(cls, (TensorDict, TensorClass)):
             raise source.damaged((), f"expected a collection, got {ascii(kind)[:40]}")
     try:
         return _rebuild(node, target, source, ())
@@ -298,6 +392,10 @@ def _rebuild(node: Any, target: Any, source: Source, path: Path) -> Any:
         return _tensor(found, source, path)
     if kind == "object" or kind == "objects":
         return _objects(found, target, source, path)
+    if kind == "column":
+        return _column(found, target, source, path)
+    if kind == "strings":
+        return _strings(found, target, source, path)
     if kind == "lazy_stack":
         return _lazy_stack(found, target, source, path)
     if kind == "unbatched":
@@ -335,7 +433,8 @@ def _collection(node: Node, target: Any, source: Source, path: Path) -> Any:
             value = _rebuild(entry, None if below is None else below._store.get(key), source, (*path, key))
         shape = value._batch_size if isinstance(value, TensorCollection) else value.shape
         if shape[:ndim] != size:
-            if not isinstance(value, TensorCollection) or len(shape) >= ndim:
+            extendable = isinstance(value, TensorCollection) and not isinstance(value, BufferColumn)
+            if not extendable or len(shape) >= ndim:
                 raise source.damaged(
                     (*path, key), f"its shape {list(shape)} does not begin with the batch size {list(size)}"
                 )
@@ -555,6 +654,142 @@ def _nested(node: Node, source: Source, path: Path) -> Tensor:
     return ragged  # type: ignore[no-any-return]
 
 
+def _column(node: Node, target: Any, source: Source, path: Path) -> Any:
+    if len(path) > DEPTH:
+        raise source.damaged(path[:3], f"collections are nested deeper than {DEPTH} levels")
+    values_node, spans_node = _buffer_nodes(node, ("values", "spans"), source, path)
+    below = (*path, "values")
+    if values_node.get("type") == "column":
+        items: Any = _column(values_node, None, source, below)
+        if items.ndim != 1:
+            raise source.damaged(below, f"expected items in one dimension, got {list(items.shape)}")
+    else:
+        items = _buffer(values_node, source, below)
+    spans = _buffer(spans_node, source, (*path, "spans"))
+    return column_of(node, items, spans, target, source, path)
+
+
+def column_of(
+    node: Node, items: Any, spans: Tensor, target: Any, source: Source, path: Path, *, chosen: bool = False
+) -> Any:
+    """Return the column of a buffer and spans of a file. Both are checked.
+
+    Args:
+        node: the node of the column.
+        items: the buffer.
+        spans: start and length of each row.
+        target: a subclass of the column's class, or an instance of one, which the result gets.
+        source: the file, for errors; says whether to verify the encoding of text.
+        path: the key, for errors.
+        chosen: these are chosen rows, some of them perhaps several times.
+
+    Raises:
+        FileError: a row lies outside of the buffer, or is not UTF-8; the dtype of a buffer is wrong.
+    """
+    base = _COLUMNS.get(str(node.get("column")))
+    if base is None or type(node.get("missing")) is not bool:
+        raise source.damaged(path, f"expected the description of a column, got {ascii(node.get('column'))[:40]}")
+    if isinstance(items, Tensor) and not items.ndim:
+        raise source.damaged(path, "expected a buffer of items, got one value")
+    if base is Text and not (isinstance(items, Tensor) and items.dtype is torch.uint8 and items.ndim == 1):
+        got = f"{items.dtype} of {list(items.shape)}" if isinstance(items, Tensor) else "ragged items"
+        raise source.damaged(path, f"expected the UTF-8 of its strings as uint8 of one dimension, got {got}")
+    compact = False
+    try:
+        span_functions.check(spans, len(items), base.__name__)
+        if not (chosen or needs_no_values(spans.device)):
+            compact = _check_rows(spans, len(items), bool(node["missing"]))
+        names = parse_names(node.get("names"), spans.shape[:-1], source, path)
+        cls: Any = type(target) if isinstance(target, base) else target
+        cls = cls if isinstance(cls, type) and issubclass(cls, base) else base
+        made: Any = cls._of(items, spans, names, compact=compact)
+        if (source.verify or source.check_text) and isinstance(made, Text):
+            made.check_encoding()
+    except FileError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise source.damaged(path, str(error)) from None
+    return made
+
+
+_COLUMNS: dict[str, Any] = {"Text": Text, "Ragged": Ragged}
+
+
+def _check_rows(spans: Tensor, size: int, missing: bool) -> bool:
+    """Raise if rows share items or have no value against the description. Return whether they fill the buffer in order.
+
+    Files have no rows that share items: a copy of many rows that are the whole buffer would take any amount of memory.
+    """
+    lengths = spans[..., 1]
+    total = int(lengths.clamp(min=0).sum())
+    if total > size or total < 0:
+        raise ValueError(f"its rows have {total} items together, more than the {size} of the buffer: some are shared")
+    if not missing:
+        none = (lengths < 0).nonzero()
+        if len(none):
+            row = none[0].tolist()
+            raise ValueError(
+                f"row {row[0] if len(row) == 1 else row} has no value, but its description has no such row"
+            )
+    return total == size and torch.equal(spans, span_functions.from_lengths(lengths))
+
+
+def _buffer_nodes(node: Node, names: tuple[str, ...], source: Source, path: Path) -> list[Node]:
+    """Return the nodes of the buffers of a column or of strings."""
+    entries = as_dict(node.get("entries")) or {}
+    found = [as_dict(entries.get(name)) for name in names]
+    if set(entries) != set(names):
+        raise source.damaged(path, f"expected the buffers {list(names)}, got {str(list(entries))[:80]}")
+    return [one or {} for one in found]
+
+
+def _buffer(node: Node, source: Source, path: Path) -> Tensor:
+    if node.get("type") != "tensor":
+        raise source.damaged(path, f"expected a tensor, got {ascii(node.get('type'))[:40]}")
+    return _tensor(node, source, path)
+
+
+def _strings(node: Node, target: Any, source: Source, path: Path) -> Any:
+    size = parse_size(node.get("batch_size"), source, path)
+    if source.same_objects and isinstance(target, NonTensorDataBase) and target._batch_size == size:
+        return target._shallow()
+    nodes = _buffer_nodes(node, ("values", "spans", "codes"), source, path)
+    has_values = not needs_no_values(source.device)
+    with _disable_current_modes():
+        reading = source._replace(read=source.read_strings or source.read)
+        values, spans, codes = [
+            _buffer(one, reading, (*path, key)).as_subclass(Tensor).cpu()
+            for key, one in zip(("values", "spans", "codes"), nodes, strict=True)
+        ]
+        if spans.ndim != 2 or codes.dtype is not torch.int64 or codes.shape != size:
+            raise source.damaged(path, f"expected a string for each position of the batch size {list(size)}")
+        if codes.numel() and not 0 <= int(codes.min()) <= int(codes.max()) < len(spans):
+            raise source.damaged(path, f"expected codes of its {len(spans)} strings")
+        text = column_of(
+            {"column": "Text", "missing": False},
+            values,
+            spans,
+            None,
+            source._replace(verify=False, check_text=False),
+            path,
+        )
+        try:
+            objects: list[str] = text._strings()
+        except ValueError as error:
+            raise source.damaged(path, str(error)) from None
+        if not has_values:
+            flat: list[int] = codes.reshape(-1).tolist()
+            objects = [objects[code] for code in flat]
+        codes = codes.clone()  # so that the strings need no file
+    return stack_of(tuple(objects), codes if has_values else codes_row_by_row(size), source.device, None)
+
+
+def read_strings(node: Node, source: Source) -> list[str]:
+    """Return the string of each row of a node of strings."""
+    objects = _strings(node, None, source, ())
+    return [objects._objects[code] for code in to_lists(objects._codes().reshape(-1))]
+
+
 def _objects(node: Node, target: Any, source: Source, path: Path) -> Any:
     size = parse_size(node.get("batch_size"), source, path)
     try:
@@ -575,6 +810,13 @@ def _objects(node: Node, target: Any, source: Source, path: Path) -> Any:
         raise source.damaged(path, f"{error} is missing") from None
     except ValueError as error:
         raise source.damaged(path, str(error)) from None
+
+
+def has_strings(node: Any) -> bool:
+    """Return whether a tree has strings in arrays, which are read also where tensors get no values."""
+    known = as_dict(node) or {}
+    parts = [*(as_dict(known.get("entries")) or {}).values(), *(as_list(known.get("parts")) or ())]
+    return known.get("type") == "strings" or any(map(has_strings, parts))
 
 
 def tensor_nodes(node: Any, path: Path = ()) -> Iterator[tuple[Path, str, Node]]:

@@ -85,6 +85,7 @@ def copy_into(target: Any, loaded: Any, num_threads: int) -> Any:
 
     if (
         num_threads > 1
+        and not target._named_columns()
         and targets.keys() == sources.keys()
         and all(_can_copy(targets[path], sources[path]) for path in targets)
     ):

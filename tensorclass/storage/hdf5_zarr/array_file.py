@@ -20,6 +20,7 @@ from tensorclass.support.interrupts import Uninterrupted, uninterrupted
 from tensorclass.support.printable import printable
 from tensorclass.support.progress import Bar
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.keys import dotted
 from tensorclass.td.leaves.nontensor import NonTensorDataBase
 from tensorclass.td.leaves.unbatched_tensor import UnbatchedTensor
@@ -258,6 +259,8 @@ class ArrayFile:
             return self._write_tensor(parent, name, value._tensor, "unbatched")
         if isinstance(value, NonTensorDataBase):
             return self._write_objects(parent, name, value)
+        if isinstance(value, BufferColumn):
+            return self._write_column(parent, name, value)
         group = self.backend.make_group(parent, name)
         self.write_collection(group, value)
         return group
@@ -326,6 +329,16 @@ class ArrayFile:
         self.backend.write_note(group, note)
         self._write_tensor(group, "values", values)
         self._write_tensor(group, "offsets", offsets)
+        return group
+
+    def _write_column(self, parent: Any, name: str, value: BufferColumn) -> Any:
+        """Write the items of the rows in order, and the spans, to a group of two arrays."""
+        rows = value._allocated(value._batch_size) if self.writes_zeros else value.compact()
+        group = self.backend.make_group(parent, name)
+        note = {**collection_tree.column_head(rows), "version": collection_tree.VERSION}
+        self.backend.write_note(group, note)
+        self.write_value(group, "values", rows._items)
+        self._write_tensor(group, "spans", rows.spans)
         return group
 
     def _write_objects(self, parent: Any, name: str, value: NonTensorDataBase) -> Any:

@@ -17,6 +17,7 @@ from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.progress import bytes_of
 from tensorclass.td import shapes
 from tensorclass.td.collection import Collection, DeviceLike, as_device
+from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.hidden_members import with_members
 from tensorclass.td.keys import dotted
 from tensorclass.td.memory.mapped_files import Filename
@@ -177,6 +178,8 @@ class GroupLoader:
                 value_shapes.append((key, child._batch_size))
             elif kind == "tensor" or (kind == "text" and node.shape):
                 value_shapes.append((key, store.shape(key, node)))
+            elif kind == "column":
+                value_shapes.append((key, store.column_size(key, node)))
             elif kind == "jagged":
                 rows = [(child_note or {}).get("rows")]
                 value_shapes.append((key, collection_tree.parse_size(rows, self.source, (*path, key))))
@@ -251,6 +254,10 @@ class GroupLoader:
                 result._check_entry(key, value)
             except (ValueError, TypeError, RuntimeError) as error:
                 wrong.append(str(error))
+            if isinstance(value, BufferColumn) and not cls._specs[key].optional and key not in store.in_memory:
+                note = store.find(key)[1] or {}
+                if note.get("missing") is not False:
+                    wrong.append(f"{cls.__name__}.{key}: some rows have no value, which its annotation does not allow")
         if wrong:
             raise self.source.damaged(path, f"it does not fit {cls.__name__}: {'; '.join(wrong)}")
         try:

@@ -9,10 +9,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Size, Tensor
 
+from tensorclass.records.record import TensorClass
 from tensorclass.storage.common import collection_tree
 from tensorclass.storage.common.collection_tree import FileError, Source
 from tensorclass.storage.common.object_json import TAG, decode
+from tensorclass.td import shapes
 from tensorclass.td.collection import Collection
+from tensorclass.td.columns import spans as span_functions
+from tensorclass.td.columns.text import Text
+from tensorclass.td.keys import dotted
 from tensorclass.td.leaves.nontensor import MetaData, NonTensorData, stack_of
 from tensorclass.td.leaves.object_codes import codes_row_by_row
 from tensorclass.td.leaves.unbatched_tensor import UnbatchedTensor
@@ -30,7 +35,27 @@ if TYPE_CHECKING:
 #: the node types that are arrays
 _OF_ARRAYS = frozenset(("tensor", "unbatched", "object", "objects", "text"))
 #: the node types that are groups
-_OF_GROUPS = frozenset(("collection", "lazy_stack", "jagged"))
+_OF_GROUPS = frozenset(("collection", "lazy_stack", "jagged", "column"))
+
+
+_SHOWN_ROWS = 8
+#: the most items that are read without need between two rows, since each read takes about as long
+_MOST_BETWEEN = 4096
+
+
+def _runs(spans: Tensor) -> Tensor:
+    """Return ranges of positions ``int64[runs, 2]`` that hold rows with items: in order, disjoint, few.
+
+    >>> _runs(torch.tensor([[9000, 2], [0, 3], [3, 2], [9001, 4]]))
+    tensor([[   0,    5],
+            [9000, 9005]])
+    """
+    starts, order = spans[:, 0].sort()
+    ends = (starts + spans[order, 1]).cummax(0).values if len(spans) else starts
+    first = torch.ones(len(starts), dtype=torch.bool)
+    first[1:] = starts[1:] - ends[:-1] > _MOST_BETWEEN
+    last = torch.cat([first[1:], first[:1]])
+    return torch.stack((starts[first], ends[last]), -1)
 
 
 class GroupStore(MutableMapping[str, "Value"]):
@@ -133,6 +158,8 @@ class GroupStore(MutableMapping[str, "Value"]):
         kind = self.node_type(node, note)
         if kind == "tensor":
             return self.read(key, node, note, select(index, self.shape(key, node)))
+        if kind == "column":
+            return self.column(key, node, note or {}, index)
         return self._value(key, node, note)[item]
 
     def node_type(self, node: Any, note: Note | None) -> str:
@@ -160,13 +187,113 @@ class GroupStore(MutableMapping[str, "Value"]):
 
     def read(self, key: str, node: Any, note: Note | None, selection: Selection | None = None) -> Tensor:
         """Read a tensor, or a selection of it."""
+        value = self._read(key, node, note, selection)
+        device = self.owner()._device
+        return value if device is None else value.to(device)
+
+    def _read(self, key: str, node: Any, note: Note | None, selection: Selection | None = None) -> Tensor:
+        """Read a tensor, or a selection of it, into the memory of the CPU."""
         dtype = self.dtype(key, node, note)
         with self.file.reading((*self.path, key)):
             value = as_tensor(self.file.backend.read(node, () if selection is None else selection.box), dtype)
         if selection is not None:
             value = take_selected(value, selection)
+        return value
+
+    def column_array(self, key: str, group: Any, name: str) -> tuple[Any, Note | None]:
+        """Return an entry of the group of a column, ``"values"`` or ``"spans"``, and its note."""
+        backend = self.file.backend
+        with self.file.reading((*self.path, key)):
+            node = backend.find(group, name)
+            note = backend.read_note(node)
+            is_group = backend.is_group(node)
+        kind = self.node_type(node, note)
+        if kind != "tensor" and not (name == "values" and is_group and kind == "column"):
+            raise FileError(f"{self.file.path}: {dotted((*self.path, key))}: expected an array of {name}, got {kind}")
+        if not is_group and not node.shape:
+            raise FileError(
+                f"{self.file.path}: {dotted((*self.path, key))}: expected an array of {name}, got one value"
+            )
+        return node, note
+
+    def column_size(self, key: str, group: Any) -> Size:
+        """Return the batch size of a column."""
+        return self.shape(key, self.column_array(key, group, "spans")[0])[:-1]
+
+    def column(self, key: str, node: Any, note: Note, index: tuple[Any, ...] | None = None) -> Any:
+        """Read a column, or some rows of it: their spans, and only their items."""
+        source, path = Source(self.file.path, unread), (*self.path, key)
+        if note.get("version") != collection_tree.VERSION:
+            raise source.damaged(path, f"a column of version {ascii(note.get('version'))[:20]}, which is unknown here")
+        array, array_note = self.column_array(key, node, "spans")
+        selection = None if index is None else select(index, self.shape(key, array)[:-1])
+        if selection is not None:
+            selection = selection._replace(box=(*selection.box, slice(0, array.shape[-1], 1)), exact=False)
+        spans = self._read(key, array, array_note, selection)
+        values, values_note = self.column_array(key, node, "values")
+        if index is None:
+            items = self._items_within(key, values, values_note, None, path)
+            made = collection_tree.column_of(note, items, spans, None, source, path)
+        else:
+            names = None if note.get("names") is None else note["names"]
+            items, spans = self._items_of(key, values, values_note, spans, path)
+            made = collection_tree.column_of({**note, "names": None}, items, spans, None, source, path, chosen=True)
+            size = self.shape(key, array)[:-1]
+            made._names = names and shapes.names_indexed(collection_tree.parse_names(names, size, source, path), index)
         device = self.owner()._device
-        return value if device is None else value.to(device)
+        return made if device is None else made.to(device)
+
+    def _items_of(
+        self, key: str, values: Any, note: Note | None, spans: Tensor, path: tuple[str, ...]
+    ) -> tuple[Any, Tensor]:
+        """Read the items of rows; return them, and the spans of the rows in them."""
+        source = Source(self.file.path, unread)
+        size = self._item_count(key, values)
+        try:
+            span_functions.check(spans, size, "rows")
+        except (TypeError, ValueError) as error:
+            raise source.damaged(path, str(error)) from None
+        flat_spans = spans.reshape(-1, 2)
+        filled = flat_spans[:, 1] > 0
+        runs = _runs(flat_spans[filled])
+        items = self._items_within(key, values, note, runs.tolist(), path)
+        counts = runs[:, 1] - runs[:, 0]
+        shift = counts.cumsum(0) - counts - runs[:, 0]  # from the start of a run in the file to that in the items
+        starts = torch.zeros_like(flat_spans[:, 0])
+        own = flat_spans[filled, 0]
+        starts[filled] = own + shift[torch.searchsorted(runs[:, 0].contiguous(), own.contiguous(), right=True) - 1]
+        return items, torch.stack((starts, flat_spans[:, 1]), -1).reshape(spans.shape)
+
+    def _item_count(self, key: str, values: Any) -> int:
+        return int(
+            (self.column_size(key, values) if self.file.backend.is_group(values) else self.shape(key, values))[0]
+        )
+
+    def _items_within(
+        self, key: str, values: Any, note: Note | None, runs: list[list[int]] | None, path: tuple[str, ...]
+    ) -> Any:
+        """Read items at some ranges of positions, one after the other; all of them for ``None``."""
+        if not self.file.backend.is_group(values):
+            if runs is None:
+                return self._read(key, values, note)
+            pieces = [
+                self._read(key, values, note, Selection((slice(start, stop, 1),), (slice(None),), True))
+                for start, stop in runs or [[0, 0]]
+            ]
+            return torch.cat(pieces) if len(pieces) > 1 else pieces[0]
+        inner = {**(note or {}), "names": None}
+        below, source = (*path, "values"), Source(self.file.path, unread)
+        array, array_note = self.column_array(key, values, "spans")
+        items, items_note = self.column_array(key, values, "values")
+        if runs is None:
+            whole = self._items_within(key, items, items_note, None, below)
+            return collection_tree.column_of(inner, whole, self._read(key, array, array_note), None, source, below)
+        box = [(slice(start, stop, 1), slice(0, array.shape[-1], 1)) for start, stop in runs or [[0, 0]]]
+        spans = torch.cat(
+            [self._read(key, array, array_note, Selection(one, (slice(None), slice(None)), True)) for one in box]
+        )
+        chosen, spans = self._items_of(key, items, items_note, spans, below)
+        return collection_tree.column_of(inner, chosen, spans, None, source, below, chosen=True)
 
     def _value(self, key: str, node: Any, note: Note | None) -> Any:
         kind = self.node_type(node, note)
@@ -176,12 +303,25 @@ class GroupStore(MutableMapping[str, "Value"]):
             return UnbatchedTensor(self.read(key, node, note))
         if kind == "jagged":
             return self._jagged(key, node, note or {})
+        if kind == "column":
+            return self.column(key, node, note or {})
         if kind in ("object", "objects", "text"):
-            return self._objects(key, node, note or {}, kind)
+            return self._as_declared(key, self._objects(key, node, note or {}, kind))
         raise FileError(
             f"{self.file.path}: {'.'.join((*self.path, key))}: the type {kind[:40]!r} is unknown here; a newer version "
             "may have written it"
         )
+
+    def _as_declared(self, key: str, objects: Any) -> Any:
+        """Return objects as the column that a record declares for a key."""
+        owner = self.owner()
+        spec = owner._specs.get(key) if isinstance(owner, TensorClass) else None
+        if spec is None or spec.column is None:
+            return objects
+        try:
+            return spec.column.made(objects, owner._batch_size)
+        except (TypeError, ValueError) as error:
+            raise FileError(f"{self.file.path}: {dotted((*self.path, key))}: {error}") from None
 
     def verify(self, key: str, node: Any, note: Note | None) -> None:
         """Read a tensor and compare it with its checksum.
@@ -192,6 +332,15 @@ class GroupStore(MutableMapping[str, "Value"]):
         kind = self.node_type(node, note)
         if kind == "jagged":
             self._jagged(key, node, note or {}, verify=True)
+        elif kind == "column":
+            for name in ("values", "spans"):
+                self.verify(key, *self.column_array(key, node, name))
+            column = self.column(key, node, note or {})
+            if isinstance(column, Text):
+                try:
+                    column.check_encoding()
+                except ValueError as error:
+                    raise Source(self.file.path, unread).damaged((*self.path, key), str(error)) from None
         elif kind in ("tensor", "unbatched"):
             source, path = Source(self.file.path, unread, verify=True), (*self.path, key)
             with self.file.reading(path):
@@ -267,7 +416,32 @@ class GroupStore(MutableMapping[str, "Value"]):
             zero = torch.zeros((), dtype=self.dtype(key, node, note), device=device or self.owner()._device)
             value = zero.expand(self.shape(key, node))
             return value if kind == "tensor" else UnbatchedTensor(value)
+        if kind == "column":
+            return self._column_placeholder(key, node, note or {}, device or self.owner()._device)
         return self._value(key, node, note)
+
+    def _column_placeholder(self, key: str, node: Any, note: Note, device: torch.device | None) -> Any:
+        """Return a column of empty rows, with the dtype and shape of the items."""
+        values, values_note = self.column_array(key, node, "values")
+        if self.file.backend.is_group(values):
+            items = self._column_placeholder(key, values, values_note or {}, device)._at(slice(0, 0))
+        else:
+            shape = self.shape(key, values)
+            items = torch.empty((0, *shape[1:]), dtype=self.dtype(key, values, values_note), device=device)
+        size = self.column_size(key, node)
+        spans = torch.zeros((), dtype=torch.int64, device=device).expand(*size, 2)
+        source = Source(self.file.path, unread, device)
+        return collection_tree.column_of(note, items, spans, None, source, (*self.path, key), chosen=True)
+
+    def shown(self, key: str) -> Any:
+        """Return a value for printing: :meth:`placeholder`, but the first rows of text."""
+        value = self.placeholder(key)
+        if not isinstance(value, Text) or value.ndim != 1:
+            return value
+        node, note = self.find(key)
+        first = self.column(key, node, note or {}, (slice(0, _SHOWN_ROWS),))
+        rest = value.spans[first.shape[0] :]
+        return Text._of(first._items, torch.cat([first.spans, rest]), value._names)
 
     # -- writing ------------------------------------------------------------------------------------------------------
 

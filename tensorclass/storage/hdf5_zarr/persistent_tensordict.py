@@ -374,6 +374,13 @@ class PersistentTensorDict(WrittenBack):
 
     def _array(self, key: NestedKey) -> tuple[GroupStore, str, Any, Note | None] | None:
         """Find the array of a tensor in the file: its store, key, node and note; ``None`` if the value is not one."""
+        return self._node(key, "tensor")
+
+    def _column(self, key: NestedKey) -> tuple[GroupStore, str, Any, Note | None] | None:
+        """Find the group of text or ragged rows in the file, as :meth:`_array` finds arrays."""
+        return self._node(key, "column")
+
+    def _node(self, key: NestedKey, kind: str) -> tuple[GroupStore, str, Any, Note | None] | None:
         *path, last = unravel_key_to_tuple(key)
         parent = self._find(tuple(path))
         if not isinstance(parent, PersistentTensorDict) or last in parent._store.in_memory:
@@ -382,7 +389,7 @@ class PersistentTensorDict(WrittenBack):
         if last in store.children or last not in store:
             return None
         node, note = store.find(last)
-        return (store, last, node, note) if store.node_type(node, note) == "tensor" else None
+        return (store, last, node, note) if store.node_type(node, note) == kind else None
 
     def get_at(self, key: NestedKey, index: Any, default: Any = MISSING) -> Any:
         """Return ``data.get(key)[index]``, reading only that part of the value from the file.
@@ -409,7 +416,12 @@ class PersistentTensorDict(WrittenBack):
         """
         found = self._array(key)
         if found is None:
-            return super().get_at(key, index, default)
+            column = self._column(key)
+            if column is None:
+                return super().get_at(key, index, default)
+            store, name, node, note = column
+            rows = store.column(name, node, note or {}, prepare_index(index, store.column_size(name, node)))
+            return rows[()] if rows._batch_size else rows.unsqueeze(0)[0]
         store, name, node, note = found
         shape = store.shape(name, node)
         return store.read(name, node, note, select(prepare_index(index, shape), shape))
@@ -432,7 +444,10 @@ class PersistentTensorDict(WrittenBack):
             torch.Size([3, 4])
         """
         found = self._array(key)
-        return super().get_item_shape(key) if found is None else found[0].shape(found[1], found[2])
+        if found is None:
+            column = self._column(key)
+            return super().get_item_shape(key) if column is None else column[0].column_size(column[1], column[2])
+        return found[0].shape(found[1], found[2])
 
     def entry_class(self, key: NestedKey) -> type:
         """Return the class of the value at a key. A tensor is not read.
@@ -513,7 +528,7 @@ class PersistentTensorDict(WrittenBack):
         for key in store:
             nested = store.children.get(key)
             try:
-                shown[key] = nested._shown() if isinstance(nested, PersistentTensorDict) else store.placeholder(key)
+                shown[key] = nested._shown() if isinstance(nested, PersistentTensorDict) else store.shown(key)
             except FileError as error:
                 shown[key] = NonTensorData(Unreadable(str(error)), batch_size=self._batch_size)
         return self._same(shown)
@@ -751,6 +766,8 @@ def _check_room(data: Any, rows: Any, path: tuple[str, ...], problems: list[str]
                 problems.append(f"{where}: expected rows of shape {list(shape[1:])}, got {list(row.shape[1:])}")
             elif not store.file.backend.can_resize(found[2]):
                 problems.append(f"{where}: its array has a fixed size; write the file with resizable=True")
+        elif (column := data._column(key)) is not None:
+            _check_column_room(store, key, column[2], row, where, problems)
         elif isinstance(store[key], PersistentTensorDict) and isinstance(row, Collection):
             _check_room(store[key], row, (*path, key), problems)
         elif isinstance(store[key], Collection) and not store[key]._is_tree() and isinstance(row, Collection):
@@ -759,12 +776,40 @@ def _check_room(data: Any, rows: Any, path: tuple[str, ...], problems: list[str]
             problems.append(f"{where}: a {type(store[key]).__name__} cannot get more rows in a file")
 
 
+def _check_column_room(store: GroupStore, key: str, group: Any, row: Any, where: str, problems: list[str]) -> None:
+    own = store.placeholder(key)
+    try:
+        own._check_same_kind(row, f"{where}: cannot join")
+    except RuntimeError as error:
+        problems.append(str(error))
+        return
+    while own is not None:
+        dtype = own._items.dtype
+        if row._batch_size[1:] != own._batch_size[1:]:
+            problems.append(
+                f"{where}: expected rows of shape {list(own._batch_size[1:])}, got {list(row._batch_size[1:])}"
+            )
+        values, _ = store.column_array(key, group, "values")
+        arrays = [store.column_array(key, group, "spans")[0]]
+        is_nested = store.file.backend.is_group(values)
+        if not is_nested:
+            arrays.append(values)
+            if row._items.dtype != dtype:
+                problems.append(f"{where}: expected items of {dtype}, got {row._items.dtype}")
+        if not all(map(store.file.backend.can_resize, arrays)):
+            problems.append(f"{where}: its arrays have a fixed size; write the file with resizable=True")
+            return
+        group, row, own = values, row._items, own._items if is_nested else None
+
+
 class GrownEntry(NamedTuple):
-    """A collection that has got more rows, or an array in its group."""
+    """A collection that has got more rows, or an array in its group, or an array or note of a column."""
 
     data: Any
-    key: str  #: the key of the array; ``""`` for the collection
+    key: str  #: the key of the array or column; ``""`` for the collection
     rows: int  #: the number of rows before
+    array: Any = None  #: the array of a column
+    note: Note | None = None  #: the note that the column had
 
 
 def _grow(data: Any, rows: Any, grown: list[GrownEntry]) -> None:
@@ -779,6 +824,9 @@ def _grow(data: Any, rows: Any, grown: list[GrownEntry]) -> None:
             node, note = store.find(key)
             index = (slice(before, size[0]),)
             store.write(key, node, note, rows._store[key], select(index, store.shape(key, node)))
+        elif (column := data._column(key)) is not None:
+            _, _, node, note = column
+            _grow_column(data, key, node, note or {}, rows._store[key].to("cpu").compact(), grown)
         elif isinstance(store[key], PersistentTensorDict):
             _grow(store[key], rows._store[key], grown)
         else:
@@ -788,15 +836,44 @@ def _grow(data: Any, rows: Any, grown: list[GrownEntry]) -> None:
     data._note()
 
 
+def _grow_column(data: Any, key: str, group: Any, note: Note, rows: Any, grown: list[GrownEntry]) -> None:
+    """Append items, then spans, whose starts are shifted by the items that are there."""
+    store = data._store
+    values, values_note = store.column_array(key, group, "values")
+    spans, spans_note = store.column_array(key, group, "spans")
+    if store.file.backend.is_group(values):
+        before = store.column_size(key, values)[0]
+        _grow_column(data, key, values, values_note or {}, rows._items, grown)
+    else:
+        before = store.shape(key, values)[0]
+        _append_to_array(data, key, values, values_note, rows._items, grown)
+    own = rows.spans
+    if not note["missing"] and bool((own[..., 1] < 0).any()):
+        grown.append(GrownEntry(data, key, 0, group, note))
+        store.file.backend.write_note(group, {**note, "missing": True})
+    _append_to_array(data, key, spans, spans_note, torch.stack((own[..., 0] + before, own[..., 1]), -1), grown)
+
+
+def _append_to_array(data: Any, key: str, array: Any, note: Note | None, rows: Tensor, grown: list[GrownEntry]) -> None:
+    store = data._store
+    before = store.shape(key, array)[0]
+    grown.append(GrownEntry(data, key, before, array))
+    if len(rows):
+        store.file.backend.resize(array, before + len(rows))
+        store.write(key, array, note, rows, select((slice(before, before + len(rows)),), store.shape(key, array)))
+
+
 def _shrink(file: Any, grown: list[GrownEntry]) -> None:
     """Undo an append that failed. A closed file has undone it already."""
-    for data, key, rows in reversed(grown):
+    for data, key, rows, array, note in reversed(grown):
         if not key:
             data._batch_size = Size([rows, *data._batch_size[1:]])
         if file.is_closed:
             continue
         with suppress(OSError, ValueError, KeyError):
-            if key:
-                file.backend.resize(data._array(key)[2], rows)
+            if note is not None:
+                file.backend.write_note(array, note)
+            elif key:
+                file.backend.resize(data._array(key)[2] if array is None else array, rows)
             else:
                 data._note()

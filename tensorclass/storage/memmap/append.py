@@ -36,8 +36,10 @@ from tensorclass.support.printable import printable
 from tensorclass.support.progress import bytes_of
 from tensorclass.support.regular_files import file_type, open_regular
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.keys import dotted
 from tensorclass.td.leaves.nontensor import NonTensorData, NonTensorDataBase
+from tensorclass.td.leaves.object_codes import codes_row_by_row, drop_unused
 from tensorclass.td.leaves.unbatched_tensor import UnbatchedTensor
 from tensorclass.td.memory.mapped_files import Filename, write_values
 from tensorclass.td.same_named_classes import namesake
@@ -80,6 +82,8 @@ def append_memmap(
         try:
             count = growth.rows_of(rows)
             saved = folder_layout.read_node(folders, ())
+            growth.has_checksums = _has_checksums(saved)
+            growth.folders = folders
             with section.interruptible():
                 node = growth.grown(saved, rows, (), count)
                 if growth.problems:
@@ -124,6 +128,8 @@ class AppendPlan:
         self.problems: list[str] = []
         self.files: list[AppendedFile] = []
         self.source: Source = Source(file, self._no_reader)
+        self.has_checksums: bool = False  #: of the tensors in the folder
+        self.folders: open_folders.OpenFolderTree | None = None  #: the folder, to read strings
 
     @staticmethod
     def _no_reader(path: collection_tree.Path, part: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
@@ -171,8 +177,10 @@ class AppendPlan:
 
     def _entry(self, node: Node, value: Any, path: collection_tree.Path, size: Size, count: int) -> Node:
         kind = node["type"]
-        if kind == "object" or kind == "objects":
+        if kind == "object" or kind == "objects" or kind == "strings":
             return self._objects(node, value, path, size, count)
+        if kind == "column":
+            return self._column(node, value, path, [size[0] + count, *size[1:]])
         if kind == "unbatched":
             return self._unbatched(node, value, path)
         if kind == "tensor":
@@ -215,6 +223,40 @@ class AppendPlan:
         grown = {"shape": [size[0] + len(values), *size[1:]], "rows": rows + len(offsets)}
         return {**node, **grown, **_checksums(node, values, offsets)}
 
+    def _column(self, node: Node, value: Any, path: collection_tree.Path, batch_size: list[int]) -> Node:
+        """Append items and spans, whose starts are shifted by the items that are there."""
+        name = str(node.get("column"))
+        if not isinstance(value, BufferColumn) or collection_tree.column_head(value)["column"] != name:
+            self._differ(path, f"a {name}", _type_in_words(value))
+            return node
+        entries: dict[str, Node] = node["entries"]
+        values_node, spans_node = entries["values"], entries["spans"]
+        old = parse_size(spans_node.get("shape"), self.source, path)
+        rows = value.compact()
+        spans, items = rows.spans, rows._items
+        if not old or spans.shape[1:] != old[1:]:
+            self._differ(path, f"rows of the batch size {_shape_of_rows(old[:-1])}", list(rows.batch_size))
+            return node
+        below = (*path, "values")
+        if values_node["type"] == "column":
+            if isinstance(items, Tensor):
+                self._differ(path, "rows of ragged rows", "rows of items")
+                return node
+            before = parse_size(values_node["entries"]["spans"].get("shape"), self.source, below)[0]
+            grown_values = self._column(values_node, items, below, batch_size)
+        else:
+            before = (*parse_size(values_node.get("shape"), self.source, below), 0)[0]
+            grown_values = self._tensor(values_node, items, below)
+        shifted = torch.stack((spans[..., 0] + before, spans[..., 1]), -1)
+        grown_spans = self._tensor(spans_node, shifted, (*path, "spans"))
+        missing = bool(node["missing"]) or collection_tree.column_head(rows)["missing"]
+        return {
+            **node,
+            "missing": missing,
+            "batch_size": batch_size,
+            "entries": {"values": grown_values, "spans": grown_spans},
+        }
+
     def _unbatched(self, node: Node, value: Any, path: collection_tree.Path) -> Node:
         dtype, size = parse_dtype(node["dtype"], self.source, path), parse_size(node["shape"], self.source, path)
         if not isinstance(value, UnbatchedTensor):
@@ -231,19 +273,65 @@ class AppendPlan:
         if not isinstance(value, NonTensorDataBase):
             self._differ(path, "objects", _type_in_words(value))
             return node
-        try:
-            more, _ = collection_tree.describe(value, "append_memmap", self.allow_pickle)
-        except TypeError as error:
-            self.problems.append(f"{dotted(path)}: {error}")
+        more, problems = collection_tree.describe_value(value, path, self.allow_pickle, strict=False)
+        if problems:
+            self.problems += problems
             return node
         total = [size[0] + count, *size[1:]]
+        if node["type"] == "strings":
+            grown = self._strings(node, value, path, total)
+            if grown is not None:
+                return grown
+            node = self._as_objects(node, path)  # the new objects are not all strings
         if node["type"] == "object" and isinstance(value, NonTensorData) and more["data"] == node.get("data"):
             return {**node, "batch_size": total}
         new_rows = Size([count, *size[1:]]).numel()
         items = [*_row_by_row(node, size.numel()), *_row_by_row(more, new_rows)]
         if len(items) != size.numel() + new_rows:
             raise self.source.damaged(path, f"expected {size.numel()} objects for the batch size {list(size)}")
+        if len(items) >= collection_tree.STRINGS_FROM and all(isinstance(item, str) for item in items):
+            codes = codes_row_by_row(Size(total))
+            leaves: list[TensorLeaf] = []
+            strings = collection_tree.describe_strings(items, codes, path, leaves, self.problems)
+            if strings is not None:
+                self._add_leaves(leaves, self.has_checksums)
+                return strings
         return {"type": "objects", "batch_size": total, "data": items}
+
+    def _add_leaves(self, leaves: list[TensorLeaf], checksum: bool) -> None:
+        """Add new files."""
+        for leaf in leaves:
+            if checksum:
+                leaf.node.setdefault("crc32", []).append(collection_tree.checksum_of(leaf.tensor))
+            self.files.append(AppendedFile(leaf.path, leaf.buffer, 0, leaf.tensor))
+
+    def _strings(self, node: Node, value: Any, path: collection_tree.Path, total: list[int]) -> Node | None:
+        """Append strings to those in arrays; return ``None`` if an object is not a string."""
+        objects, codes = drop_unused(value._objects, value._codes())
+        if not all(type(item) is str for item in objects):
+            return None
+        leaves: list[TensorLeaf] = []
+        if collection_tree.describe_strings(objects, codes, path, leaves, self.problems) is None:
+            return None
+        values, spans, codes = [leaf.tensor for leaf in leaves]
+        entries: dict[str, Node] = node["entries"]
+        shape = {key: parse_size(entry.get("shape"), self.source, (*path, key)) for key, entry in entries.items()}
+        shifted = torch.stack((spans[..., 0] + shape["values"][0], spans[..., 1]), -1)
+        parts = {"values": values, "spans": shifted, "codes": codes + shape["spans"][0]}
+        grown = {key: self._tensor(entries[key], part, (*path, key)) for key, part in parts.items()}
+        return {**node, "batch_size": total, "entries": grown}
+
+    def _as_objects(self, node: Node, path: collection_tree.Path) -> Node:
+        """Return the node of strings in arrays as one of objects."""
+        folders = self.folders
+        assert folders is not None
+        source = self.source._replace(
+            read=lambda key, buffer, dtype, shape, /: memmap_folder.map_tensor(
+                *folders.find((*path, *key), buffer), dtype, shape, "r"
+            )
+        )
+        strings = collection_tree.read_strings(node, source)
+        return {"type": "objects", "batch_size": node["batch_size"], "data": strings}
 
     def _stack(self, node: Node, rows: Any, path: collection_tree.Path, count: int) -> Node:
         """Rows are further items of a lazy stack along dimension 0, and rows of each item for other dimensions."""
@@ -292,7 +380,7 @@ class AppendPlan:
         if kind == "lazy_stack":
             for at, item in enumerate(as_list(node["parts"]) or []):
                 self._keep(item, (*path, str(at)))
-        elif kind == "collection":
+        elif kind in ("collection", "column", "strings"):
             for key, entry in node["entries"].items():
                 self._keep(entry, (*path, key))
         elif kind == "nested":

@@ -30,7 +30,7 @@ VERSION = 1  #: the version of our own metadata
 
 #: keys of ``meta.json`` that describe the folder itself; entries with such a key are described in our own metadata
 RESERVED = frozenset(("shape", "device", "_type", "_format_version", "_class", "_names", OWN))
-_OWN_KEYS = frozenset(("version", "class", "entries", "parts", "crc32"))
+_OWN_KEYS = frozenset(("version", "class", "entries", "parts", "crc32", "column", "strings"))
 #: the most bytes of a ``meta.json``
 LONGEST = 2**30
 
@@ -105,6 +105,8 @@ def add_meta_files(node: Node, folder: str, found: list[tuple[str, bytes]]) -> N
             add_meta_files(item, f"{folder}{at}/", found)
         return
     own: dict[str, Any] = {"version": VERSION}
+    if kind != "collection":  # a column or strings: the peer sees a collection of their buffers
+        own[kind] = {key: value for key, value in node.items() if key not in ("type", "entries", "batch_size")}
     if "class" in node:
         own["class"] = node["class"]
     more: dict[str, Any] = {}
@@ -112,20 +114,20 @@ def add_meta_files(node: Node, folder: str, found: list[tuple[str, bytes]]) -> N
     below: list[tuple[Node, str]] = []
     objects: list[tuple[str, bytes]] = []
     for key, entry in node["entries"].items():
-        kind = entry["type"]
-        if kind == "tensor":
+        entry_kind = entry["type"]
+        if entry_kind == "tensor":
             known = {
                 "device": "cpu", "shape": entry["shape"], "dtype": f"torch.{entry['dtype']}", "is_nested": False,
             }  # fmt: skip
             if "crc32" in entry:
                 more[key] = {"crc32": entry["crc32"]}
-        elif kind == "unbatched" or kind == "jagged":  # the peer's layout has none
+        elif entry_kind == "unbatched" or entry_kind == "jagged":  # the peer's layout has none
             more[key] = entry
             continue
         else:
-            known = {"type": PEER_TYPES[kind]}
+            known = {"type": PEER_TYPES[entry_kind]}
             folder_path = f"{folder}{file_name(key)}/"
-            if kind == "object" or kind == "objects":
+            if entry_kind == "object" or entry_kind == "objects":
                 for_peer, more[key] = _split_object(entry)
                 text = json.dumps(_meta_of_objects(for_peer)).encode()
                 if "data" not in more[key]:  # the data is in that file alone, in which the peer allows no checksum
@@ -134,13 +136,13 @@ def add_meta_files(node: Node, folder: str, found: list[tuple[str, bytes]]) -> N
             else:
                 below.append((entry, folder_path))
         if key in RESERVED:
-            more[key] = entry if "dtype" in entry else more.get(key) or {"type": kind}
+            more[key] = entry if "dtype" in entry else more.get(key) or {"type": entry_kind}
         else:
             meta[key] = known
     if more:
         own["entries"] = more
     meta.update(shape=node["batch_size"], device="cpu", **_PLAIN)
-    if "names" in node:
+    if "names" in node and kind == "collection":
         meta["_names"] = node["names"]
     meta[OWN] = own
     found.append((folder, sealed_json.sealed(meta, 2)))
@@ -178,7 +180,7 @@ def check_length(text: bytes, what: str, where: str) -> None:
 
 PEER_TYPES = {
     "collection": "TensorDict", "lazy_stack": "LazyStackedTensorDict", "object": "NonTensorData",
-    "objects": "NonTensorStack",
+    "objects": "NonTensorStack", "column": "TensorDict", "strings": "TensorDict",
 }  # fmt: skip
 
 
@@ -324,6 +326,12 @@ def read_node(folders: FolderTree, path: collection_tree.Path, checksum: object 
     for key, entry in more.items():
         if key not in entries:
             entries[key] = _entry(key, {}, entry, folders, path, folder.name)
+    for kind in ("column", "strings"):
+        if kind in own:
+            described = as_dict(own[kind])
+            if described is None:
+                raise FileError(f"{folder.name}/{META}: the description of its {kind} is damaged")
+            return {**described, "type": kind, "batch_size": meta["shape"], "entries": entries}
     node: Node = {"type": "collection", "batch_size": meta["shape"], "entries": entries}
     if meta.get("_names") is not None and "_names" not in entries:
         node["names"] = meta["_names"]

@@ -96,8 +96,11 @@ def save_folder(
     node, leaves = collection_tree.describe(data, what, allow_pickle, checksum)
     linked: dict[str, MemoryMappedTensor] = {}
     files: dict[str, Tensor] = {}
+    strings: set[str] = set()
     for leaf in leaves:
         name = tensor_path(leaf)
+        if leaf.of_objects:
+            strings.add(name)
         if type(leaf.tensor) is MemoryMappedTensor and leaf.tensor._filename is not None and leaf.tensor.numel():
             source = leaf.tensor._filename
             if source == str(path / name) and leaf.tensor._index is None and values:
@@ -130,7 +133,7 @@ def save_folder(
                     with open(os.path.join(folder_path, META), "wb") as file:
                         file.write(meta)
             jobs = [
-                functools.partial(_write_file, os.path.join(draft, name), tensor, values, bar)
+                functools.partial(_write_file, os.path.join(draft, name), tensor, values or name in strings, bar)
                 for name, tensor in files.items()
             ]
             _run_jobs(jobs, num_threads, section)
@@ -294,20 +297,31 @@ def load_folder(
             def open_tensor(
                 key: collection_tree.Path, buffer: str, dtype: torch.dtype, shape: Size, /
             ) -> Callable[[], Tensor]:
-                mapped = _map_tensor(*folders.find(key, buffer), dtype, shape, mode)
+                mapped = map_tensor(*folders.find(key, buffer), dtype, shape, mode)
                 if device is None or device.type == "cpu":
                     return lambda: mapped
                 return lambda: mapped.as_subclass(Tensor).to(device, non_blocking=non_blocking)
 
             def read(key: collection_tree.Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
                 section.check()
-                if device is None:
-                    return _map_tensor(*folders.find(key, buffer), dtype, shape, mode)
-                tensor = open_tensor(key, buffer, dtype, shape)
+                try:
+                    if device is None:
+                        return map_tensor(*folders.find(key, buffer), dtype, shape, mode)
+                    tensor = open_tensor(key, buffer, dtype, shape)
+                except FileNotFoundError as error:
+                    if len(key) > 1 and error.filename == tensor_file(key[-1], buffer):
+                        error.filename = "/".join([*map(file_name, key[:-1]), error.filename])
+                    raise
                 with section.interruptible():
                     return tensor()
 
-            source = Source(path, blank or read, device or CPU, allow_pickle, strict, same_objects, verify, checksum)
+            def read_strings(key: collection_tree.Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
+                section.check()
+                return map_tensor(*folders.find(key, buffer), dtype, shape, "r")
+
+            source = Source(
+                path, blank or read, device or CPU, allow_pickle, strict, same_objects, verify, checksum, read_strings
+            )
             if num_threads > 1 and blank is None and (verify or source.device != CPU):
                 with prefetching(node, source, open_tensor, num_threads) as source, section.interruptible():
                     return note_files(collection_tree.rebuild(node, target, source))
@@ -323,7 +337,7 @@ def load_folder(
         return with_open_folder(path, work)
 
 
-def _map_tensor(
+def map_tensor(
     folder: OpenFolder,
     name: str,
     dtype: torch.dtype,

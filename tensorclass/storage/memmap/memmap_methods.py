@@ -136,7 +136,7 @@ def _memmap(
     if share_non_tensor and any(is_non_tensor(value) for value in data.values(True)):
         raise NotImplementedError(f"{what}: share_non_tensor=True is not supported: each process has its own objects")
     if not values:
-        data = _materialize_meta(data)
+        data = _materialize_meta(_with_empty_rows(data))
     if archive or (archive is None and prefix is not None and prefix.endswith(archives.SUFFIX)):
         if prefix is None:
             raise ValueError(f"{what}: an archive needs a path")
@@ -189,7 +189,7 @@ def _memmap(
 
 def _materialize_meta(data: Any) -> Any:
     """Return the collection with tensors on the device ``meta`` replaced by expanded zeros, which take no memory."""
-    leaves = list(data._leaves())
+    leaves = list(data._arrays())
     if not any(leaf.is_meta and leaf.layout is torch.strided for leaf in leaves):
         return data
     zeros = [
@@ -198,22 +198,46 @@ def _materialize_meta(data: Any) -> Any:
         else leaf
         for leaf in leaves
     ]
-    made = data._with_leaves(iter(zeros))
+    made = data._with_arrays(iter(zeros))
     made._set_device(CPU)
     return made
 
 
+def _with_empty_rows(data: Any) -> Any:
+    """Return the collection with columns whose rows are empty: rows of other lengths are appended, not written."""
+    columns = data._named_columns()
+    if not columns:
+        return data
+    if not data._holds_values():
+        return data._with_parts([_with_empty_rows(part) for part in data._store.items_])
+    if not data._is_tree():
+        return _empty_column(data)
+    return data._same(
+        {
+            key: _with_empty_rows(value) if isinstance(value, TensorCollection) else value
+            for key, value in data._store.items()
+        }
+    )
+
+
+def _empty_column(column: Any) -> Any:
+    empty = column._allocated(column._batch_size)
+    empty._names = column._names
+    return empty
+
+
 def _in_shared_memory(data: Any, values: bool, what: str) -> Any:
     """Return the collection with its tensors in memory that processes share."""
-    if without := [".".join(path) for path, leaf in data._named_leaves() if leaf.is_meta]:
+    data = data._compacted()
+    if without := [".".join(path) for path, leaf in named_buffers(data) if leaf.is_meta]:
         raise TypeError(f"{what}: tensors on the device meta have no values: {without}")
     leaves = [
         leaf
         if type(leaf) is MemoryMappedTensor and leaf._filename is None and values
         else MemoryMappedTensor.from_tensor(leaf.detach(), copy_data=values)
-        for leaf in data._leaves()
+        for leaf in data._arrays()
     ]
-    made = data._with_leaves(iter(leaves))
+    made = data._with_arrays(iter(leaves))
     made._set_device(CPU)
     return made
 
@@ -225,6 +249,9 @@ def take_values(data: Any, made: Any) -> None:
 
 
 def _take_values(data: Any, made: Any) -> None:
+    if not data._is_tree():
+        data._become(made)
+        return
     data._batch_size, data._device = made._batch_size, made._device
     if not data._holds_values():
         items: list[Any] = data._store.items_
@@ -344,12 +371,18 @@ def memmap_refresh_(data: Any, *, allow_pickle: bool | None = None) -> Any:
     return data
 
 
+def named_buffers(data: Any) -> list[tuple[tuple[str, ...], Any]]:
+    """Return the tensors of a collection and the buffers of its columns, with their keys in files."""
+    columns: dict[tuple[str, ...], Any] = dict(data._named_columns())
+    found = [(path, leaf) for path, leaf in data._named_leaves() if path not in columns]
+    return found + [((*path, *name), leaf) for path, column in columns.items() for name, leaf in column._state_leaves()]
+
+
 def saved_path(data: Any) -> Path:
     """See :attr:`TensorDict.saved_path`."""
     if not data._holds_values():  # a lazy stack: the folders of its items are in its own
         return saved_path(data._nodes()[0]).parent
-    leaves: list[tuple[tuple[str, ...], Any]] = data._named_leaves()
-    for path, leaf in leaves:
+    for path, leaf in named_buffers(data):
         if type(leaf) is MemoryMappedTensor and leaf._filename is not None and leaf._index is None:
             end = "/".join(map(folder_layout.file_name, path)) + folder_layout.SUFFIX
             if leaf._filename.endswith(f"/{end}"):

@@ -18,9 +18,10 @@ from tensorclass.td import shapes
 from tensorclass.td.collection import Collection, functorch
 from tensorclass.td.columns import spans as span_functions
 from tensorclass.td.get import MISSING
-from tensorclass.td.indexing import check_broadcast, prepare_index
+from tensorclass.td.indexing import IN_FILES, check_broadcast, prepare_index
 from tensorclass.td.keys import dotted
 from tensorclass.td.leaves.leaf import Leaf
+from tensorclass.td.memory.mapped_tensor import MemoryMappedTensor
 from tensorclass.td.safe_unpickling import allow_function, found
 from tensorclass.td.shapes import Names
 from tensorclass.td.stack_and_cat import _append_dims, _shared_names
@@ -177,6 +178,62 @@ class BufferColumn(Leaf):
         if not isinstance(items, Tensor):
             items = items.compact()
         return self._of(items, spans, self._names, compact=True)
+
+    def _compacted(self) -> Self:
+        return self.compact()
+
+    def _compact_in_place(self) -> None:
+        self._become(self.compact())
+
+    def _arrays(self) -> Iterator[Tensor]:
+        if isinstance(self._items, Tensor):
+            yield self._items
+        else:
+            yield from self._items._arrays()
+        yield self._spans()
+
+    def _with_arrays(self, buffers: Iterator[Tensor]) -> Self:
+        items = next(buffers) if isinstance(self._items, Tensor) else self._items._with_arrays(buffers)
+        return self._of(items, next(buffers), self._names, compact=self._is_compact)
+
+    def _named_columns(self) -> list[tuple[tuple[str, ...], Any]]:
+        return [((), self)]
+
+    def _state_leaves(self) -> list[tuple[tuple[str, ...], Tensor]]:
+        items = self._items
+        below: list[Any] = [((), items)] if isinstance(items, Tensor) else items._state_leaves()
+        return [*((("values", *path), leaf) for path, leaf in below), (("spans",), self._spans())]
+
+    def _from_state(self, state: dict[tuple[str, ...], Tensor], assign: bool) -> Self:
+        """Return a column of the tensors of a state dict, by the end of their keys.
+
+        Args:
+            state: the tensors.
+            assign: take them as they are, with another dtype or batch size, too. Otherwise they are copied.
+
+        Raises:
+            TypeError: spans are not int64.
+            ValueError: the shapes or a row do not fit.
+            RuntimeError: the rows of this column are in a file.
+        """
+        spans, own = state[("spans",)], self._items
+        if not assign and self._stands_in_file():
+            raise RuntimeError(IN_FILES)
+        items: Any = state.get(("values",))
+        if isinstance(own, Tensor):
+            assert items is not None
+            if items.shape[1:] != own.shape[1:] or items.ndim != own.ndim:
+                raise ValueError(f"expected items of shape {list(own.shape[1:])}, got {list(items.shape[1:])}")
+            if self._keeps_items and items.dtype != own.dtype:
+                raise TypeError(f"expected a buffer of dtype {own.dtype}, got {items.dtype}")
+            items = items if assign else items.to(dtype=own.dtype, device=own.device, copy=True)
+        else:
+            items = own._from_state({path[1:]: leaf for path, leaf in state.items() if path[0] == "values"}, True)
+            items = items if assign else items.to(self._device).clone()
+        span_functions.check(spans, len(items), type(self).__name__)
+        if not assign and spans.shape[:-1] != self._batch_size:
+            raise ValueError(f"expected spans of shape {[*self._batch_size, 2]}, got {list(spans.shape)}")
+        return self._of(items, spans if assign else spans.to(items.device, copy=True), self._names)
 
     def nbytes(self) -> int:
         """Return the bytes of the rows: of their items and of their spans, without items that no row refers to.
@@ -381,6 +438,8 @@ class BufferColumn(Leaf):
 
     def __setitem__(self, index: Any, value: Any) -> None:
         prepared = prepare_index(index, self._batch_size, writing=True)
+        if self._stands_in_file():
+            raise RuntimeError(f"{type(self).__name__}: {IN_FILES}")
         rows = self._as_rows_of(value, shapes.indexed(self._batch_size, prepared))
         self._write_checked(prepared, rows, len(self._batch_size), rows.ndim)
 
@@ -396,7 +455,15 @@ class BufferColumn(Leaf):
         raise NotImplementedError
 
     def _object_rows(self, rows: Collection, path: tuple[str, ...]) -> list[Any]:
-        return []
+        return [(path, self, rows)] if self._stands_in_file() else []
+
+    def _stands_in_file(self) -> bool:
+        """Return whether other processes read the rows from a file, which cannot take rows of other lengths."""
+        spans: Tensor = self._spans()
+        return type(spans) is MemoryMappedTensor and spans.is_in_file()
+
+    def _holds(self, index: tuple[Any, ...], rows: Collection) -> bool:
+        return False
 
     def _write_checked(self, index: tuple[Any, ...], rows: Collection, ndim: int, row_ndim: int) -> Self:
         self._check_same_kind(rows, "cannot write")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, KeysView
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from torch import Size
+from torch import Size, Tensor
 from typing_extensions import Self
 
 from tensorclass.td.base import TensorCollection
@@ -70,6 +70,22 @@ class Leaf(TensorCollection):
             False
         """
         return False
+
+    def _arrays(self) -> Iterator[Tensor]:
+        yield from self._leaves()
+
+    def _with_arrays(self, buffers: Iterator[Tensor]) -> Self:
+        return self._with_leaves(buffers)
+
+    def _compacted(self) -> Self:
+        return self
+
+    def _named_columns(self) -> list[tuple[tuple[str, ...], Any]]:
+        return []
+
+    def _state_leaves(self) -> list[tuple[tuple[str, ...], Tensor]]:
+        """Return the tensors of a state dict with the end of their keys."""
+        return self._named_leaves()
 
     # -- no keys ------------------------------------------------------------------------------------------------------
 

@@ -149,6 +149,17 @@ def with_parts(data: Any, parts: Iterable[Tensor]) -> Any:
     return data._with_leaves(iter([joined(leaf, found) for leaf in data._leaves()]))
 
 
+def with_buffers(data: Any, parts: Iterable[Tensor]) -> Any:
+    """Rebuild a collection from the buffers of its tensors and columns.
+
+    Args:
+        data: a collection of the structure of the result, with columns of the same lengths.
+        parts: the buffers of all tensors and columns, in the order of ``data._arrays()``.
+    """
+    found = iter(parts)
+    return data._with_arrays(iter([joined(leaf, found) for leaf in data._arrays()]))
+
+
 def moved_at_once(data: Any, device: torch.device, non_blocking: bool) -> Any:
     """Move a consolidated collection to another device by one transfer.
 
@@ -161,14 +172,14 @@ def moved_at_once(data: Any, device: torch.device, non_blocking: bool) -> Any:
         The moved collection. ``data`` itself if it is on the device already, has fewer than two buffers or is not
         consolidated.
     """
-    first = next(iter(data._leaves()), None)
+    first = next(iter(data._arrays()), None)
     if first is None or first.device == device:
         return data
-    flat = flat_of(data._leaves())
+    flat = flat_of(data._arrays())
     if flat is None or len(flat.spans) < 2:
         return data
     there = FlatBuffer(flat.memory.to(device, non_blocking=non_blocking), flat.spans)
-    return with_parts(data, there.parts())
+    return with_buffers(data, there.parts())
 
 
 Copy: TypeAlias = "Callable[[], None]"

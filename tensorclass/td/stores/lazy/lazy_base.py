@@ -424,6 +424,18 @@ class LazyParts(OnStore):
     def _with_leaves(self, leaves: Iterator[Tensor]) -> Self:
         return self._with_parts([part._with_leaves(leaves) for part in self._store.items_])
 
+    def _arrays(self) -> Iterator[Tensor]:
+        for part in self._store.items_:
+            yield from part._arrays()
+
+    def _with_arrays(self, buffers: Iterator[Tensor]) -> Self:
+        return self._with_parts([part._with_arrays(buffers) for part in self._store.items_])
+
+    def _compacted(self) -> Self:
+        parts = [part._compacted() for part in self._store.items_]
+        same = all(new is old for new, old in zip(parts, self._store.items_, strict=True))
+        return self if same else self._with_parts(parts)
+
     def _pieces(self, value: Any) -> list[Any]:
         """Return the operand of each part: its share of a collection or a tensor over the batch, else ``value``."""
         dim, count, ndim = self._store.dim, len(self._store.items_), len(self._batch_size)

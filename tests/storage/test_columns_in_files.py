@@ -1,0 +1,458 @@
+"""Text and ragged rows in all formats, against lists of Python."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jaxtyping import Int
+from torch import Tensor
+
+from tensorclass import (
+    Column,
+    NonTensorStack,
+    Ragged,
+    TensorClass,
+    TensorDict,
+    Text,
+    append_memmap,
+    lazy_stack,
+    load_memmap,
+)
+from tensorclass.storage.common import collection_tree
+from tensorclass.storage.common.collection_tree import FileError
+from tensorclass.td.memory.mapped_tensor import MemoryMappedTensor
+from tests.storage.formats import FORMATS
+
+
+class Question(TensorClass):
+    prompt: Text
+    tokens: Ragged[Int[Tensor, "n"]]
+    tags: Column[list[str]]
+    note: Text | None = None
+
+
+strings = st.one_of(st.none(), st.text(st.characters(exclude_categories=("Cs",)), max_size=4))
+numbers = st.one_of(st.none(), st.lists(st.integers(-9, 9), max_size=3))
+deep = st.lists(st.lists(st.integers(-9, 9), max_size=2), max_size=2)
+
+
+@st.composite
+def columns(draw: Any) -> tuple[TensorDict, dict[str, list[Any]]]:
+    """A collection with columns, some rows of a larger one in another order, and its rows as lists."""
+    rows = draw(st.lists(st.tuples(strings, numbers, deep), max_size=5))
+    count = len(rows)
+    data = TensorDict(
+        {
+            "text": Text([row[0] for row in rows]),
+            "tokens": Ragged.from_list([row[1] for row in rows], dtype=torch.int64),
+            "below": {"deep": Ragged.from_list([row[2] for row in rows], dtype=torch.int16, ragged_dims=2)},
+            "x": torch.arange(float(count)),
+        },
+        [count],
+        names=draw(st.sampled_from([None, ["time"]])),
+    )
+    order = draw(st.lists(st.integers(0, count - 1), max_size=4)) if count else []
+    if draw(st.booleans()):
+        data, rows = data[torch.tensor(order, dtype=torch.int64)], [rows[at] for at in order]
+    if draw(st.booleans()):
+        data = data.unsqueeze(1).expand(-1, 2)
+        rows = [row for row in rows for _ in range(2)]
+    held = [list(column) for column in zip(*rows, strict=True)] or [[], [], []]
+    return data, dict(zip(("text", "tokens", "deep"), held, strict=True))
+
+
+def held(data: Any) -> dict[str, list[Any]]:
+    """The rows of a collection of :func:`columns`, flat."""
+    named = {"text": data["text"], "tokens": data["tokens"], "deep": data["below", "deep"]}
+    return {key: value.reshape(-1).tolist() for key, value in named.items()}
+
+
+@pytest.fixture
+def path() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder) / "saved"
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_rows_come_back_as_they_were_written(name: str) -> None:
+    one = FORMATS[name]
+
+    @settings(max_examples=10)
+    @given(columns(), st.booleans())
+    def check(drawn: tuple[TensorDict, dict[str, list[Any]]], checked: bool) -> None:
+        data, rows = drawn
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "saved"
+            save, load = (one.save_checked, one.load_checked) if checked else (None, None)
+            (save or one.save)(data, path)
+            loaded = (load or one.load)(path)
+            assert held(loaded) == rows
+            for key in ("text", "tokens", ("below", "deep")):
+                value = loaded.get(key)
+                assert type(value) is type(data.get(key))
+                assert value.batch_size == data.batch_size
+                assert value.names == data.get(key).names
+            assert loaded["tokens"].dtype == torch.int64
+            assert loaded["below", "deep"].dtype == torch.int16
+
+    check()
+
+
+@settings(max_examples=15)
+@given(columns())
+def test_pickles_shared_memory_and_state_dicts_keep_rows(drawn: tuple[TensorDict, dict[str, list[Any]]]) -> None:
+    data, rows = drawn
+    stream = io.BytesIO()
+    torch.save(data, stream)
+    stream.seek(0)
+    assert held(torch.load(stream, weights_only=False)) == rows
+    consolidated = data.consolidate()
+    assert held(consolidated) == rows
+    assert held(pickle.loads(pickle.dumps(consolidated))) == rows
+    assert held(data.memmap()) == rows
+    assert held(data.clone().share_memory_()) == rows
+    for flatten in (True, False):
+        state = data.state_dict(flatten=flatten)
+        other = data.clone()
+        other["text"] = Text("other").expand(other.batch_size)
+        assert held(other.load_state_dict(state)) == rows
+        assert held(TensorDict({**other.clone()}, other.batch_size).load_state_dict(state, assign=True)) == rows
+
+
+def rows_of(number: int, count: int = 3) -> TensorDict:
+    """Rows that differ with a number."""
+    at = range(count)
+    return TensorDict(
+        {
+            "text": Text([None if (row + number) % 3 == 0 else f"ä{number}" * row for row in at]),
+            "tokens": Ragged.from_list([[number] * row for row in at], dtype=torch.int64),
+            "below": {
+                "deep": Ragged.from_list([[[number], [row] * row] for row in at], dtype=torch.int16, ragged_dims=2)
+            },
+            "strings": NonTensorStack(*[f"{number}.{row % 2}" for row in at]),
+        },
+        [count],
+    )
+
+
+@pytest.mark.parametrize("name", ["folder", "archive", "safetensors", "consolidated", "h5", "zarr"])
+def test_a_few_rows_of_a_large_buffer_write_a_few_rows(name: str, path: Path) -> None:
+    data = TensorDict({"text": Text(["x" * 1000] * 5000)}, [5000])[[7, 8, 4000]]
+    FORMATS[name].save(data, path)
+    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+    assert sum(file.stat().st_size for file in files) < 40_000
+
+
+def test_a_mapped_column_is_two_mapped_arrays(path: Path) -> None:
+    rows_of(1).memmap(path)
+    loaded = TensorDict.load_memmap(path)
+    text = loaded["text"]
+    assert type(text.values) is type(text.spans) is MemoryMappedTensor
+    assert (path / "text" / "values.memmap").stat().st_size == text.byte_lengths.sum()
+    assert (path / "text" / "spans.memmap").stat().st_size == 3 * 16
+    assert loaded.lock_().is_memmap()
+    assert loaded.saved_path == path
+
+
+def test_rows_of_a_mapped_column_are_not_written_in_memory_alone(path: Path) -> None:
+    mapped = rows_of(1).memmap(path)
+    with pytest.raises(RuntimeError, match=r"cannot be written in place"):
+        mapped["text"][0] = "other"
+    with pytest.raises(RuntimeError, match=r"text: .*cannot be written in place"):
+        mapped[0] = rows_of(2)[0]
+    assert held(TensorDict.load_memmap(path)) == held(rows_of(1))
+
+
+def test_a_column_alone_is_saved_in_a_folder(path: Path) -> None:
+    Text(["a", None]).memmap(path)
+    assert Text.load_memmap(path).tolist() == ["a", None]
+    with pytest.raises(FileError, match="expected a collection, got 'column'"):
+        TensorDict.load_memmap(path)
+
+
+def test_without_values_there_are_shapes(path: Path) -> None:
+    data = rows_of(1, 1200)  # strings in arrays are read nevertheless
+    data.memmap(path)
+    loaded = TensorDict.load_memmap(path, device="meta")
+    assert loaded["text"].batch_size == torch.Size([1200])
+    assert loaded["text"].spans.is_meta
+    assert loaded["strings"][:3] == ["1.0", "1.1", "1.0"]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# append
+
+
+@pytest.mark.parametrize("checked", [False, True])
+@pytest.mark.parametrize("fewest", [1000, 4, 1])
+def test_appended_rows_follow_the_others(path: Path, checked: bool, fewest: int, monkeypatch: Any) -> None:
+    monkeypatch.setattr(collection_tree, "STRINGS_FROM", fewest)
+    rows_of(1)[:2].memmap(path, checksum=checked)
+    for number in (2, 3):
+        TensorDict.append_memmap(path, rows_of(number)[[2, 0]])
+    whole = torch.cat([rows_of(1)[:2], rows_of(2)[[2, 0]], rows_of(3)[[2, 0]]])
+    loaded = TensorDict.load_memmap(path, verify=checked)
+    assert held(loaded) == held(whole)
+    assert loaded["strings"].tolist() == whole["strings"].tolist()
+    other = rows_of(4)
+    other["strings"] = NonTensorStack(1, "a", (2,))
+    TensorDict.append_memmap(path, other)
+    assert TensorDict.load_memmap(path)["strings"].tolist() == [*whole["strings"].tolist(), 1, "a", (2,)]
+
+
+def test_rows_are_appended_to_an_empty_folder_like_them(path: Path) -> None:
+    rows_of(1)[:0].memmap_like(path)
+    append_memmap(path, rows_of(2))
+    assert held(load_memmap(path)) == held(rows_of(2))
+    assert rows_of(2).memmap_like(path)["text"].tolist() == ["", "", ""]
+
+
+def test_lazy_stacks_grow_by_items(path: Path) -> None:
+    lazy_stack([rows_of(1), rows_of(2)]).memmap(path)
+    TensorDict.append_memmap(path, lazy_stack([rows_of(3)]))
+    assert [held(part) for part in TensorDict.load_memmap(path)] == [held(rows_of(n)) for n in (1, 2, 3)]
+
+
+@pytest.mark.parametrize(
+    "key, value, message",
+    [
+        ("text", Ragged([[1], [2], [3]]), "text: expected a Text, got Ragged"),
+        ("tokens", Ragged([[1.0], [2.0], []]), r"tokens.values: expected torch.int64 .*got torch.float32"),
+        ("tokens", rows_of(1)["below", "deep"], "tokens"),
+        (("below", "deep"), Ragged([[1], [2], [3]]), "below.deep: expected rows of ragged rows"),
+        ("text", torch.zeros(3), "text: expected a Text, got a tensor"),
+    ],
+)
+def test_rows_of_another_kind_are_not_appended(path: Path, key: Any, value: Any, message: str) -> None:
+    rows_of(1).memmap(path)
+    other = rows_of(2)
+    other[key] = value
+    with pytest.raises(ValueError, match=message):
+        TensorDict.append_memmap(path, other)
+    assert held(TensorDict.load_memmap(path)) == held(rows_of(1))
+
+
+@pytest.mark.parametrize("backend", ["h5", "zarr"])
+def test_files_are_extended(path: Path, backend: str) -> None:
+    data = rows_of(1).exclude("strings")
+    with getattr(data[:0], f"to_{backend}")(path, resizable=True, checksum=True) as file:
+        file.extend(data)
+        file.extend(rows_of(2).exclude("strings")[[2, 0]])
+        with pytest.raises(RuntimeError, match=r"tokens: expected items of torch.int64, got torch.float32"):
+            file.extend(rows_of(2).exclude("strings").set("tokens", Ragged([[1.0], [], []])))
+    with getattr(TensorDict, f"from_{backend}")(path) as file:
+        assert held(file) == held(torch.cat([rows_of(1), rows_of(2)[[2, 0]]]))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# rows of HDF5 and zarr files
+
+
+@pytest.mark.parametrize("backend", ["h5", "zarr"])
+def test_indexed_rows_of_a_file_are_those_of_memory(backend: str, path: Path) -> None:
+    data = rows_of(1, 9).exclude("strings")
+    file = getattr(data, f"to_{backend}")(path)
+
+    @settings(max_examples=20)
+    @given(st.one_of(st.integers(-9, 8), st.lists(st.integers(-9, 8), max_size=5), st.slices(9).filter(_rises)))
+    def check(index: Any) -> None:
+        found, expected = file[index], data[index]
+        for key in ("text", "tokens", ("below", "deep")):
+            one, other = found.get(key), expected.get(key)
+            assert one.unsqueeze(0).tolist() == other.unsqueeze(0).tolist()
+        assert file.get_at("tokens", index).unsqueeze(0).tolist() == data.get_at("tokens", index).unsqueeze(0).tolist()
+
+    with file:
+        check()
+        file[1:3] = rows_of(5, 9).exclude("strings")[4:6]
+        data[1:3] = rows_of(5, 9).exclude("strings")[4:6]
+        assert held(file) == held(data)
+
+
+def _rises(found: slice) -> bool:
+    return found.step is None or found.step > 0
+
+
+@pytest.mark.parametrize("backend", ["h5", "zarr"])
+def test_a_row_is_read_without_the_others(backend: str, path: Path, monkeypatch: Any) -> None:
+    data = TensorDict({"text": Text(["x" * 10_000, "short", "y" * 10_000, "z" * 10_000])}, [4])
+    with getattr(data, f"to_{backend}")(path) as file:
+        library = type(file._store.file.backend)
+        read, counts = library.read, []
+
+        def counted(self: Any, array: Any, box: Any) -> Any:
+            values = read(self, array, box)
+            counts.append(values.nbytes)
+            return values
+
+        monkeypatch.setattr(library, "read", counted)
+        assert file[1]["text"] == "short"
+        assert sum(counts) == 16 + 5
+        assert file.get_at("text", 1) == "short"
+        assert "short" in repr(file[1:2])
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# records
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_records_come_back_with_their_columns(name: str, path: Path) -> None:
+    made = Question(["a", "b"], [[1, 2], [3]], [["u"], ["v", "w"]], batch_size=[2])
+    FORMATS[name].save(made, path)
+    loader = {"h5": "from_h5", "zarr": "from_zarr", "safetensors": "load_safetensors"}
+    method = loader.get(name.split("-")[0], "from_consolidated" if name == "consolidated" else "load_memmap")
+    loaded = getattr(Question, method)(path)
+    assert loaded.prompt.tolist() == ["a", "b"]
+    assert loaded.tokens.tolist() == [[1, 2], [3]]
+    assert type(loaded[:1].to_tensordict()["prompt"]) is Text
+    assert type(loaded.tags) is Column
+    assert loaded.tags.tolist() == [["u"], ["v", "w"]]
+    if hasattr(loaded, "close"):
+        loaded.close()
+
+
+@pytest.mark.parametrize("name", ["load_memmap", "from_h5"])
+def test_a_file_with_rows_that_a_field_does_not_allow_is_refused(name: str, path: Path) -> None:
+    tags = Column([["u"], ["v"]])
+    data = TensorDict({"prompt": Text(["a", None]), "tokens": Ragged([[1], []]), "tags": tags}, [2])
+    FORMATS["h5" if name == "from_h5" else "folder"].save(data, path)
+    with pytest.raises(FileError, match=r"prompt: (row 1|some rows)"):
+        getattr(Question, name)(path)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# damage
+
+
+def _spans(path: Path, key: str, *rows: list[int]) -> None:
+    (path / key / "spans.memmap").write_bytes(torch.tensor(rows).numpy().tobytes())
+
+
+def _own(path: Path, **changes: Any) -> None:
+    """Change the description of a column, without its seal."""
+    file = path / "meta.json"
+    meta = json.loads(file.read_text())
+    meta["_tensorclass"].pop("crc32")
+    meta["_tensorclass"]["column"].update(changes)
+    file.write_text(json.dumps(meta))
+
+
+def _entry(path: Path, key: str, **changes: Any) -> None:
+    file = path / "meta.json"
+    meta = json.loads(file.read_text())
+    meta["_tensorclass"].pop("crc32")
+    meta[key].update(changes)
+    file.write_text(json.dumps(meta))
+
+
+@pytest.mark.parametrize(
+    "damage, message",
+    [
+        (lambda path: _spans(path, "text", [0, 1], [1, 99]), "text: .*row 1: expected items within the 3"),
+        (lambda path: _spans(path, "text", [-1, 1], [1, 2]), "text: .*row 0: expected items within the 3"),
+        (lambda path: _spans(path, "text", [0, 1], [1, -2]), "text: .*row 1"),
+        (lambda path: _spans(path, "text", [0, 1], [2**62, 2**62]), "text: .*row 1"),
+        (lambda path: _spans(path, "text", [0, 3], [0, 3]), "text: .*some are shared"),
+        (lambda path: _spans(path, "text", [0, 1], [1, -1]), "text: row 1 has no value"),
+        (lambda path: _own(path / "text", column="Other"), "text: .*description of a column"),
+        (lambda path: _own(path / "text", missing=3), "text: .*description of a column"),
+        (lambda path: _own(path / "text", names=["a", "b"]), "text"),
+        (lambda path: _entry(path / "text", "values", dtype="torch.int8"), "text: expected the UTF-8 .*int8"),
+        (lambda path: _entry(path / "text", "spans", dtype="torch.float64"), "text: .*spans of dtype int64"),
+        (lambda path: _entry(path / "text", "spans", shape=[4]), r"text: .*\[\*batch, 2\]"),
+        (lambda path: _entry(path / "text", "spans", shape=[1, 2]), r"text: .*batch size \[2\]"),
+        (lambda path: shutil.rmtree(path / "text"), "text"),
+        (lambda path: (path / "text" / "spans.memmap").unlink(), r"text/spans.memmap"),
+    ],
+)
+def test_a_damaged_column_is_an_error_that_names_it(path: Path, damage: Any, message: str) -> None:
+    TensorDict({"text": Text(["a", "bc"])}, [2]).memmap(path)
+    damage(path)
+    with pytest.raises(ValueError, match=message):
+        TensorDict.load_memmap(path)
+
+
+@pytest.mark.parametrize("name", ["folder", "archive", "safetensors", "h5", "zarr"])
+def test_bytes_that_are_not_utf8_are_found_when_they_are_read_or_verified(name: str, path: Path) -> None:
+    one, text = FORMATS[name], Text(["a", "bc"])
+    wrong = Text._of(torch.tensor([97, 98, 255], dtype=torch.uint8), text.spans)
+    assert one.save_checked is not None
+    assert one.load_checked is not None
+    one.save_checked(TensorDict({"text": wrong}, [2]), path)
+    assert one.load(path)["text"][0] == "a"
+    with pytest.raises(ValueError, match="row 1: the bytes are not UTF-8"):
+        one.load(path)["text"].tolist()
+    with pytest.raises(FileError, match=r"text: .*row 1: the bytes are not UTF-8"):
+        one.load_checked(path)
+
+
+@pytest.mark.parametrize("backend", ["h5", "zarr"])
+def test_damaged_rows_of_a_file_are_errors(backend: str, path: Path) -> None:
+    with getattr(TensorDict({"text": Text(["a", "bc"])}, [2]), f"to_{backend}")(path) as file:
+        file._store.group["text"]["spans"][1] = [1, 99]
+        assert file[0]["text"] == "a"
+        for read in (lambda: file["text"], lambda: file[1]):
+            with pytest.raises(FileError, match=r"text: .*: expected items within the 3"):
+                read()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# strings
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_many_strings_come_back_as_they_were(name: str, path: Path) -> None:
+    many = NonTensorStack(*[f"é{row % 7}" for row in range(1200)]).reshape(600, 2)
+    FORMATS[name].save(TensorDict({"strings": many, "x": torch.zeros(600)}, [600]), path)
+    loaded = FORMATS[name].load(path).get("strings")
+    assert type(loaded) is NonTensorStack
+    assert loaded.tolist() == many.tolist()
+    if name == "folder":
+        assert (path / "strings" / "values.memmap").stat().st_size == 3 * 1200
+        assert (path / "strings" / "meta.json").stat().st_size < 1000
+
+
+@pytest.mark.parametrize("other", [1, None, "\ud800"])
+def test_objects_that_are_no_text_stay_json(other: Any, path: Path) -> None:
+    many = ["a"] * 1000 + [other]
+    TensorDict({"mixed": NonTensorStack(*many)}, [1001]).memmap(path)
+    assert sorted(file.name for file in (path / "mixed").iterdir()) == ["meta.json"]
+    assert TensorDict.load_memmap(path)["mixed"].tolist() == many
+
+
+@pytest.mark.parametrize("codes", [[5, 0, 0], [-1, 0, 0]])
+def test_codes_without_a_string_are_an_error(path: Path, codes: list[int], monkeypatch: Any) -> None:
+    monkeypatch.setattr(collection_tree, "STRINGS_FROM", 1)
+    TensorDict({"strings": NonTensorStack("a", "b", "c")}, [3]).memmap(path)
+    (path / "strings" / "codes.memmap").write_bytes(torch.tensor(codes).numpy().tobytes())
+    with pytest.raises(FileError, match="strings: expected codes of its 3 strings"):
+        TensorDict.load_memmap(path)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# the peer
+
+
+def test_the_peer_reads_a_nested_collection_of_two_arrays(path: Path) -> None:
+    peer: Any = pytest.importorskip("tensordict")
+    data = rows_of(1).exclude("strings")
+    data.memmap(path)
+    for loaded in (peer.TensorDict.load_memmap(path),):
+        assert bytes(loaded["text", "values"].tolist()).decode() == "".join(row or "" for row in held(data)["text"])
+        assert loaded["text", "spans"].tolist() == data["text"].spans.tolist()
+        assert loaded["below", "deep", "values", "values"].tolist() == data["below", "deep"].values.values.tolist()
+    data.consolidate(path.with_suffix(".one"))
+    loaded = peer.TensorDict.from_consolidated(path.with_suffix(".one"))
+    assert loaded["text", "spans"].tolist() == data["text"].spans.tolist()
