@@ -27,6 +27,7 @@ from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.columns.column import Column
 from tensorclass.td.columns.column_values import Declared
 from tensorclass.td.columns.ragged import Ragged
+from tensorclass.td.leaves.batch_object import BatchObject, RowsDiffer, one_object
 from tensorclass.td.leaves.nontensor import NonTensorData, NonTensorDataBase, NonTensorStack
 from tensorclass.td.leaves.object_codes import Deferred, flatten_lists
 from tensorclass.td.modes import LIST_TO_STACK
@@ -307,6 +308,8 @@ class FieldSpec:
             for item in self._to_check(value._objects):
                 if not self._is_item(item):
                     raise self.mismatch(item)
+            if kind is Kind.OBJECT and not self._options["stack_objects"]:
+                value = self._one_object(value)
             return value_checks.fit_collection(record, self.name, value, non_blocking)
         if kind is Kind.ANY:
             return self._fit_any(record, value, non_blocking)
@@ -420,9 +423,21 @@ class FieldSpec:
                 raise self.mismatch(value)
         return self._stored(record, value)
 
+    def _one_object(self, value: NonTensorDataBase) -> BatchObject:
+        """Return data with the same object in all rows as one object. Raise if rows differ."""
+        if isinstance(value, BatchObject):
+            return value
+        try:
+            held = one_object(value)
+        except RowsDiffer as error:
+            raise RowsDiffer(f"{self.owner}.{self.name}: {error}") from None
+        return BatchObject(held, value._metadata, batch_size=value._batch_size, device=value._device)
+
     def _stored(self, record: Contracted, value: Any) -> Value:
         shapes.check_size(record._batch_size)
-        result = NonTensorData(value, batch_size=record._batch_size, device=record._device)
+        one = self._kind is Kind.OBJECT and not self._options["stack_objects"]
+        holder = BatchObject if one else NonTensorData
+        result = holder(value, batch_size=record._batch_size, device=record._device)
         result._names = record._names
         return result
 

@@ -43,6 +43,7 @@ OPTIONS: dict[str, bool] = {
     "kw_only": False,
     "skip_post_init_on_rebuild": True,
     "validate": True,
+    "stack_objects": False,
 }
 
 #: the keywords of a class statement
