@@ -31,6 +31,7 @@ def tensorclass(
     cast_filter: Callable[[tuple[str, ...], Tensor], bool] | None = ...,
     skip_post_init_on_rebuild: bool = ...,
     validate: bool = ...,
+    stack_objects: bool = ...,
 ) -> Callable[[type[T]], type[T]]: ...
 @dataclass_transform(eq_default=False)
 def tensorclass(cls: Any = None, /, **options: Any) -> Any:
@@ -41,7 +42,8 @@ def tensorclass(cls: Any = None, /, **options: Any) -> Any:
     Args:
         cls: the class.
         options: the options of :class:`TensorClass`: ``autocast``, ``nocast``, ``frozen``, ``tensor_only``, ``shadow``,
-            ``kw_only``, ``cast_filter``, ``skip_post_init_on_rebuild``, ``validate``.
+            ``kw_only``, ``cast_filter``, ``skip_post_init_on_rebuild``, ``validate``,
+            ``stack_objects``.
 
     Returns:
         A new class with the attributes of the decorated one; a decorator if only options are given.

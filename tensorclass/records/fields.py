@@ -493,6 +493,8 @@ class FieldSpec:
         is_list = isinstance(value, list) and len(rows) > 0 and self._kind in (Kind.OBJECT, Kind.ANY)
         if not is_list or not self._are_items(rows):
             return ""
+        if self._kind is Kind.OBJECT and not self._options["stack_objects"]:
+            return "it has an object for each row of a batch: declare the field Text (strings) or Column[...]"
         return f"it has an object for each row of a batch: give batch_size=[{len(rows)}]"
 
 

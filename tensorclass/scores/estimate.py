@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 
-class Estimate(TensorClass):
+class Estimate(TensorClass, stack_objects=True):
     """One aggregated figure with its confidence interval.
 
     The batch dimensions are those of the runs: none for one run, ``[models]`` after stacking models.
@@ -56,7 +56,7 @@ class Estimate(TensorClass):
     reason: str = ""
 
 
-class Difference(TensorClass):
+class Difference(TensorClass, stack_objects=True):
     """The difference between two runs in one figure, over the prompts that both hold.
 
     Attributes:

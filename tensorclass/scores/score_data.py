@@ -18,7 +18,7 @@ from tensorclass.scores.score_arrays import RecordRows, pooling_note, tallies
 __all__ = ["ScoreData"]
 
 
-class ScoreData(TensorClass):
+class ScoreData(TensorClass, stack_objects=True):
     """Scores of a model on a batch of prompts; the base of all families of metrics.
 
     A subclass declares its metrics as fields, with the prompts as batch dimension. An unmarked tensor field is a metric

@@ -22,7 +22,7 @@ class Point(TensorClass):
     y: Float32[Tensor, ""]
 
 
-class Row(TensorClass):
+class Row(TensorClass, stack_objects=True):
     """Fields that every format can hold, with ``separator="."``."""
 
     label: Int[Tensor, ""]

@@ -26,12 +26,12 @@ class Plain:
         return 2 * self.x
 
 
-class Inner(TensorClass):
+class Inner(TensorClass, stack_objects=True):
     x: Tensor
     tag: str | None = None
 
 
-class Sample(TensorClass):
+class Sample(TensorClass, stack_objects=True):
     x: Tensor
     label: str = "a"
     inner: Inner | None = None

@@ -22,18 +22,18 @@ from tensorclass.convert.conversion_errors import Problem, Problems
 from tests.convert.samples import Inner, values
 
 
-class Row(TensorClass):
+class Row(TensorClass, stack_objects=True):
     x: Tensor
     label: str
 
 
-class Bounded(TensorClass):
+class Bounded(TensorClass, stack_objects=True):
     x: Annotated[Tensor, Shape("3"), DType("float")]
     y: Annotated[Tensor, Shape(""), DType("int")]
     tag: str = ""
 
 
-class Outer(TensorClass):
+class Outer(TensorClass, stack_objects=True):
     row: Row
     more: TensorDict
     note: str = ""
@@ -417,7 +417,7 @@ def test_an_object_for_another_converter_is_told_which(method: str, source: Call
 # -- no rows ----------------------------------------------------------------------------------------------------------
 
 
-class Wide(TensorClass):
+class Wide(TensorClass, stack_objects=True):
     v: Tensor
     s: str
     o: list | None = None

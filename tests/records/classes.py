@@ -15,7 +15,7 @@ MakeForm = Callable[..., Form]
 T = TypeVar("T")
 
 
-class Point(TensorClass):
+class Point(TensorClass, stack_objects=True):
     x: Tensor
     y: Tensor | None = None
     tag: str = "t"
@@ -38,7 +38,7 @@ class Inner(TensorClass):
     value: Tensor
 
 
-class Sample(TensorClass):
+class Sample(TensorClass, stack_objects=True):
     image: Tensor
     label: Tensor
     inner: Inner | None = None
@@ -55,7 +55,7 @@ def nested() -> Decorated:
     return Decorated(torch.zeros(2), point(), batch_size=[2])
 
 
-class Frozen(TensorClass, frozen=True):
+class Frozen(TensorClass, frozen=True, stack_objects=True):
     x: Tensor
     y: Tensor | None = None
     point: Point | None = None

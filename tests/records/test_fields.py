@@ -65,7 +65,7 @@ def label(value: Any) -> str:
 def record_with(annotation: Any, **options: bool) -> Any:
     """A record with one field ``x`` of that annotation."""
 
-    class Record(TensorClass, **options):
+    class Record(TensorClass, **{"stack_objects": True, **options}):
         x: annotation
 
     return Record

@@ -41,7 +41,7 @@ def test_a_record_comes_back_from_its_tensordict(form: MakeForm, retain_none: bo
     decorate, base, _ = form()
 
     @decorate
-    class Scores(base):
+    class Scores(base, stack_objects=True):
         a: Tensor | None
         b: Inner
         tag: str
@@ -68,7 +68,7 @@ def test_from_tensordict_takes_a_mapping_only_where_it_need_not_be_safe() -> Non
 
 
 def test_from_tensordict_sets_fields_with_init_false() -> None:
-    class Counted(TensorClass):
+    class Counted(TensorClass, stack_objects=True):
         x: Tensor
         count: int = field(default=3, init=False)
 
@@ -86,7 +86,7 @@ def test_from_dict_takes_lists_with_a_text_for_each_row() -> None:
 
 
 def test_from_dict_leaves_lists_objects_where_the_field_holds_a_list() -> None:
-    class Tagged(TensorClass):
+    class Tagged(TensorClass, stack_objects=True):
         x: Tensor
         tags: list
 

@@ -875,6 +875,9 @@ class Ragged(BufferColumn, Generic[Row]):
     def _filtered_cast(self, dtype: torch.dtype, cast_filter: Any, path: tuple[str, ...]) -> Self:
         return self.type(dtype) if cast_filter(path, self._held()) else self
 
+    def _unwrapped(self) -> Any:
+        return self if self._batch_size or self.ragged_dims > 1 else self.tensor()
+
     def to_dict(self, *, convert_tensors: bool | str = False, **options: Any) -> Any:
         """Return the rows themselves, or nested lists with ``convert_tensors=True``.
 

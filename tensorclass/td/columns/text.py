@@ -197,6 +197,9 @@ class Text(BufferColumn):
         """Return the strings of all rows in flat order."""
         return decode_rows(*self._packed())
 
+    def _unwrapped(self) -> Any:
+        return self.tolist()
+
     def check_encoding(self) -> None:
         """Raise if the bytes of a row are not UTF-8.
 

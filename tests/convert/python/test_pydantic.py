@@ -126,7 +126,7 @@ class Checked:
         return 2 * self.x
 
 
-class RowRecord(TensorClass):
+class RowRecord(TensorClass, stack_objects=True):
     score: Tensor
     count: Tensor
     flag: Tensor
@@ -135,7 +135,7 @@ class RowRecord(TensorClass):
     maybe: Tensor | None = None
 
 
-class ShapeRecord(TensorClass):
+class ShapeRecord(TensorClass, stack_objects=True):
     x: Tensor
     label: str
     point: Inner | None = None

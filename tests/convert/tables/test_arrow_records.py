@@ -29,12 +29,12 @@ class Color(enum.Enum):
     BLUE = "blue"
 
 
-class Point(TensorClass):
+class Point(TensorClass, stack_objects=True):
     x: Tensor = torch.tensor(7)
     name: str | None = None
 
 
-class Drawn(TensorClass):
+class Drawn(TensorClass, stack_objects=True):
     """A field for each kind of value that survives a round trip."""
 
     value: Tensor
@@ -49,7 +49,7 @@ class Drawn(TensorClass):
     named: str | None = "default"
 
 
-class Row(TensorClass):
+class Row(TensorClass, stack_objects=True):
     """A field for each kind of column."""
 
     a: Tensor

@@ -19,11 +19,11 @@ from tensorclass.td.leaves.nontensor import NonTensorStack
 ROWS = [f"row {i}" for i in range(200)]
 
 
-class Named(TensorClass):
+class Named(TensorClass, stack_objects=True):
     name: str
 
 
-class Short(TensorClass):
+class Short(TensorClass, stack_objects=True):
     name: Literal["a", "b"]
 
 

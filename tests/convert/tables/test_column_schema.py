@@ -14,12 +14,12 @@ from tensorclass.convert.conversion_steps import object_column
 from tensorclass.convert.tables.column_schema import NOTHING, ColumnSchema, fill_rows, fit_columns
 
 
-class Inner(TensorClass):
+class Inner(TensorClass, stack_objects=True):
     x: Tensor
     name: str = "none"
 
 
-class Outer(TensorClass):
+class Outer(TensorClass, stack_objects=True):
     inner: Inner
     free: TensorDict
     either: Tensor | str
@@ -92,7 +92,7 @@ def test_a_default_that_cannot_stand_there_is_none(default: Any) -> None:
     assert fill_rows(torch.zeros(2, 3), torch.tensor([True, False]), default) is None
 
 
-class Cast(TensorClass, autocast=True):
+class Cast(TensorClass, autocast=True, stack_objects=True):
     small: Float16[Tensor, ""]
     real: Float[Tensor, "..."]
     count: Int[Tensor, ""]
@@ -135,7 +135,7 @@ def test_objects_are_cast_row_by_row() -> None:
 
 
 def test_fields_of_objects_get_numbers_row_by_row() -> None:
-    class Objects(TensorClass):
+    class Objects(TensorClass, stack_objects=True):
         id: int
         pair: list[int]
         ragged: tuple[float, ...]
@@ -147,7 +147,7 @@ def test_fields_of_objects_get_numbers_row_by_row() -> None:
 
 
 def test_columns_that_are_not_there_are_the_defaults_of_their_fields_row_by_row() -> None:
-    class Defaults(TensorClass):
+    class Defaults(TensorClass, stack_objects=True):
         x: Tensor
         scale: Tensor = torch.tensor([1.0, 2.0])
         number: Tensor = 3  # type: ignore[assignment]
@@ -164,7 +164,7 @@ def test_columns_that_are_not_there_are_the_defaults_of_their_fields_row_by_row(
 
 
 def test_the_shape_may_have_any_number_of_dimensions() -> None:
-    class Grid(TensorClass):
+    class Grid(TensorClass, stack_objects=True):
         id: int
         pair: list[int]
         weight: Tensor = torch.tensor([1.0, 2.0])

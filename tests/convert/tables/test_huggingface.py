@@ -23,17 +23,17 @@ from tests.checks import assert_consistent, assert_equal
 datasets: Any = pytest.importorskip("datasets")
 
 
-class Sample(TensorClass):
+class Sample(TensorClass, stack_objects=True):
     x: Tensor
     label: Tensor
     text: str = ""
 
 
-class Named(TensorClass):
+class Named(TensorClass, stack_objects=True):
     label: str
 
 
-class Stored(TensorClass, shadow=True):
+class Stored(TensorClass, shadow=True, stack_objects=True):
     bytes: bytes
     path: str | None = None
 

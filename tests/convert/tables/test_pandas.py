@@ -245,7 +245,7 @@ class Kind(enum.Enum):
     RED = 1
 
 
-class Kept(TensorClass):
+class Kept(TensorClass, stack_objects=True):
     x: Tensor
     name: str = "none"
     id: int | None = None
@@ -291,7 +291,7 @@ def test_rows_of_dicts_are_the_records_of_a_field() -> None:
 
 
 def test_a_class_that_casts_takes_what_files_of_text_hold() -> None:
-    class Cast(TensorClass, autocast=True):
+    class Cast(TensorClass, autocast=True, stack_objects=True):
         age: Float32[Tensor, ""]
         id: int
 
@@ -300,7 +300,7 @@ def test_a_class_that_casts_takes_what_files_of_text_hold() -> None:
     assert made.id == [7, 8]
 
 
-class Scene(TensorClass):
+class Scene(TensorClass, stack_objects=True):
     boxes: Inner
     meta: dict[str, Any] | None = None
     kind: Kind | None = None
@@ -381,7 +381,7 @@ def test_missing_values_without_a_default_are_an_error_that_says_what_to_do(colu
 
 
 def test_nan_of_a_field_of_floats_is_kept_where_no_default_stands_for_it() -> None:
-    class Floats(TensorClass):
+    class Floats(TensorClass, stack_objects=True):
         x: Tensor
         y: Float32[Tensor, "2"]
         score: float
@@ -399,7 +399,7 @@ def test_nan_of_a_field_of_floats_is_kept_where_no_default_stands_for_it() -> No
 
 
 def test_nan_of_a_field_of_whole_numbers_is_a_missing_one() -> None:
-    class Whole(TensorClass):
+    class Whole(TensorClass, stack_objects=True):
         n: Int[Tensor, ""]
         id: int
 
@@ -628,7 +628,7 @@ def test_conjugates_are_written_as_their_numbers_and_tensors_without_numbers_ref
 # -- text -------------------------------------------------------------------------------------------------------------
 
 
-class Titled(TensorClass):
+class Titled(TensorClass, stack_objects=True):
     title: str
 
 

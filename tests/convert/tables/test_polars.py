@@ -22,13 +22,13 @@ from tests.convert.samples import Inner, Sample, values
 from tests.convert.tables.test_arrow_records import Color, same
 
 
-class Clip(TensorClass):
+class Clip(TensorClass, stack_objects=True):
     frames: Tensor
     label: str = "none"
     inner: Inner | None = None
 
 
-class Drawn(TensorClass):
+class Drawn(TensorClass, stack_objects=True):
     """A field for each kind of value that survives a round trip."""
 
     value: Annotated[Tensor, DType("float16", "float32", "int8", "uint16", "int64", "bool")]

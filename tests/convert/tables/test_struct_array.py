@@ -25,7 +25,7 @@ def pets() -> Any:
     return np.array([("Rex", 9, 81.0), ("Fido", 3, 27.0)], dtype=PETS)
 
 
-class Pet(TensorClass):
+class Pet(TensorClass, stack_objects=True):
     name: str
     age: Tensor
     weight: Tensor
@@ -471,7 +471,7 @@ def assert_equal(a: Any, b: Any) -> None:
 
 @pytest.mark.parametrize("shape", [(), (2,), (2, 3)])
 def test_fields_of_objects_get_numbers_and_absent_ones_their_default(shape: tuple[int, ...]) -> None:
-    class Numbered(TensorClass):
+    class Numbered(TensorClass, stack_objects=True):
         id: int
         x: Tensor
         weight: Tensor = torch.tensor(2.0)

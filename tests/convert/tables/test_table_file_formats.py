@@ -27,7 +27,7 @@ def csv(text: str) -> io.BytesIO:
     return io.BytesIO(text.encode())
 
 
-class Typed(TensorClass):
+class Typed(TensorClass, stack_objects=True):
     label: Int[Tensor, ""]
     name: str
     score: Float[Tensor, ""]
@@ -37,7 +37,7 @@ class Typed(TensorClass):
 
 
 def test_fields_say_how_text_is_read() -> None:
-    class Sample(TensorClass):
+    class Sample(TensorClass, stack_objects=True):
         byte: UInt8[Tensor, ""]
         small: Float16[Tensor, ""]
         score: Float[Tensor, ""]
@@ -65,7 +65,7 @@ def test_dates_behind_the_first_rows_are_text_too() -> None:
 
 
 def test_an_empty_cell_is_a_null() -> None:
-    class Sample(TensorClass):
+    class Sample(TensorClass, stack_objects=True):
         a: Tensor = torch.tensor(7)
         t: str | None = None
 
@@ -158,7 +158,7 @@ def test_names_that_say_both_are_an_error(tmp_path: Path) -> None:
         TensorDict.from_json(paths)
 
 
-class Dated(TensorClass):
+class Dated(TensorClass, stack_objects=True):
     when: datetime.datetime
     day: datetime.date
     halves: Float16[Tensor, "2"] | None = None

@@ -46,7 +46,7 @@ TEXT = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="
 DOUBLES = st.floats(width=64)
 
 
-class Cell(TensorClass):
+class Cell(TensorClass, stack_objects=True):
     number: Tensor
     whole: Tensor
     text: str
@@ -334,7 +334,7 @@ def test_a_loop_that_is_left_closes_the_file(kind: str, tmp_path: Path) -> None:
         del iterator, batch
 
 
-class Strict(TensorClass):
+class Strict(TensorClass, stack_objects=True):
     label: int
     name: str
 
