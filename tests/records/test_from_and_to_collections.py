@@ -38,10 +38,10 @@ def test_from_tensordict_shares_the_values_and_keeps_the_metadata() -> None:
 
 @pytest.mark.parametrize("retain_none", [False, True])
 def test_a_record_comes_back_from_its_tensordict(form: MakeForm, retain_none: bool) -> None:
-    decorate, base, _ = form()
+    decorate, base, options = form(stack_objects=True)
 
     @decorate
-    class Scores(base, stack_objects=True):
+    class Scores(base, **options):
         a: Tensor | None
         b: Inner
         tag: str
