@@ -10,12 +10,13 @@ from typing_extensions import Self
 
 from tensorclass.td import pytree, shapes
 from tensorclass.td.collection import Collection
+from tensorclass.td.keys import dotted
 from tensorclass.td.safe_unpickling import allow_class
 from tensorclass.td.stack_and_cat import _shared_names
 
 from .nontensor import NonTensorData
 from .nontensor_base import NonTensorDataBase
-from .object_codes import same_object
+from .object_codes import same_object, to_lists
 
 
 class RowsDiffer(RuntimeError, ValueError):
@@ -89,7 +90,10 @@ class BatchObject(NonTensorData):
 
     def _where(self, condition: Tensor, other: Any, pad: float | None, path: tuple[str, ...]) -> Any:
         if isinstance(other, NonTensorDataBase):
-            self._check_same([other])
+            try:
+                self._check_same([other])
+            except RowsDiffer as error:
+                raise RowsDiffer(f"where: {dotted(path)}: {error}") from None
         return self._shallow()
 
     def _check_rows(self, rows: Collection, ndim: int, row_ndim: int, path: tuple[str, ...]) -> None:
@@ -97,7 +101,7 @@ class BatchObject(NonTensorData):
         try:
             self._check_same([rows])
         except RowsDiffer as error:
-            raise RowsDiffer(f"{'.'.join(path)}: {error}; nothing was written") from None
+            raise RowsDiffer(f"{dotted(path)}: {error}; nothing was written") from None
 
     def _write_checked(self, index: tuple[Any, ...], rows: Collection, ndim: int, row_ndim: int) -> Collection:
         self._check_same([rows])
@@ -135,7 +139,7 @@ def one_object(rows: NonTensorDataBase) -> Any:
     if not codes.numel():
         return objects[0] if len(objects) else None
     first = objects[int(codes[0])]
-    for code in codes.unique().tolist():
+    for code in set(to_lists(codes)):
         if not same_object(first, objects[code]):
             rows_differ(first, objects[code])
     return first
