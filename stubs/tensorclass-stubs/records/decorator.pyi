@@ -21,4 +21,5 @@ def tensorclass(
     cast_filter: Callable[[tuple[str, ...], Tensor], bool] | None = ...,
     skip_post_init_on_rebuild: bool = ...,
     validate: bool = ...,
+    stack_objects: bool = ...,
 ) -> Callable[[type[T]], type[T]]: ...

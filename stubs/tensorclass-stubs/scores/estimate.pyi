@@ -5,7 +5,7 @@ from tensorclass.scores.metrics import Tally
 
 __all__ = ["Difference", "Estimate", "compared", "counted", "estimate", "estimate_difference", "show", "show_interval"]
 
-class Estimate(TensorClass):
+class Estimate(TensorClass, stack_objects=True):
     value: Tensor
     low: Tensor
     high: Tensor
@@ -15,7 +15,7 @@ class Estimate(TensorClass):
     unit: str
     reason: str = ""
 
-class Difference(TensorClass):
+class Difference(TensorClass, stack_objects=True):
     a: Tensor
     b: Tensor
     value: Tensor

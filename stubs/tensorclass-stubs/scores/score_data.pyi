@@ -8,7 +8,7 @@ from tensorclass.scores.report import Report
 
 __all__ = ["ScoreData"]
 
-class ScoreData(TensorClass):
+class ScoreData(TensorClass, stack_objects=True):
     prompt_id: Tensor | None = field(default=None, kw_only=True)
     prompt_task: Tensor | None = field(default=None, kw_only=True)
     task_names: tuple[str, ...] | None = field(default=None, kw_only=True)

@@ -88,10 +88,12 @@ def pad_rows(items: Tensor, spans: Tensor, length: int, padding: complex = 0, si
         mask = steps < counts.unsqueeze(-1)
     if not len(items):
         return Padded(items.new_full((*mask.shape, *items.shape[1:]), padding), mask)
-    at = torch.where(mask, steps + spans[..., 0].unsqueeze(-1), 0)
+    at = (steps + spans[..., 0].unsqueeze(-1)).clamp(0, len(items) - 1)
     gathered = items.index_select(0, at.reshape(-1)).reshape(*at.shape, *items.shape[1:])
-    shown = mask.reshape(mask.shape + (1,) * (gathered.ndim - mask.ndim))
-    return Padded(torch.where(shown, gathered, gathered.new_tensor(padding)), mask)
+    hidden = ~mask
+    if gathered.ndim > mask.ndim:
+        hidden = hidden.reshape(mask.shape + (1,) * (gathered.ndim - mask.ndim))
+    return Padded(gathered.masked_fill_(hidden, padding), mask)
 
 
 def unpad_by_lengths(padded: Tensor, lengths: Tensor | Sequence[int]) -> tuple[Tensor, Tensor]:
