@@ -34,7 +34,8 @@ def delegated(module: str, name: str | None = None) -> Callable[[F], F]:
     """Make a method (or function) of a signature and a docstring: calls go to a function of another module.
 
     The module is imported on the first call, and the function is kept. It takes the same arguments, with the collection
-    (or, for a class method, the class) in front. ``tests/td/delegated/test_declared_methods.py`` compares the two signatures.
+    (or, for a class method, the class) in front. ``tests/td/delegated/test_declared_methods.py`` compares the two
+    signatures.
 
     The function checks its arguments. Where it raises a TypeError, they are compared with the declaration, so that the
     message names the method.
