@@ -49,6 +49,7 @@ MOVED: Final[dict[str, str]] = {
     "td.buffers": "td.pickle_buffers",
     "td.combining": "td.stack_and_cat",
     "td.consolidated": "td.memory.consolidated_buffer",
+    "td.crossing": "td.multiprocessing_reducers",
     "td.linked": "td.leaves.linked_list",
     "td.loading": "td.dataset",
     "td.memmap": "td.memory.mapped_tensor",

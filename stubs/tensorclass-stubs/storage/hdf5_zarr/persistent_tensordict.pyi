@@ -8,6 +8,7 @@ from tensorclass.td.keys import NestedKey
 from tensorclass.td.memory.mapped_files import Filename
 from tensorclass.td.stores.write_back import WrittenBack
 from tensorclass.td.tensordict import TensorDict
+from tensorclass.storage.hdf5_zarr.array_backend import Note
 
 class Unreadable(NamedTuple):
     why: str
@@ -74,3 +75,5 @@ class GrownEntry(NamedTuple):
     data: Any
     key: str
     rows: int
+    array: Any = None
+    note: Note | None = None

@@ -26,6 +26,8 @@ class AppendPlan:
     problems: list[str]
     files: list[AppendedFile]
     source: Source
+    has_checksums: bool
+    folders: open_folders.OpenFolderTree | None
     file: str
     allow_pickle: bool
 

@@ -3,12 +3,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 import torch
-from torch import Size
+from torch import Size, Tensor
 from tensorclass.storage.common import collection_tree
 from tensorclass.support.folder_locks import FolderLock
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.memory.mapped_files import Filename
 from tensorclass.td.memory.mapped_tensor import MemoryMappedTensor
+from tensorclass.storage.memmap.open_folders import OpenFolder
 
 T = TypeVar("T")
 
@@ -42,6 +43,7 @@ def load_folder(
     verify: bool = False,
     robust_key: bool = True,
 ) -> Any: ...
+def map_tensor(folder: OpenFolder, name: str, dtype: torch.dtype, shape: Size, mode: str | None) -> Tensor: ...
 def values_folder(path: Path) -> Path: ...
 def add_tensor(
     folder_lock: FolderLock,
