@@ -17,6 +17,7 @@ from .convert.conversion_errors import ConversionError
 from .convert.python.dataclass import record_from_attrs as from_attrs
 from .convert.python.dataclass import record_from_dataclass as from_dataclass
 from .convert.python.dataclass import record_from_pydantic as from_pydantic
+from .data.buckets import BucketBatchSampler
 from .data.loader import DataLoader, RecordDataset, RecordStream
 from .functions import (
     append_memmap,
@@ -175,6 +176,7 @@ __version__ = "0.1.0"
 __all__ = [
     "KEY_SEPARATOR",
     "BatchMismatch",
+    "BucketBatchSampler",
     "Column",
     "ContractError",
     "ConversionError",

@@ -360,7 +360,11 @@ def _common_size(
             return tuple(told)
     shape: list[tuple[int, ...]] = []
     for key, value in values.items():
-        own = shape_of(value, key) if type(value) is Tensor else _shape(value, entry_target(target, key))
+        spec = cls._specs.get(key) if issubclass(cls, TensorClass) else None
+        if spec is not None and spec.column is not None:
+            own = spec.column.implied_size(value)
+        else:
+            own = shape_of(value, key) if type(value) is Tensor else _shape(value, entry_target(target, key))
         if own is not None:
             shape.append(own)
     return shapes.common(shape) if shape else None
@@ -370,7 +374,7 @@ def _shape(value: Any, target: Target) -> tuple[int, ...] | None:
     """Return the shape that a value will have; ``None`` if it fits any batch. A list is one object for each row."""
     if isinstance(value, Tensor):
         return value.shape
-    if isinstance(value, TensorCollection):
+    if isinstance(value, Collection):
         return value.shape if has_shape(value) else None
     part: Any = target
     if isinstance(value, dict):

@@ -14,6 +14,7 @@ from tensorclass.convert.conversion_steps import entry_target, object_column
 from tensorclass.records.fields import Kind
 from tensorclass.records.record import TensorClass
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.columns.column_values import Declared
 from tensorclass.td.dataset import Ragged
 from tensorclass.td.keys import dotted
 from tensorclass.td.stack_and_cat import stack
@@ -74,6 +75,9 @@ class SampleJoiner:
         return {key: self._column([row[key] for row in rows], target, (*path, key), masks) for key in first}
 
     def _column(self, values: list[Any], target: Any, path: Path, masks: dict[Path, Tensor]) -> Any:
+        declared = declared_column(target, path[-1])
+        if declared is not None and path not in self.ragged.jagged:
+            return self._rows(values, declared, path)
         first, inner = values[0], entry_target(target, path[-1])
         if path in self.ragged.padding or path in self.ragged.jagged:
             joined, mask = self.ragged.join(_tensors(values, path, ragged=1), path)
@@ -99,6 +103,30 @@ class SampleJoiner:
             if as_tensor(first) is not None:
                 return torch.stack(_tensors(values, path))
         return object_column(values, Size([self.count]))
+
+    def _rows(self, values: list[Any], declared: Declared, path: Path) -> Any:
+        """Join values of a field that is declared as a column: one row each, or rows of samples with a batch size."""
+        if path in self.ragged.padding:
+            raise ValueError(
+                f"pad_keys names {dotted(path)!r}, which {self.cls.__name__} declares as {declared.cls.__name__}: its "
+                f"rows keep their lengths. Leave it out, and pad the batch: batch.{dotted(path)}.to_padded()"
+            )
+        sizes = [declared.implied_size(value) for value in values]
+        sizes = [None if size is not None and not size.numel() else size for size in sizes]  # []: a row without items
+        if all(not size for size in sizes) and not any(isinstance(value, TensorCollection) for value in values):
+            return declared.made(values, Size([self.count]))
+        if all(value is None for value in values):
+            return None
+        size = next((size for size in sizes if size is not None), Size(()))
+        return stack([declared.made(value, size) for value in values])
+
+
+def declared_column(target: Any, key: str) -> Declared | None:
+    """Return the declaration of a field that holds a column."""
+    if not isinstance(target, type):
+        target = type(target)
+    spec = target._specs.get(key) if issubclass(target, TensorClass) else None
+    return None if spec is None else spec.column
 
 
 def _are_numbers(values: list[Any]) -> bool:

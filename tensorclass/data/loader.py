@@ -25,7 +25,7 @@ from tensorclass.td.collection import no_dataset
 from tensorclass.td.dataset import Keys, Numbers, Ragged
 from tensorclass.td.keys import NestedKey
 
-from .collate import SampleJoiner, SampleMismatch
+from .collate import SampleJoiner, SampleMismatch, declared_column
 
 if TYPE_CHECKING:
     from torch import Generator
@@ -226,10 +226,22 @@ class _Options(NamedTuple):
 
     def record(self, parts: _SampleValues, index: int, left_out: set[Path]) -> Any:
         """Return the record of one sample."""
-        asked, where = self.plan(parts.size), (f"[{index}]",)
-        result = build_nested(self.cls, convert_entries(parts.values, self.cls, asked, where), asked, where)
+        asked, where = self.plan(self._size(parts)), (f"[{index}]",)
+        values = convert_entries(parts.values, self.cls, asked, where)
+        for name, value in values.items():
+            if value is None and (column := declared_column(self.cls, name)) is not None:
+                values[name] = column.made([None], Size((1,)))._at(0)  # a row without a value, which can be stacked
+        result = build_nested(self.cls, values, asked, where)
         self.finish(asked, left_out)
         return result
+
+    def _size(self, parts: _SampleValues) -> Size | None:
+        """Return the batch size of a sample; ``()`` for values that are one row of each field that holds a column."""
+        if parts.size is not None or not issubclass(self.cls, TensorClass):
+            return parts.size
+        declared = [(spec.column, parts.values.get(name)) for name, spec in self.cls._specs.items()]
+        sizes = [column.implied_size(value) for column, value in declared if column is not None]
+        return Size(()) if sizes and not any(size and size.numel() for size in sizes) else None
 
     def batch(self, rows: list[_SampleValues], ragged: Ragged, left_out: set[Path]) -> Any:
         """Return the record of several samples."""

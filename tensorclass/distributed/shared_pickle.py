@@ -28,6 +28,7 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
+from tensorclass.td.columns.buffer_column import BufferColumn, column_rebuild
 from tensorclass.td.memory.shared_memory import new_storage
 
 from . import queue_errors
@@ -167,6 +168,8 @@ class _Pickler(pickle.Pickler):
     def reducer_override(self, obj: Any, /) -> Any:
         kind = obj.__class__
         if kind not in _PLAIN:
+            if isinstance(obj, BufferColumn) and not self._copies and _is_shared(obj):
+                return column_rebuild, (kind, obj._items, obj._spans(), obj._names, obj._lock is not None)
             return NotImplemented
         if obj.requires_grad and not obj.is_leaf:
             raise RuntimeError(
@@ -224,6 +227,12 @@ class _Pickler(pickle.Pickler):
         with torch.no_grad():
             _foreach_copy(targets, self._sources)
         return memory  # type: ignore[no-any-return]
+
+
+def _is_shared(column: BufferColumn) -> bool:
+    """Return whether the buffer of a column is in shared memory, so that it is sent whole, without a copy."""
+    items = column._items
+    return isinstance(items, Tensor) and items.is_cpu and items.untyped_storage().is_shared()
 
 
 def _handle(memory: Any) -> Any:

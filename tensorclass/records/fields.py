@@ -274,7 +274,9 @@ class FieldSpec:
         if kind is Kind.TENSOR:
             return Tensor
         collections = [t for t in self.types if issubclass(t, TensorCollection)]
-        if kind is Kind.OBJECT or not collections or not all(issubclass(t, (Tensor, *collections)) for t in self.types):
+        if kind in (Kind.OBJECT, Kind.COLUMN) or not collections:
+            return None
+        if not all(issubclass(t, (Tensor, *collections)) for t in self.types):
             return None
         return TensorDict if collections[0] is TensorCollection else collections[0]
 

@@ -15,7 +15,9 @@ import torch
 from torch import Tensor
 from torch.utils.data._utils import collate as _collating
 
+from . import registry
 from .base import TensorCollection
+from .columns.ragged import Ragged as RaggedColumn
 from .hidden_members import with_members
 from .keys import NestedKey, dotted, unravel_key_to_tuple
 from .stack_and_cat import stack
@@ -298,6 +300,13 @@ def _popped(row: Any, path: Path, position: int) -> Tensor:
             f"{list(holder._batch_size)}; give samples without batch dimensions"
         )
     value = holder._store.pop(path[-1])
+    if isinstance(value, RaggedColumn) and not isinstance(holder, registry.TensorDict):
+        raise ValueError(
+            f"collate: pad_keys or nested_keys names {name!r}, which {type(holder).__name__} declares as Ragged: its "
+            f"rows keep their lengths. Leave it out, and pad the batch: batch.{name}.to_padded()"
+        )
+    if isinstance(value, RaggedColumn) and not value._batch_size:
+        value = value.tensor()
     if not isinstance(value, Tensor) or not value.ndim:
         got = "a number" if isinstance(value, Tensor) else f"a {type(value).__name__}"
         raise RuntimeError(f"collate: {name}: expected a tensor with a first dimension, sample {position} has {got}")

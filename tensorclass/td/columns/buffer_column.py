@@ -546,6 +546,8 @@ class BufferColumn(Leaf):
     def _join(cls, parts: list[Items]) -> Items:
         """Join buffers."""
         if isinstance(parts[0], Tensor):
+            if any(part.dtype != parts[0].dtype for part in parts):
+                parts = [part for part in parts if len(part)] or parts  # rows without items decide no dtype
             return torch.cat(parts)
         return parts[0]._cat(parts, 0)
 
@@ -652,6 +654,7 @@ def _rebuild(cls: Any, items: Items, spans: Tensor, names: Any, locked: bool) ->
 
 
 _ONE_ROW = Size(())
+column_rebuild: Any = _rebuild
 _select: Any = torch.index_select
 _is_wrapped: Any = functorch.is_functorch_wrapped_tensor  # true inside vmap, grad, ...
 _is_batched: Any = functorch.is_batchedtensor
