@@ -15,6 +15,7 @@ from tensorclass.convert.python.dataclass import (
     record_from_dataclass as from_dataclass,
     record_from_pydantic as from_pydantic,
 )
+from tensorclass.data.buckets import BucketBatchSampler as BucketBatchSampler
 from tensorclass.data.loader import (
     DataLoader as DataLoader,
     RecordDataset as RecordDataset,
@@ -155,6 +156,7 @@ __version__: str
 __all__ = [
     "KEY_SEPARATOR",
     "BatchMismatch",
+    "BucketBatchSampler",
     "Column",
     "ContractError",
     "ConversionError",

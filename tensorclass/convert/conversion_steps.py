@@ -362,7 +362,7 @@ def _common_size(
     for key, value in values.items():
         spec = cls._specs.get(key) if issubclass(cls, TensorClass) else None
         if spec is not None and spec.column is not None:
-            own = spec.column.implied_size(value)
+            own: tuple[int, ...] | None = spec.column.implied_size(value)
         else:
             own = shape_of(value, key) if type(value) is Tensor else _shape(value, entry_target(target, key))
         if own is not None:

@@ -158,7 +158,8 @@ class BucketBatchSampler(Sampler[list[int]]):
         if not self.shuffle:
             return self._batches_of(torch.argsort(lengths, stable=True))
         generator = torch.Generator().manual_seed(seed)
-        buckets = list(torch.randperm(len(lengths), generator=generator).split(self.bucket_rows))
+        order = torch.randperm(len(lengths), generator=generator)
+        buckets = [order[at : at + self.bucket_rows] for at in range(0, len(order), self.bucket_rows)]
         # every second one the other way round, so that rows beside a border have similar lengths
         ordered = [
             rows[torch.argsort(lengths[rows], descending=bool(at % 2), stable=True)] for at, rows in enumerate(buckets)
