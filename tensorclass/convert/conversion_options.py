@@ -22,11 +22,12 @@ from .conversion_errors import Problems
 BatchSize: TypeAlias = Sequence[int] | int | None
 #: what becomes of nulls: the default of the field, an error, a zero (nan, ``None``), or that and a mask
 NullMode: TypeAlias = Literal["default", "raise", "fill", "mask"]
-#: what becomes of lists of different lengths: a jagged tensor, a lazy stack of rows, an error
-RaggedMode: TypeAlias = Literal["jagged", "lazy", "raise"]
+#: what becomes of lists of numbers: ragged rows (for a field of a tensor, as "jagged"); a tensor, or if their lengths
+#: differ, a jagged tensor, a lazy stack of rows, an error
+RaggedMode: TypeAlias = Literal["column", "jagged", "lazy", "raise"]
 
 _NULL_MODES = ("default", "raise", "fill", "mask")
-_RAGGED_MODES = ("jagged", "lazy", "raise")
+_RAGGED_MODES = ("column", "jagged", "lazy", "raise")
 
 
 class ConversionKwargs(TypedDict, total=False):
@@ -135,7 +136,7 @@ class TableOptions(NamedTuple):
 
     nulls: NullMode = "default"
     copy: bool | None = None
-    ragged: RaggedMode = "jagged"
+    ragged: RaggedMode = "column"
     #: key of the masks, for ``nulls="mask"``
     mask_key: NestedKey | None = None
     #: names of the columns to read; ``None``: all
@@ -144,6 +145,8 @@ class TableOptions(NamedTuple):
     separator: str | None = None
     #: dtype of all tensors; ``None``: that of each column
     dtype: torch.dtype | None = None
+    #: the format has no type for lists of one length, so those that have one are a tensor
+    untyped_lists: bool = False
 
     @classmethod
     def of(
@@ -152,7 +155,7 @@ class TableOptions(NamedTuple):
         *,
         nulls: NullMode = "default",
         copy: bool | None = None,
-        ragged: RaggedMode = "jagged",
+        ragged: RaggedMode = "column",
         mask_key: NestedKey | None = None,
         columns: Sequence[str] | None = None,
         separator: str | None = None,
@@ -181,7 +184,7 @@ def table_call_options(
     nulls: NullMode = "default",
     mask_key: NestedKey | None = None,
     columns: Sequence[str] | None = None,
-    ragged: RaggedMode = "jagged",
+    ragged: RaggedMode = "column",
     separator: str | None = None,
     dtype: torch.dtype | None = None,
     **kwargs: Unpack[ConversionKwargs],

@@ -61,6 +61,8 @@ class Converting(Collection):
                     entry = with_members(value).to_dict(convert_tensors=convert_tensors)
                 elif not value._is_tree():
                     entry = with_members(value).tolist() if rows else value._unwrapped()  # type: ignore[attr-defined]
+                    if entry is value and convert_tensors:  # a column
+                        entry = value.numpy() if convert_tensors == "numpy" else value.tolist()
                     if not retain_none and value._unwrapped() is None:  # type: ignore[attr-defined]
                         result.pop(key, None)
                         continue

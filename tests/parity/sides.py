@@ -106,6 +106,8 @@ def described(result: Any) -> Any:
         return Raised(*type(result).__mro__)
     if isinstance(result, Tensor):
         return Values(result)
+    if isinstance(result, tensorclass.Text):  # tables give it where the peer has an object for each row
+        return Objects(tuple(result.batch_size), result.reshape(-1).tolist())
     if is_object(result):
         return Objects(tuple(result.batch_size), described(objects(result)))
     if is_collection(result):

@@ -10,7 +10,7 @@ from tensorclass.convert.conversion_errors import Problems
 
 BatchSize: TypeAlias = Sequence[int] | int | None
 NullMode: TypeAlias = Literal["default", "raise", "fill", "mask"]
-RaggedMode: TypeAlias = Literal["jagged", "lazy", "raise"]
+RaggedMode: TypeAlias = Literal["column", "jagged", "lazy", "raise"]
 
 class ConversionKwargs(TypedDict, total=False):
     auto_batch_size: bool | None
@@ -64,11 +64,12 @@ class ConversionOptions(NamedTuple):
 class TableOptions(NamedTuple):
     nulls: NullMode = "default"
     copy: bool | None = None
-    ragged: RaggedMode = "jagged"
+    ragged: RaggedMode = "column"
     mask_key: NestedKey | None = None
     columns: Sequence[str] | None = None
     separator: str | None = None
     dtype: torch.dtype | None = None
+    untyped_lists: bool = False
 
     @classmethod
     def of(
@@ -77,7 +78,7 @@ class TableOptions(NamedTuple):
         *,
         nulls: NullMode = "default",
         copy: bool | None = None,
-        ragged: RaggedMode = "jagged",
+        ragged: RaggedMode = "column",
         mask_key: NestedKey | None = None,
         columns: Sequence[str] | None = None,
         separator: str | None = None,
@@ -91,7 +92,7 @@ def table_call_options(
     nulls: NullMode = "default",
     mask_key: NestedKey | None = None,
     columns: Sequence[str] | None = None,
-    ragged: RaggedMode = "jagged",
+    ragged: RaggedMode = "column",
     separator: str | None = None,
     dtype: torch.dtype | None = None,
     **kwargs: Unpack[ConversionKwargs],

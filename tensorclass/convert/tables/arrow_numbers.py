@@ -21,6 +21,10 @@ from_numpy: Callable[[Any], Tensor] = torch.from_numpy  # pyright: ignore[report
 shared: Callable[[Any], Tensor] = dlpack.from_dlpack  # pyright: ignore[reportUnknownMemberType]
 
 
+#: ``torch.where`` does not take these dtypes; their bits are selected as signed integers
+_SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
+
+
 class NestedRagged(UnreadableColumn):
     """Lists of lists have different lengths, for which torch has no tensor."""
 
@@ -287,3 +291,27 @@ def _as_booleans(found: NumberColumn) -> Tensor:
     value = found.value
     zero_or_one = found.mask is None and bool((value.view(torch.uint8) < 2).all())
     return value.view(torch.bool) if zero_or_one else value != 0
+
+
+def in_dtype(found: NumberColumn, name: str) -> NumberColumn:
+    """Restore the dtype in the note of a column, which Arrow does not have."""
+    dtype, value, mask = getattr(torch, name, None), found.value, found.mask
+    if not isinstance(dtype, torch.dtype):
+        raise UnreadableColumn("a dtype of torch in the metadata of the column", repr(name))
+    if not dtype.is_complex:
+        return found._replace(value=value.to(dtype))
+    if not value.ndim or value.shape[-1] != 2:
+        raise UnreadableColumn("two numbers for each complex one", f"items of the shape {list(value.shape[1:])}")
+    if mask is not None and mask.ndim == value.ndim:
+        mask = mask.all(-1)
+    return found._replace(value=torch.view_as_complex(value.contiguous()), mask=mask)
+
+
+def where_given(mask: Tensor, value: Tensor, other: Tensor) -> Tensor:
+    """Select ``value`` where the mask, over its leading dimensions, is ``True``, else ``other``."""
+    mask = mask.reshape(*mask.shape, *(1,) * (value.ndim - mask.ndim))
+    signed = _SIGNED.get(value.dtype)
+    other = other.to(value.dtype)
+    if signed is None:
+        return torch.where(mask, value, other)
+    return torch.where(mask, value.view(signed), other.view(signed)).view(value.dtype)

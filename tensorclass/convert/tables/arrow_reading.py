@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import math
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
@@ -18,21 +19,21 @@ from torch import Size, Tensor
 
 from tensorclass.convert.conversion_options import ConversionOptions, TableOptions
 from tensorclass.convert.conversion_steps import build_nested
+from tensorclass.td.columns.column import Column
+from tensorclass.td.columns.text import Text
 from tensorclass.td.leaves.nontensor import NonTensorData, stack_of
 from tensorclass.td.leaves.object_codes import Deferred, codes_row_by_row, drop_unused
 from tensorclass.td.leaves.unbatched_tensor import UnbatchedTensor
 from tensorclass.td.value_checks import as_tensor
 
+from .arrow_columns import innermost, is_string, list_levels, read_ragged, read_text
 from .arrow_extensions import check_extensions
-from .arrow_numbers import NestedRagged, NumberColumn, NumberReader, compute, nulls_of, shared
+from .arrow_numbers import NestedRagged, NumberColumn, NumberReader, compute, in_dtype, nulls_of, shared, where_given
 from .arrow_text import HEAD, ArrowText, is_text, repeats
 from .arrow_writing import noted_batch_size, read_note
 from .column_reader import ColumnReader, LazyRows, Path, ReadColumn, UnreadableColumn, reshape_rows
+from .column_rows import declared_rows, fill_missing, fill_missing_objects, item_type_of, member_of
 from .column_schema import NOTHING, ColumnSchema
-
-#: ``torch.where`` does not take these dtypes; their bits are selected as signed integers
-_SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
-
 
 #: types of fields that a list (a dict, of a map) is converted to
 _LISTED: dict[type, Callable[[Any], Any]] = {one: one for one in (tuple, set, frozenset, dict)}
@@ -85,6 +86,10 @@ class ArrowColumnReader(NumberReader, ColumnReader):
             return self._objects(column, schema, note)
         if isinstance(column.type, self.pa.BaseExtensionType):
             column = self._unextended(column)
+        if purpose == "column":
+            return self._declared_column(column, schema, note)
+        if schema.is_undeclared and (found := self._undeclared_column(column, schema, note)) is not None:
+            return found
         arrow_type = column.type
         if types.is_null(arrow_type) and purpose != "object":
             return self._all_null(len(column), schema)
@@ -109,13 +114,118 @@ class ArrowColumnReader(NumberReader, ColumnReader):
             raise UnreadableColumn(schema.shown, f"a column of {arrow_type}")
         return self._objects(column, schema, note)
 
+    # -- text and ragged rows -----------------------------------------------------------------------------------------
+
+    def _batch_levels(self, column: Any, is_number: bool = False) -> tuple[Any, list[int]]:
+        """Flatten the levels of lists that are batch dimensions. Return the rows, and their batch size.
+
+        With an inferred batch size these are all levels of one length, but those of numbers.
+        """
+        shape = [len(column)]
+        levels = self.levels if self.levels is not None else 0 if is_number else math.inf
+        while len(shape) <= levels and self.is_list(column.type):
+            try:
+                column, size = self.flatten_lists(column)
+            except UnreadableColumn:
+                if self.levels is None:
+                    break
+                raise
+            shape.append(size)
+        return column, shape
+
+    def _declared_column(self, column: Any, schema: ColumnSchema, note: Mapping[str, Any]) -> ReadColumn:
+        """Read a column as the field declares it."""
+        declared = schema.declared
+        given = column.type
+        column, shape = self._batch_levels(column, is_number=True)
+        is_null = self.pa.types.is_null(column.type)
+        if issubclass(declared.cls, Column):
+            return declared_rows(self._object_rows(column), schema, self.options.nulls, Size(shape))
+        made: Any
+        mask: Any = None
+        if issubclass(declared.cls, Text):
+            if not (is_string(self.pa, column.type) or is_null):
+                raise UnreadableColumn(schema.shown, f"a column of {given}")
+            made = read_text(self, column)
+        elif is_null:
+            made = schema.typed(declared.made([None] * len(column), Size((len(column),))))
+        else:
+            items, levels = innermost(self, column.type), declared.ragged_dims
+            is_items = self.is_numeric(items, times=True) or self.pa.types.is_null(items)
+            if not is_items or self._depth(column.type) < levels:
+                raise UnreadableColumn(schema.shown, f"a column of {given}")
+            made, mask = read_ragged(self, column, levels, note)
+            if self.pa.types.is_null(items):
+                made = schema.typed(made)
+        found = fill_missing(self._own(made).reshape(shape), schema, self.options.nulls)
+        if type(found.value) is not declared.cls:
+            found = found._replace(value=found.value._as(declared.cls))
+        return self._with_item_mask(found, mask, shape)
+
+    def _undeclared_column(self, column: Any, schema: ColumnSchema, note: Mapping[str, Any]) -> ReadColumn | None:
+        """Read strings as Text, lists of numbers as Ragged, lists of strings or dicts as a Column; else ``None``."""
+        types, items = self.pa.types, innermost(self, column.type)
+        is_column = self.is_list(column.type) or is_string(self.pa, column.type) or "column" in note
+        if note.get("uniform") or not is_column:
+            return None
+        is_number = self.is_numeric(items)
+        if "column" not in note and is_number and self.options.ragged != "column":
+            return None
+        column, shape = self._batch_levels(column, is_number)
+        nulls = self.options.nulls
+        if "column" in note:
+            item_type = item_type_of(note["column"])
+            return fill_missing_objects(self._object_rows(column), schema, nulls, Size(shape), item_type)
+        if is_string(self.pa, column.type):
+            return fill_missing(self._own(read_text(self, column)).reshape(shape), schema, nulls)
+        if not self.is_list(column.type):
+            return None
+        if is_number:
+            levels = list_levels(self, column.type)
+            is_fixed = levels == 1 and types.is_fixed_size_list(column.type)
+            by_data = self.options.untyped_lists or self.levels is None
+            if is_fixed or (by_data and self._has_one_length(column)):
+                return None
+            made, mask = read_ragged(self, column, levels, note)
+            return self._with_item_mask(fill_missing(self._own(made).reshape(shape), schema, nulls), mask, shape)
+        if not (is_string(self.pa, items) or types.is_struct(items)):
+            return None
+        rows, item_type = self._object_rows(column), typed_lists(self, column)
+        return fill_missing_objects(rows, schema, nulls, Size(shape), item_type)
+
+    def _has_one_length(self, column: Any) -> bool:
+        """Return whether the lists of all levels have one length, so that they are a tensor."""
+        if column.null_count:
+            return False
+        try:
+            return self.numbers(self.as_one_chunk(column)).lengths is None
+        except NestedRagged:
+            return False
+
+    def _depth(self, arrow_type: Any) -> int:
+        """Return the number of levels of lists."""
+        return 1 + self._depth(arrow_type.value_type) if self.is_list(arrow_type) else 0
+
+    def _own(self, column: Any) -> Any:
+        """Return a column that shares no memory if the options ask for a copy."""
+        return column.clone() if self.options.copy else column
+
+    def _with_item_mask(self, found: ReadColumn, mask: Any, shape: Sequence[int]) -> ReadColumn:
+        """Add the mask of null items, which also says which rows are null."""
+        return found._replace(mask=mask.reshape(shape)) if mask is not None and self.options.nulls == "mask" else found
+
+    def _object_rows(self, column: Any) -> list[Any]:
+        """Return the objects of all rows."""
+        objects, codes = self._coded_column(column)
+        return [objects[code] for code in codes.tolist()]
+
     # -- where numbers are null ---------------------------------------------------------------------------------------
 
     def _fill_nulls(self, found: NumberColumn, schema: ColumnSchema, note: Mapping[str, Any]) -> ReadColumn:
         """Fill the nulls of numbers, and give ragged ones the requested form."""
         if "dtype" in note:
             self.must_copy(f"{note['dtype']}, which Arrow does not have")
-            found = _in_dtype(found, note["dtype"])
+            found = in_dtype(found, note["dtype"])
         value, mask, lengths, rows = found
         if mask is None and rows is None:
             value = value.clone() if self.options.copy else value
@@ -128,7 +238,7 @@ class ArrowColumnReader(NumberReader, ColumnReader):
                 assert mask is not None
                 value = _with_default(value, mask, schema)
             elif mask is not None:
-                value = _where(mask, value, torch.tensor(float("nan") if value.is_floating_point() else 0))
+                value = where_given(mask, value, torch.tensor(float("nan") if value.is_floating_point() else 0))
         if note.get("unbatched") and lengths is None and len(value) and bool((value == value[:1]).all()):
             return ReadColumn(UnbatchedTensor(value[0]))
         if lengths is None:
@@ -246,6 +356,8 @@ class ArrowColumnReader(NumberReader, ColumnReader):
     def _of_objects(self, column: ObjectColumn, schema: ColumnSchema) -> ReadColumn:
         if schema.holds == "tensor":
             raise UnreadableColumn(schema.shown, "a column of objects")
+        if schema.holds == "column":
+            return declared_rows([*column], schema, self.options.nulls)
         mask = torch.tensor([item is not None for item in column], dtype=torch.bool)
         return self._object_values(
             tuple(column), codes_row_by_row(mask.shape), None if bool(mask.all()) else mask, schema
@@ -358,30 +470,6 @@ class ArrowColumnReader(NumberReader, ColumnReader):
 _HINT = "nulls='fill' fills them (with 0, nan or None), nulls='mask' also says where they were"
 
 
-def _in_dtype(found: NumberColumn, name: str) -> NumberColumn:
-    """Restore the dtype in the note of a column, which Arrow does not have."""
-    dtype, value, mask = getattr(torch, name, None), found.value, found.mask
-    if not isinstance(dtype, torch.dtype):
-        raise UnreadableColumn("a dtype of torch in the metadata of the column", repr(name))
-    if not dtype.is_complex:
-        return found._replace(value=value.to(dtype))
-    if not value.ndim or value.shape[-1] != 2:
-        raise UnreadableColumn("two numbers for each complex one", f"items of the shape {list(value.shape[1:])}")
-    if mask is not None and mask.ndim == value.ndim:
-        mask = mask.all(-1)
-    return found._replace(value=torch.view_as_complex(value.contiguous()), mask=mask)
-
-
-def _where(mask: Tensor, value: Tensor, other: Tensor) -> Tensor:
-    """Select ``value`` where the mask, over its leading dimensions, is ``True``, else ``other``."""
-    mask = mask.reshape(*mask.shape, *(1,) * (value.ndim - mask.ndim))
-    signed = _SIGNED.get(value.dtype)
-    other = other.to(value.dtype)
-    if signed is None:
-        return torch.where(mask, value, other)
-    return torch.where(mask, value.view(signed), other.view(signed)).view(value.dtype)
-
-
 def _takes_none(schema: ColumnSchema) -> bool:
     """Return whether the field takes ``None``, for all rows or for one."""
     return schema.spec is not None and schema.spec.optional
@@ -414,7 +502,7 @@ def _with_default(value: Tensor, mask: Tensor, schema: ColumnSchema) -> Tensor:
     if default is None:
         raise UnreadableColumn("a default that is a tensor or a number", f"{_default(schema)!r} for single rows", _HINT)
     try:
-        return _where(mask, value, default.expand(value.shape[1:]))
+        return where_given(mask, value, default.expand(value.shape[1:]))
     except RuntimeError:
         rows = list(value.shape[1:])
         raise UnreadableColumn(
@@ -441,7 +529,7 @@ def _object_conversion(schema: ColumnSchema) -> Callable[[Any], Any] | None:
         one: Any
         for one in types:
             if issubclass(one, enum.Enum):
-                return _member(one, value)
+                return member_of(one, value)
             if is_list and one in _LISTED:
                 return _LISTED[one](value)
         return value
@@ -449,12 +537,18 @@ def _object_conversion(schema: ColumnSchema) -> Callable[[Any], Any] | None:
     return convert
 
 
-def _member(cls: type[enum.Enum], value: Any) -> Any:
-    """Return the enum member with a name or value; the value itself if there is none."""
-    found = cls.__members__.get(value) if isinstance(value, str) else None
-    if found is not None:
-        return found
-    try:
-        return cls(value)
-    except ValueError:
-        return value
+def typed_lists(reader: NumberReader, column: Any) -> Any:
+    """Return the annotation of the rows of lists of strings or structs: ``list[str]``, ``list[dict | None]``."""
+    items: Any = str if is_string(reader.pa, innermost(reader, column.type)) else dict
+    types: list[Any] = []
+    array: Any = column
+    while True:
+        types.append(array.null_count)
+        if not reader.is_list(array.type):
+            break
+        array = compute(reader.pa).list_flatten(array)
+    made: Any = items
+    for nulls in reversed(types[1:]):
+        item: Any = made | None if nulls else made
+        made = list[item]
+    return made | None if types[0] else made

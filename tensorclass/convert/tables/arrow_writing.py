@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import json
+import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -17,10 +18,16 @@ from torch import Size, Tensor
 from tensorclass.convert.conversion_errors import Problems
 from tensorclass.records.record import TensorClass
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.columns.buffer_column import BufferColumn
+from tensorclass.td.columns.column import Column
+from tensorclass.td.columns.ragged import Ragged
+from tensorclass.td.columns.text import Text
 from tensorclass.td.leaves.nontensor import NonTensorData, NonTensorDataBase
 from tensorclass.td.stores.lazy.lazy_store import Parts
 
+from .arrow_columns import list_array, string_array
 from .arrow_text import ArrowText
+from .column_rows import item_type_note
 
 #: metadata key of our note, a JSON object, in fields and schemas
 ABOUT = b"tensorclass"
@@ -120,6 +127,8 @@ class ColumnWriter:
             return self._stacked(value, arrow_type)
         if isinstance(value, Tensor):
             return self._tensor(value, arrow_type)
+        if isinstance(value, BufferColumn):
+            return self._column(value, arrow_type)
         held = value._held()
         if held is not None:  # one tensor for all rows
             array, note = self._tensor(held.expand(count, *held.shape), arrow_type)
@@ -253,21 +262,70 @@ class ColumnWriter:
             arrow_type, len(rows), [None, self._offsets(offsets, arrow_type)], children=[array]
         ), note
 
+    # -- text and ragged rows -----------------------------------------------------------------------------------------
+
+    def _column(self, value: BufferColumn, arrow_type: Any) -> tuple[Any, dict[str, Any]]:
+        """Write strings, or lists; further batch dimensions are lists around them."""
+        if value._spans().is_meta:
+            hint = "leave its key out, with exclude(...)"
+            raise UnwritableColumn("a column with rows", "one on the device meta", hint)
+        sizes = list(value.batch_size)
+        inner, list_types = self._below_batch(arrow_type, sizes)
+        flat: Any = value.reshape(-1) if len(sizes) > 1 else value
+        flat = flat if flat.device is None or flat.device.type == "cpu" else flat.cpu()
+        array, note = self._strings(flat, inner) if isinstance(flat, Text) else self._ragged(flat, inner)
+        return self._in_batch_lists(array, sizes, list_types), note
+
+    def _strings(self, value: Text, arrow_type: Any) -> tuple[Any, dict[str, Any]]:
+        types = self.pa.types
+        array = string_array(self.pa, value, arrow_type is not None and types.is_large_string(arrow_type))
+        if arrow_type is None or array.type == arrow_type:
+            return array, {}
+        if types.is_dictionary(arrow_type):
+            array = self._cast(array, arrow_type.value_type).dictionary_encode()
+        return self._cast(array, arrow_type), {}
+
+    def _ragged(self, value: Ragged[Any], arrow_type: Any) -> tuple[Any, dict[str, Any]]:
+        types = self.pa.types
+        items, spans = value._packed()
+        is_list = arrow_type is not None and (types.is_list(arrow_type) or types.is_large_list(arrow_type))
+        if arrow_type is not None and not (is_list or getattr(arrow_type, "value_type", None) is not None):
+            raise UnwritableColumn(f"a value for a column of {arrow_type}", "ragged rows")
+        below = None if arrow_type is None else arrow_type.value_type
+        array, note = self._ragged(items, below) if isinstance(items, Ragged) else self._tensor(items, below)
+        if is_list and types.is_list(arrow_type) and len(array) > torch.iinfo(torch.int32).max:
+            raise UnwritableColumn("lists of less than 2**31 items", f"{len(array)}", "ask for large lists in a schema")
+        made = list_array(self.pa, spans, array, arrow_type if is_list else None)
+        return (made if arrow_type is None or is_list else self._cast(made, arrow_type)), note
+
+    def _below_batch(self, arrow_type: Any, sizes: Sequence[int]) -> tuple[Any, list[Any]]:
+        """Return the type below the lists for batch dimensions behind the first, and the types of these lists."""
+        types = self.pa.types
+        inner, list_types = arrow_type, list[Any]()
+        for _ in sizes[1:]:
+            if inner is not None and not (types.is_list(inner) or types.is_large_list(inner)):
+                raise UnwritableColumn(f"a value for a column of {arrow_type}", f"objects of the shape {list(sizes)}")
+            list_types.append(inner)
+            inner = None if inner is None else inner.value_type
+        return inner, list_types
+
+    def _in_batch_lists(self, array: Any, sizes: Sequence[int], list_types: Sequence[Any]) -> Any:
+        """Return items in lists for the batch dimensions behind the first."""
+        pa = self.pa
+        for level in range(len(sizes) - 1, 0, -1):
+            offsets = torch.arange(Size(sizes[:level]).numel() + 1) * sizes[level]
+            outer: Any = list_types[level - 1] or pa.list_(array.type)
+            buffers = [None, self._offsets(offsets, outer)]
+            array = pa.Array.from_buffers(outer, len(offsets) - 1, buffers, children=[array])
+        return array
+
     # -- objects ------------------------------------------------------------------------------------------------------
 
     def _objects(self, value: Any, arrow_type: Any) -> tuple[Any, dict[str, Any]]:
         pa, types = self.pa, self.pa.types
         codes = value._codes()
-        dims = list(codes.shape[1:])
-        inner: Any = arrow_type
-        list_types: list[Any] = []
-        for _ in dims:
-            if inner is not None and not (types.is_list(inner) or types.is_large_list(inner)):
-                raise UnwritableColumn(
-                    f"a value for a column of {arrow_type}", f"objects of the shape {list(codes.shape)}"
-                )
-            list_types.append(inner)
-            inner = None if inner is None else inner.value_type
+        sizes = list(codes.shape)
+        inner, list_types = self._below_batch(arrow_type, sizes)
         coded: Any = inner if inner is not None and types.is_dictionary(inner) else None
         array = self._listed(value._objects, inner if coded is None else coded.value_type)
         flat = codes.reshape(-1)
@@ -277,17 +335,13 @@ class ColumnWriter:
             array = pa.DictionaryArray.from_arrays(indices, encoded.dictionary, ordered=coded.ordered)
         elif len(array) != len(flat) or not torch.equal(flat, torch.arange(len(flat))):
             array = array.take(pa.array(flat.numpy()))
-        sizes = list(codes.shape)
-        for level in range(len(dims), 0, -1):
-            offsets = torch.arange(Size(sizes[:level]).numel() + 1) * sizes[level]
-            outer: Any = list_types[level - 1] or pa.list_(array.type)
-            array = pa.Array.from_buffers(
-                outer, len(offsets) - 1, [None, self._offsets(offsets, outer)], children=[array]
-            )
+        array = self._in_batch_lists(array, sizes, list_types)
         note: dict[str, Any] = {}
         if isinstance(value, NonTensorData) and value._unwrapped() is not None:
             note["uniform"] = True
-        if arrow_type is None and _reads_as_numbers(pa, array.type):
+        if isinstance(value, Column):
+            note["column"] = item_type_note(value.item_type)
+        elif arrow_type is None and _reads_as_numbers(pa, array.type):
             note["objects"] = True
         return array, note
 
@@ -295,7 +349,7 @@ class ColumnWriter:
         if isinstance(objects, ArrowText) and arrow_type in (None, objects.column.type):
             column = objects.column
             return column.combine_chunks() if isinstance(column, self.pa.ChunkedArray) else column
-        items = [item.name if isinstance(item, enum.Enum) else item for item in objects]
+        items = [_plain_object(item) for item in objects]
         try:
             return self.pa.array(items, type=arrow_type, from_pandas=False)
         except (self.pa.ArrowInvalid, self.pa.ArrowTypeError, self.pa.ArrowNotImplementedError, OverflowError) as error:
@@ -303,6 +357,15 @@ class ColumnWriter:
                 "objects for which Arrow has a type" if arrow_type is None else f"objects for a column of {arrow_type}"
             )
             raise UnwritableColumn(what, _classes(objects), str(error)) from None
+
+
+def _plain_object(item: Any) -> Any:
+    """Return an object as Arrow knows it: enum members by name, paths as strings, sets as lists."""
+    if isinstance(item, enum.Enum):
+        return item.name
+    if isinstance(item, pathlib.PurePath):
+        return str(item)
+    return sorted(item) if isinstance(item, (set, frozenset)) else item
 
 
 def _items(data: TensorCollection) -> Iterable[tuple[str, Any]]:

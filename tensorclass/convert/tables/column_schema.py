@@ -14,6 +14,8 @@ from tensorclass.convert.conversion_steps import entry_target, object_column, ta
 from tensorclass.records.fields import FieldSpec, Kind
 from tensorclass.records.record import TensorClass
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.columns.column_values import Declared
+from tensorclass.td.columns.ragged import Ragged
 from tensorclass.td.leaves.nontensor import NonTensorDataBase
 from tensorclass.td.leaves.object_codes import Deferred, to_lists
 from tensorclass.td.tensordict import TensorDict
@@ -27,8 +29,9 @@ class ColumnSchema(NamedTuple):
     """The declared form of a column, known before it is read. Nothing is declared below a :class:`TensorDict`."""
 
     spec: FieldSpec | None = None
-    #: what the value is: a tensor, an object for each row, a collection, or ``"any"`` of these, as the data says
-    holds: Literal["any", "tensor", "object", "collection"] = "any"
+    #: what the value is: a tensor, an object for each row, a collection, a column as declared, or ``"any"`` of these,
+    #: as the data says
+    holds: Literal["any", "tensor", "object", "collection", "column"] = "any"
     #: class of the collection
     target: type[TensorCollection] = TensorDict
 
@@ -53,7 +56,9 @@ class ColumnSchema(NamedTuple):
             if spec is None:
                 return None
             inner: Any = entry_target(holder, name)
-            if inner is Tensor:
+            if spec.column is not None:
+                found = cls(spec, "column")
+            elif inner is Tensor:
                 found = cls(spec, "tensor")
             elif inner is not None:
                 found = cls(spec, "collection", inner)
@@ -62,6 +67,11 @@ class ColumnSchema(NamedTuple):
             else:
                 found = cls(spec)
         return found
+
+    @property
+    def is_undeclared(self) -> bool:
+        """Return whether the data alone says what the value is: a :class:`TensorDict`, or a field of type ``Any``."""
+        return self.spec is None or (self.holds == "any" and not self.spec.types and not self.spec.literals)
 
     @property
     def optional(self) -> bool:
@@ -73,6 +83,21 @@ class ColumnSchema(NamedTuple):
         if self.spec is None or self.spec.default is None:
             return NOTHING
         return self.spec.default()
+
+    @property
+    def declared(self) -> Declared:
+        """The declaration of a column."""
+        assert self.spec is not None
+        declared = self.spec.column
+        assert declared is not None
+        return declared
+
+    def typed(self, rows: Any) -> Any:
+        """Return ragged rows without items, which show no dtype, in one that the field allows."""
+        contract = row_contract(self.declared) if isinstance(rows, Ragged) else None
+        if contract is None or contract.dtypes is None or rows.dtype in contract.dtypes or int(rows.lengths.sum()):
+            return rows
+        return rows.to(dtype=preferred_dtype(contract))
 
     @property
     def shown(self) -> str:
@@ -126,6 +151,8 @@ def _fitted(spec: FieldSpec, value: Any, depth: int) -> Any:
         given = _rows_of(spec, value, depth)
     if not spec._options["autocast"]:
         return given
+    if isinstance(given, Ragged) and spec.column is not None and (contract := row_contract(spec.column)) is not None:
+        return _cast_items(given, contract)
     if isinstance(given, NonTensorDataBase) and spec.kind is Kind.OBJECT:
         return _cast_objects(spec, given)
     if isinstance(given, Tensor) and spec.contract is not None:
@@ -173,13 +200,34 @@ def _cast_objects(spec: FieldSpec, value: NonTensorDataBase) -> NonTensorDataBas
 _PREFERRED = (torch.int64, torch.bool, torch.float32, torch.complex64)
 
 
+def row_contract(declared: Declared) -> Contract | None:
+    """Return the contract of the rows of a ragged field; ``None`` if it has none."""
+    return Contract.of(declared.item_type) if issubclass(declared.cls, Ragged) else None
+
+
+def preferred_dtype(contract: Contract) -> torch.dtype | None:
+    """Return the dtype of values that must keep a contract; ``None`` if it allows every dtype."""
+    allowed = contract.dtypes
+    if allowed is None:
+        return None
+    order = [dtype for dtype in (torch.get_default_dtype(), *_PREFERRED) if dtype in allowed]
+    return order[0] if order else min(allowed, key=str)
+
+
+def _cast_items(rows: Ragged[Any], contract: Contract) -> Ragged[Any]:
+    """Cast ragged rows to the dtype of a contract, if no item changes."""
+    items = rows.compact().values
+    while isinstance(items, Ragged):
+        items = items.values
+    made = _cast(items, contract)
+    return rows if made.dtype == items.dtype else rows.to(dtype=made.dtype)
+
+
 def _cast(values: Tensor, contract: Contract) -> Tensor:
     """Cast numbers to the dtype of a contract, if none of them changes."""
-    allowed = contract.dtypes
-    if allowed is None or contract.others or values.dtype in allowed or values.is_nested:
+    allowed, dtype = contract.dtypes, preferred_dtype(contract)
+    if dtype is None or allowed is None or contract.others or values.dtype in allowed or values.is_nested:
         return values
-    order = [dtype for dtype in (torch.get_default_dtype(), *_PREFERRED) if dtype in allowed]
-    dtype = order[0] if order else min(allowed, key=str)
     made = values.to(dtype)
     if dtype.is_floating_point or dtype.is_complex or torch.equal(made.to(values.dtype), values):
         return made

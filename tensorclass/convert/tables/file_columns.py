@@ -13,9 +13,12 @@ from tensorclass.contracts.contract import Contract
 from tensorclass.convert.conversion_errors import Problems
 from tensorclass.convert.conversion_steps import entry_target
 from tensorclass.convert.diagnosis import is_required
-from tensorclass.records.fields import FieldSpec
+from tensorclass.records.fields import FieldSpec, Kind
 from tensorclass.records.record import TensorClass
 from tensorclass.support.extras import require
+from tensorclass.td.columns.column_values import Declared
+from tensorclass.td.columns.ragged import Ragged
+from tensorclass.td.columns.text import Text
 
 #: dtypes for parsed numbers in order of preference, as far as a contract allows them
 _PREFERRED = (
@@ -83,6 +86,11 @@ def nested_types(pa: Any, cls: Any, separator: str | None = None) -> dict[str, A
             elif inner:
                 types[name] = pa.struct([*inner.items()])
             continue
+        if spec.column is not None:
+            arrow_type = _of_column(pa, spec.column)
+            if arrow_type is not None:
+                types[name] = arrow_type
+            continue
         found = _scalar(pa, spec, cls)
         rank = spec.contract.rank if spec.contract is not None else None
         if found is None or (target is Tensor and rank is None):
@@ -101,12 +109,17 @@ def is_beyond_int64(column: Any) -> bool:
 
 
 def optional_text(cls: Any, path: Sequence[str]) -> bool:
-    """Return whether a column holds text that may be missing: the field takes ``None`` or has a default."""
+    """Return whether a column holds text that may be missing.
+
+    That is so if the field takes ``None`` or has a default, and if nothing is declared.
+    """
     owner: Any = cls
     for name in path[:-1]:
         owner = _below(owner, name) if _is_class(owner) else None
     spec: FieldSpec | None = owner._specs.get(path[-1]) if _is_record(owner) else None
-    return spec is not None and (spec.default is not None or spec.allows_none_in(owner))
+    if spec is None or (spec.kind is Kind.ANY and not spec.types):
+        return True
+    return spec.default is not None or spec.allows_none_in(owner)
 
 
 def _below(owner: Any, name: str) -> Any:
@@ -164,6 +177,8 @@ def _note_missing(cls: Any, kept: set[tuple[str, ...]], problems: Problems, path
 def _scalar(pa: Any, spec: FieldSpec, cls: Any) -> Any:
     """Return the Arrow type of one value of a field; ``None`` if the field does not tell."""
     target = spec.target(cls)
+    if spec.column is not None:
+        return pa.string() if issubclass(spec.column.cls, Text) else None
     if target is Tensor:
         return None if spec.contract is None else _of_dtypes(pa, spec.contract)
     if target is not None:
@@ -180,6 +195,19 @@ def _scalar(pa: Any, spec: FieldSpec, cls: Any) -> Any:
         datetime.datetime: pa.timestamp("us"),
     }
     return known.get(classes.pop())
+
+
+def _of_column(pa: Any, declared: Declared) -> Any:
+    """Return the Arrow type of a column; ``None`` if its declaration does not tell."""
+    if issubclass(declared.cls, Text):
+        return pa.string()
+    contract = Contract.of(declared.item_type) if issubclass(declared.cls, Ragged) else None
+    found = None if contract is None else _of_dtypes(pa, contract)
+    if contract is None or found is None or contract.rank is None:
+        return None
+    for _ in range(declared.ragged_dims + contract.rank - 1):
+        found = pa.list_(found)
+    return found
 
 
 def _of_dtypes(pa: Any, contract: Contract) -> Any:

@@ -17,6 +17,7 @@ from tensorclass.convert.conversion_options import (
 )
 from tensorclass.convert.conversion_steps import C, build
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.columns.ragged import Ragged
 
 from .arrow import column_values, input_columns, read_table, to_arrow, with_rows
 
@@ -87,7 +88,7 @@ def check_rows(data: TensorCollection, what: str) -> None:
 def _cast(values: dict[str, Any], dtype: torch.dtype) -> dict[str, Any]:
     return {
         key: value.to(dtype)
-        if isinstance(value, Tensor)
+        if isinstance(value, (Tensor, Ragged))
         else _cast(cast("dict[str, Any]", value), dtype)
         if isinstance(value, dict)
         else value

@@ -19,6 +19,7 @@ from tensorclass.convert.conversion_steps import C
 from tensorclass.convert.converter_registry import describe_source
 from tensorclass.support.extras import require
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.columns.text import Text
 
 from .arrow import read_table, to_arrow
 from .column_schema import ColumnSchema
@@ -140,7 +141,7 @@ class _HuggingFaceSource:
         """Convert a column whose feature says more than its Arrow type."""
         if isinstance(feature, self.datasets.ClassLabel):
             declared = ColumnSchema.of(self.cls, (name,))
-            if declared is not None and declared.holds == "object" and declared.spec is not None:
+            if declared is not None and declared.holds in ("object", "column") and declared.spec is not None:
                 return self._names(column, feature, declared)
         shape = getattr(feature, "shape", None)
         if isinstance(column.type, self.pa.BaseExtensionType) and shape and None not in shape:
@@ -149,7 +150,9 @@ class _HuggingFaceSource:
 
     def _names(self, column: Any, feature: Any, declared: ColumnSchema) -> Any:
         """Replace codes by class names, for a field of text. No class (-1) becomes null."""
-        if declared.spec is None or not any(issubclass(str, one) for one in declared.spec.types):
+        if declared.spec is None or not any(
+            issubclass(str, one) or issubclass(one, Text) for one in declared.spec.types
+        ):
             return column
         if not self.pa.types.is_integer(column.type):  # no codes: read, or refused, as what it is
             return column
@@ -200,6 +203,12 @@ def _library_types(pa: Any, array: Any) -> Any:
         return values
     if pa.types.is_dictionary(arrow_type):
         return array.dictionary_decode()
+    if pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type):
+        items = _library_types(pa, array.values)
+        if items.type == arrow_type.value_type:
+            return array
+        made = (pa.large_list if pa.types.is_large_list(arrow_type) else pa.list_)(items.type)
+        return pa.Array.from_buffers(made, len(array), array.buffers()[:2], offset=array.offset, children=[items])
     if pa.types.is_struct(arrow_type):
         names: list[str] = [arrow_type.field(position).name for position in range(arrow_type.num_fields)]
         parts = [_library_types(pa, part) for part in array.flatten()]

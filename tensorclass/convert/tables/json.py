@@ -192,6 +192,7 @@ class JSONReader(TableReader[C]):
     ) -> None:
         what = request.what
         require("pyarrow.json", EXTRA, what)
+        request = request._replace(table_options=request.table_options._replace(untyped_lists=True))
         groups: dict[str, tuple[str, ...]] = {
             "ReadOptions": ("block_size", "use_threads"),
             "ParseOptions": ("explicit_schema", "newlines_in_values", "unexpected_field_behavior"),

@@ -26,6 +26,8 @@ from tensorclass.convert.conversion_steps import C, build, convert_entries, entr
 from tensorclass.convert.converter_registry import describe_source, is_dataframe
 from tensorclass.support.extras import require
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.columns.ragged import Ragged
+from tensorclass.td.columns.text import Text
 from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
 from tensorclass.td.leaves.nontensor import stack_of
 from tensorclass.td.leaves.object_codes import codes_row_by_row
@@ -33,8 +35,10 @@ from tensorclass.td.value_checks import as_tensor
 
 from .arrow import with_rows
 from .arrow_extensions import check_extensions
+from .arrow_reading import ArrowColumnReader, InputColumn
 from .arrow_text import ArrowText, is_text
 from .column_reader import ColumnReader, Path, ReadColumn, UnreadableColumn, reshape_rows
+from .column_rows import declared_rows, fill_missing, fill_missing_objects, undeclared_rows
 from .column_schema import NOTHING, ColumnSchema, fill_rows, fit_columns
 from .writable_memory import make_writable
 
@@ -195,6 +199,10 @@ class _PandasReader(ColumnReader):
         """Read a ``pandas.Series``, or a dict of them for a nested collection."""
         if isinstance(column, dict):
             return self.nested(cast("dict[str, Any]", column), schema.target, path)
+        if schema.holds == "column" or schema.is_undeclared:
+            found = self._rows(column, schema)
+            if found is not None:
+                return found
         if (text := _text(column, schema)) is not None:
             return ReadColumn(stack_of(text, codes_row_by_row(Size((self.rows,))), None, None))
         if schema.holds == "object":
@@ -210,6 +218,39 @@ class _PandasReader(ColumnReader):
         if numbers is not None:
             return self._number_column(numbers, schema)
         return self._object_column(column, schema, path)
+
+    # -- text and ragged rows -----------------------------------------------------------------------------------------
+
+    def _rows(self, column: Any, schema: ColumnSchema) -> ReadColumn | None:
+        """Read a column as the field declares it, or strings, ragged numbers and lists of strings; else ``None``."""
+        held = _arrow_array(column)
+        if held is not None:
+            table = self.options._replace(columns=None)
+            reader = ArrowColumnReader(require("pyarrow", _EXTRA, "from_pandas"), self.conversion, table)
+            reader.levels = 0
+            if schema.holds == "column":
+                return reader.column(InputColumn(held), schema, ())
+            return reader._undeclared_column(held, schema, {})
+        if schema.holds != "column" and (_is_plain(column.dtype) and column.dtype.kind != "O"):
+            return None
+        items, missing = column.tolist(), column.isna().to_numpy()
+        rows = [None if gone else item for item, gone in zip(items, missing, strict=True)] if missing.any() else items
+        if schema.holds == "column":
+            return declared_rows(rows, schema, self.options.nulls)
+        present = [row for row in rows if row is not None]
+        if present and all(isinstance(row, (list, tuple, np.ndarray, Tensor)) for row in present):
+            tensor = _stacked(present)
+            if tensor is not None and (tensor.is_nested or (missing.any() and tensor.ndim > 1)):
+                made = Ragged.from_list(rows)
+                return fill_missing(made.to(dtype=self.options.dtype), schema, self.options.nulls)
+            if tensor is not None:
+                return None
+        made_rows: Any = undeclared_rows(rows, present)
+        if isinstance(made_rows, Text):
+            return fill_missing(made_rows, schema, self.options.nulls)
+        if made_rows is None:
+            return None
+        return fill_missing_objects(made_rows.tolist(), schema, self.options.nulls, None, made_rows.item_type)
 
     # -- numbers ------------------------------------------------------------------------------------------------------
 
@@ -432,6 +473,19 @@ def _text(column: Any, schema: ColumnSchema) -> ArrowText | None:
     return ArrowText(pa, held) if is_text(pa, held.type) and not held.null_count else None
 
 
+def _arrow_array(column: Any) -> Any:
+    """Return strings or lists that Arrow holds for pandas, as a chunked array; ``None`` for other columns."""
+    own: Any = column.dtype
+    if _is_plain(own):
+        return None
+    held = getattr(own, "pyarrow_dtype", None)
+    if held is None and not (own.name in ("str", "string") and getattr(own, "storage", "") == "pyarrow"):
+        return None
+    pa = require("pyarrow", _EXTRA, "from_pandas")
+    array = pa.array(column.array) if held is None else column.array.__arrow_array__()
+    return array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
+
+
 def _is_plain(dtype: object) -> bool:
     """Return whether a dtype of a column is numpy's."""
     return isinstance(dtype, np.dtype)
@@ -533,7 +587,12 @@ def _collect(pandas: Any, data: TensorCollection, separator: str | None, path: P
             continue
         if name in columns:
             raise ValueError(f"to_pandas: two values would become the column {name!r}; give another separator")
-        columns[name] = _array(pandas, name, value) if isinstance(value, Tensor) else _items(pandas, value.tolist())
+        if isinstance(value, Tensor):
+            columns[name] = _array(pandas, name, value)
+        elif isinstance(value, Ragged) and value.ragged_dims == 1:
+            columns[name] = pandas.Series(list(_supported(name, value).numpy()), dtype=object)
+        else:
+            columns[name] = _items(pandas, value.tolist())
 
 
 def _array(pandas: Any, name: str, value: Tensor) -> Any:
@@ -559,6 +618,16 @@ def _array(pandas: Any, name: str, value: Tensor) -> Any:
             f"instance with .to({torch.float32})"
         ) from None
     return pandas.Series(rows, dtype=object)
+
+
+def _supported(name: str, value: Ragged[Any]) -> Ragged[Any]:
+    """Raise if numpy does not have the dtype of ragged rows."""
+    if value.dtype is torch.bfloat16:
+        raise TypeError(
+            f"to_pandas: {name!r} has the dtype {value.dtype}, which numpy does not have; convert it first, for "
+            f"instance with .to({torch.float32})"
+        )
+    return value
 
 
 def _items(pandas: Any, items: list[Any]) -> Any:

@@ -14,13 +14,18 @@ from typing_extensions import Unpack
 
 from tensorclass.convert.conversion_errors import Problems
 from tensorclass.convert.conversion_options import ConversionKwargs, ConversionOptions
-from tensorclass.convert.conversion_steps import C, build, object_column, with_metadata
+from tensorclass.convert.conversion_steps import FAILED, C, build, object_column, with_metadata
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.columns.buffer_column import BufferColumn
+from tensorclass.td.columns.ragged import Ragged
+from tensorclass.td.columns.text import Text
 from tensorclass.td.leaves.nontensor import NonTensorDataBase
 from tensorclass.td.leaves.packed_tensor import as_packed_tensor
 from tensorclass.td.tensordict import TensorDict
 
-from .column_schema import fit_columns
+from .column_reader import UnreadableColumn
+from .column_rows import declared_rows
+from .column_schema import ColumnSchema, fit_columns
 
 #: object that stands for the rows of an empty array, so that text fields stay text
 _EMPTY: dict[str, Any] = {"U": "", "S": b""}
@@ -54,7 +59,7 @@ def from_struct_array(
             "numbers in their place"
         )
     array: Any = np.asarray(given)
-    values = fit_columns(cls, _StructArrayReader(array, copy, options.problems).read(array, ()), array.shape)
+    values = fit_columns(cls, _StructArrayReader(cls, array, copy, options.problems).read(array, ()), array.shape)
     data: C = build(cls, values, options._replace(auto=False, batch_size=Size(array.shape), device=None))
     return with_metadata(data, options)
 
@@ -87,8 +92,8 @@ def _is_masked(array: Any) -> bool:
 class _StructArrayReader:
     """Reads the fields of an array. Numbers share its memory, unless a copy is requested or needed."""
 
-    def __init__(self, array: Any, copy: bool | None, problems: Problems) -> None:
-        self.copy, self.problems = copy, problems
+    def __init__(self, owner: Any, array: Any, copy: bool | None, problems: Problems) -> None:
+        self.owner, self.copy, self.problems = owner, copy, problems
         #: why fields cannot share memory; ``None`` if they can
         self.copy_reason: str | None = None
         if not array.flags.writeable:
@@ -110,8 +115,31 @@ class _StructArrayReader:
                 values[name] = TensorDict(self.read(part, (*path, name)), part.shape)
             else:
                 items = list(part.ravel()) if kind in "mM" else part.ravel().tolist()
+                schema = ColumnSchema.of(self.owner, (*path, name))
+                if schema is not None and (rows := self.rows(items, schema, part.shape, (*path, name))) is not None:
+                    if rows is not FAILED:
+                        values[name] = rows
+                    continue
                 values[name] = object_column(items, Size(part.shape), _EMPTY.get(kind))
         return values
+
+    def rows(self, items: list[Any], schema: ColumnSchema, shape: Any, path: tuple[str, ...]) -> Any:
+        """Convert objects to a column: as the field declares it, or of strings or ragged numbers; else ``None``."""
+        try:
+            if schema.holds == "column":
+                return declared_rows(items, schema, "default", Size(shape)).value
+        except UnreadableColumn as error:
+            self.problems.add(path, *error.problem)
+            return FAILED
+        if not schema.is_undeclared:
+            return None
+        present = [item for item in items if item is not None]
+        made: Any = None
+        if present and all(isinstance(item, np.ndarray) and item.dtype.kind in "biufc" for item in present):
+            made = Ragged.from_list(items)
+        elif all(isinstance(item, str) for item in present) and (present or not items):
+            made = Text.from_list(items)
+        return None if made is None else made.reshape(shape)
 
     def numbers(self, part: Any, dtype: Any, path: tuple[str, ...], name: str) -> Tensor | None:
         copy_reason = self.copy_reason or (None if dtype.isnative else "numbers in another byte order")
@@ -135,7 +163,9 @@ def _columns(data: TensorCollection, ndim: int, path: tuple[str, ...], problems:
     """Convert values to arrays, nested collections to dicts, each with its batch shape under the key ``None``."""
     columns: dict[Any, Any] = {None: tuple(data._batch_size[ndim:])}
     for key, value in data._items_for_export(False):
-        if isinstance(value, NonTensorDataBase):
+        if isinstance(value, BufferColumn):
+            columns[key] = _array_of_rows(value), len(data._batch_size)
+        elif isinstance(value, NonTensorDataBase):
             columns[key] = _array_of_objects(value), len(data._batch_size)
         elif isinstance(value, TensorCollection):
             columns[key] = _columns(value, len(data._batch_size), (*path, key), problems)
@@ -151,9 +181,27 @@ def _columns(data: TensorCollection, ndim: int, path: tuple[str, ...], problems:
     return columns
 
 
+def _array_of_rows(value: BufferColumn) -> Any:
+    """Convert text, or ragged rows, to an array: an array of numbers for each ragged row."""
+    if isinstance(value, Text):
+        return _array_of(value.reshape(-1).tolist()).reshape(tuple(value.batch_size))
+    rows: Any = value
+    if rows.ragged_dims == 1:
+        return rows.cpu().numpy()
+    items = np.empty(rows.numel(), dtype=object)
+    items[:] = rows.reshape(-1).tolist()
+    return items.reshape(tuple(rows.batch_size))
+
+
 def _array_of_objects(value: NonTensorDataBase) -> Any:
     """Convert objects to an array: text, bytes, times and numbers in their own dtype, others in dtype object."""
-    given: list[Any] = list(value._objects)
+    items = _array_of(list(value._objects))
+    codes = value._codes().cpu()
+    return items[codes.reshape(-1).numpy()].reshape(tuple(codes.shape))
+
+
+def _array_of(given: list[Any]) -> Any:
+    """Return an array of objects with one dimension, in a dtype of their own if numpy has one."""
     items: Any = None
     kinds: set[type] = set(map(type, given))
     if len(kinds) == 1 and issubclass(next(iter(kinds)), (str, bytes, bool, int, float, complex, np.generic)):
@@ -166,8 +214,7 @@ def _array_of_objects(value: NonTensorDataBase) -> Any:
         items = np.empty(len(given), dtype=object)
         for position, item in enumerate(given):
             items[position] = item
-    codes = value._codes().cpu()
-    return items[codes.reshape(-1).numpy()].reshape(tuple(codes.shape))
+    return items
 
 
 def _dtype(columns: dict[Any, Any]) -> Any:

@@ -890,7 +890,9 @@ class Ragged(BufferColumn, Generic[Row]):
             >>> Ragged([[1, 2], [3]]).to_dict(convert_tensors=True)
             [[1, 2], [3]]
         """
-        return self.tolist() if convert_tensors is True else self._shallow()
+        if convert_tensors == "numpy":
+            return self.numpy()
+        return self.tolist() if convert_tensors else self._shallow()
 
     def to_tensordict(self, *, retain_none: bool | None = None) -> Any:
         return self.clone()

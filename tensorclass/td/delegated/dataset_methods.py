@@ -30,7 +30,7 @@ class Datasets(Collection):
         mask_key: NestedKey | None = None,
         device: DeviceLike | None = None,
         columns: Sequence[str] | None = None,
-        ragged: Ragged = "jagged",
+        ragged: Ragged = "column",
         auto_batch_size: bool = False,
         batch_dims: int | None = None,
         batch_size: BatchSize = None,
@@ -87,7 +87,7 @@ class Datasets(Collection):
         mask_key: NestedKey | None = None,
         device: DeviceLike | None = None,
         columns: Sequence[str] | None = None,
-        ragged: Ragged = "jagged",
+        ragged: Ragged = "column",
         strict: bool = True,
     ) -> Iterator[Self]:
         """Iterate over a ``datasets.Dataset`` or ``IterableDataset`` in batches. It can be larger than memory.
@@ -119,7 +119,7 @@ class Datasets(Collection):
     def to_huggingface(self: Datasets, *, features: Any = None) -> Any:
         """Return a ``datasets.Dataset`` with one row per item of the batch.
 
-        Further dimensions become lists of a fixed length, nested collections structs, jagged tensors lists.
+        Further dimensions become lists of a fixed length, nested collections structs, ragged rows lists.
 
         Args:
             features: the ``datasets.Features`` of the dataset, such as ``ClassLabel``; by default they follow from the
@@ -151,7 +151,7 @@ class Datasets(Collection):
         mask_key: NestedKey | None = None,
         device: DeviceLike | None = None,
         columns: Sequence[str] | None = None,
-        ragged: Ragged = "jagged",
+        ragged: Ragged = "column",
         auto_batch_size: bool = False,
         batch_dims: int | None = None,
         batch_size: BatchSize = None,
@@ -209,7 +209,7 @@ class Datasets(Collection):
         mask_key: NestedKey | None = None,
         device: DeviceLike | None = None,
         columns: Sequence[str] | None = None,
-        ragged: Ragged = "jagged",
+        ragged: Ragged = "column",
         strict: bool = True,
     ) -> Iterator[Self]:
         """Iterate over a ``ray.data.Dataset`` in batches while it is still executed. It can be larger than memory.
@@ -248,7 +248,7 @@ class Datasets(Collection):
     def to_ray_dataset(self: Datasets, *, blocks: int | None = None) -> Any:
         """Return a ``ray.data.Dataset`` with one row per item of the batch.
 
-        Further dimensions become Arrow's tensors of a fixed shape, nested collections structs, jagged tensors lists;
+        Further dimensions become Arrow's tensors of a fixed shape, nested collections structs, ragged rows lists;
         see :meth:`to_arrow`. :func:`tensorclass.distributed.ray.map_batches` runs functions from record to record on
         the dataset.
 

@@ -142,7 +142,7 @@ class TableFiles(Collection):
     ) -> None:
         """Write a Parquet file with one row per item of the batch.
 
-        Nested collections become structs, further dimensions tensors of a fixed shape, jagged tensors lists, as in
+        Nested collections become structs, further dimensions tensors of a fixed shape, ragged rows lists, as in
         :meth:`to_arrow`. The file is written completely or not at all: if writing fails, the previous file stays.
 
         Args:
@@ -581,7 +581,7 @@ class TableFiles(Collection):
     ) -> None:
         """Write a Feather file (Arrow's IPC format) with one row per item of the batch.
 
-        Nested collections become structs, further dimensions tensors of a fixed shape, jagged tensors lists, as in
+        Nested collections become structs, further dimensions tensors of a fixed shape, ragged rows lists, as in
         :meth:`to_arrow`. The file is written completely or not at all: if writing fails, the previous file stays.
 
         Args:

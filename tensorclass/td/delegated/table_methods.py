@@ -46,9 +46,10 @@ class Tables(Collection):
 
         Numbers and booleans become tensors, also from nullable, Arrow-backed, sparse and categorical columns. Times
         become nanoseconds since 1970 (``int64``). Rows that are lists or arrays of numbers become further dimensions if
-        they have one shape, and jagged tensors if they differ in length. Rows that are dicts with the same keys become
-        nested collections. Text and everything else become objects. The fields of a record decide: a field of objects
-        gets the rows unchanged; a field of a tensor gets numbers or raises. The index is dropped;
+        they have one shape, and :class:`Ragged` if they differ in length. Rows that are dicts with the same keys become
+        nested collections, text :class:`Text`, lists of strings a :class:`Column`, everything else objects. The fields
+        of a record decide: a field of objects gets the rows unchanged; a field of a tensor gets numbers (a jagged
+        tensor for rows that differ in length) or raises. The index is dropped;
         ``dataframe.reset_index()`` turns it into columns.
 
         Args:
@@ -96,7 +97,7 @@ class Tables(Collection):
         mask_key: NestedKey | None = None,
         device: DeviceLike | None = None,
         columns: Sequence[str] | None = None,
-        ragged: Ragged = "jagged",
+        ragged: Ragged = "column",
         auto_batch_size: bool = False,
         batch_dims: int | None = None,
         batch_size: BatchSize = None,
@@ -104,24 +105,28 @@ class Tables(Collection):
     ) -> Self:
         """Convert an Arrow table or record batch: one value per column, with the number of rows as batch size.
 
-        Structs become nested collections. Lists of numbers become further dimensions if they have one length, otherwise
-        jagged tensors. Text, times and everything else become non-tensor data. A field of a record gets what it
-        declares: times and decimal numbers as a tensor (nanoseconds, doubles), or numbers as objects.
+        Structs become nested collections, strings :class:`Text`, lists of numbers :class:`Ragged`, lists of a fixed
+        size further dimensions, lists of strings a :class:`Column`. Times and everything else become non-tensor data. A
+        field of a record gets what it declares: lists as a tensor (jagged if their lengths differ), times and decimal
+        numbers as a tensor (nanoseconds, doubles), or numbers as objects.
 
         Args:
             table: a ``pyarrow.Table``, or another object with Arrow columns, of polars, pandas, duckdb, ....
             copy: ``True`` always copies. ``False`` raises for a column of numbers that needs a copy. By default columns
                 are copied where needed.
             nulls: what becomes of nulls. ``"default"``: the default of the record's field, or ``None`` if the field
-                allows it; otherwise an error, as always for a :class:`TensorDict`. ``"raise"``: an error. ``"fill"``:
-                0, ``False``, nan, an empty list or ``None``. ``"mask"``: as ``"fill"``, plus a collection of masks for
+                allows it; otherwise an error. In a :class:`TensorDict`, strings and lists that are null are rows
+                without a value, and null numbers are an error. ``"raise"``: an error. ``"fill"``: 0, ``False``, nan, an
+                empty list or ``None``. ``"mask"``: as ``"fill"``, plus a collection of masks for
                 the columns with nulls, ``True`` where a row has a value.
             mask_key: the key of the collection of masks; ``"_mask"`` by default.
             device: where the values are moved; by default the CPU.
             columns: the names of the columns to read; all by default.
-            ragged: what becomes of lists of numbers of different lengths. ``"jagged"``: jagged tensors. ``"lazy"``: the
-                result is a lazy stack of rows. ``"raise"``: an error. Torch has no jagged tensor for lists in lists of
-                different lengths: there, a :class:`TensorDict` gets objects, and a field that takes a tensor raises.
+            ragged: what becomes of lists of numbers whose field declares no column. ``"column"``: :class:`Ragged`; a
+                field that takes a tensor gets it as with ``"jagged"``. ``"jagged"``: a tensor if they have one length,
+                otherwise a jagged tensor. ``"lazy"``: the result is a lazy stack of rows. ``"raise"``: an error if
+                their lengths differ. Torch has no jagged tensor for lists in lists of different lengths: with
+                ``"jagged"``, a :class:`TensorDict` gets objects, and a field that takes a tensor raises.
             auto_batch_size: infer the batch size from the leading dimensions that all values share.
             batch_dims: the largest number of dimensions of an inferred batch size; unlimited by default.
             batch_size: another batch size, such as ``[rows, 3]`` for columns with lists of 3.
@@ -157,7 +162,7 @@ class Tables(Collection):
         mask_key: NestedKey | None = None,
         device: DeviceLike | None = None,
         columns: Sequence[str] | None = None,
-        ragged: Ragged = "jagged",
+        ragged: Ragged = "column",
         separator: str | None = None,
         auto_batch_size: bool = False,
         batch_dims: int | None = None,
@@ -166,8 +171,8 @@ class Tables(Collection):
     ) -> Self:
         """Convert a polars table through Arrow, whose memory layout polars uses. See :meth:`from_arrow`.
 
-        Arrays and lists become further dimensions or jagged tensors, structs nested collections. Text, categories and
-        members of enumerations become non-tensor data, in which each distinct object is made once.
+        Arrays become further dimensions, lists :class:`Ragged`, structs nested collections. Text, categories and
+        members of enumerations become :class:`Text`.
 
         Args:
             frame: a ``polars.DataFrame``, a ``LazyFrame`` (which is collected, only with ``columns`` if they are
@@ -211,8 +216,9 @@ class Tables(Collection):
     def to_pandas(self: Tables, *, separator: str | None = None, copy: bool = True) -> Any:
         """Return a ``pandas.DataFrame`` with one row per item of the batch, which has one dimension.
 
-        Tensors of one dimension keep their dtype. Further dimensions and jagged tensors become columns with an array
-        per row. Text and other objects become what pandas makes of them; numbers beside ``None`` stay objects.
+        Tensors of one dimension keep their dtype. Further dimensions, ragged rows and jagged tensors become columns
+        with an array per row. Text and other objects become what pandas makes of them; numbers beside ``None`` stay
+        objects.
 
         Args:
             separator: joins nested keys to the names of columns. Required if there are nested keys.
@@ -237,8 +243,9 @@ class Tables(Collection):
         """Return a ``pyarrow.Table`` with one row per item of the first batch dimension.
 
         Further dimensions become columns of tensors of a fixed shape (for text: lists), nested collections structs,
-        jagged tensors and rows of different shapes lists, ``None`` null. The metadata of a column notes what Arrow has
-        no type for, so that :meth:`from_arrow` restores it: dtypes such as ``bfloat16`` (written as ``float``) and
+        ragged rows, jagged tensors and rows of different shapes lists, :class:`Text` strings, ``None`` null. Strings
+        and lists are large ones only if they need 64-bit offsets. The metadata of a column notes what Arrow has no type
+        for, so that :meth:`from_arrow` restores it: dtypes such as ``bfloat16`` (written as ``float``) and
         complex ones (as pairs), one object that stands for all rows, numbers that are objects, further batch
         dimensions.
 

@@ -17,7 +17,7 @@ from jaxtyping import Float32
 from torch import Tensor
 
 import tensorclass as tc
-from tensorclass import TensorClass, TensorDict
+from tensorclass import Ragged, TensorClass, TensorDict
 from tests.convert.samples import Inner, Sample, values
 from tests.convert.sides import both
 
@@ -144,11 +144,14 @@ def test_chunks_are_joined() -> None:
 # -- lists ------------------------------------------------------------------------------------------------------------
 
 
-def test_lists_of_one_length_are_a_dimension_and_others_ragged() -> None:
-    data = tc.from_arrow(pa.table({"same": [[1, 2], [3, 4]], "ragged": [[1.5], [2.5, 3.5]]}))
-    assert data["same"].tolist() == [[1, 2], [3, 4]]
-    assert data["ragged"].layout == torch.jagged
-    assert [row.tolist() for row in data["ragged"].unbind()] == [[1.5], [2.5, 3.5]]
+def test_lists_are_ragged_rows_and_lists_of_a_fixed_size_a_dimension() -> None:
+    fixed = pa.array([[1, 2], [3, 4]], pa.list_(pa.int64(), 2))
+    table = pa.table({"fixed": fixed, "same": [[1, 2], [3, 4]], "ragged": [[1.5], [2.5, 3.5]]})
+    data = tc.from_arrow(table)
+    assert torch.equal(data["fixed"], torch.tensor([[1, 2], [3, 4]]))
+    # the type says what a column is, not the rows that happen to be in a batch of it
+    assert (type(data["same"]), data["same"].tolist()) == (Ragged, [[1, 2], [3, 4]])
+    assert (type(data["ragged"]), data["ragged"].tolist()) == (Ragged, [[1.5], [2.5, 3.5]])
     sliced = tc.from_arrow(pa.table({"a": [[9], [1, 2], [3]]}).slice(1))
     assert [row.tolist() for row in sliced["a"].unbind()] == [[1, 2], [3]]
 
@@ -159,7 +162,14 @@ def test_lists_of_fixed_lists_keep_their_dimension() -> None:
     assert [row.tolist() for row in data["a"].unbind()] == [[[1, 2]], [[3, 4], [5, 6]]]
 
 
-def test_other_lists_are_objects() -> None:
+def test_ragged_jagged_keeps_tensors() -> None:
+    data = tc.from_arrow(pa.table({"same": [[1, 2], [3, 4]], "ragged": [[1.5], [2.5, 3.5]]}), ragged="jagged")
+    assert data["same"].tolist() == [[1, 2], [3, 4]]
+    assert data["ragged"].layout == torch.jagged
+    assert [row.tolist() for row in data["ragged"].unbind()] == [[1.5], [2.5, 3.5]]
+
+
+def test_lists_of_strings_are_a_column_of_lists_and_maps_are_objects() -> None:
     table = pa.table(
         {
             "t": [["x"], ["y", "z"]],
@@ -168,7 +178,8 @@ def test_other_lists_are_objects() -> None:
         }
     )
     data = tc.from_arrow(table)
-    assert (data["t"], data["deep"]) == ([["x"], ["y", "z"]], [[[1], []], [[2]]])
+    assert (data["t"].tolist(), data["t"].item_type) == ([["x"], ["y", "z"]], list[str])
+    assert (type(data["deep"]), data["deep"].tolist()) == (Ragged, [[[1], []], [[2]]])
     assert data[0].to_dict()["map"] == [("k", 1)]
 
 

@@ -86,7 +86,7 @@ def test_items_of_a_shape_are_lists_of_fixed_size() -> None:
 
 
 def test_what_is_no_column_is_an_error() -> None:
-    with pytest.raises(ValueError, match="row 1: an item is null"):
+    with pytest.raises(ValueError, match="null item in row 1"):
         Ragged(pa.array([[1], [None, 2]]))
     with pytest.raises(TypeError, match="got lists of string"):
         Ragged(pa.array([["a"]]))

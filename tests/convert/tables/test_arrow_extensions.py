@@ -192,9 +192,10 @@ def test_types_of_arrow_and_of_pandas_are_read(tmp_path: Path) -> None:
     pq.write_table(pa.table({name: columns[name] for name in columns}), tmp_path / "f.parquet")
     for data in (TensorDict.from_arrow(pa.table(columns)), TensorDict.from_parquet(tmp_path / "f.parquet")):
         assert data["tensors"].shape == (2, 2)
-        assert data["listed"].shape == (2, 1, 2)
+        assert data["listed"].tolist() == [[[0.0, 1.0]], [[2.0, 3.0]]]
+        assert data["listed"].item_shape == (2,)
         assert data["flags"].tolist() == [True, False]
-        assert data["texts"] == ["{}", "[]"]
+        assert data["texts"].tolist() == ["{}", "[]"]
         assert data["opaque"].tolist() == [1, 2]
         assert data["periods"].dtype == torch.int64
         assert len(data["ids"]) == 2

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import tensorclass as tc
-from tensorclass import DType, Shape, TensorClass, TensorDict
+from tensorclass import DType, Ragged, Shape, TensorClass, TensorDict, Text
 from tensorclass.testing import records
 from tests.convert.samples import values
 
@@ -176,7 +176,7 @@ def test_an_extension_type_gives_what_it_means() -> None:
     column = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([one.bytes for one in ids], pa.binary(16)))
     assert tc.from_arrow(pa.table({"a": column}))["a"] == ids
     column = pa.ExtensionArray.from_storage(pa.json_(), pa.array(["{}", "1"]))
-    assert tc.from_arrow(pa.table({"a": column}))["a"] == ["{}", "1"]
+    assert tc.from_arrow(pa.table({"a": column}))["a"].tolist() == ["{}", "1"]
 
 
 # -- nulls ------------------------------------------------------------------------------------------------------------
@@ -245,9 +245,11 @@ def test_columns_that_are_no_fields_are_left_out_where_that_is_asked_for() -> No
 # -- ragged lists, dimensions -----------------------------------------------------------------------------------------
 
 
-def test_ragged_lists_are_jagged_lazy_or_an_error() -> None:
+def test_ragged_lists_are_rows_jagged_lazy_or_an_error() -> None:
     table = pa.table({"x": [[1], [2, 3]], "name": ["a", "b"]})
-    assert tc.from_arrow(table)["x"].is_nested
+    assert isinstance(tc.from_arrow(table)["x"], Ragged)
+    assert Point.from_arrow(table).x.is_nested  # a field of a tensor
+    assert tc.from_arrow(table, ragged="jagged")["x"].is_nested
     lazy = Point.from_arrow(table, ragged="lazy")
     assert [(row.x.tolist(), row.name) for row in lazy.unbind(0)] == [([1], "a"), ([2, 3], "b")]
     with pytest.raises(tc.ConversionError, match="x: expected lists of one length, got lists of 1 to 2"):
@@ -256,9 +258,11 @@ def test_ragged_lists_are_jagged_lazy_or_an_error() -> None:
         tc.from_arrow(table, ragged="no")  # type: ignore[arg-type]
 
 
-def test_lists_in_lists_of_several_lengths_are_rows_of_a_lazy_stack_or_objects() -> None:
+def test_lists_in_lists_of_several_lengths_are_ragged_rows_of_a_lazy_stack_or_objects() -> None:
     table = pa.table({"x": [[[1], [2]], [[3, 4]], [[5], [6, 7]]]})
-    assert tc.from_arrow(table)["x"] == [[[1], [2]], [[3, 4]], [[5], [6, 7]]]
+    assert tc.from_arrow(table)["x"].tolist() == [[[1], [2]], [[3, 4]], [[5], [6, 7]]]
+    assert tc.from_arrow(table)["x"].ragged_dims == 2
+    assert tc.from_arrow(table, ragged="jagged")["x"] == [[[1], [2]], [[3, 4]], [[5], [6, 7]]]
     rows = [row["x"] for row in tc.from_arrow(table, ragged="lazy").unbind(0)]
     assert [row.tolist() for row in rows[:2]] == [[[1], [2]], [[3, 4]]]
     assert [item.tolist() for item in rows[2].unbind()] == [[5], [6, 7]]
@@ -271,8 +275,10 @@ def test_lists_are_dimensions_of_the_batch_where_that_is_asked_for() -> None:
     for options in ({"auto_batch_size": True}, {"batch_size": [2, 2]}, {"batch_dims": 2}):
         data = Point.from_arrow(table, **options)  # type: ignore[arg-type]
         assert (data.batch_size, data[1, 0].x, data[1, 0].name) == ((2, 2), 3, "c")
-    assert tc.from_arrow(table)["name"] == [["a", "b"], ["c", "d"]]
+    assert tc.from_arrow(table)["name"].tolist() == [["a", "b"], ["c", "d"]]
     assert tc.from_arrow(table).get("name").batch_size == (2,)
+    whole = tc.from_arrow(table, batch_size=[2, 2])
+    assert (type(whole["name"]), whole["name"][1, 0], whole["x"][1, 0]) == (Text, "c", 3)
     with pytest.raises(tc.ConversionError, match=r"x: expected batch dimensions \[2, 2\] in front"):
         tc.from_arrow(pa.table({"x": [1, 2]}), batch_size=[2, 2])
 
@@ -292,7 +298,7 @@ def test_dictionaries_with_nulls_and_of_several_chunks_are_read() -> None:
     first = pa.array(["a", None]).dictionary_encode()
     second = pa.DictionaryArray.from_arrays(pa.array([0, 1], first.type.index_type), pa.array(["z", None]))
     table = pa.table({"a": pa.chunked_array([first, second])})
-    assert tc.from_arrow(table, nulls="fill")["a"] == ["a", None, "z", None]
+    assert tc.from_arrow(table, nulls="fill")["a"].tolist() == ["a", None, "z", None]
     assert tc.from_arrow(table, nulls="mask")["_mask", "a"].tolist() == [True, False, True, False]
 
 

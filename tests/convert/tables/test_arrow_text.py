@@ -28,7 +28,7 @@ class Short(TensorClass, stack_objects=True):
 
 
 def made(column: Any = None, **options: Any) -> NonTensorStack:
-    held = tc.from_arrow(pa.table({"name": pa.array(ROWS) if column is None else column}), **options).get("name")
+    held = Named.from_arrow(pa.table({"name": pa.array(ROWS) if column is None else column}), **options).get("name")
     assert isinstance(held, NonTensorStack)
     return held
 
@@ -115,7 +115,7 @@ def test_values_compare_position_by_position() -> None:
 
 
 def test_text_goes_back_to_arrow_without_strings(tmp_path: Path) -> None:
-    data = TensorDict.from_arrow(pa.table({"name": ROWS}))
+    data = Named.from_arrow(pa.table({"name": ROWS}))
     held = data.get("name")
     assert data.to_arrow()["name"].to_pylist() == ROWS
     assert data[10:12].to_arrow()["name"].to_pylist() == ROWS[10:12]
@@ -130,7 +130,7 @@ def test_a_copy_does_not_need_the_memory_of_the_table() -> None:
 
 
 def test_structures_with_text_are_written() -> None:
-    data = TensorDict.from_arrow(pa.table({"name": ROWS[:2], "x": [1.0, 2.0]}))
+    data = TensorDict({"name": made(pa.array(ROWS[:2])), "x": torch.tensor([1.0, 2.0])}, [2])
     leaves, spec = torch.utils._pytree.tree_flatten(data)
     written = torch.utils._pytree.treespec_dumps(spec)
     again = torch.utils._pytree.tree_unflatten(leaves, torch.utils._pytree.treespec_loads(written))

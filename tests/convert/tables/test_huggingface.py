@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import tensorclass
-from tensorclass import ConversionError, DataLoader, RecordDataset, RecordStream, TensorClass, TensorDict
+from tensorclass import ConversionError, DataLoader, RecordDataset, RecordStream, TensorClass, TensorDict, Text
 from tests.checks import assert_consistent, assert_equal
 
 datasets: Any = pytest.importorskip("datasets")
@@ -72,7 +72,9 @@ def test_columns_are_fields_and_rows_the_batch() -> None:
     made = Sample.from_huggingface(dataset())
     assert_consistent(made)
     assert_equal(made, expected([0, 1, 2, 3]))
-    assert_equal(TensorDict.from_huggingface(dataset()), expected([0, 1, 2, 3]).to_tensordict())
+    untyped = TensorDict.from_huggingface(dataset())
+    assert (type(untyped["text"]), untyped["text"].tolist()) == (Text, ["a", "b", "c", "d"])
+    assert_equal(untyped.exclude("text"), expected([0, 1, 2, 3]).to_tensordict().exclude("text"))
     assert type(tensorclass.from_huggingface(dataset())) is TensorDict
 
 
@@ -160,10 +162,10 @@ def test_lists_structs_and_large_lists_are_read() -> None:
         "nested": [{"a": 1.0, "b": "x"}, {"a": 2.0, "b": "y"}],
     }
     made = TensorDict.from_huggingface(datasets.Dataset.from_dict(source, features=features))
-    assert [row.tolist() for row in made["tokens"].unbind()] == [[1], [2, 3]]
-    assert made["large"].tolist() == [[1, 2], [3, 4]]
+    assert (made["tokens"].tolist(), made["large"].tolist()) == ([[1], [2, 3]], [[1, 2], [3, 4]])
+    assert (made["tokens"].dtype, made["large"].dtype) == (torch.int64, torch.int32)
     assert made["nested", "a"].tolist() == [1.0, 2.0]
-    assert made["nested", "b"] == ["x", "y"]
+    assert made["nested", "b"].tolist() == ["x", "y"]
 
 
 def test_nulls_are_the_default_of_the_field_or_an_error() -> None:

@@ -54,8 +54,8 @@ def test_fields_say_how_text_is_read() -> None:
 def test_columns_without_a_type_are_what_their_cells_are() -> None:
     data = TensorDict.from_csv(csv("a,b,c,day,t\n1,1.5,true,2020-01-01,x\n2,nan,false,2021-01-01,\n"))
     assert (data["a"].dtype, data["b"].dtype, data["c"].dtype) == (torch.int64, torch.float64, torch.bool)
-    assert data["day"] == ["2020-01-01", "2021-01-01"]
-    assert data["t"] == ["x", ""]
+    assert data["day"].tolist() == ["2020-01-01", "2021-01-01"]
+    assert data["t"].tolist() == ["x", None]
 
 
 def test_dates_behind_the_first_rows_are_text_too() -> None:

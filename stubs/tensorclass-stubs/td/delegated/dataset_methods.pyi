@@ -21,7 +21,7 @@ class Datasets(Collection):
         mask_key: NestedKey | None = None,
         device: DeviceLike | None = None,
         columns: Sequence[str] | None = None,
-        ragged: Ragged = "jagged",
+        ragged: Ragged = "column",
         auto_batch_size: bool = False,
         batch_dims: int | None = None,
         batch_size: BatchSize = None,
@@ -39,7 +39,7 @@ class Datasets(Collection):
         mask_key: NestedKey | None = None,
         device: DeviceLike | None = None,
         columns: Sequence[str] | None = None,
-        ragged: Ragged = "jagged",
+        ragged: Ragged = "column",
         strict: bool = True,
     ) -> Iterator[Self]: ...
     @delegated("tensorclass.convert.tables.huggingface")
@@ -55,7 +55,7 @@ class Datasets(Collection):
         mask_key: NestedKey | None = None,
         device: DeviceLike | None = None,
         columns: Sequence[str] | None = None,
-        ragged: Ragged = "jagged",
+        ragged: Ragged = "column",
         auto_batch_size: bool = False,
         batch_dims: int | None = None,
         batch_size: BatchSize = None,
@@ -74,7 +74,7 @@ class Datasets(Collection):
         mask_key: NestedKey | None = None,
         device: DeviceLike | None = None,
         columns: Sequence[str] | None = None,
-        ragged: Ragged = "jagged",
+        ragged: Ragged = "column",
         strict: bool = True,
     ) -> Iterator[Self]: ...
     @delegated("tensorclass.convert.tables.ray_dataset")
