@@ -20,13 +20,15 @@ demo: $(READY) ## score two bundled sample runs: table, comparison, plot
 
 # Lint and types run beside the tests. Their output is shown whole once the tests are through; each failure is make's.
 test: $(READY) ## lint, check the package's types, run the tests (ARGS="-k name" selects)
-	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; \
+	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; trap 'kill $$checks; exit 130' INT TERM; \
 	$(MAKE) --no-print-directory --keep-going lint typecheck >"$$log" 2>&1 & checks=$$!; \
 	$(MAKE) --no-print-directory pytest; tested=$$?; \
 	wait $$checks; checked=$$?; \
 	cat "$$log"; \
 	[ $$tested -eq 0 ] && [ $$checked -eq 0 ]
 
+# Tests start some 150 processes: without bytecode each of them would compile the package.
+pytest: export PYTHONDONTWRITEBYTECODE :=
 pytest: $(READY) ## the tests alone
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
 
