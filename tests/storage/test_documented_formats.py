@@ -22,7 +22,17 @@ import zarr
 from safetensors import safe_open
 from torch import Tensor
 
-from tensorclass import MetaData, NonTensorData, TensorClass, TensorDict, UnbatchedTensor, lazy_stack, pack_memmap
+from tensorclass import (
+    MetaData,
+    NonTensorData,
+    Ragged,
+    TensorClass,
+    TensorDict,
+    Text,
+    UnbatchedTensor,
+    lazy_stack,
+    pack_memmap,
+)
 from tests.storage.formats import a_bit_of_all
 
 Read = Callable[[tuple[str, ...], str, str, list[int]], bytes]  #: the bytes of a tensor
@@ -98,7 +108,27 @@ def of_node(node: Any, read: Read, path: tuple[str, ...] = ()) -> Any:
         offsets = ("int64", [node["rows"] + 1])
         parts = [Values(*of(node), read(path, "", *of(node))), Values(*offsets, read(path, "offsets", *offsets))]
         return checked(kind, node, parts)
+    if kind == "column":
+        return column(node, {key: of_node(entry, read, (*path, key)) for key, entry in node["entries"].items()})
+    if kind == "strings":
+        return strings(node, {key: of_node(entry, read, (*path, key)) for key, entry in node["entries"].items()})
     return objects(node)
+
+
+def column(node: Any, entries: dict[str, Any]) -> Any:
+    assert set(entries) == {"values", "spans"}
+    lengths = np.frombuffer(entries["spans"][1].raw, np.int64).reshape(-1, 2)[:, 1]
+    assert node["missing"] == bool((lengths < 0).any())
+    return ["column", node["column"], node.get("names"), entries["values"], entries["spans"]]
+
+
+def strings(node: Any, entries: dict[str, Any]) -> Any:
+    text = entries["values"][1].raw
+    spans = np.frombuffer(entries["spans"][1].raw, np.int64).reshape(-1, 2).tolist()
+    codes = np.frombuffer(entries["codes"][1].raw, np.int64).tolist()
+    assert entries["codes"][1].shape == node["batch_size"]
+    rows = [text[start : start + length].decode() for start, length in spans]
+    return ["objects", node["batch_size"], [rows[code] for code in codes]]
 
 
 def of(node: Any) -> tuple[str, list[int]]:
@@ -154,7 +184,7 @@ def of_folder(file: Callable[[str], bytes], inside: str = "") -> Any:
             for _ in here["batch_size"][1:] if here["type"] == "objects" else ():
                 data = [item for row in data for item in row]
             entries[key] = objects({**here, "data": data})
-        elif here.get("type") in ("collection", "lazy_stack"):
+        elif here.get("type") in ("collection", "lazy_stack", "column", "strings"):
             entries[key] = of_folder(file, f"{inside}{name_of(key)}/")
         elif "type" in here:
             entries[key] = of_node(here, read, (key,))
@@ -165,6 +195,10 @@ def of_folder(file: Callable[[str], bytes], inside: str = "") -> Any:
             entries[key] = of_node(node, read, (key,))
         else:
             entries[key] = of_folder(file, f"{inside}{name_of(key)}/")
+    if "column" in more:
+        return column(more["column"], entries)
+    if "strings" in more:
+        return strings({"batch_size": meta["shape"]}, entries)
     return collection({**more, "batch_size": meta["shape"], "names": meta.get("_names")}, entries)
 
 
@@ -236,6 +270,12 @@ def of_group(group: Any, note: Callable[[Any], Any], text: Callable[[Any, Any], 
     if said["type"] == "jagged":
         return ["jagged", *(values_of(group[part], note(group[part]) or {}) for part in ("values", "offsets"))]
     assert said["version"] == 1
+    if said["type"] == "column":
+        spans = ["tensor", values_of(group["spans"], note(group["spans"]) or {})]
+        items, about = group["values"], note(group["values"]) or {"type": "tensor"}
+        nested = about["type"] == "column"
+        below = of_group(items, note, text) if nested else ["tensor", values_of(items, about)]
+        return column(said, {"values": below, "spans": spans})
     if said["type"] == "lazy_stack":
         parts = [of_group(group[str(at)], note, text) for at in range(said["parts"])]
         return ["lazy_stack", said["stack_dim"], said["stack_dim_name"], parts]
@@ -295,6 +335,10 @@ def told(data: Any) -> Any:
         return ["unbatched", values(data.data)]
     if isinstance(data, Tensor):
         return ["jagged", values(data.values()), values(data.offsets())] if data.is_nested else ["tensor", values(data)]
+    if isinstance(data, (Text, Ragged)):
+        kind, rows = type(data).__name__, data.compact()
+        names = data.names if any(data.names) else None
+        return ["column", kind, names, told(rows.values), told(rows.spans)]
     if not data._is_tree():
         size, many = list(data.batch_size), hasattr(data, "_codes") and bool(data._store)
         flat = data.reshape(-1).tolist() if many else data.data
@@ -347,8 +391,24 @@ def two_dimensions() -> TensorDict:
     return TensorDict({"x": torch.rand(2, 3), "rows": rows["t"], "odd": [[(1,), 2, 3], [b"4", 5, 6]]}, [2, 3])
 
 
+def columns() -> TensorDict:
+    """Text and ragged rows in another order than in memory, and many strings."""
+    deep = Ragged.from_list([[[1], [2, 3]], [], [[4]] * 2] * 500, dtype=torch.bfloat16, ragged_dims=2)
+    return TensorDict(
+        {
+            "text": Text(["a", None, "\u00e9"] * 500),
+            "device": Ragged([[1.0], [], [2.0, 3.0]] * 500),
+            "below": {"deep": deep},
+            "strings": [f"s{row % 3}" for row in range(1500)],
+        },
+        [1500],
+        names=["time"],
+    )[torch.arange(1499, 0, -1)]
+
+
 DATA: dict[str, Callable[[], Any]] = {
     "a bit of all": a_bit_of_all, "odd": odd, "a record": record, "two dimensions": two_dimensions,
+    "columns": columns,
     "nothing": lambda: TensorDict({}, [4]),
 }  # fmt: skip
 
