@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tensorclass import TensorDict, UnbatchedTensor, lazy_stack
+from tensorclass import Ragged, TensorDict, Text, UnbatchedTensor, lazy_stack
 from tensorclass.storage import PersistentTensorDict
 from tensorclass.storage.hdf5_zarr.persistent_tensordict import _in_memory
 from tests.storage import payload
@@ -108,6 +108,8 @@ def a_bit_of_all(value: int = 1) -> TensorDict:
             "empty": torch.zeros(2, 0),
             "text": f"text {value}",
             "rows": [f"u{value}", f"v{value}"],
+            "note": Text([f"é{value}", None]),
+            "tokens": Ragged([[value] * 3, [value]]),
             "odd": (value, {"a": {1.5, float(value)}}, b"%d" % value),
         },
         [2],
@@ -137,6 +139,8 @@ def contents(data: Any) -> Any:
             return ["jagged", contents(data.values()), contents(data.offsets())]
         flat = torch.empty(data.numel(), dtype=data.dtype).copy_(data.detach().reshape(-1))
         return [str(data.dtype), list(data.shape), bytes(flat.view(torch.uint8).tolist())]
+    if isinstance(data, (Text, Ragged)):
+        return [type(data).__name__, list(data.batch_size), data.names, contents(data.values), contents(data.spans)]
     if data._is_tree():
         if not data._holds_values():
             return ["stack", data._store.dim, [contents(part) for part in data._nodes()]]
