@@ -23,6 +23,7 @@ from safetensors import safe_open
 from torch import Tensor
 
 from tensorclass import (
+    Column,
     MetaData,
     NonTensorData,
     Ragged,
@@ -358,7 +359,7 @@ class Sample(TensorClass):
     x: Tensor
     inner: Inner
     text: str
-    rows: str
+    rows: Column[str]
 
 
 def odd() -> TensorDict:
