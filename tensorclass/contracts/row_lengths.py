@@ -15,6 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from tensorclass.td.collection import functorch
 from tensorclass.td.columns.ragged import Ragged
+from tensorclass.td.leaves.object_codes import to_lists
 
 from .dims import Dim, evaluate
 from .row_contract import RowContract
@@ -51,7 +52,7 @@ class RowLengths:
         }
         is_easy = all(
             dim is None or (dim.name is not None and dim.name not in sized | computed and not dim.broadcastable)
-            for key, row, dim in rows
+            for key, _, dim in rows
             if key in wanted
         ) and all(row.depth == 1 and not row.others for key, row, _ in rows if key in wanted)
         #: fields of one name, if comparing their lengths with each other is enough
@@ -210,7 +211,7 @@ def _levels(columns: Sequence[Ragged[Any]]) -> _Levels:
         chosen = one[present]
         own = [chosen[:, 1]]
         below: Any = column
-        while isinstance(below._items, Ragged):
+        while below.ragged_dims > 1:
             below = below._of(below._items, chosen)._packed()[0]
             chosen = below._spans()
             own.append(chosen[:, 1])
@@ -231,7 +232,7 @@ def _shown_row(levels: _Levels, lengths: list[Tensor], at: int) -> str:
         row = int(torch.searchsorted(ends, at, right=True))
         inner.insert(0, at - (int(ends[row - 1]) if row else 0))
         at = row
-    position = [*levels.rows[at].tolist(), *inner]
+    position = [*to_lists(levels.rows[at]), *inner]
     if not position:
         return "the row"
     return f"row {position[0]}" if len(position) == 1 else f"row {position}"

@@ -27,6 +27,7 @@ from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.columns.column import Column
 from tensorclass.td.columns.column_values import Declared
 from tensorclass.td.columns.ragged import Ragged
+from tensorclass.td.columns.spans import first_row
 from tensorclass.td.leaves.batch_object import BatchObject, RowsDiffer, one_object
 from tensorclass.td.leaves.nontensor import NonTensorData, NonTensorDataBase, NonTensorStack
 from tensorclass.td.leaves.object_codes import Deferred, flatten_lists
@@ -353,9 +354,8 @@ class FieldSpec:
         if isinstance(column, BufferColumn) and not column._spans().is_meta and not is_compiling():
             missing = column.missing
             if bool(missing.any()):
-                row: Any = missing.nonzero()[0].tolist()
                 raise TypeError(
-                    f"{self.owner}.{self.name}: row {row[0] if len(row) == 1 else row}: expected {self.shown}, got "
+                    f"{self.owner}.{self.name}: row {first_row(missing)}: expected {self.shown}, got "
                     f"None; to allow rows without a value, annotate the field with {self.shown} | None"
                 )
 

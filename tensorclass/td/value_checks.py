@@ -6,7 +6,7 @@ Values are checked only here. Operations whose results are right by construction
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 import torch
@@ -22,6 +22,8 @@ from .hidden_members import with_members
 from .keys import NestedKey, dotted, unravel_key_to_tuple
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from .base import TensorCollection
     from .collection import Value
 
@@ -261,6 +263,11 @@ def _agree_on_names(owner: Collection, key: str, value: TensorCollection) -> sha
                 )
     rest = value._names[ndim:] if value._names else (None,) * (len(value._batch_size) - ndim)
     return shapes.as_names(owner._names + rest, len(value._batch_size))
+
+
+def is_array(value: object) -> TypeGuard[NDArray[Any]]:
+    """Return whether a value is an array of numpy. Checkers know no dtype of one that ``isinstance`` tells."""
+    return isinstance(value, np.ndarray)
 
 
 def as_tensor(value: Any, device: torch.device | None = None) -> Tensor | None:

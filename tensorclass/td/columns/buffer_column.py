@@ -7,7 +7,7 @@ is written goes behind the items of the buffer and gets a new span, so columns t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 
 import torch
 from torch import Size, Tensor
@@ -30,10 +30,13 @@ from .column_nodes import SPANS as SPANS
 
 if TYPE_CHECKING:
     from tensorclass.td.collection import Store
+    from tensorclass.td.indexing import Index
     from tensorclass.td.keys import NestedKey
 
-#: what lies in a buffer: a tensor ``[items, *item shape]``, or a column whose rows are the items
-Items = Any
+    from .ragged import Ragged
+
+    #: a buffer: a tensor ``[items, *item shape]``, or a column whose rows are the items
+    Items: TypeAlias = Tensor | Ragged[Any]
 
 
 class BufferColumn(Leaf):
@@ -248,13 +251,15 @@ class BufferColumn(Leaf):
             item = self._items.element_size() * self._items.shape[1:].numel()
             below = int(self.lengths.sum()) * item
         else:
-            below = self._packed()[0].nbytes()
+            items = self._packed()[0]
+            below = items.nbytes if isinstance(items, Tensor) else items.nbytes()
         return below + spans.numel() * spans.element_size()
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
-    def __getitem__(self, index: Any) -> Any:
-        return self._at(index)
+    def __getitem__(self, index: Index) -> Self:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # has no keys
+        rows: Self = self._at(index)
+        return rows
 
     def _at(self, index: Any) -> Any:
         given: object = index
@@ -312,7 +317,7 @@ class BufferColumn(Leaf):
 
     def _shares(self, items: Items) -> bool:
         """Return whether items share memory with the buffer."""
-        if not isinstance(items, Tensor):
+        if not isinstance(items, Tensor) or not isinstance(self._items, Tensor):
             return True
         return items._base is not None or items.untyped_storage().data_ptr() == self._items.untyped_storage().data_ptr()
 
@@ -483,7 +488,13 @@ class BufferColumn(Leaf):
     def _append(self, items: Items) -> None:
         """Append items to the buffer, in a buffer with room for more, which only this column writes to."""
         old = self._items
-        if not isinstance(old, Tensor) or old.requires_grad or items.requires_grad or is_dynamo_compiling():
+        if (
+            not isinstance(old, Tensor)
+            or not isinstance(items, Tensor)
+            or old.requires_grad
+            or items.requires_grad
+            or is_dynamo_compiling()
+        ):
             self._items = type(self)._join([old, items])
             self._room = None
             return
@@ -544,12 +555,14 @@ class BufferColumn(Leaf):
 
     @classmethod
     def _join(cls, parts: list[Items]) -> Items:
-        """Join buffers."""
+        """Join buffers with the same number of ragged dimensions."""
         if isinstance(parts[0], Tensor):
-            if any(part.dtype != parts[0].dtype for part in parts):
-                parts = [part for part in parts if len(part)] or parts  # rows without items decide no dtype
-            return torch.cat(parts)
-        return parts[0]._cat(parts, 0)
+            tensors = cast("list[Tensor]", parts)
+            if any(tensor.dtype != tensors[0].dtype for tensor in tensors):
+                tensors = [tensor for tensor in tensors if len(tensor)] or tensors  # without items: decides no dtype
+            return torch.cat(tensors)
+        joined: Ragged[Any] = parts[0]._cat(parts, 0)
+        return joined
 
     def _in_one_buffer(self, items: list[Any]) -> tuple[Items, list[Tensor]]:
         """Return one buffer for several columns, and the spans of each in it."""
@@ -626,7 +639,7 @@ class BufferColumn(Leaf):
     def _find(self, path: tuple[str, ...]) -> Any:
         return MISSING if path else self
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Self]:
         if not self._batch_size:
             raise TypeError(
                 f"this {type(self).__name__} is one row, not a batch of rows; take its content with {self._row_reader}"

@@ -6,6 +6,7 @@ without a value are never found.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from . import spans as span_functions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+_from_numpy: Callable[[NDArray[Any]], Tensor] = torch.from_numpy  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
 def rows_equal_to(data: Tensor, spans: Tensor, piece: bytes) -> Tensor:
@@ -90,7 +93,7 @@ def _where_bytes(data: Tensor, candidates: Tensor, starts: Tensor, piece: bytes)
         rows = np.flatnonzero(candidates.numpy())
         found = np.zeros(len(candidates), dtype=np.bool_)
         found[rows[_words_equal(data.numpy(), starts.numpy()[rows], piece)]] = True
-        return torch.from_numpy(found)
+        return _from_numpy(found)
     result = candidates.clone()
     for step, byte in enumerate(piece):
         result &= data.index_select(0, torch.where(result, starts + step, 0)) == byte

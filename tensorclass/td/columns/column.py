@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Generic, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeGuard, overload
 
 import torch
 from torch import Size, Tensor
@@ -14,7 +14,14 @@ from tensorclass.td.collection import Collection, DeviceLike, as_device
 from tensorclass.td.indexing import prepare_index
 from tensorclass.td.leaves.nontensor import CODES, NonTensorStack
 from tensorclass.td.leaves.nontensor_base import NonTensorDataBase
-from tensorclass.td.leaves.object_codes import codes_row_by_row, drop_unused, flatten_lists, join_objects, on_cpu
+from tensorclass.td.leaves.object_codes import (
+    codes_row_by_row,
+    drop_unused,
+    flatten_lists,
+    join_objects,
+    on_cpu,
+    to_lists,
+)
 from tensorclass.td.safe_unpickling import allow_class, allow_function
 from tensorclass.td.stack_and_cat import _shared_names, _where_value
 
@@ -127,7 +134,7 @@ class Column(NonTensorStack, Generic[T]):
     def __getitem__(self, index: int) -> T: ...  # type: ignore[overload-overlap]  # an int is an Index, too
     @overload
     def __getitem__(self, index: Index) -> Self: ...
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]  # has no keys
         """Return the object of one row, or a column of several.
 
         An index that leaves no batch dimension gives the object.
@@ -138,9 +145,10 @@ class Column(NonTensorStack, Generic[T]):
     def _at(self, index: Any) -> Any:
         return super().__getitem__(index)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[T]:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
         """Iterate over the objects of a batch with one dimension, else over the rows of the first."""
-        return iter(self.tolist()) if len(self._batch_size) == 1 else super().__iter__()
+        rows: Any = self.tolist() if len(self._batch_size) == 1 else super().__iter__()
+        return iter(rows)
 
     def item(self) -> T:
         """Return the object of one row.
@@ -176,7 +184,7 @@ class Column(NonTensorStack, Generic[T]):
         if source is self:
             return
         self._check_objects(source._beside())
-        if not isinstance(source, Column) or source._item_type != self._item_type:
+        if not _is_column_of(source, self._item_type):
             _check_items(_used(source), self._item_type)
         self._objects = source._objects
         self._store = {CODES: source._codes()}
@@ -187,7 +195,7 @@ class Column(NonTensorStack, Generic[T]):
     def _write_checked(self, index: tuple[Any, ...], rows: Collection, ndim: int, row_ndim: int) -> Any:
         if not isinstance(rows, NonTensorDataBase):
             raise TypeError(f"cannot write a {type(rows).__name__} into a Column")
-        if not isinstance(rows, Column) or rows._item_type != self._item_type:
+        if not _is_column_of(rows, self._item_type):
             _check_items(_used(rows), self._item_type)
 
         def write(codes: list[Tensor]) -> Tensor:
@@ -208,7 +216,7 @@ class Column(NonTensorStack, Generic[T]):
         for position, item in enumerate(items):
             if not isinstance(item, NonTensorDataBase):
                 raise RuntimeError(f"{what}: item {position}: expected a Column, got a {type(item).__name__}")
-            if not isinstance(item, Column) or item._item_type != self._item_type:
+            if not _is_column_of(item, self._item_type):
                 _check_items(_used(item), self._item_type)
         return self._of(*join_objects(items, join), self._item_type, self._device, names)
 
@@ -295,20 +303,25 @@ def as_column(data: Any, item_type: Any = Any, batch_size: Size | None = None) -
         >>> as_column(["a", "b"], str).item_type
         <class 'str'>
     """
+    given: Any = data
     if isinstance(data, NonTensorDataBase):
-        if isinstance(data, Column) and data._item_type == item_type:
+        if _is_column_of(data, item_type):
             return data
         _check_items(_used(data), item_type)
         return Column._of(data._objects, data._codes(), item_type, data._device, data._names)
     if isinstance(data, (str, bytes, dict, Tensor)) or not hasattr(data, "__iter__"):
-        raise TypeError(f"Column: expected a sequence with an object for each row, got a {type(data).__name__}")
-    return Column(data, item_type, batch_size=batch_size)
+        raise TypeError(f"Column: expected a sequence with an object for each row, got a {type(given).__name__}")
+    return Column(given, item_type, batch_size=batch_size)
+
+
+def _is_column_of(data: object, item_type: Any) -> TypeGuard[Column[Any]]:
+    return isinstance(data, Column) and data._item_type == item_type
 
 
 def _used(data: NonTensorDataBase) -> list[Any]:
     """Return the objects of all positions in flat order."""
     objects = data._objects
-    return [objects[code] for code in data._codes().reshape(-1).tolist()]
+    return [objects[code] for code in to_lists(data._codes().reshape(-1))]
 
 
 def _check_items(items: Sequence[Any], item_type: Any) -> None:

@@ -78,7 +78,7 @@ def _flatten_rows(column: Any, keeps_items: bool) -> _Flat:
     spans: Any = column._store[SPANS]
     items: Any = column._items
     is_compact = column._is_compact
-    cls = type(column)
+    cls: type[Any] = column.__class__
     if _is_traced(spans) or not isinstance(items, (Tensor, Collection)):
         if is_dynamo_compiling():
             return [items, spans], (cls, None)

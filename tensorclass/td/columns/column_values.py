@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sized
-from typing import Any, NamedTuple
+from collections.abc import Sequence, Sized
+from typing import Any, NamedTuple, cast
 
-import numpy as np
 import torch
 from torch import Size, Tensor
 
 from tensorclass.td.collection import Collection
 from tensorclass.td.leaves.nontensor_base import NonTensorDataBase
+from tensorclass.td.value_checks import is_array
 
 from .buffer_column import BufferColumn
 from .column import Column, as_column
@@ -41,7 +41,7 @@ class Declared(NamedTuple):
             return None
         if self._is_row(value):
             return Size(())
-        if isinstance(value, np.ndarray):
+        if is_array(value):
             return Size(value.shape) if value.dtype == object or issubclass(self.cls, Text) else Size(value.shape[:1])
         return Size((len(value),)) if isinstance(value, Sized) else None
 
@@ -64,9 +64,17 @@ class Declared(NamedTuple):
             one_row = not batch_size
             column = as_column([value] if one_row else value, self.item_type, Size((1,)) if one_row else batch_size)
             column = column._at(0) if one_row else column
-        if type(column) is not self.cls and issubclass(self.cls, type(column)):
-            column = column._as(self.cls)
-        return column
+        return self._in_class(column)
+
+    def _in_class(self, column: Any) -> Any:
+        """Return the column as one of the declared class if that is a subclass of its own."""
+        made: Any = column.__class__
+        if made is self.cls or not issubclass(self.cls, made):
+            return column
+        cls: Any = self.cls
+        if issubclass(made, BufferColumn):
+            return cls._of(column._items, column._spans(), column._names, compact=column._is_compact)
+        return cls._of(column._objects, column._codes(), column._item_type, column._device, column._names)
 
     def _ragged(self, value: Any, batch_size: Size) -> Any:
         if isinstance(value, NonTensorDataBase):
@@ -100,14 +108,14 @@ class Declared(NamedTuple):
 
 def _depth_of(value: Any) -> tuple[int, bool]:
     """Return how deep lists and arrays are nested, and whether they have items, so that they cannot be deeper."""
-    if isinstance(value, (Tensor, np.ndarray)):
-        if value.dtype != object:
-            return value.ndim, value.ndim > 0
-        value = value.tolist()
+    if isinstance(value, Tensor) or (is_array(value) and value.dtype != object):
+        return value.ndim, value.ndim > 0
+    if is_array(value):
+        return _depth_of(value.tolist())
     if not isinstance(value, (list, tuple)):
-        return 0, not isinstance(value, (Collection, str)) and not isinstance(value, Sized)
+        return 0, not isinstance(value, (Collection, str, Sized))
     deepest = 0
-    for below in value:
+    for below in cast("Sequence[Any]", value):
         if below is not None:
             depth, has_items = _depth_of(below)
             if has_items:

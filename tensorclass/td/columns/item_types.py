@@ -65,7 +65,7 @@ def _made(annotation: Any) -> Predicate | None:
         if any(option is None for option in options):
             return None
         return lambda value: any(option(value) for option in options if option is not None)
-    if hasattr(annotation, "__supertype__"):  # NewType
+    if isinstance(annotation, typing.NewType):
         return predicate(annotation.__supertype__)
     if not isinstance(origin, type):
         raise TypeError(f"Column[{annotation!r}]: instances of this annotation cannot be told at run time; use a class")
@@ -76,12 +76,14 @@ def _of_origin(origin: type, args: tuple[Any, ...]) -> Predicate:
     if origin is tuple:
         if len(args) == 2 and args[1] is ...:
             inner = predicate(args[0])
-            return lambda value: isinstance(value, tuple) and (inner is None or all(inner(item) for item in value))
+            return lambda value: (
+                isinstance(value, tuple) and (inner is None or all(map(inner, typing.cast("Any", value))))
+            )
         each = [predicate(arg) for arg in args]
         return lambda value: (
             isinstance(value, tuple)
-            and len(value) == len(each)
-            and all(one is None or one(item) for one, item in zip(each, value, strict=True))
+            and len(typing.cast("Any", value)) == len(each)
+            and all(one is None or one(item) for one, item in zip(each, typing.cast("Any", value), strict=True))
         )
     if origin in _SEQUENCES and len(args) == 1:
         below = predicate(args[0])
@@ -140,9 +142,10 @@ def _encoded(annotation: Any) -> Any:
 
 def decoded(form: Any) -> Any:
     """Return the annotation of :func:`encoded`."""
+    names: Any = form
     if not isinstance(form, tuple):
-        return form
-    name, *below = form
+        return names
+    name, *below = names
     if name == "Any":
         return Any
     if name == "...":

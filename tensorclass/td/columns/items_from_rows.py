@@ -8,10 +8,9 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from tensorclass.td.value_checks import as_tensor
+from tensorclass.td.value_checks import as_tensor, is_array
 
 
 def join_rows(rows: Sequence[Any], dtype: torch.dtype | None = None) -> Tensor:
@@ -51,10 +50,8 @@ def _no_items(rows: Sequence[Any], dtype: torch.dtype | None) -> Tensor:
         if isinstance(row, Tensor):
             return row.new_empty((0, *row.shape[1:]))
     for row in rows:
-        if isinstance(row, np.ndarray):
-            empty = cast("NDArray[Any]", row)
-            if empty.dtype != object:
-                return torch.as_tensor(empty)
+        if is_array(row) and row.dtype != object:
+            return torch.as_tensor(row)
     return torch.empty(0, dtype=dtype)
 
 
@@ -62,17 +59,16 @@ def _joined(rows: list[Any], dtype: torch.dtype | None) -> Tensor:
     first: object = rows[0]
     if isinstance(first, Tensor):
         return torch.cat([torch.as_tensor(row) for row in rows])
-    if isinstance(first, np.ndarray):
-        array = cast("NDArray[Any]", first)
+    if is_array(first):
         joined = as_tensor(np.concatenate([np.asarray(row) for row in rows]))
         if joined is None:
-            raise TypeError(f"Ragged: expected rows of numbers, got arrays of dtype {array.dtype}")
+            raise TypeError(f"Ragged: expected rows of numbers, got arrays of dtype {first.dtype}")
         return joined
     items = list(itertools.chain.from_iterable(cast("Iterable[Iterable[Any]]", rows)))
     first = items[0]
     if isinstance(first, Tensor):
         return torch.stack([torch.as_tensor(item) for item in items])
-    if isinstance(first, np.ndarray):
+    if is_array(first):
         return torch.as_tensor(np.stack(items))
     return torch.tensor(items, dtype=dtype)
 

@@ -16,12 +16,12 @@ from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.columns import spans as span_functions
 from tensorclass.td.delegated.engine_functions import ragged_from_arrow
 from tensorclass.td.leaves.number_operations import number_result
-from tensorclass.td.leaves.object_codes import nest_lists
+from tensorclass.td.leaves.object_codes import nest_lists, to_lists
 from tensorclass.td.safe_unpickling import allow_class
-from tensorclass.td.value_checks import as_tensor
+from tensorclass.td.value_checks import as_tensor, is_array
 
 from . import column_nodes
-from .buffer_column import SPANS, BufferColumn, Items
+from .buffer_column import SPANS, BufferColumn
 from .column_repr import describe_ragged
 from .items_from_rows import join_jagged, join_rows, split_jagged
 from .padded_rows import Padded, Side, check_side, pad_rows, padded_length, unpad_by_lengths, unpad_by_mask
@@ -29,6 +29,10 @@ from .row_reductions import Extreme, positions_of_extremes, row_extremes, row_so
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from .buffer_column import Items
 
 #: the annotation of one row, for checkers and contracts
 Row = TypeVar("Row", default=Any)
@@ -82,7 +86,8 @@ class Ragged(BufferColumn, Generic[Row]):
             self._items, self._store = made._items, {SPANS: made._spans()}
             self._is_compact = made._is_compact
         else:
-            items = data if isinstance(data, (Tensor, Ragged)) else torch.as_tensor(data)
+            buffer: Any = data
+            items: Items = buffer if isinstance(data, (Tensor, Ragged)) else torch.as_tensor(buffer)
             if isinstance(items, Tensor) and not items.ndim:
                 raise ValueError("Ragged: expected a buffer of the shape [items, *item shape], got a number")
             if dtype is not None or device is not None:
@@ -255,7 +260,7 @@ class Ragged(BufferColumn, Generic[Row]):
     # -- content ------------------------------------------------------------------------------------------------------
 
     @property
-    def values(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def values(self) -> Tensor | Ragged[Any]:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
         """The buffer of items, ``[items, *item shape]``, shared with the columns that it was indexed from.
 
         It can hold items of other rows: :meth:`compact` removes them.
@@ -276,7 +281,7 @@ class Ragged(BufferColumn, Generic[Row]):
             >>> Ragged([[1, 2], [3]]).dtype
             torch.int64
         """
-        return self._items.dtype  # type: ignore[no-any-return]
+        return self._items.dtype
 
     @property
     def item_shape(self) -> Size:
@@ -310,7 +315,7 @@ class Ragged(BufferColumn, Generic[Row]):
             >>> Ragged([[1.0]]).requires_grad
             False
         """
-        return self._items.requires_grad  # type: ignore[no-any-return]
+        return self._items.requires_grad
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Let the items require gradients, in place.
@@ -328,7 +333,7 @@ class Ragged(BufferColumn, Generic[Row]):
         self._items.requires_grad_(requires_grad)
         return self
 
-    def row(self) -> Any:
+    def row(self) -> Tensor | Ragged[Any]:
         """Return the items of one row: a tensor ``[length, *item shape]``, or a column where items are ragged.
 
         Returns:
@@ -339,9 +344,7 @@ class Ragged(BufferColumn, Generic[Row]):
 
         Example:
             >>> from tensorclass import Ragged
-            >>> Ragged(
-            ...     [[[1], [2, 3]]],
-            ... )[0].tolist() if False else Ragged.from_list([[[1], [2, 3]]], ragged_dims=2)[0].row().tolist()
+            >>> Ragged.from_list([[[1], [2, 3]]], ragged_dims=2)[0].row().tolist()
             [[1], [2, 3]]
         """
         if self._batch_size:
@@ -349,7 +352,7 @@ class Ragged(BufferColumn, Generic[Row]):
                 f"this column has the batch size {list(self._batch_size)}: index one row first, as in "
                 "rows[0].tensor(), or take .tensors(), .to_padded() or .values"
             )
-        start, length = self._spans().tolist()
+        start, length = to_lists(self._spans())
         if length < 0:
             raise ValueError("this row has no value (None)")
         return self._items[start : start + length]
@@ -388,7 +391,7 @@ class Ragged(BufferColumn, Generic[Row]):
         if not isinstance(self._items, Tensor):
             raise TypeError("tensors(): the items are ragged, too: iterate over the rows and take .row() of each")
         items = self._items
-        spans: list[tuple[int, int]] = self._spans().tolist()
+        spans: list[tuple[int, int]] = to_lists(self._spans())
         if any(length < 0 for _, length in spans):
             raise ValueError("tensors(): a row has no value (None); see .missing")
         return [items[start : start + length] for start, length in spans]
@@ -407,8 +410,8 @@ class Ragged(BufferColumn, Generic[Row]):
             [[1, 2], [3]]
         """
         items, spans = self._packed()
-        flat: list[Any] = items.tolist()
-        rows = [None if n < 0 else flat[start : start + n] for start, n in spans.reshape(-1, 2).tolist()]
+        flat: list[Any] = to_lists(items) if isinstance(items, Tensor) else items.tolist()
+        rows = [None if n < 0 else flat[start : start + n] for start, n in to_lists(spans.reshape(-1, 2))]
         return nest_lists(rows, self._batch_size) if self._batch_size else rows[0]
 
     def __repr__(self) -> str:
@@ -454,6 +457,7 @@ class Ragged(BufferColumn, Generic[Row]):
         if isinstance(items, Tensor):
             return pad_rows(items, spans, longest, padding, side)
         packed, spans = self._packed()
+        assert isinstance(packed, Ragged)
         inner = packed.to_padded(padding, side=side)
         values, mask = pad_rows(inner.values, spans, longest, padding, side)
         below = pad_rows(inner.mask, spans, longest, False, side).values
@@ -473,12 +477,13 @@ class Ragged(BufferColumn, Generic[Row]):
             >>> Ragged([[1, 2], [3]]).to_jagged().offsets()
             tensor([0, 2, 3])
         """
-        if len(self._batch_size) != 1 or not isinstance(self._items, Tensor):
+        items, spans = self._packed()
+        if len(self._batch_size) != 1 or not isinstance(items, Tensor):
             raise ValueError(
                 f"to_jagged: expected one batch dimension and one ragged dimension, got the batch size "
                 f"{list(self._batch_size)} and {self.ragged_dims} ragged dimensions"
             )
-        return join_jagged(*self._packed())
+        return join_jagged(items, spans)
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
@@ -568,7 +573,7 @@ class Ragged(BufferColumn, Generic[Row]):
             torch.Size([4])
         """
         items = self._packed()[0]
-        below = items.map_values(function) if isinstance(items, Ragged) else function(items)
+        below: Items = items.map_values(function) if isinstance(items, Ragged) else function(items)
         if not isinstance(below, (Tensor, Ragged)) or len(below) != len(items):
             got = f"shape {list(below.shape)}" if isinstance(below, Tensor) else type(below).__name__
             raise ValueError(f"map_values: expected a tensor of {len(items)} items, got {got}")
@@ -617,7 +622,7 @@ class Ragged(BufferColumn, Generic[Row]):
         wanted = dtype or items.dtype
         if not (wanted.is_floating_point or wanted.is_complex):
             raise RuntimeError(f"mean: the items are {items.dtype}; give the dtype of the result, dtype=torch.float32")
-        total = self.sum(dtype=wider_dtype(wanted, items.device))
+        total = self.sum(dtype=wider_dtype(wanted, self._spans().device))
         counts = self.lengths.reshape(self._batch_size + (1,) * (total.ndim - len(self._batch_size)))
         return (total / counts).to(wanted)
 
@@ -689,8 +694,7 @@ class Ragged(BufferColumn, Generic[Row]):
             return
         empty = self.lengths == 0
         if bool(empty.any()):
-            row = empty.nonzero()[0].tolist()
-            raise ValueError(f"{what}: row {row[0] if len(row) == 1 else row} has no items, so it has no {what}")
+            raise ValueError(f"{what}: row {span_functions.first_row(empty)} has no items, so it has no {what}")
 
     def softmax(self) -> Self:  # type: ignore[override]
         """Return the softmax over the items of each row.
@@ -847,6 +851,7 @@ class Ragged(BufferColumn, Generic[Row]):
             )
         new = self.clone()
         chosen = new._spans()[item]
+        assert isinstance(new._items, Tensor)
         new._items.index_fill_(0, span_functions.positions(chosen), value)
         self._become(new)
 
@@ -897,7 +902,7 @@ class Ragged(BufferColumn, Generic[Row]):
     def to_tensordict(self, *, retain_none: bool | None = None) -> Any:
         return self.clone()
 
-    def numpy(self) -> Any:
+    def numpy(self) -> NDArray[np.object_]:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
         """Return the rows as an array of arrays: an object array over the batch.
 
         Example:
@@ -905,24 +910,24 @@ class Ragged(BufferColumn, Generic[Row]):
             >>> Ragged([[1, 2], [3]]).numpy()
             array([array([1, 2]), array([3])], dtype=object)
         """
-        rows = np.empty(self._batch_size.numel(), dtype=object)
+        rows: Any = np.empty(self._batch_size.numel(), dtype=object)
         items, spans = self._packed()
         if not isinstance(items, Tensor):
             raise TypeError("numpy(): the items are ragged, too: use tolist()")
         array: Any = items.numpy(force=True)
-        for position, (start, length) in enumerate(spans.reshape(-1, 2).tolist()):
+        for position, (start, length) in enumerate(to_lists(spans.reshape(-1, 2))):
             rows[position] = None if length < 0 else array[start : start + length]
-        return rows.reshape(self._batch_size)
+        shaped: NDArray[np.object_] = rows.reshape(self._batch_size)
+        return shaped
 
     # -- rows that are written ----------------------------------------------------------------------------------------
 
     def _as_rows_of(self, value: Any, batch_size: Size) -> Any:
-        if isinstance(value, Ragged):
-            rows: Any = value
-        elif not batch_size:
-            rows = as_ragged([value], dtype=self._items.dtype, device=self._device, ragged_dims=self.ragged_dims)._at(0)
-        else:
-            rows = as_ragged(value, dtype=self._items.dtype, device=self._device, ragged_dims=self.ragged_dims)
+        rows: Any = value
+        if not isinstance(value, Ragged):
+            listed = rows if batch_size else [rows]
+            rows = as_ragged(listed, dtype=self._items.dtype, device=self._device, ragged_dims=self.ragged_dims)
+            rows = rows if batch_size else rows._at(0)
         return rows if rows._batch_size == batch_size else rows.expand(batch_size)
 
     def _check_same_kind(self, other: object, what: str, end: str = "") -> None:
@@ -936,12 +941,11 @@ class Ragged(BufferColumn, Generic[Row]):
             )
 
     def _as_other(self, other: Any) -> Any:
-        if isinstance(other, (int, float, complex, bool, Tensor)):
-            return (
-                self._with_items(torch.full_like(self._packed()[0], other))
-                if not isinstance(other, Tensor)
-                else (self._with_items(self._operand(other).expand_as(self._packed()[0]).to(self.dtype)))
-            )
+        like: Any = self._packed()[0]  # a Ragged goes through torch's functions, too
+        if isinstance(other, Tensor):
+            return self._with_items(self._operand(other).expand_as(like).to(self.dtype))
+        if isinstance(other, (int, float, complex, bool)):
+            return self._with_items(torch.full_like(like, other))
         return super()._as_other(other)
 
 
@@ -970,8 +974,9 @@ def as_ragged(
         [[0, 1], [2, 3]]
     """
     made: Ragged[Any]
+    given: Any = data
     if isinstance(data, Ragged):
-        made = data
+        made = given
     elif isinstance(data, Tensor):
         if data.is_nested:
             made = Ragged.from_jagged(data)
@@ -984,15 +989,15 @@ def as_ragged(
             made = Ragged.from_padded(data, lengths=torch.full((data.shape[0],), data.shape[1], device=data.device))
     elif hasattr(data, "__arrow_c_array__") or hasattr(data, "__arrow_c_stream__"):
         made = ragged_from_arrow(data)
-    elif isinstance(data, np.ndarray) and data.dtype != object:
+    elif is_array(data) and data.dtype != object:
         tensor = as_tensor(data)
         if tensor is None:
             raise TypeError(f"Ragged: expected numbers, got an array of dtype {data.dtype}")
         return as_ragged(tensor, dtype=dtype, device=device)
     elif isinstance(data, (str, bytes, dict)) or not hasattr(data, "__iter__"):
-        raise TypeError(f"Ragged: expected a sequence of rows, got a {type(data).__name__}")
+        raise TypeError(f"Ragged: expected a sequence of rows, got a {type(given).__name__}")
     else:
-        return Ragged.from_list(data, dtype=dtype, device=device, ragged_dims=ragged_dims)
+        return Ragged.from_list(given, dtype=dtype, device=device, ragged_dims=ragged_dims)
     if (dtype is not None and made.dtype != dtype) or device is not None:
         made = made._moved(None if device is None else torch.device(device), dtype, False, False, None)
     return made

@@ -5,14 +5,17 @@ A length of -1 marks a row without a value. Such a row has no items.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 from torch import Size, Tensor
 from torch.compiler import is_dynamo_compiling
 
-_is_batched: Callable[[Tensor], bool] = torch._C._functorch.is_batchedtensor
-_is_wrapped: Callable[[Tensor], bool] = torch._C._functorch.is_functorch_wrapped_tensor  # inside vmap, grad, ...
+from tensorclass.td.collection import functorch
+from tensorclass.td.leaves.object_codes import to_lists
+
+_is_batched: Callable[[Tensor], bool] = functorch.is_batchedtensor
+_is_wrapped: Callable[[Tensor], bool] = functorch.is_functorch_wrapped_tensor  # inside vmap, grad, ...
 
 #: the length of a row without a value
 MISSING_LENGTH = -1
@@ -165,11 +168,10 @@ def check(spans: Tensor, size: int, what: str) -> None:
     starts, lengths = spans[..., 0], spans[..., 1]
     wrong = (lengths < MISSING_LENGTH) | ((lengths > 0) & ((starts < 0) | (starts > size - lengths)))
     if bool(wrong.any()):
-        row = tuple(wrong.nonzero()[0].tolist())
-        start, length = spans[row].tolist()
+        start, length = to_lists(spans[wrong][0])
         raise ValueError(
-            f"{what}: row {_shown(row)}: expected items within the {size} of the buffer, got start {start} and length "
-            f"{length}"
+            f"{what}: row {first_row(wrong)}: expected items within the {size} of the buffer, got start {start} and "
+            f"length {length}"
         )
 
 
@@ -181,15 +183,22 @@ def check_lengths(ours: Tensor, theirs: Tensor, what: str) -> None:
     """
     different = ours[..., 1] != theirs[..., 1]
     if bool(different.any()):
-        row = tuple(different.nonzero()[0].tolist())
+        first, second = int(ours[..., 1][different][0]), int(theirs[..., 1][different][0])
         raise ValueError(
-            f"{what}: the lengths of row {_shown(row)} differ: {int(ours[row][1])} and {int(theirs[row][1])}; rows "
+            f"{what}: the lengths of row {first_row(different)} differ: {first} and {second}; rows "
             "are combined item by item"
         )
 
 
-def _shown(row: Sequence[int]) -> str:
-    return str(row[0]) if len(row) == 1 else str(list(row))
+def first_row(mask: Tensor) -> str:
+    """Return the position of the first true element of a mask over the batch, for messages.
+
+    Example:
+        >>> first_row(torch.tensor([False, True])), first_row(torch.tensor([[False, True]]))
+        ('1', '[0, 1]')
+    """
+    position = to_lists(mask.nonzero()[0])
+    return str(position[0]) if len(position) == 1 else str(position)
 
 
 def batch_of(spans: Tensor) -> Size:

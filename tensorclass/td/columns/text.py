@@ -14,8 +14,9 @@ from tensorclass.td import shapes
 from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.columns import spans as span_functions
 from tensorclass.td.delegated.engine_functions import text_from_arrow
-from tensorclass.td.leaves.object_codes import flatten_lists, nest_lists
+from tensorclass.td.leaves.object_codes import flatten_lists, nest_lists, to_lists
 from tensorclass.td.safe_unpickling import allow_class
+from tensorclass.td.value_checks import is_array
 
 from . import column_nodes
 from .buffer_column import SPANS, BufferColumn
@@ -24,6 +25,8 @@ from .column_repr import describe_text
 from .utf8_rows import check_rows, count_characters, decode_row, decode_rows, encode_rows
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from tensorclass.td.indexing import Index
 
 
@@ -70,6 +73,11 @@ class Text(BufferColumn):
     """
 
     __slots__ = ()
+    if TYPE_CHECKING:
+        _items: Tensor  # pyright: ignore[reportIncompatibleVariableOverride]  # bytes are never ragged
+
+        def _packed(self) -> tuple[Tensor, Tensor]: ...
+
     _row_reader = "str()"
     _keeps_items = True
     _CONTENT_HINT = "; read its strings with tolist()"
@@ -83,18 +91,16 @@ class Text(BufferColumn):
         names: Sequence[str | None] | None = None,
     ) -> None:
         if spans is None:
-            made = as_text(data)
-            self._items, self._store = made._items, {SPANS: made._spans()}
-            self._is_compact = made._is_compact
+            text = as_text(data)
+            buffer, own, is_compact = text._items, text._spans(), text._is_compact
         else:
             if not isinstance(data, Tensor) or data.dtype is not torch.uint8 or data.ndim != 1:
                 raise TypeError(f"Text: expected the buffer as a tensor uint8[bytes], got {_described(data)}")
             span_functions.check(spans, len(data), "Text")
-            self._items, self._store = data, {SPANS: spans.to(data.device)}
-            self._is_compact = False
+            buffer, own, is_compact = data, spans.to(data.device), False
         if device is not None:
-            self._items = self._items.to(device)
-            self._store = {SPANS: self._spans().to(device)}
+            buffer, own = buffer.to(device), own.to(device)
+        self._become(self._of(buffer, own, compact=is_compact))
         self._batch_size = self._spans().shape[:-1]
         self._device = self._items.device
         self._names = shapes.as_names(names, len(self._batch_size))
@@ -144,12 +150,13 @@ class Text(BufferColumn):
         rows = self._at(index)
         return rows._string() if not rows._batch_size and self._batch_size else rows
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[str]:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
         """Iterate over the strings of a batch with one dimension, else over the rows of the first."""
-        return iter(self._strings()) if len(self._batch_size) == 1 else super().__iter__()
+        rows: Any = self._strings() if len(self._batch_size) == 1 else super().__iter__()
+        return iter(rows)
 
     def _string(self) -> str | None:
-        start, length = self._spans().tolist()
+        start, length = to_lists(self._spans())
         if length < 0:
             return None
         return decode_row(bytes(self._items[start : start + length].cpu().numpy()), "this row")
@@ -213,7 +220,7 @@ class Text(BufferColumn):
         if not self._spans().is_meta and self.numel():
             check_rows(*self._packed())
 
-    def numpy(self) -> Any:
+    def numpy(self) -> NDArray[np.object_]:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
         """Return the strings as an array of objects over the batch, ``None`` for rows without one.
 
         Example:
@@ -221,9 +228,10 @@ class Text(BufferColumn):
             >>> Text(["a", "b"]).numpy()
             array(['a', 'b'], dtype=object)
         """
-        array = np.empty(self.numel(), dtype=object)
+        array: Any = np.empty(self.numel(), dtype=object)
         array[:] = self._strings()
-        return array.reshape(self._batch_size)
+        shaped: NDArray[np.object_] = array.reshape(self._batch_size)
+        return shaped
 
     def to_dict(self, **options: Any) -> Any:
         """Return the strings in nested lists; see :meth:`tolist`.
@@ -272,14 +280,14 @@ class Text(BufferColumn):
             >>> Text(["a", "bc"]).values
             tensor([97, 98, 99], dtype=torch.uint8)
         """
-        return self._items  # type: ignore[no-any-return]
+        return self._items
 
     def __repr__(self) -> str:
         return describe_text(self)
 
     # -- comparison ---------------------------------------------------------------------------------------------------
 
-    def _equals(self, other: Any) -> Tensor:
+    def _equals(self, other: Text | str | None) -> Tensor:
         if other is None:
             return self.missing
         if isinstance(other, str):
@@ -287,54 +295,64 @@ class Text(BufferColumn):
         size: Size = shapes.broadcast(self._batch_size, other._batch_size)
         return equal_rows((self._items, self._spans()), (other._items, other._spans()), size)
 
-    def _compared(self, other: Any, equal: bool) -> Any:
-        if not isinstance(other, Text) and other is not None and not isinstance(other, str):
-            if isinstance(other, (list, tuple, np.ndarray)):
-                other = as_text(other)
-            elif isinstance(other, Collection):
-                return self._compared(as_text(other.tolist()), equal)  # type: ignore[attr-defined]
-            else:
-                return NotImplemented
-        same = self._equals(other)
-        return same if equal else ~same
+    def _comparand(self, other: Any) -> Text | str | None:
+        """Return a value in a form that is compared with the rows; raise ``TypeError`` if there is none."""
+        rows: Any = other
+        if other is None or isinstance(other, (str, Text)):
+            return other
+        if isinstance(other, (list, tuple, np.ndarray)):
+            return as_text(other)
+        if isinstance(other, Collection):
+            return as_text(rows.tolist())
+        raise TypeError(f"expected a string, a Text, strings or None to compare with a Text, got {_described(other)}")
 
-    def __eq__(self, other: object) -> Any:
+    def __eq__(self, other: object) -> Tensor:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
         """Return where rows equal a string, or the rows of another Text: ``bool[*batch]``."""
-        return self._compared(other, True)
+        return self._equals(self._comparand(other)) if _is_comparable(other) else NotImplemented
 
-    def __ne__(self, other: object) -> Any:
+    def __ne__(self, other: object) -> Tensor:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
         """Return where rows differ from a string, or from the rows of another Text: ``bool[*batch]``."""
-        return self._compared(other, False)
+        return ~self._equals(self._comparand(other)) if _is_comparable(other) else NotImplemented
 
     __hash__ = None  # type: ignore[assignment]
 
-    def eq(self, other: Any, *, default: Any = None) -> Any:
+    def eq(  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]  # a mask, without keys
+        self, other: Any, *, default: Any = None
+    ) -> Tensor:
         """Return where rows equal a string, or the rows of another Text: ``bool[*batch]``.
 
         Args:
             other: a string, a Text, a list of strings, or ``None`` for rows without a string.
             default: has no effect here.
 
+        Raises:
+            TypeError: ``other`` is none of these.
+
         Example:
             >>> from tensorclass import Text
             >>> Text(["a", "b"]).eq("a")
             tensor([ True, False])
         """
-        return self._compared(other, True)
+        return self._equals(self._comparand(other))
 
-    def ne(self, other: Any, *, default: Any = None) -> Any:
+    def ne(  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]  # a mask, without keys
+        self, other: Any, *, default: Any = None
+    ) -> Tensor:
         """Return where rows differ from a string, or from the rows of another Text: ``bool[*batch]``.
 
         Args:
             other: a string, a Text, a list of strings, or ``None`` for rows without a string.
             default: has no effect here.
 
+        Raises:
+            TypeError: ``other`` is none of these.
+
         Example:
             >>> from tensorclass import Text
             >>> Text(["a", "b"]).ne("a")
             tensor([False,  True])
         """
-        return self._compared(other, False)
+        return ~self._equals(self._comparand(other))
 
     def __contains__(self, item: object) -> bool:
         return (item is None or isinstance(item, str)) and bool(self._equals(item).any())
@@ -588,17 +606,21 @@ def as_text(data: Any) -> Text:
     if data is None or isinstance(data, str):
         one: Text = Text.from_list([data])._at(0)
         return one
-    if isinstance(data, np.ndarray):
+    given: Any = data
+    if is_array(data):
         if data.dtype.kind not in "UOT" and data.size:
             raise TypeError(f"Text: expected strings, got an array of dtype {data.dtype}")
-        given: Any = data
-        made = Text.from_list(given.ravel().tolist())
+        made = Text.from_list(data.ravel().tolist())
         return made.reshape(data.shape) if data.ndim != 1 else made
     if hasattr(data, "__arrow_c_array__") or hasattr(data, "__arrow_c_stream__"):
         return text_from_arrow(data)
     if isinstance(data, (bytes, dict, Tensor)) or not hasattr(data, "__iter__"):
-        raise TypeError(f"Text: expected strings, got {_described(data)}")
+        raise TypeError(f"Text: expected strings, got {_described(given)}")
     return Text.from_list(data)
+
+
+def _is_comparable(other: object) -> bool:
+    return other is None or isinstance(other, (str, list, tuple, np.ndarray, Collection))
 
 
 def _described(data: object) -> str:

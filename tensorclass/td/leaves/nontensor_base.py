@@ -313,7 +313,7 @@ class NonTensorDataBase(Leaf):
         """
         return self
 
-    def cumsum(self, *args: Any, **kwargs: Any) -> Self:
+    def cumsum(self, *args: Any, **kwargs: Any) -> Self:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Return the same data in a new holder: objects are not added.
 
         Args:
@@ -327,7 +327,7 @@ class NonTensorDataBase(Leaf):
         """
         return self._shallow()
 
-    def cumprod(self, *args: Any, **kwargs: Any) -> Self:
+    def cumprod(self, *args: Any, **kwargs: Any) -> Self:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Return the same data in a new holder: objects are not multiplied.
 
         Args:
@@ -679,7 +679,7 @@ class NonTensorDataBase(Leaf):
         same = [same_object(a[i], b[j]) == equal for i, j in zip(ours, theirs, strict=True)]
         return torch.tensor(same, dtype=torch.bool).reshape(size)
 
-    def eq(self, other: Any, *, default: Any = None) -> Any:
+    def eq(self, other: Any, *, default: Any = None) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Return a boolean tensor over the batch that is true where objects are equal.
 
         Args:
@@ -693,7 +693,7 @@ class NonTensorDataBase(Leaf):
         """
         return self._compared(other, True)
 
-    def ne(self, other: Any, *, default: Any = None) -> Any:
+    def ne(self, other: Any, *, default: Any = None) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Return a boolean tensor over the batch that is true where objects differ.
 
         Args:
