@@ -12,7 +12,10 @@ from pathlib import Path
 from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-PRELOADED = ["torch", "torch.distributed", "tensorclass", "tensorclass.distributed", "pytest", "hypothesis"]
+PRELOADED = [
+    "torch", "torch.distributed.tensor", "tensorclass", "tensorclass.distributed", "tensorclass.nn",
+    "pytest", "hypothesis",
+]  # fmt: skip
 
 
 def context() -> Any:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import socket
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
@@ -18,6 +15,7 @@ from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 
 from tensorclass import TensorClass, TensorDict
 from tensorclass.nn import TensorClassModuleBase, TensorDictModule, TensorDictParams, TensorDictSequential
+from tests.distributed.processes import group_of
 
 pytestmark = [
     pytest.mark.slow,
@@ -176,20 +174,12 @@ CHECKS: dict[str, Callable[[Any], None]] = {
 }
 
 
-def run(rank: int, port: int) -> None:
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), GLOO_SOCKET_IFNAME="lo")
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", rank=rank, world_size=2)
-    try:
-        mesh = init_device_mesh("cpu", (2,))
-        for check in CHECKS.values():
-            check(mesh)
-    finally:
-        dist.destroy_process_group()
+def run(rank: int) -> None:
+    mesh = init_device_mesh("cpu", (2,))
+    for check in CHECKS.values():
+        check(mesh)
 
 
 def test_sharded_parameters_on_two_processes() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    mp.spawn(run, (port,), nprocs=2)
+    with group_of(2, 60.0) as group:
+        group.run(run, seconds=120.0)
