@@ -16,6 +16,7 @@ import pyarrow as pa
 import pydantic
 import torch
 
+from tensorclass import Text
 from tests.parity.records import classes
 from tests.parity.sides import described
 
@@ -195,6 +196,7 @@ CONVERTERS: dict[str, list[tuple[Call, Any, Any]]] = {
     "Text of arrays and tables belongs to its row.": [
         (lambda m: type(m.from_struct_array(PETS)[0]["name"]).__name__, "bytes", "ndarray"),
         (lambda m: str(m.from_struct_array(PETS).to_struct_array().dtype["name"]), "|S4", "<U10"),
+        (lambda m: type(m.from_arrow(pa.table({"a": ["u", "v"]})).get("a")).__name__, "Text", "NonTensorStack"),
         (
             lambda m: m.TensorDict({"o": {1, 2}}, [1]).to_struct_array()["o"].tolist(),
             [{1, 2}],
@@ -207,7 +209,7 @@ CONVERTERS: dict[str, list[tuple[Call, Any, Any]]] = {
     "Categories are their values.": [
         (
             lambda m: m.from_pandas(pd.DataFrame({"c": pd.Categorical(["u", "v"])}))["c"],
-            ["u", "v"],
+            Text(["u", "v"]),
             torch.tensor([0, 1], dtype=torch.int8),
         ),
     ],
@@ -255,11 +257,18 @@ CONVERTERS: dict[str, list[tuple[Call, Any, Any]]] = {
             1,
         ),
     ],
-    "Lists of one length are a dimension.": [
-        (lambda m: m.from_arrow(pa.table({"a": [[1, 2], [3, 4]]}))["a"].is_nested, False, True),
+    "Rows without text have a value of their own.": [
         (
-            lambda m: m.from_arrow(pa.table({"a": [[[1], [2]], [[3], [4]]]}))["a"],
-            torch.tensor([[[1], [2]], [[3], [4]]]),
+            lambda m: m.from_arrow(pa.table({"a": ["u", None]}))["a"],
+            Text(["u", None]),
+            error(ValueError),
+        ),
+    ],
+    "Lists are ragged rows.": [
+        (lambda m: type(m.from_arrow(pa.table({"a": [[1, 2], [3, 4]]}))["a"]).__name__, "Ragged", "NestedTensor"),
+        (
+            lambda m: m.from_arrow(pa.table({"a": [[[1], [2]], [[3], [4]]]})).get("a").tolist(),
+            [[[1], [2]], [[3], [4]]],
             [[[1], [2]], [[3], [4]]],
         ),
     ],
