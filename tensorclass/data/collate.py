@@ -14,6 +14,7 @@ from tensorclass.convert.conversion_steps import entry_target, object_column
 from tensorclass.records.fields import Kind
 from tensorclass.records.record import TensorClass
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.collection import Collection
 from tensorclass.td.columns.column_values import Declared
 from tensorclass.td.dataset import Ragged
 from tensorclass.td.keys import dotted
@@ -94,7 +95,7 @@ class SampleJoiner:
                 if not isinstance(value, dict):
                     raise SampleMismatch(position, path, "a mapping", f"a {type(value).__name__}")
             return self._level(values, inner, path, masks)
-        if isinstance(first, TensorCollection):
+        if isinstance(first, Collection):
             return stack(values)
         is_array = isinstance(first, (np.ndarray, np.generic))
         if inner is not None or (is_array and _kind(target, (path[-1],)) is Kind.ANY):
@@ -113,7 +114,7 @@ class SampleJoiner:
             )
         sizes = [declared.implied_size(value) for value in values]
         sizes = [None if size is not None and not size.numel() else size for size in sizes]  # []: a row without items
-        if all(not size for size in sizes) and not any(isinstance(value, TensorCollection) for value in values):
+        if all(not size for size in sizes) and not any(isinstance(value, Collection) for value in values):
             return declared.made(values, Size([self.count]))
         if all(value is None for value in values):
             return None

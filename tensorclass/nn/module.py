@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.fx import Proxy
 
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.collection import Collection
 from tensorclass.td.get import MISSING
 from tensorclass.td.keys import FlatKey, NestedKey, unravel_key_list
 from tensorclass.td.tensordict import TensorDict
@@ -364,7 +365,7 @@ class TensorDictModule(TensorDictModuleBase):
 
 def _as_read(value: Any) -> Any:
     """Return a value as reading it from a collection would: a number becomes a tensor."""
-    if value is None or isinstance(value, (Tensor, TensorCollection)):
+    if value is None or isinstance(value, (Tensor, Collection)):
         return value
     return TensorDict({"value": value})["value"]
 

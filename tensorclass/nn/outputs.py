@@ -46,12 +46,14 @@ def _note(node: TensorCollection, before: list[Before]) -> None:
     if store.__class__ is dict:
         before.append((node, store.copy(), node._batch_size, node._names))
     elif not node._holds_values():
+        part: Any
         for part in node._nodes():
             _note(part, before)
 
 
 def _note_below(node: TensorCollection, path: tuple[str, ...], before: list[Before]) -> None:
     if not node._holds_values():
+        part: Any
         for part in node._nodes():
             _note_below(part, path, before)
         return

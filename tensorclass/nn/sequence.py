@@ -204,6 +204,7 @@ class TensorDictSequential(TensorDictModuleBase):
         else:
             return module(data)
         if not data._holds_values():
+            part: Any
             for part in data._nodes():
                 if self._run_tolerant(module, part) is not part:
                     raise TypeError(

@@ -23,6 +23,7 @@ from tensorclass.contracts.contract_error import ContractError
 from tensorclass.contracts.row_contract import RowContract
 from tensorclass.td import shapes, value_checks
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.collection import Collection
 from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.columns.column import Column
 from tensorclass.td.columns.column_values import Declared
@@ -396,11 +397,11 @@ class FieldSpec:
         given: object = value
         if not self.types:
             is_array = not self._options["nocast"] and isinstance(value, (np.ndarray, np.generic))
-            if is_array or isinstance(value, (Tensor, TensorCollection)):
+            if is_array or isinstance(value, (Tensor, Collection)):
                 return value_checks.fit(record, self.name, value, non_blocking)
             return self._stored(record, value)
         if self._is_object(value):
-            if isinstance(value, (Tensor, TensorCollection)):
+            if isinstance(value, (Tensor, Collection)):
                 return value_checks.fit(record, self.name, value, non_blocking)
             return self._stored(record, value)
         if isinstance(given, (Mapping, TensorCollection)) and any(issubclass(t, TensorCollection) for t in self.types):
@@ -591,7 +592,7 @@ def _of_class(cls: type) -> Meaning:
         return Meaning(Kind.COLUMN, (cls,))
     if issubclass(cls, NonTensorDataBase) or cls is builtins.object:
         return Meaning(Kind.ANY, optional=True)
-    if issubclass(cls, TensorCollection):
+    if issubclass(cls, Collection):
         return Meaning(Kind.COLLECTION, (cls,))
     return plain
 

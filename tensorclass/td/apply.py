@@ -9,7 +9,7 @@ from torch import Size, Tensor
 from typing_extensions import Self
 
 from . import shapes
-from .collection import Collection, DeviceLike, as_device, functorch
+from .collection import Collection, DeviceLike, as_device, functorch, is_tree
 from .hidden_members import with_members
 from .keys import join_key
 from .value_checks import BatchMismatch, as_tensor, batch_mismatch, shape_of
@@ -265,9 +265,9 @@ class Applying(Collection):
         size = self._batch_size
         ndim = len(size)
         for key, value in self._store.items():
-            if isinstance(value, Applying):
+            if isinstance(value, Collection):
                 try:
-                    part = value._plain_apply(fn) if value._is_tree() else value._applied(fn)
+                    part = value._plain_apply(fn) if is_tree(value) else _applied(value, fn)
                 except BatchMismatch as error:
                     raise error.below(key) from None
                 if part is not None and (part._store or not value._store):
@@ -291,10 +291,10 @@ class Applying(Collection):
         ndim = len(size)
         for key, value in self._store.items():
             name = (*path, key) if path else key
-            if isinstance(value, Applying):
+            if isinstance(value, Collection):
                 below = None if path is None else (*path, key)
                 try:
-                    part = value._plain_named_apply(fn, below) if value._is_tree() else value._applied(fn, name)
+                    part = value._plain_named_apply(fn, below) if is_tree(value) else _applied(value, fn, name)
                 except BatchMismatch as error:
                     raise error.below(key) if path is None else error from None
                 if part is not None and (part._store or not value._store):
@@ -310,15 +310,6 @@ class Applying(Collection):
                 elif result is not None:
                     store[key] = _fit(name, result, size)
         return self._same(store)
-
-    def _applied(self, fn: Callable[..., Any], *args: Any) -> Self | None:
-        """A leaf that is no tensor, with the result of ``fn(*args)``, between which its tensor comes if it has one."""
-        held = self._held()
-        if held is None:
-            return self._shallow()
-        name, operands = args[:1], [arg._held() if isinstance(arg, Collection) else arg for arg in args[1:]]
-        result = fn(*name, held, *operands)
-        return None if result is None else self._with_leaves(iter([_fit(name, result, Size(()))]))
 
     def _mapped(
         self,
@@ -341,9 +332,9 @@ class Applying(Collection):
         for key, value in self._store.items():
             operands = [_other(other, key, default) for other in others]
             call = not isinstance(value, Collection) or call_on_nested or (is_leaf is not None and is_leaf(type(value)))
-            if isinstance(value, Applying) and not value._is_tree() and (is_leaf is None or not is_leaf(type(value))):
+            if isinstance(value, Collection) and not value._is_tree() and (is_leaf is None or not is_leaf(type(value))):
                 if value._held() is not None:
-                    part = value._applied(fn, join_key(path, key), *operands)
+                    part = _applied(value, fn, join_key(path, key), *operands)
                     if part is not None:
                         store[key] = part if batch_size is None else part._resized(size)
                     continue
@@ -396,7 +387,7 @@ class Applying(Collection):
                 result = current._changes(result._store)
                 if not result:
                     continue
-            elif isinstance(result, Applying) and current is not None and result._held() is None:
+            elif isinstance(result, Collection) and current is not None and result._held() is None:
                 continue
             changes[key] = result
         return changes
@@ -427,6 +418,19 @@ def _check_inplace(what: str, batch_size: object, device: object, names: object,
     given = [name for name, value in options.items() if value is not (_UNSET if name in ("device", "names") else None)]
     if given:
         raise TypeError(f"{what}: {', '.join(given)} do not go with inplace=True, which changes values only")
+
+
+def _applied(leaf: Any, fn: Callable[..., Any], *args: Any) -> Any:
+    """Return a leaf with the result of ``fn(*args)`` on its tensor, which is the argument behind the name.
+
+    A leaf without a tensor is returned in a new holder.
+    """
+    held = leaf._held()
+    if held is None:
+        return leaf._shallow()
+    name, operands = args[:1], [arg._held() if isinstance(arg, Collection) else arg for arg in args[1:]]
+    result = fn(*name, held, *operands)
+    return None if result is None else leaf._with_leaves(iter([_fit(name, result, Size(()))]))
 
 
 def _other(other: Any, key: str, default: Any) -> Any:

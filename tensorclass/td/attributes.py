@@ -10,7 +10,7 @@ import torch
 from torch import Size, Tensor
 
 from . import registry
-from .collection import Collection
+from .collection import Collection, is_tree
 from .hidden_members import with_members
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Attributes(Collection):
         for key, value in self._store.items():
             if isinstance(value, Tensor):
                 store[key] = registry.TensorAttrs(**(_read_attributes(value, wanted) if read is None else next(read)))
-            elif value._is_tree():
+            elif is_tree(value):
                 store[key] = value._attrs(wanted, read)
             else:
                 store[key] = value
@@ -90,7 +90,7 @@ class Attributes(Collection):
         for key, value in self._store.items():
             if isinstance(value, Tensor):
                 store[key] = torch.tensor(value.untyped_storage().data_ptr() if storage else value.data_ptr())
-            elif value._is_tree() and (below := with_members(value).data_ptr(storage=storage))._store:
+            elif is_tree(value) and (below := with_members(value).data_ptr(storage=storage))._store:
                 store[key] = below
         result = self._untyped({})._like(store, Size())
         result._device = _CPU

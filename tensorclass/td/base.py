@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from torch import Size, Tensor
-from torch.nn import Parameter
+from torch import Size
 from typing_extensions import Self
 
 from . import registry, shapes
 from .apply import Applying
 from .attributes import Attributes
-from .collection import Collection
+from .collection import Collection, is_tree, own_slots
 from .converting import Converting
 from .creation import Creation
 from .delegated.class_instance_methods import ClassInstances
@@ -42,7 +41,7 @@ from .shapes import Names
 from .stack_and_cat import Combining
 from .state_dict import State
 from .storage_state import Storing
-from .torch_functions import HANDLERS, unsupported
+from .torch_functions import TorchFunctions
 
 if TYPE_CHECKING:
     from .indexing import Index
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
 
 
 class TensorCollection(
+    TorchFunctions,
     Indexing,
     Shaping,
     KeySelecting,
@@ -91,19 +91,6 @@ class TensorCollection(
     """
 
     __slots__ = ()
-
-    @classmethod
-    def __torch_function__(
-        cls, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
-        handler = HANDLERS.get(func)
-        if handler is not None:
-            result = handler(*args, **kwargs) if kwargs else handler(*args)
-            if result is not NotImplemented:
-                return result
-        if all(issubclass(kind, Collection) or kind is Tensor or kind is Parameter for kind in types):
-            raise unsupported(func, cls)
-        return NotImplemented  # another type may have an implementation
 
     def get_sub_tensordict(self, idx: Index) -> Self:
         """Return the rows at an index as a collection that writes through to this one, for every type of index.
@@ -200,10 +187,10 @@ class TensorCollection(
 
     def _find_batch_size(self, batch_dims: int | None, keep_compliant_size: bool) -> None:
         sizes: list[Size] = []
-        without: list[TensorCollection] = []
+        without: list[Collection] = []
         for value in self._store.values():
-            if isinstance(value, TensorCollection):
-                if value._is_tree() and not keep_compliant_size:
+            if isinstance(value, Collection):
+                if is_tree(value) and not keep_compliant_size:
                     value._find_batch_size(batch_dims, False)
                 if not has_shape(value):
                     without.append(value)
@@ -212,8 +199,8 @@ class TensorCollection(
         if not sizes:
             return
         common = shapes.common(sizes, batch_dims)
-        for value in without:
-            value._set_batch_size(common)
+        for node in without:
+            node._set_batch_size(common)
         self._set_batch_size(common)
 
 
@@ -226,7 +213,7 @@ def _sizes_below(node: Collection, found: list[tuple[Collection, Size, Names]]) 
 
 def has_shape(value: Any) -> bool:
     """Return whether a value has a shape of its own. Empty collections and objects of a whole batch have none."""
-    if not isinstance(value, TensorCollection):
+    if not isinstance(value, Collection):
         return True
     for item in value._store.values():  # noqa: SIM110  (a generator would cost more than the loop)
         if has_shape(item):
@@ -240,11 +227,5 @@ for _family in TensorCollection.__mro__:
         del _family.__annotations__
 
 
-# When torch.compile sees an attribute being set, it guards that no class before the owner of the slot in the MRO has an
-# attribute of this name. The slots belong to the last class, Collection, so that each slot would get some thirty guards
-# wherever a compiled function makes a collection: half of the time that all its guards take.
-for _slot in Collection.__slots__:
-    if _slot != "__weakref__":
-        setattr(TensorCollection, _slot, Collection.__dict__[_slot])
-
+own_slots(TensorCollection)
 registry.register(TensorCollection)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from .collection import Collection
+from .collection import Collection, is_tree
 from .keys import NestedKey, unravel_key_to_tuple
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def assert_close(
         if isinstance(value, Tensor) and isinstance(other, Tensor):
             _assert_close(value, other, rtol, atol, equal_nan, msg, here)
         elif not isinstance(value, Tensor) and not isinstance(other, Tensor):
-            if value._is_tree() and other._is_tree():
+            if is_tree(value) and is_tree(other):
                 assert_close(value, other, rtol, atol, equal_nan, intersection, msg, here)
             elif (held := value._held()) is not None and (own := other._held()) is not None:
                 _assert_close(held, own, rtol, atol, equal_nan, msg, here)

@@ -60,10 +60,10 @@ class Converting(Collection):
                 if value._held() is not None:
                     entry = with_members(value).to_dict(convert_tensors=convert_tensors)
                 elif not value._is_tree():
-                    entry = with_members(value).tolist() if rows else value._unwrapped()  # type: ignore[attr-defined]
+                    entry = with_members(value).tolist() if rows else value._unwrapped()
                     if entry is value and convert_tensors:  # a column
                         entry = value.numpy() if convert_tensors == "numpy" else value.tolist()
-                    if not retain_none and value._unwrapped() is None:  # type: ignore[attr-defined]
+                    if not retain_none and value._unwrapped() is None:
                         result.pop(key, None)
                         continue
                 elif rows:

@@ -2,7 +2,7 @@
 
 A collection with a batch dimension is a dataset of its rows. ``__getitems__`` gives the rows of a batch with one index
 operation, so that nothing is left to collate. Samples of other datasets are stacked. torch's default collation does
-both: :class:`TensorCollection` is registered in its table.
+both: :class:`Collection` is registered in its table.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from torch.utils.data._utils import collate as _collating
 
 from . import registry
 from .base import TensorCollection
+from .collection import Collection
 from .columns.ragged import Ragged as RaggedColumn
 from .hidden_members import with_members
 from .keys import NestedKey, dotted, unravel_key_to_tuple
@@ -100,7 +101,7 @@ def collate(
         return samples
     functions: dict[Any, Any] = {**_torch.default_collate_fn_map, tuple: _each_entry}
     if ragged.padding or ragged.jagged:
-        functions[TensorCollection] = functools.partial(_collated, ragged=ragged)
+        functions[Collection] = functools.partial(_collated, ragged=ragged)
     return _torch.collate(samples, collate_fn_map=functions)
 
 
@@ -206,15 +207,15 @@ def _each_entry(samples: Sequence[Any], *, collate_fn_map: Any) -> Any:
 
 def _batch(samples: Any, *, collate_fn_map: Any = None) -> Any:
     """The entry in torch's table: return a batch unchanged; stack samples, lazily if they differ in shape."""
-    return samples if isinstance(samples, TensorCollection) else with_members(samples[0]).maybe_dense_stack(samples)
+    return samples if isinstance(samples, Collection) else with_members(samples[0]).maybe_dense_stack(samples)
 
 
-_torch.default_collate_fn_map[TensorCollection] = _batch
+_torch.default_collate_fn_map[Collection] = _batch
 
 
 def _collated(samples: Any, *, ragged: Ragged, collate_fn_map: Any = None) -> Any:
     """Stack samples, except the values that are padded or nested."""
-    if isinstance(samples, TensorCollection):
+    if isinstance(samples, Collection):
         return samples
     rows: list[Any] = []
     columns: dict[Path, list[Tensor]] = {path: [] for path in (*ragged.padding, *ragged.jagged)}

@@ -162,7 +162,7 @@ class Reading(Collection):
 
     def _out(self, value: Any, key: NestedKey) -> Any:
         """Return the value of a key as ``data[key]`` does. Records override this."""
-        return value._as_read() if isinstance(value, Reading) else value
+        return value._as_read() if isinstance(value, Collection) else value
 
     def _find(self, path: tuple[str, ...]) -> Any:
         """Return the value at a nested key, or ``MISSING``."""
@@ -172,14 +172,6 @@ class Reading(Collection):
                 return MISSING
             node = node._store.get(name, MISSING)
         return node
-
-    def _as_read(self) -> Any:
-        """Return what ``data[key]`` returns for this value. Non-tensor data returns its object."""
-        return self
-
-    def _unwrapped(self) -> Any:
-        """Return the form of this value in structures of other libraries. Non-tensor data returns its object."""
-        return self
 
     def _key_error(self, key: NestedKey) -> KeyError:
         *path, _last = unravel_key_to_tuple(key)

@@ -16,7 +16,7 @@ import itertools
 import linecache
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Size, Tensor
@@ -465,7 +465,7 @@ def _node_class(cls: type[Any]) -> tuple[type[Any] | None, tuple[str, ...], Slot
 
 
 def register(
-    cls: type[TensorCollection],
+    cls: type[Collection],
     flatten: Callable[[Any], Any] = _flatten,
     unflatten: Callable[[Any, Any], Any] = _unflatten,
     flatten_with_keys: Callable[[Any], Any] = _flatten_with_keys,
@@ -497,7 +497,7 @@ def register(
     as_text: dict[str, Any] = {}
     if flatten is _flatten:
         NODE_CLASSES[cls] = _node_class(cls)
-        dense: type[TensorCollection] = getattr(cls, "_dense", cls)
+        dense = cast("type[TensorCollection]", getattr(cls, "_dense", cls))
         store = "" if dense is cls else f"[{cls.__mro__[1].__name__}]"
         as_text = {
             "serialized_type_name": f"{cls.__module__}.{cls.__qualname__}{store}",

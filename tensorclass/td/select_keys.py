@@ -11,7 +11,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from . import registry, shapes
-from .collection import Collection, DeviceLike, as_device
+from .collection import Collection, DeviceLike, as_device, is_tree
 from .context import FLAT_KEYS, NESTED_KEYS
 from .get import MISSING
 from .hidden_members import with_members
@@ -393,9 +393,9 @@ class KeySelecting(Removing):
         """
         store: Store = {}
         for key, value in self._store.items():
-            if not isinstance(value, KeySelecting) or value._held() is not None:
+            if not isinstance(value, Collection) or value._held() is not None:
                 store[key] = value
-            elif value._is_tree():
+            elif is_tree(value):
                 store[key] = with_members(value).filter_non_tensor_data()
         return self._same(store)
 
@@ -413,7 +413,7 @@ class KeySelecting(Removing):
         return tuple(
             (key, value)
             for key, value in self._walk(include_nested)
-            if isinstance(value, KeySelecting) and not value._is_tree() and value._held() is None
+            if isinstance(value, Collection) and not value._is_tree() and value._held() is None
         )
 
     def _drop_emptied(self, path: tuple[str, ...]) -> None:
@@ -482,8 +482,8 @@ class KeySelecting(Removing):
     def _flatten_into(self, store: Store, prefix: str, separator: str, is_leaf: IsLeaf | None) -> None:
         for key, value in self._store.items():
             name = prefix + key
-            if type(value) is not Tensor and isinstance(value, KeySelecting):
-                if not value._is_tree():
+            if type(value) is not Tensor and isinstance(value, Collection):
+                if not is_tree(value):
                     value = value._shallow()
                 elif is_leaf is None or not is_leaf(type(value)):
                     value._flatten_into(store, name + separator, separator, is_leaf)
@@ -521,7 +521,7 @@ class KeySelecting(Removing):
                 node = nodes[prefix] = _dict_at(store, prefix.split(separator), key)
             current = node.get(last)
             if current is None:
-                node[last] = value._shallow() if isinstance(value, KeySelecting) else value
+                node[last] = value._shallow() if isinstance(value, Collection) else value
             elif (
                 type(current) is dict
                 and isinstance(value, KeySelecting)

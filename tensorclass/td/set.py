@@ -352,7 +352,7 @@ class Writing(Reading):
         destination = self._store.get(key)
         if destination is None:
             raise self._key_error(key)
-        if isinstance(destination, Writing):
+        if isinstance(destination, Collection):
             destination._fill(..., value)
         else:
             destination.fill_(value)

@@ -1077,7 +1077,7 @@ def _pairs(indices: Any) -> list[tuple[int | None, int | None]]:
     return list(pairwise(bounds))
 
 
-def _deeper(index: Tensor, value: TensorCollection) -> Tensor:
+def _deeper(index: Tensor, value: Collection) -> Tensor:
     """Expand an index over the additional batch dimensions of a nested collection."""
     rest = value.batch_size[index.ndim :]
     return index.reshape(index.shape + (1,) * len(rest)).expand(index.shape + rest) if rest else index

@@ -11,7 +11,7 @@ from torch import Size, Tensor
 from typing_extensions import Self
 
 from . import registry
-from .collection import Collection
+from .collection import Collection, is_tree
 from .hidden_members import with_members
 from .keys import dotted, unravel_key_to_tuple
 from .locking import set_locks
@@ -67,7 +67,7 @@ class State(Collection):
         for key, value in self._store.items():
             if isinstance(value, Tensor):
                 result[prefix + key] = value if keep_vars else value.detach()
-            elif not value._is_tree():
+            elif not is_tree(value):
                 leaves: Any = value._compacted()
                 for path, leaf in leaves._state_leaves():
                     kept = leaf if keep_vars else leaf.detach()
@@ -198,7 +198,7 @@ class State(Collection):
         return [
             ((key, *path), column)
             for key, value in self._store.items()
-            if isinstance(value, State)
+            if isinstance(value, Collection)
             for path, column in value._named_columns()
         ]
 

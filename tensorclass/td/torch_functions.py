@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 import inspect
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 
 from . import stack_and_cat
 from .collection import Collection
@@ -17,7 +18,7 @@ from .foreach import SINGLE, foreach_over_trees
 from .hidden_members import with_members
 from .pointwise import NAMES
 
-#: torch function -> handler that ``TensorCollection.__torch_function__`` calls with its arguments
+#: torch function -> handler that ``TorchFunctions.__torch_function__`` calls with its arguments
 HANDLERS: dict[Callable[..., Any], Callable[..., Any]] = {
     torch.stack: stack_and_cat.stack,
     torch.cat: stack_and_cat.cat,
@@ -346,3 +347,22 @@ def unsupported(function: Callable[..., Any], cls: type) -> TypeError:
         f"further arguments data.apply(lambda value: {short}(value, ...)), and give batch_size= where the leading "
         "dimensions change"
     )
+
+
+class TorchFunctions(Collection):
+    """``torch.f(data)``: calls the handler of a function."""
+
+    __slots__ = ()
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        handler = HANDLERS.get(func)
+        if handler is not None:
+            result = handler(*args, **kwargs) if kwargs else handler(*args)
+            if result is not NotImplemented:
+                return result
+        if all(issubclass(kind, Collection) or kind is Tensor or kind is Parameter for kind in types):
+            raise unsupported(func, cls)
+        return NotImplemented  # another type may have an implementation

@@ -2,6 +2,7 @@
 from collections.abc import Callable
 from typing import Any
 from torch import Size
+from tensorclass.td.collection import Collection
 from tensorclass.td.base import TensorCollection
 
 Context = tuple[type[TensorCollection], tuple[str, ...], Any, Any, Any]
@@ -10,7 +11,7 @@ Slots = dict[str, Any]
 NODE_CLASSES: dict[type[Any], tuple[type[Any] | None, tuple[str, ...], Slots]]
 
 def register(
-    cls: type[TensorCollection],
+    cls: type[Collection],
     flatten: Callable[[Any], Any] = ...,
     unflatten: Callable[[Any, Any], Any] = ...,
     flatten_with_keys: Callable[[Any], Any] = ...,

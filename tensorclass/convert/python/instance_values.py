@@ -118,7 +118,7 @@ def _instance(data: TensorCollection, cls: type[Any], problems: Problems, path: 
 def _plain(value: Any) -> Any:
     """Return the value of an entry; objects without their container."""
     if isinstance(value, Collection) and not (isinstance(value, TensorCollection) and value._is_tree()):
-        return value._unwrapped()  # type: ignore[attr-defined]
+        return value._unwrapped()
     return value
 
 

@@ -38,7 +38,7 @@ def to_namedtuple(data: TensorCollection, dest_cls: type[Any] | None = None) -> 
         if isinstance(value, TensorCollection) and value._is_tree():
             values[key] = to_namedtuple(value, hints.get(key))
         else:
-            values[key] = value._unwrapped() if isinstance(value, Collection) else value  # type: ignore[attr-defined]
+            values[key] = value._unwrapped() if isinstance(value, Collection) else value
     if dest_cls is None:
         return _class_of(target_class(data).__name__, tuple(values))(**values)
     fields: tuple[str, ...] = dest_cls._fields

@@ -39,4 +39,4 @@ def to_tuple(data: TensorCollection) -> tuple[Any, ...]:
 def _exported(value: Any) -> Any:
     if isinstance(value, TensorCollection) and value._is_tree():
         return to_tuple(value)
-    return value._unwrapped() if isinstance(value, Collection) else value  # type: ignore[attr-defined]
+    return value._unwrapped() if isinstance(value, Collection) else value

@@ -20,6 +20,7 @@ from tensorclass.distributed.messages.record_layout import (
 )
 from tensorclass.distributed.process_groups import GroupCall
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.collection import Collection
 from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.columns.ragged import Ragged
 from tensorclass.td.leaves.nontensor import NonTensorDataBase
@@ -55,7 +56,7 @@ def _is_plain(data: Any) -> bool:
     store = data._store
     if store.__class__ is not dict:
         return False
-    return all(_is_plain(value) for value in store.values() if isinstance(value, TensorCollection))
+    return all(_is_plain(value) for value in store.values() if isinstance(value, Collection))
 
 
 def prepare_reduction(data: TensorCollection, group: GroupCall) -> ReductionInput:
@@ -285,6 +286,6 @@ def structure_of(value: Any) -> str:
     """Return classes, batch sizes and names of a record and its nested collections, which a layout lacks."""
     if isinstance(value, LazyStacked):
         return f"[{','.join(structure_of(part) for part in value._store.items_)}]{value._names}"
-    below = [f"{key}:{structure_of(item)}" for key, item in value._store.items() if isinstance(item, TensorCollection)]
+    below = [f"{key}:{structure_of(item)}" for key, item in value._store.items() if isinstance(item, Collection)]
     names = "" if value._names is None else str(value._names)
     return f"{type(value).__qualname__}{list(value._batch_size)}{names}{sorted(below)}"

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.collection import Collection
 
 
 class Chunks(NamedTuple):
@@ -119,8 +120,8 @@ def join(results: Sequence[Any], dim: int, single: bool) -> Any:
         RuntimeError: their shapes do not fit.
         TypeError: they are of different types: collections, tensors, other objects.
     """
-    kinds = [Tensor if isinstance(item, Tensor) else TensorCollection for item in results]
-    wholes = [isinstance(item, (Tensor, TensorCollection)) for item in results]
+    kinds = [Tensor if isinstance(item, Tensor) else Collection for item in results]
+    wholes = [isinstance(item, (Tensor, Collection)) for item in results]
     if not any(wholes):
         return list(results)
     at = next((at for at in range(len(results)) if not wholes[at] or kinds[at] is not kinds[0]), None)

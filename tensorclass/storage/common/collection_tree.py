@@ -42,6 +42,7 @@ from tensorclass.records.typed import TypedTensorDict
 from tensorclass.support.printable import printable
 from tensorclass.td import shapes
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.collection import Collection
 from tensorclass.td.columns import spans as span_functions
 from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.columns.ragged import Ragged
@@ -431,9 +432,9 @@ def _collection(node: Node, target: Any, source: Source, path: Path) -> Any:
                 continue
         else:
             value = _rebuild(entry, None if below is None else below._store.get(key), source, (*path, key))
-        shape = value._batch_size if isinstance(value, TensorCollection) else value.shape
+        shape = value._batch_size if isinstance(value, Collection) else value.shape
         if shape[:ndim] != size:
-            extendable = isinstance(value, TensorCollection) and not isinstance(value, BufferColumn)
+            extendable = isinstance(value, Collection) and not isinstance(value, BufferColumn)
             if not extendable or len(shape) >= ndim:
                 raise source.damaged(
                     (*path, key), f"its shape {list(shape)} does not begin with the batch size {list(size)}"

@@ -20,7 +20,7 @@ from tensorclass.storage.common.prefetch import check_threads, copy_into
 from tensorclass.support.folder_locks import FolderLock
 from tensorclass.support.interrupts import uninterrupted
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import DeviceLike, as_device
+from tensorclass.td.collection import Collection, DeviceLike, as_device
 from tensorclass.td.get import MISSING
 from tensorclass.td.hidden_members import with_members
 from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
@@ -213,10 +213,7 @@ def _with_empty_rows(data: Any) -> Any:
     if not data._is_tree():
         return _empty_column(data)
     return data._same(
-        {
-            key: _with_empty_rows(value) if isinstance(value, TensorCollection) else value
-            for key, value in data._store.items()
-        }
+        {key: _with_empty_rows(value) if isinstance(value, Collection) else value for key, value in data._store.items()}
     )
 
 

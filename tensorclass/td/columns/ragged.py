@@ -104,7 +104,7 @@ class Ragged(BufferColumn, Generic[Row]):
     # -- from other forms ---------------------------------------------------------------------------------------------
 
     @classmethod
-    def from_list(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
+    def from_list(  # pyright: ignore[reportIncompatibleMethodOverride]
         cls,
         rows: Iterable[Any],
         *,
@@ -898,9 +898,6 @@ class Ragged(BufferColumn, Generic[Row]):
         if convert_tensors == "numpy":
             return self.numpy()
         return self.tolist() if convert_tensors else self._shallow()
-
-    def to_tensordict(self, *, retain_none: bool | None = None) -> Any:
-        return self.clone()
 
     def numpy(self) -> NDArray[np.object_]:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
         """Return the rows as an array of arrays: an object array over the batch.

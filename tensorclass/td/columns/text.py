@@ -110,7 +110,7 @@ class Text(BufferColumn):
             self.check_encoding()
 
     @classmethod
-    def from_list(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
+    def from_list(  # pyright: ignore[reportIncompatibleMethodOverride]
         cls, strings: Iterable[Any], *, device: DeviceLike | None = None
     ) -> Self:
         """Make a column from strings and ``None``, in lists that are nested once for each batch dimension.
@@ -245,9 +245,6 @@ class Text(BufferColumn):
             ['a']
         """
         return self.tolist()
-
-    def to_tensordict(self, *, retain_none: bool | None = None) -> Any:
-        return self.clone()
 
     @property
     def lengths(self) -> Tensor:
@@ -482,7 +479,7 @@ class Text(BufferColumn):
         codes = torch.tensor([order[item] for item in strings], dtype=torch.int64, device=self._device)
         return UniqueText(type(self).from_list(values, device=self._device), codes.reshape(self._batch_size))
 
-    def map(self, function: Callable[[str], str]) -> Self:  # type: ignore[override]
+    def map(self, function: Callable[[str], str]) -> Self:
         """Call a function with each string, and return its results as a Text. Rows without a string stay so.
 
         Args:

@@ -6,20 +6,50 @@ from collections.abc import Callable, Iterator, KeysView
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import torch
 from torch import Size, Tensor
 from typing_extensions import Self
 
+from tensorclass.td import shapes
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.get import MISSING
+from tensorclass.td.collection import own_slots
+from tensorclass.td.converting import Converting
+from tensorclass.td.creation import Creation
+from tensorclass.td.delegated.memory_map_methods import MemoryMaps
+from tensorclass.td.devices import Devices
+from tensorclass.td.indexing import Indexing
 from tensorclass.td.keys import unravel_key_to_tuple
+from tensorclass.td.locking import Locking
+from tensorclass.td.padding import Padding
 from tensorclass.td.pointwise import Pointwise
+from tensorclass.td.printing import Printing
+from tensorclass.td.reductions import Reductions
+from tensorclass.td.shape_operations import Shaping
+from tensorclass.td.stack_and_cat import Combining
+from tensorclass.td.storage_state import Storing
+from tensorclass.td.torch_functions import TorchFunctions
 
 if TYPE_CHECKING:
     from tensorclass.td.collection import Collection, Store
     from tensorclass.td.keys import NestedKey
 
 
-class Leaf(TensorCollection):
+class Leaf(
+    TorchFunctions,
+    Indexing,
+    Shaping,
+    Padding,
+    Pointwise,
+    Reductions,
+    Combining,
+    Creation,
+    Converting,
+    Storing,
+    MemoryMaps,
+    Devices,
+    Locking,
+    Printing,
+):
     """Base of values that are neither tensors nor trees, such as text or a tensor that all rows share.
 
     A leaf has a batch size, names, a device and a lock, but no keys. Its store is its own business: it holds at most
@@ -41,35 +71,22 @@ class Leaf(TensorCollection):
     def _is_tree(self) -> bool:
         return False
 
-    def _merges(self, source: object) -> bool:
-        return False
-
     def _walk_into(self, *args: Any, **kwargs: Any) -> None:
         pass
 
-    def _keys_into(self, *args: Any, **kwargs: Any) -> None:
+    # -- no tensors of the user's, whatever the store holds -----------------------------------------------------------
+
+    def _leaves(self) -> Iterator[Tensor]:
+        return iter(())
+
+    def _with_leaves(self, leaves: Iterator[Tensor]) -> Self:
+        return self._shallow()
+
+    def _named_leaves(self) -> list[tuple[tuple[str, ...], Tensor]]:
+        return []
+
+    def _put_leaves(self, leaves: Iterator[Tensor]) -> None:
         pass
-
-    def _items_into(self, *args: Any, **kwargs: Any) -> None:
-        pass
-
-    def _selected(self, tree: Any, strict: bool) -> Store:
-        if strict and tree:
-            raise self._key_error(next(iter(tree)))
-        return self._shallow()._store
-
-    def _excluded(self, tree: Any) -> Store:
-        return self._shallow()._store
-
-    def is_empty(self) -> bool:
-        """Return ``False``: a leaf is never empty.
-
-        Example:
-            >>> from tensorclass import NonTensorData
-            >>> NonTensorData("a").is_empty()
-            False
-        """
-        return False
 
     def _arrays(self) -> Iterator[Tensor]:
         yield from self._leaves()
@@ -88,6 +105,16 @@ class Leaf(TensorCollection):
         return self._named_leaves()
 
     # -- no keys ------------------------------------------------------------------------------------------------------
+
+    def is_empty(self) -> bool:
+        """Return ``False``: a leaf is never empty.
+
+        Example:
+            >>> from tensorclass import NonTensorData
+            >>> NonTensorData("a").is_empty()
+            False
+        """
+        return False
 
     def keys(self, *args: Any, **kwargs: Any) -> Any:
         """Return an empty view: a leaf has no keys.
@@ -132,6 +159,181 @@ class Leaf(TensorCollection):
         """
         return iter(())
 
+    def __contains__(self, key: object) -> bool:
+        return False
+
+    def _get_key(self, key: NestedKey) -> Any:
+        raise self._key_error(unravel_key_to_tuple(key))
+
+    def get(self, key: NestedKey, default: Any = None, **forms: Any) -> Any:
+        """Return ``default``: a leaf has no keys.
+
+        Args:
+            key: the key.
+            default: the result. Default: ``None``.
+            forms: ignored.
+
+        Example:
+            >>> from tensorclass import NonTensorStack
+            >>> NonTensorStack("a", "b").get("x", 0)
+            0
+        """
+        return default
+
+    def _key_error(self, key: NestedKey) -> KeyError:
+        return KeyError(f"key {key!r} not found: this {type(self).__name__} has no keys{self._CONTENT_HINT}")
+
+    def _set(self, key: str, value: Any, inplace: bool = False, non_blocking: bool = False) -> None:
+        self._set_nested((key,), value, inplace, non_blocking)
+
+    def _set_nested(self, path: tuple[str, ...], item: Any, inplace: bool = False, non_blocking: bool = False) -> None:
+        raise self._key_error(path)
+
+    def to_tensordict(self, *, retain_none: bool | None = None) -> Any:
+        """Return a copy: the form of this leaf in ``to_tensordict`` of a collection.
+
+        Args:
+            retain_none: has no effect here.
+
+        Example:
+            >>> from tensorclass import Ragged
+            >>> Ragged([[1, 2], [3]]).to_tensordict().tolist()
+            [[1, 2], [3]]
+        """
+        return self.clone()
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    def _write_views(self, index: tuple[Any, ...], rows: Collection) -> bool:
+        return False  # equal codes or spans in two leaves can mean different content
+
+    def _copy(self, source: Any, non_blocking: bool = False) -> Any:
+        """Write the content of another leaf of this batch size in place. Return the leaf to store from now on."""
+        raise NotImplementedError
+
+    def _resized(self, batch_size: Size) -> Any:
+        """Return the same content in another batch size."""
+        raise NotImplementedError
+
+    def _show_content(self, new: Any, dim: int, level: int, count: int) -> None:
+        """Give a copy outside of a vmap content that depends on the rows; see :mod:`~tensorclass.td.vmapping`."""
+
+    # -- numbers ------------------------------------------------------------------------------------------------------
+
+    def _on_numbers(
+        self, operation: Callable[..., Any], in_place: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Return the result of a point-wise operation, a function of :class:`Pointwise`.
+
+        The default leaves the content as it is. It returns another leaf, so that later writes to this one do not reach
+        the result, or this one from an operation in place.
+        """
+        return self if in_place else self._shallow()
+
+    def type(self, *args: Any, **kwargs: Any) -> Self:
+        """Return the same content in a new holder: a leaf without numbers has no dtype.
+
+        Args:
+            args: ignored.
+            kwargs: ignored.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import NonTensorData
+            >>> NonTensorData("a").type(torch.float64).data
+            'a'
+        """
+        return self._shallow()
+
+    def _moved(
+        self,
+        device: torch.device | None,
+        dtype: torch.dtype | None,
+        non_blocking: bool,
+        copy: bool,
+        memory_format: torch.memory_format | None,
+        numbers: bool = True,
+    ) -> Self:
+        return self._shallow() if device is None else self._placed(device, non_blocking)
+
+    def _filtered_cast(self, *args: Any, **kwargs: Any) -> Self:
+        return self._shallow()
+
+    def _each(self, *args: Any, **kwargs: Any) -> Self:
+        return self._shallow()
+
+    def _plain(self) -> Self:
+        return self._shallow()
+
+    def _fill(self, item: Any, value: Any) -> None:
+        pass
+
+    def _viewed(self, dtype: torch.dtype) -> Self:
+        return self._shallow()
+
+    def _under(self, shape: Size) -> Self:
+        return self.expand(shape + self._batch_size)
+
+
+def _number_method(name: str, operation: Callable[..., Any]) -> Callable[..., Any]:
+    in_place = (name[-1] == "_" and name[-2] != "_") or name in _OPERATORS_IN_PLACE
+
+    def method(self: Leaf, *args: Any, **kwargs: Any) -> Any:
+        return self._on_numbers(operation, in_place, args, kwargs)
+
+    return _named(method, name, operation)
+
+
+def _along_dim(name: str, operation: Callable[..., Any]) -> Callable[..., Any]:
+    def method(self: Leaf, dim: int, dtype: torch.dtype | None = None) -> Any:
+        shapes.wrap_dim(dim, len(self._batch_size))
+        return self._shallow()
+
+    return _named(method, name, operation)
+
+
+def _named(method: Any, name: str, operation: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a method of leaves name, docstring and signature of the operation on collections."""
+    method.__name__, method.__qualname__, method.__doc__ = name, f"Leaf.{name}", operation.__doc__
+    method.__wrapped__ = operation
+    return method  # type: ignore[no-any-return]
+
+
+# The table of operations on numbers: each method of Pointwise, and three along a dimension.
+_OPERATORS_IN_PLACE = frozenset(("__iadd__", "__isub__", "__imul__", "__itruediv__", "__ipow__"))
+for _name, _member in vars(Pointwise).items():
+    _is_operator = _name.endswith("__") and not _name.startswith("__annotate")
+    if isinstance(_member, FunctionType) and (_name[0] != "_" or _is_operator):
+        setattr(Leaf, _name, _number_method(_name, _member))
+for _name in ("cumprod", "cumsum", "softmax"):
+    setattr(Leaf, _name, _along_dim(_name, vars(Reductions)[_name]))
+
+
+class FullLeaf(Leaf, TensorCollection):
+    """A leaf with all methods of collections, which users of the peer may call on its non-tensor data.
+
+    The base of the leaves that the peer has, too. A new leaf is based on :class:`Leaf`.
+    """
+
+    __slots__ = ()
+
+    def _merges(self, source: object) -> bool:
+        return False
+
+    def _keys_into(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    def _items_into(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    def _selected(self, tree: Any, strict: bool) -> Store:
+        if strict and tree:
+            raise self._key_error(next(iter(tree)))
+        return self._shallow()._store
+
+    def _excluded(self, tree: Any) -> Store:
+        return self._shallow()._store
+
     @property
     def sorted_keys(self) -> list[str]:
         """An empty list: a leaf has no keys.
@@ -143,41 +345,8 @@ class Leaf(TensorCollection):
         """
         return []
 
-    def __contains__(self, key: object) -> bool:
-        return False
-
-    def _get_key(self, key: NestedKey) -> Any:
-        raise self._key_error(unravel_key_to_tuple(key))
-
-    def get(self, key: NestedKey, default: Any = MISSING, **forms: Any) -> Any:
-        """Return ``default``: a leaf has no keys.
-
-        Args:
-            key: the key.
-            default: the result. Default: ``None``; see :func:`set_get_defaults_to_none`.
-            forms: ignored.
-
-        Raises:
-            KeyError: there is no default, and ``set_get_defaults_to_none(False)`` was called.
-
-        Example:
-            >>> from tensorclass import NonTensorStack
-            >>> NonTensorStack("a", "b").get("x", 0)
-            0
-        """
-        return self._default(key, default)
-
-    def _key_error(self, key: NestedKey) -> KeyError:
-        return KeyError(f"key {key!r} not found: this {type(self).__name__} has no keys{self._CONTENT_HINT}")
-
-    def _set(self, key: str, value: Any, inplace: bool = False, non_blocking: bool = False) -> None:
-        self._set_nested((key,), value, inplace, non_blocking)
-
     def _set_(self, key: str, value: Any, non_blocking: bool = False) -> None:
         raise self._key_error(key)
-
-    def _set_nested(self, path: tuple[str, ...], item: Any, inplace: bool = False, non_blocking: bool = False) -> None:
-        raise self._key_error(path)
 
     def popitem(self) -> Any:
         """Raise: a leaf has no keys.
@@ -210,44 +379,6 @@ class Leaf(TensorCollection):
         self._check_unlocked()
         return self
 
-    # -- writing ------------------------------------------------------------------------------------------------------
 
-    def _write_views(self, index: tuple[Any, ...], rows: Collection) -> bool:
-        return False  # equal codes or spans in two leaves can mean different content
-
-    def _resized(self, batch_size: Size) -> Any:
-        """Return the same content in another batch size."""
-        raise NotImplementedError
-
-    def _show_content(self, new: Any, dim: int, level: int, count: int) -> None:
-        """Give a copy outside of a vmap content that depends on the rows; see :mod:`~tensorclass.td.vmapping`."""
-
-    # -- numbers ------------------------------------------------------------------------------------------------------
-
-    def _on_numbers(
-        self, operation: Callable[..., Any], in_place: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
-        """Return the result of a point-wise operation, a function of :class:`Pointwise`.
-
-        The default leaves the content as it is. It returns another leaf, so that later writes to this one do not reach
-        the result, or this one from an operation in place.
-        """
-        return self if in_place else self._shallow()
-
-
-def _number_method(name: str, operation: Callable[..., Any]) -> Callable[..., Any]:
-    in_place = (name[-1] == "_" and name[-2] != "_") or name in _OPERATORS_IN_PLACE
-
-    def method(self: Leaf, *args: Any, **kwargs: Any) -> Any:
-        return self._on_numbers(operation, in_place, args, kwargs)
-
-    method.__name__, method.__qualname__, method.__doc__ = name, f"Leaf.{name}", operation.__doc__
-    method.__wrapped__ = operation  # type: ignore[attr-defined]  # for inspect.signature
-    return method
-
-
-_OPERATORS_IN_PLACE = frozenset(("__iadd__", "__isub__", "__imul__", "__itruediv__", "__ipow__"))
-for _name, _member in vars(Pointwise).items():
-    _is_operator = _name.endswith("__") and not _name.startswith("__annotate")
-    if isinstance(_member, FunctionType) and (_name[0] != "_" or _is_operator):
-        setattr(Leaf, _name, _number_method(_name, _member))
+own_slots(Leaf)
+own_slots(FullLeaf)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -21,7 +21,7 @@ from tensorclass.td.shapes import Names
 from tensorclass.td.stack_and_cat import _shared_names, _where_value
 from tensorclass.td.value_checks import contains_itself, holds
 
-from .leaf import Leaf
+from .leaf import FullLeaf
 from .linked_list import LinkedList
 from .object_codes import (
     codes_row_by_row,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from tensorclass.td.keys import NestedKey
 
 
-class NonTensorDataBase(Leaf):
+class NonTensorDataBase(FullLeaf):
     """The base class of :class:`NonTensorData` and :class:`NonTensorStack`.
 
     Example:
@@ -80,21 +80,6 @@ class NonTensorDataBase(Leaf):
         return new
 
     # -- no tensors: those of the store are codes ----------------------------------------------------------------------
-
-    def _leaves(self) -> Iterator[Tensor]:
-        return iter(())
-
-    def _with_leaves(self, leaves: Iterator[Tensor]) -> Self:
-        return self._shallow()
-
-    def _named_leaves(self) -> list[tuple[tuple[str, ...], Tensor]]:
-        return []
-
-    def _put_leaves(self, leaves: Iterator[Tensor]) -> None:
-        pass
-
-    def _fill(self, item: Any, value: Any) -> None:
-        pass
 
     def _content(self) -> tuple[Any, ...]:
         return (self._objects, *self._store.values())
@@ -313,72 +298,6 @@ class NonTensorDataBase(Leaf):
         """
         return self
 
-    def cumsum(self, *args: Any, **kwargs: Any) -> Self:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Return the same data in a new holder: objects are not added.
-
-        Args:
-            args: ignored.
-            kwargs: ignored.
-
-        Example:
-            >>> from tensorclass import NonTensorData
-            >>> NonTensorData("a", batch_size=[2]).cumsum(0).data
-            'a'
-        """
-        return self._shallow()
-
-    def cumprod(self, *args: Any, **kwargs: Any) -> Self:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Return the same data in a new holder: objects are not multiplied.
-
-        Args:
-            args: ignored.
-            kwargs: ignored.
-
-        Example:
-            >>> from tensorclass import NonTensorData
-            >>> NonTensorData("a", batch_size=[2]).cumprod(0).data
-            'a'
-        """
-        return self._shallow()
-
-    def softmax(self, *args: Any, **kwargs: Any) -> Self:
-        """Return the same data in a new holder: objects are not numbers.
-
-        Args:
-            args: ignored.
-            kwargs: ignored.
-
-        Example:
-            >>> from tensorclass import NonTensorData
-            >>> NonTensorData("a", batch_size=[2]).softmax(0).data
-            'a'
-        """
-        return self._shallow()
-
-    def type(self, *args: Any, **kwargs: Any) -> Self:
-        """Return the same data in a new holder: objects have no dtype.
-
-        Args:
-            args: ignored.
-            kwargs: ignored.
-
-        Example:
-            >>> import torch
-            >>> from tensorclass import NonTensorData
-            >>> NonTensorData("a").type(torch.float64).data
-            'a'
-        """
-        return self._shallow()
-
-    def _filtered_cast(self, *args: Any, **kwargs: Any) -> Self:
-        return self._shallow()
-
-    def _each(self, *args: Any, **kwargs: Any) -> Self:
-        return self._shallow()
-
-    def _plain(self) -> Self:
-        return self._shallow()
-
     def _placed(self, device: torch.device, non_blocking: bool) -> Self:
         return self._on(dict(self._store), device)
 
@@ -396,12 +315,6 @@ class NonTensorDataBase(Leaf):
     def _values_and_indices(self, name: str, args: tuple[Any, ...], size: Size, names: Names) -> Any:
         result = self._reduce(getattr, args[0], args[1], {}) if len(args) == 2 else self._shallow()
         return result, result._shallow()
-
-    def _viewed(self, dtype: torch.dtype) -> Self:
-        return self._shallow()
-
-    def _under(self, shape: Size) -> Self:
-        return self.expand(shape + self._batch_size)
 
     def _padded(self, pairs: Sequence[tuple[int, int]], value: float) -> Any:
         """Return the data with ``None`` at the new positions."""

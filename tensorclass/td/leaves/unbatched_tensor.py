@@ -21,19 +21,18 @@ from tensorclass.td.safe_unpickling import allow_class, allow_function, found
 from tensorclass.td.shape_operations import _canonical
 from tensorclass.td.shapes import Names
 from tensorclass.td.stack_and_cat import _append_dims, _shared_names, _where_value
-from tensorclass.td.tensordict import TensorDict
 from tensorclass.td.value_checks import shape_of
 
+from .leaf import FullLeaf
+from .number_operations import number_result
 from .object_codes import to_lists
 from .row_independent import Uniform
 
 if TYPE_CHECKING:
     from tensorclass.td.collection import Store
 
-_ONLY = "<tensor>"  # a key that no user writes
 
-
-class UnbatchedTensor(Uniform):
+class UnbatchedTensor(Uniform, FullLeaf):
     """One tensor for all rows of a batch, whose shape is independent of the batch size.
 
     ``data["key"]`` returns the tensor, ``data.get("key")`` this holder, whose shape is the batch size. Shape operations
@@ -156,9 +155,6 @@ class UnbatchedTensor(Uniform):
 
     def _named_leaves(self) -> list[tuple[tuple[str, ...], Tensor]]:
         return [((), self._tensor)]
-
-    def to_tensordict(self, *, retain_none: bool | None = None) -> Any:
-        return self.clone()
 
     def to_dict(self, *, convert_tensors: bool | str = False, **options: Any) -> Any:
         if convert_tensors == "numpy":
@@ -283,17 +279,12 @@ class UnbatchedTensor(Uniform):
     def _on_numbers(
         self, operation: Callable[..., Any], in_place: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        only = _lone(self._tensor)
-        args = tuple([self._lone_operand(arg) for arg in args])
-        result = operation(only, *args, **{key: self._lone_operand(arg) for key, arg in kwargs.items()})
-        if result is only:
-            return self
-        return self._holding(result._store[_ONLY]) if isinstance(result, TensorDict) else result
-
-    def _lone_operand(self, operand: Any) -> Any:
-        """Return the operand for a collection that holds only the tensor."""
-        own = self._operand(operand)
-        return _lone(own) if own is not operand else own
+        args = tuple([self._operand(arg) for arg in args])
+        kwargs = {key: self._operand(arg) for key, arg in kwargs.items()}
+        result = number_result(operation, self._tensor, args, kwargs)
+        if result is NotImplemented:
+            return result
+        return self if in_place else self._holding(result)
 
     def _own_operands(self, operand: Any) -> Iterator[Any]:
         yield self._operand(operand)
@@ -413,15 +404,6 @@ class UnbatchedTensor(Uniform):
                 return self._shallow()
             other = other._expanded()
         return _where_value(path, condition, self._expanded(), other, pad)
-
-
-def _lone(tensor: Tensor) -> TensorDict:
-    """Return a collection without batch dimensions that holds only the tensor."""
-    new = object.__new__(TensorDict)
-    new._store = {_ONLY: tensor}
-    new._batch_size = Size(())
-    new._device = new._names = new._lock = None
-    return new
 
 
 @allow_function

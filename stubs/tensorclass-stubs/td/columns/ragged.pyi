@@ -25,7 +25,7 @@ class Ragged(BufferColumn, Generic[Row]):
         names: Sequence[str | None] | None = None,
     ) -> None: ...
     @classmethod
-    def from_list(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
+    def from_list(  # pyright: ignore[reportIncompatibleMethodOverride]
         cls,
         rows: Iterable[Any],
         *,
@@ -77,7 +77,6 @@ class Ragged(BufferColumn, Generic[Row]):
     def detach(self) -> Self: ...
     def type(self, dst_type: torch.dtype, *, cast_filter: Any = None) -> Self: ...
     def to_dict(self, *, convert_tensors: bool | str = False, **options: Any) -> Any: ...
-    def to_tensordict(self, *, retain_none: bool | None = None) -> Any: ...
     def numpy(self) -> NDArray[np.object_]: ...  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
 
 def as_ragged(

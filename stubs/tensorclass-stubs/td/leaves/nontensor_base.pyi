@@ -4,11 +4,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 from typing_extensions import Self
-from tensorclass.td.leaves.leaf import Leaf
+from tensorclass.td.leaves.leaf import FullLeaf
 from tensorclass.td.get import IsLeaf
 from tensorclass.td.keys import NestedKey
 
-class NonTensorDataBase(Leaf):
+class NonTensorDataBase(FullLeaf):
     __slots__ = ("_in_file", "_metadata", "_objects")
 
     def empty(self, *args: Any, **kwargs: Any) -> Self: ...
@@ -37,10 +37,6 @@ class NonTensorDataBase(Leaf):
     def apply(self, *args: Any, **kwargs: Any) -> Self: ...
     def named_apply(self, *args: Any, **kwargs: Any) -> Self: ...
     def apply_(self, *args: Any, **kwargs: Any) -> Self: ...
-    def cumsum(self, *args: Any, **kwargs: Any) -> Self: ...  # pyright: ignore[reportIncompatibleVariableOverride]
-    def cumprod(self, *args: Any, **kwargs: Any) -> Self: ...  # pyright: ignore[reportIncompatibleVariableOverride]
-    def softmax(self, *args: Any, **kwargs: Any) -> Self: ...
-    def type(self, *args: Any, **kwargs: Any) -> Self: ...
     def update(
         self,
         input_dict_or_td: Any = None,

@@ -5,9 +5,10 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 from tensorclass.td.collection import DeviceLike
+from tensorclass.td.leaves.leaf import FullLeaf
 from tensorclass.td.leaves.row_independent import Uniform
 
-class UnbatchedTensor(Uniform):
+class UnbatchedTensor(Uniform, FullLeaf):
     __slots__ = ("_tensor",)
 
     def __init__(
@@ -23,7 +24,6 @@ class UnbatchedTensor(Uniform):
     @data.setter
     def data(self, value: Any) -> None: ...
     def __repr__(self) -> str: ...
-    def to_tensordict(self, *, retain_none: bool | None = None) -> Any: ...
     def to_dict(self, *, convert_tensors: bool | str = False, **options: Any) -> Any: ...
     def numpy(self) -> Any: ...
     def tolist(self) -> Any: ...  # type: ignore[override]

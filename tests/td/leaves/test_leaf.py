@@ -1,0 +1,274 @@
+"""A leaf that is based on ``Leaf`` alone is a value like any other: collections need none of its further methods."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Size, Tensor
+from typing_extensions import Self
+
+from tensorclass import (
+    NonTensorData,
+    NonTensorStack,
+    TensorClass,
+    TensorCollection,
+    TensorDict,
+    UnbatchedTensor,
+    is_tensor_collection,
+    lazy_stack,
+    stack,
+)
+from tensorclass.td.leaves.leaf import FullLeaf, Leaf
+from tests import strategies as draw
+from tests.operations import SHAPE_OPERATIONS
+
+CODES = "<codes>"
+WORDS = ("a", "b", "c")
+
+
+class Words(Leaf):
+    """A word for each position: an index into words that all leaves share."""
+
+    __slots__ = ("_words",)
+
+    _words: Sequence[str]
+
+    def __init__(self, codes: Any, words: Sequence[str] = WORDS) -> None:
+        codes = torch.as_tensor(codes)
+        self._store = {CODES: codes}
+        self._batch_size = codes.shape
+        self._device = self._names = self._lock = None
+        self._words = words
+
+    def _like(self, store: Any, batch_size: Size, names: Any = None) -> Self:
+        new = super()._like(store, batch_size, names)
+        new._words = self._words
+        return new
+
+    def _same(self, store: Any) -> Self:
+        return self._like(store, self._batch_size, self._names)
+
+    @property
+    def codes(self) -> Tensor:
+        codes = self._store[CODES]
+        assert isinstance(codes, Tensor)
+        return codes
+
+    def tolist(self, **options: Any) -> Any:
+        def words(codes: Any) -> Any:
+            return [words(code) for code in codes] if isinstance(codes, list) else self._words[codes]
+
+        return words(self.codes.tolist())
+
+    def _unwrapped(self) -> Any:
+        return self.tolist()
+
+    def __repr__(self) -> str:
+        return f"Words({self.tolist()})"
+
+    def __reduce__(self) -> Any:
+        return Words, (self.codes, self._words)
+
+    def _resized(self, batch_size: Size) -> Any:
+        return self.expand(batch_size)
+
+    def _copy(self, source: Any, non_blocking: bool = False) -> Any:
+        self.codes.copy_(source.codes)
+        return self
+
+    def _check_rows(self, rows: Any, ndim: int, row_ndim: int, path: tuple[str, ...]) -> None:
+        if not isinstance(rows, Words):
+            raise RuntimeError(f"{path}: expected Words, got {type(rows).__name__}")
+
+
+def words(size: Sequence[int]) -> Words:
+    return Words(torch.arange(Size(size).numel()).reshape(tuple(size)) % 3)
+
+
+def sample(size: tuple[int, ...] = (4,)) -> TensorDict:
+    nested = TensorDict({"w": words(size)}, size)
+    return TensorDict({"x": torch.arange(Size(size).numel()).reshape(size), "w": words(size), "n": nested}, size)
+
+
+def held(data: Any, key: Any = "w") -> Words:
+    value = data.get(key)
+    assert type(value) is Words
+    assert value.batch_size == data.batch_size
+    return value
+
+
+def test_it_has_few_methods() -> None:
+    names = {name for name in dir(Leaf) if name[0] != "_"}
+    assert not names & {"select", "to_h5", "from_pandas", "to_module", "send", "map", "state_dict", "pop"}
+    assert not issubclass(Leaf, TensorCollection)
+
+
+@pytest.mark.parametrize("cls", [NonTensorData, NonTensorStack, UnbatchedTensor])
+def test_those_of_the_peer_are_collections(cls: type) -> None:
+    assert issubclass(cls, FullLeaf)
+    assert issubclass(cls, TensorCollection)
+    assert is_tensor_collection(cls)
+
+
+# -- shapes -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SHAPE_OPERATIONS)
+@settings(max_examples=20)
+@given(st.data())
+def test_operations_on_shapes_act_on_it_as_on_a_tensor(name: str, data: st.DataObject) -> None:
+    size = data.draw(draw.shapes(min_dims=1))
+    arguments = data.draw(SHAPE_OPERATIONS[name](size))
+    source = sample(size)
+    try:
+        expected = getattr(source.exclude("w", ("n", "w")), name)(*arguments)
+    except Exception as error:
+        with pytest.raises(type(error)):
+            getattr(source, name)(*arguments)
+        return
+    result = getattr(source, name)(*arguments)
+    for part, like in zip(*((r if isinstance(r, tuple) else (r,)) for r in (result, expected)), strict=True):
+        assert part.batch_size == like.batch_size
+        for value in (held(part), held(part["n"])):
+            assert torch.equal(value.codes, like["x"] % 3)
+
+
+@given(draw.shapes(), st.data())
+def test_an_index_acts_on_it_as_on_a_tensor(size: tuple[int, ...], data: st.DataObject) -> None:
+    index = data.draw(draw.indices(size))
+    source = sample(size)
+    try:
+        expected = source["x"][index]
+    except IndexError:
+        return
+    assert torch.equal(held(source[index]).codes, expected % 3)
+
+
+def test_rows_are_stacked_concatenated_and_chosen() -> None:
+    data = sample()
+    assert held(stack([data, data], 1)).batch_size == (4, 2)
+    assert held(torch.cat([data, data])).tolist() == [*"abca"] * 2  # type: ignore[call-overload]
+    assert held(stack(list(data.unbind(0)))).tolist() == [*"abca"]
+    assert held(lazy_stack([data, data])[0]).tolist() == [*"abca"]
+    assert lazy_stack([data, data]).get("w").tolist() == [[*"abca"]] * 2
+
+
+# -- as a value -------------------------------------------------------------------------------------------------------
+
+
+def test_keys_end_at_it() -> None:
+    data = sample()
+    assert list(data.keys(True)) == ["x", "w", "n", ("n", "w")]
+    assert [key for key, _ in data.items(True)] == ["x", "w", "n", ("n", "w")]
+    assert list(data.keys(True, True)) == ["x"]
+    assert ("w", CODES) not in data
+    assert data.get(("w", CODES)) is None
+    assert [key for key, _ in data.non_tensor_items(True)] == ["w", ("n", "w")]
+    assert not data["n"].is_empty()
+    with pytest.raises(KeyError, match="is a leaf"):
+        data["w", "new"] = 1
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        lambda data: data.clone(),
+        lambda data: data.clone(False),
+        lambda data: data.copy(),
+        lambda data: data.select("w", ("n", "w")),
+        lambda data: data.exclude("x"),
+        lambda data: data.flatten_keys().unflatten_keys(),
+        lambda data: data.replace(x=torch.zeros(4)),
+        lambda data: data.rename_keys({"x": "y"}),
+        lambda data: data.to_tensordict(),
+        lambda data: data.to(torch.float64),
+        lambda data: data.to("cpu"),
+        lambda data: data.double(),
+        lambda data: data.detach(),
+        lambda data: data.contiguous(),
+        lambda data: data.apply(lambda x: x + 1),
+        lambda data: data.named_apply(lambda _, x: x + 1),
+        lambda data: data + 1,
+        lambda data: -data,
+        lambda data: data.abs(),
+        lambda data: data.clamp(0, 1),
+        lambda data: data.cumsum(0),
+        lambda data: data.add_(1),
+        lambda data: data.zero_(),
+        lambda data: torch.zeros_like(data),
+        lambda data: data.masked_fill(torch.tensor([True, False, True, False]), 0),
+        lambda data: data.lock_().unlock_(),
+        lambda data: data.update({"x": torch.zeros(4)}),
+        lambda data: data.clone().update(data),
+        lambda data: data.clone().update_(data),
+        lambda data: data.auto_batch_size_(1),
+        lambda data: data.filter_empty_(),
+        lambda data: pickle.loads(pickle.dumps(data)),
+        lambda data: copy.deepcopy(data),
+        lambda data: copy.copy(data),
+        lambda data: data.empty(recurse=True).update(data),
+    ],
+)
+def test_operations_keep_it(operation: Callable[[Any], Any]) -> None:
+    result = operation(sample())
+    assert held(result).tolist() == held(result["n"]).tolist() == [*"abca"]
+
+
+def test_results_have_a_leaf_of_their_own() -> None:
+    data = sample()
+    for result in (data + 1, data.clone(False), data.copy(), data.flatten_keys(), data.apply(lambda x: x)):
+        assert result.get("w") is not data.get("w")
+
+
+def test_rows_are_written() -> None:
+    data = sample()
+    data[1:3] = TensorDict({"x": torch.zeros(2), "w": Words([0, 0]), "n": TensorDict({"w": Words([1, 1])}, [2])}, [2])
+    assert held(data).tolist() == [*"aaaa"]
+    assert held(data["n"]).tolist() == [*"abba"]
+    data.set_("w", Words([2, 2, 2, 2]))
+    assert held(data).tolist() == [*"cccc"]
+    with pytest.raises(RuntimeError, match="expected Words"):
+        data[0] = {"w": "text"}
+
+
+def test_it_is_locked_with_its_collection() -> None:
+    data = sample().lock_()
+    assert data.get("w").is_locked
+    assert not data.unlock_().get("w").is_locked
+
+
+def test_it_has_the_names_and_the_size_of_its_collection() -> None:
+    data = sample()
+    data.names = ["row"]
+    assert data.get("w").names == ["row"]
+    data.batch_size = ()
+    assert data["w"].shape == (4,)
+    with pytest.raises(RuntimeError, match="batch_size"):
+        data.batch_size = (3,)
+
+
+def test_it_is_printed_and_converted() -> None:
+    data = sample()
+    assert "Words(['a', 'b', 'c', 'a'])" in str(data.get("w"))
+    assert "w" in repr(data)
+    assert data.to_dict()["w"] == [*"abca"]
+    assert data.tolist()[1]["w"] == "b"
+    assert data.state_dict().keys() == {"x"}
+    assert data.bytes() == 4 * 8
+
+
+def test_a_field_of_a_record_holds_it() -> None:
+    class Sentence(TensorClass):
+        x: Tensor
+        w: Words
+
+    record = Sentence(x=torch.zeros(4), w=words([4]), batch_size=[4])
+    assert record[1:].w.tolist() == [*"bca"]
+    assert stack([record, record]).w.shape == (2, 4)
