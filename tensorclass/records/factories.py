@@ -5,7 +5,7 @@ First a plan of shapes is made, which collects everything that is missing. Then 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, overload
 
 import torch
@@ -14,12 +14,16 @@ from torch import Size, Tensor
 from tensorclass.contracts.contract import Contract
 from tensorclass.contracts.dtype_names import usual
 from tensorclass.contracts.ranges import finite, whole
+from tensorclass.contracts.row_contract import RowContract
 from tensorclass.contracts.validation_mode import validation
 from tensorclass.records.fields import FieldSpec, Kind
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike
+from tensorclass.td.columns.ragged import Ragged
 from tensorclass.td.shapes import as_size
 from tensorclass.td.tensordict import TensorDict
+
+from .column_factories import Fill, Integers, LengthPlan, PlannedColumn, can_be_made, filled_column
 
 if TYPE_CHECKING:
     from .contracted import Contracted
@@ -29,9 +33,6 @@ R_co = TypeVar("R_co", bound="Contracted", covariant=True)
 
 #: size of a dimension; sizes of a variadic dimension; for a field that holds a record, sizes for that record
 SizeLike = int | Sequence[int] | Mapping[str, Any]
-
-#: makes a tensor of a shape, dtype and device, for a contract
-Fill = Callable[[tuple[int, ...], torch.dtype, "torch.device | None", Contract], Tensor]
 
 _ANY = Contract()
 
@@ -79,22 +80,29 @@ def make(
     cls = getattr(cls, "_dense", cls)
     if twice := [name for name in named if sizes and name in sizes]:
         raise TypeError(f"{cls.__name__}.{what}: got the sizes of {', '.join(twice)} twice, by keyword and in sizes=")
-    plan = _Planner(cls, what).planned(as_size(batch_size), {**(sizes or {}), **named})
+    draw = fill.integers if isinstance(fill, Drawn) else None
+    plan = _Planner(cls, what, draw).planned(as_size(batch_size), {**(sizes or {}), **named})
     where = None if device is None else torch.device(device)
-    made: R = _filled(plan, fill, where, names)
+    made: R = _filled(plan, fill, where, names, draw)
     return made
 
 
 def _filled(
-    plan: PlannedCollection, fill: Fill, device: torch.device | None, names: Sequence[str | None] | None
+    plan: PlannedCollection,
+    fill: Fill,
+    device: torch.device | None,
+    names: Sequence[str | None] | None,
+    draw: Integers | None,
 ) -> Any:
     values: dict[str, Any] = {}
     for key, part in plan.fields.items():
         if isinstance(part, PlannedTensor):
             contract = part.contract
             values[key] = fill(part.shape, usual(contract.dtypes)[0], device or contract.device, contract)
+        elif isinstance(part, PlannedColumn):
+            values[key] = filled_column(part, fill, device, draw)
         else:
-            values[key] = _filled(part, fill, device, None)
+            values[key] = _filled(part, fill, device, None, draw)
     return plan.cls._from_mapping(values, plan.batch_size, device, names)
 
 
@@ -122,8 +130,8 @@ class _Sizes:
 class _Planner:
     """Plans a record and its nested records; collects what is missing."""
 
-    def __init__(self, cls: type[Contracted], what: str) -> None:
-        self.cls, self.what = cls, what
+    def __init__(self, cls: type[Contracted], what: str, draw: Integers | None) -> None:
+        self.cls, self.what, self.draw = cls, what, draw
         self.scopes: list[_Sizes] = []
         self.missing: dict[str, None] = {}
         self.unknown: list[str] = []
@@ -152,19 +160,34 @@ class _Planner:
         self.scopes.append(scope)
         specs: Mapping[str, FieldSpec] = cls._specs
         parts: dict[str, tuple[type[Any], Contract]] = {}
+        columns: dict[str, FieldSpec] = {}
         for name, spec in specs.items():
             if not spec.init or spec.default is not None:
                 continue
             target = tensor_or_collection(spec, cls)
             if spec.optional:
                 continue
+            if spec.column is not None and can_be_made(spec.column, self.draw is not None):
+                columns[name] = spec
+                parts[name] = Tensor, _ANY if spec.row_contract is None else spec.row_contract.item
+                continue
             if target is None or (target is not Tensor and target in path):
                 self.unknown.append(f"{scope.path}{name} ({spec.shown})")
             else:
                 parts[name] = target, spec.contract or _ANY
-        shapes = self._shapes({name: contract for name, (_, contract) in parts.items()}, scope)
+        shapes, sizes = self._shapes({name: contract for name, (_, contract) in parts.items()}, scope)
+        lengths = self._lengths([spec.row_contract for spec in columns.values()], batch_size, scope, sizes)
         fields: dict[str, Any] = {}
         for name, (target, contract) in parts.items():
+            if name in columns:
+                declared, row = columns[name].column, columns[name].row_contract
+                assert declared is not None
+                try:
+                    own_lengths = lengths.of(row, declared.ragged_dims) if issubclass(declared.cls, Ragged) else []
+                except ValueError as error:
+                    raise ValueError(f"{self.cls.__name__}.{self.what}: {scope.path}{name}: {error}") from None
+                fields[name] = PlannedColumn(declared, row, batch_size, own_lengths, shapes[name])
+                continue
             shape = batch_size + shapes[name]
             if target is Tensor:
                 fields[name] = PlannedTensor(shape, contract)
@@ -176,8 +199,32 @@ class _Planner:
             fields[name] = self._record(target, shape, _Sizes(own, scope, f"{scope.path}{name}."), (*path, cls))
         return PlannedCollection(cls, batch_size, fields)
 
-    def _shapes(self, contracts: Mapping[str, Contract], scope: _Sizes) -> dict[str, tuple[int, ...]]:
-        """Return the shape of one item of each field."""
+    def _lengths(
+        self, rows: Sequence[RowContract | None], batch_size: Size, scope: _Sizes, sizes: Mapping[str, int]
+    ) -> LengthPlan:
+        """Return the lengths of ragged rows; names without a size are noted as missing."""
+
+        def given(name: str) -> int | Sequence[int] | None:
+            found: Any = scope.find(name, int)
+            if found is None:
+                found = scope.find(name, Sequence)
+            for size in (found,) if found is None or isinstance(found, int) else found:
+                if size is not None:
+                    self._size(name, size)
+            return found  # type: ignore[no-any-return]
+
+        plan = LengthPlan(batch_size, given, sizes, self.draw)
+        try:
+            plan.name([row for row in rows if row is not None])
+        except ValueError as error:
+            raise ValueError(f"{self.cls.__name__}.{self.what}: {error}") from None
+        self.missing.update(dict.fromkeys(plan.missing))
+        return plan
+
+    def _shapes(
+        self, contracts: Mapping[str, Contract], scope: _Sizes
+    ) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
+        """Return the shape of one item of each field, and the sizes of names."""
         sizes: dict[str, int] = {}
         variadic: dict[str, tuple[int, ...]] = {}
         for name in dict.fromkeys(name for contract in contracts.values() for name in contract.names):
@@ -191,9 +238,10 @@ class _Planner:
                 sizes[name] = self._size(name, found)
             else:
                 variadic[plain] = tuple([self._size(name, size) for size in found])
-        return {
+        shapes = {
             key: () if self.missing else contract.item_shape(sizes, variadic) for key, contract in contracts.items()
         }
+        return shapes, sizes
 
     def _size(self, name: str, size: Any) -> int:
         if not isinstance(size, int) or size < 0:
@@ -269,6 +317,12 @@ class Drawn:
             elif contract.high is not None:
                 values = high - values.abs()
         return values.clamp(low, high).to(dtype)
+
+    def integers(self, low: int, high: int, count: int) -> list[int]:
+        """Draw whole numbers from ``low`` to ``high``, both included."""
+        generator = self._on(None if self._generator is None else self._generator.device)
+        device = torch.device("cpu") if generator is None else generator.device
+        return torch.randint(low, high + 1, (count,), generator=generator, device=device).tolist()
 
     def _on(self, device: torch.device | None) -> torch.Generator | None:
         if self._seed is None:

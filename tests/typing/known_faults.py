@@ -38,6 +38,36 @@ def first(value: T) -> T:
     return value[0]  # Base is not assignable to T
 """
 
+_UNTYPED = "An __iter__ without annotations, as a tensor's, counts as one of items of any type."
+_UNTYPED_EXAMPLE = """
+class Tensor:
+    def __iter__(self): ...
+
+def joined(strings: Iterable[str]) -> str: ...
+
+joined(Tensor())  # is not reported
+"""
+
+_STRINGS = "A string counts as an iterable of iterables of numbers: its items are strings again."
+_STRINGS_EXAMPLE = """
+def total(rows: Iterable[Iterable[complex]]) -> complex: ...
+
+total("a")  # is not reported
+"""
+
+_OPTIONAL = "An attribute of the type `X | None` cannot be assigned where X is a descriptor."
+_OPTIONAL_EXAMPLE = """
+class Text:
+    def __get__(self, record: object, owner: Any = None) -> Text: ...
+    def __set__(self, record: Any, value: Text | None) -> None: ...
+
+class Record:
+    note: Text | None
+
+def clear(record: Record) -> None:
+    record.note = None  # cannot assign to attribute
+"""
+
 KNOWN_FAULTS: tuple[KnownFault, ...] = (
     KnownFault("pyrefly", "facts_generic", "assert_type(record[0], T)", _INDEXED, _INDEXED_EXAMPLE),
     KnownFault("pyrefly", "facts_generic", "assert_type(record[mask], T)", _INDEXED, _INDEXED_EXAMPLE),
@@ -76,4 +106,14 @@ def first(value: T) -> T:
     return value
 """,
     ),
+    KnownFault("mypy", "errors_columns", "Question(x, tokens, tags)  # E: strings", _UNTYPED, _UNTYPED_EXAMPLE),
+    KnownFault("mypy", "errors_columns", "Question(text, tokens, x)  # E: lists", _UNTYPED, _UNTYPED_EXAMPLE),
+    KnownFault("ty", "errors_columns", "Question(x, tokens, tags)  # E: strings", _UNTYPED, _UNTYPED_EXAMPLE),
+    KnownFault("ty", "errors_columns", "Question(text, tokens, x)  # E: lists", _UNTYPED, _UNTYPED_EXAMPLE),
+    KnownFault("ty", "errors_columns", 'Question(text, ["a", "b"], tags)  # E: numbers', _STRINGS, _STRINGS_EXAMPLE),
+    KnownFault("ty", "errors_columns", 'Question(text, "a", tags)  # E: numbers', _STRINGS, _STRINGS_EXAMPLE),
+    KnownFault("ty", "errors_columns", 'question.tokens = "a"  # E: numbers', _STRINGS, _STRINGS_EXAMPLE),
+    KnownFault("ty", "facts_columns", 'two.note = Text(["a", None])', _OPTIONAL, _OPTIONAL_EXAMPLE),
+    KnownFault("ty", "facts_columns", "two.note = None", _OPTIONAL, _OPTIONAL_EXAMPLE),
+    KnownFault("ty", "facts_columns", "two.mask = None", _OPTIONAL, _OPTIONAL_EXAMPLE),
 )

@@ -7,11 +7,12 @@ import typing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas
 import pytest
 import torch
 
-from tensorclass import TensorDict
+from tensorclass import Column, Ragged, TensorDict, Text
 from tests.typing.forms import decorated
 from tests.typing.judging import CORPUS, FORMS
 
@@ -97,6 +98,20 @@ def arguments(r: Any) -> dict[str, Any]:
         "samples": [sample()],
         "either": sample(),
         "table": pandas.DataFrame({"seen": [1, 2], "kept": [True, False]}),
+        "question": r.Question(
+            prompt=["a", "b", "c", "d"],
+            tokens=[[1], [2, 3], [], [4]],
+            tags=[["u"], ["v"], [], ["u", "v"]],
+            mask=[[True], [False, True], [], [True]],
+            note=["x", None, "y", None],
+            answers=[["yes"]] * 4,
+        ),
+        "text": Text(["a", "b"]),
+        "tokens": Ragged([[1], [2, 3]]),
+        "tags": Column([["u"], ["v"]], list[str]),
+        "array": np.ones((2, 3), dtype=np.int64),
+        "numbers": torch.ones(2, 3, dtype=torch.int64),
+        "strings": ["a", "b"],
         "record": r.Twins(x, x, batch_size=size),
         "collection": TensorDict({"a": x}, size),
     }

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from tensorclass.td.indexing import Index
     from tensorclass.td.shapes import Names
 
+    from .column_inputs import ColumnRows
+
 T = TypeVar("T", default=Any)
 
 
@@ -64,6 +66,11 @@ class Column(NonTensorStack, Generic[T]):
     __slots__ = ("_item_type",)
 
     _item_type: Any
+
+    if TYPE_CHECKING:
+        # Checkers ask a field for these, as for any descriptor: constructors and assignments take what people have.
+        def __get__(self, record: object, owner: Any = None) -> Self: ...
+        def __set__(self, record: Any, value: ColumnRows[T] | None) -> None: ...
 
     def __init__(  # pyright: ignore[reportInconsistentConstructor]
         self,

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from .buffer_column import Items
+    from .column_inputs import RaggedRows
 
 #: the annotation of one row, for checkers and contracts
 Row = TypeVar("Row", default=Any)
@@ -71,6 +72,11 @@ class Ragged(BufferColumn, Generic[Row]):
     __slots__ = ()
     _row_reader = ".tensor() or .tolist()"
     _CONTENT_HINT = "; its items are in `values`"
+
+    if TYPE_CHECKING:
+        # Checkers ask a field for these, as for any descriptor: constructors and assignments take what people have.
+        def __get__(self, record: object, owner: Any = None) -> Self: ...
+        def __set__(self, record: Any, value: RaggedRows | None) -> None: ...
 
     def __init__(
         self,

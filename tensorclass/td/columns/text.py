@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
     from tensorclass.td.indexing import Index
 
+    from .column_inputs import TextRows
+
 
 class UniqueText(NamedTuple):
     """The result of :meth:`Text.unique`.
@@ -81,6 +83,11 @@ class Text(BufferColumn):
     _row_reader = "str()"
     _keeps_items = True
     _CONTENT_HINT = "; read its strings with tolist()"
+
+    if TYPE_CHECKING:
+        # Checkers ask a field for these, as for any descriptor: constructors and assignments take what people have.
+        def __get__(self, record: object, owner: Any = None) -> Self: ...
+        def __set__(self, record: Any, value: TextRows | None) -> None: ...
 
     def __init__(
         self,

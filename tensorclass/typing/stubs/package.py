@@ -78,9 +78,14 @@ def _without_borrowed(tree: ast.Module) -> None:
         own = set(bound([item for item in definition.body if not _is_for_checkers(item)]))
         for item in definition.body:
             if isinstance(item, ast.If) and _is_for_checkers(item) and not item.orelse:
+                kept = own | _OF_DESCRIPTORS
                 item.body = [
-                    inner for inner in item.body if not isinstance(inner, ast.FunctionDef) or inner.name in own
+                    inner for inner in item.body if not isinstance(inner, ast.FunctionDef) or inner.name in kept
                 ] or [ast.Pass()]
+
+
+#: methods that columns have for checkers alone: they tell what a field takes
+_OF_DESCRIPTORS = {"__get__", "__set__"}
 
 
 def _is_for_checkers(statement: ast.stmt) -> bool:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Generic, Literal, Optional, TypeVar
 
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from typing_extensions import Self
 
-from tensorclass import TensorClass, TensorDict, field
+from tensorclass import Column, Ragged, TensorClass, TensorDict, Text, field
 
 L = TypeVar("L")
 R = TypeVar("R")
@@ -116,6 +116,18 @@ class Cast(TensorClass, autocast=True):
 
     number: int
     text: str
+
+
+class Question(TensorClass):
+    """Columns: text, rows of different length, objects; with rows that can be missing."""
+
+    prompt: Text
+    tokens: Ragged[Int[Tensor, "n"]]
+    tags: Column[list[str]]
+    mask: Ragged[Bool[Tensor, "n"]] | None = None
+    note: Text | None = None
+    answers: Column[list[str]] | None = None
+    words: Ragged[Ragged[Tensor]] | None = None
 
 
 class Pair(TensorClass, Generic[L, R]):

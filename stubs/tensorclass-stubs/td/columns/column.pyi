@@ -6,12 +6,15 @@ from typing_extensions import Self, TypeVar
 from tensorclass.td.collection import DeviceLike
 from tensorclass.td.leaves.nontensor import NonTensorStack
 from tensorclass.td.indexing import Index
+from tensorclass.td.columns.column_inputs import ColumnRows
 
 T = TypeVar("T", default=Any)
 
 class Column(NonTensorStack, Generic[T]):
     __slots__ = ("_item_type",)
 
+    def __get__(self, record: object, owner: Any = None) -> Self: ...
+    def __set__(self, record: Any, value: ColumnRows[T] | None) -> None: ...
     def __init__(  # pyright: ignore[reportInconsistentConstructor]
         self,
         items: Iterable[T],

@@ -9,12 +9,15 @@ from tensorclass.td.collection import DeviceLike
 from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.columns.padded_rows import Padded, Side
 from numpy.typing import NDArray
+from tensorclass.td.columns.column_inputs import RaggedRows
 
 Row = TypeVar("Row", default=Any)
 
 class Ragged(BufferColumn, Generic[Row]):
     __slots__ = ()
 
+    def __get__(self, record: object, owner: Any = None) -> Self: ...
+    def __set__(self, record: Any, value: RaggedRows | None) -> None: ...
     def __init__(
         self,
         data: Any,

@@ -9,6 +9,7 @@ from tensorclass.td.collection import DeviceLike
 from tensorclass.td.columns.buffer_column import BufferColumn
 from numpy.typing import NDArray
 from tensorclass.td.indexing import Index
+from tensorclass.td.columns.column_inputs import TextRows
 
 class UniqueText(NamedTuple):
     values: Text
@@ -17,6 +18,8 @@ class UniqueText(NamedTuple):
 class Text(BufferColumn):
     __slots__ = ()
 
+    def __get__(self, record: object, owner: Any = None) -> Self: ...
+    def __set__(self, record: Any, value: TextRows | None) -> None: ...
     def __init__(
         self,
         data: Any,
