@@ -29,7 +29,15 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tensorclass import MemoryMappedTensor, TensorDict, pack_memmap, refresh_archive_checksums, unpack_memmap
+from tensorclass import (
+    MemoryMappedTensor,
+    Ragged,
+    TensorDict,
+    Text,
+    pack_memmap,
+    refresh_archive_checksums,
+    unpack_memmap,
+)
 from tensorclass.storage import FileError
 from tensorclass.support.atomic import swapped_folder, whole_file, whole_folder, whole_path
 from tests.interrupting import Held, Outcome, failing, interrupted
@@ -68,6 +76,8 @@ def version(number: int, rows: int = 2) -> TensorDict:
             "x": torch.full((rows,), number),
             "below": below,
             "rows": [f"row {number}"] * rows,
+            "note": Text([f"{number}" * (row + 1) for row in range(rows)]),
+            "tokens": Ragged([[number] * (row + 1) for row in range(rows)]),
             "empty": torch.ones(rows, 0),
         },
         [rows],
@@ -81,6 +91,11 @@ def number_of(data: Any) -> int:
     }
     found.add(int(data["below", "text"].removeprefix("text ")))
     found |= {int(row.removeprefix("row ")) for row in data["rows"]}
+    for at, row in enumerate(data["note"].tolist()):
+        number = row[: len(row) // (at + 1)]
+        found.add(int(number) if row == number * (at + 1) else -1)
+    for at, items in enumerate(data["tokens"].tolist()):
+        found |= {int(item) for item in items} if len(items) == at + 1 else {-1}
     return only(found)
 
 
@@ -152,6 +167,10 @@ def _read_rows(path: Path) -> int:
     wanted = [f"row {first}"] * 2 + [f"row {last}"] * (data.batch_size[0] - 2)
     if list(data["rows"]) != wanted:
         raise Problem(f"found the rows {list(data['rows'])}, expected {wanted}")
+    notes, tokens = [f"{first}", f"{first}" * 2, f"{last}"], [[first], [first] * 2, [last]]
+    count = data.batch_size[0]
+    if data["note"].tolist() != notes[:count] or data["tokens"].tolist() != tokens[:count]:
+        raise Problem(f"found {data['note'].tolist()} and {data['tokens'].tolist()}")
     return last
 
 

@@ -55,7 +55,8 @@ def decode_rows(buffer: Tensor, spans: Tensor) -> list[str | None]:
         ValueError: the bytes of a row are not UTF-8. The message names the row.
     """
     data = buffer.cpu().numpy().tobytes()
-    bounds: list[tuple[int, int]] = to_lists(spans.reshape(-1, 2))
+    flat = spans.reshape(-1, 2).cpu().numpy()
+    bounds: list[tuple[int, int]] = list(zip(flat[:, 0].tolist(), flat[:, 1].tolist(), strict=True))  # not a list a row
     if data.isascii():
         text = data.decode("ascii")
         return [text[start : start + n] if n >= 0 else None for start, n in bounds]

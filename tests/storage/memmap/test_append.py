@@ -1,6 +1,7 @@
 """Rows that are appended to a folder of memory-mapped files."""
 
 import contextlib
+import dataclasses
 import errno
 import itertools
 import multiprocessing
@@ -22,7 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tensorclass import TensorClass, TensorDict, UnbatchedTensor, append_memmap, lazy_stack
+from tensorclass import Ragged, TensorClass, TensorDict, Text, UnbatchedTensor, append_memmap, lazy_stack
 from tensorclass.storage import FileError
 from tensorclass.storage.memmap import append
 from tensorclass.support import folder_locks
@@ -34,6 +35,8 @@ class Row(TensorClass):
     x: Tensor
     text: str
     below: TensorDict
+    note: Text | None = None
+    tokens: Ragged | None = None
 
 
 def jagged(*lengths: int) -> Tensor:
@@ -43,6 +46,11 @@ def jagged(*lengths: int) -> Tensor:
 def rows_of(count: int, value: float) -> Row:
     below = TensorDict({"y": torch.full((count, 2), int(value))}, [count])
     return Row(x=torch.full((count, 3), value), text="a", below=below, batch_size=[count])
+
+
+def rows_with_columns(count: int, value: float) -> Row:
+    row = [int(value)] * 3
+    return dataclasses.replace(rows_of(count, value), note=[f"{int(value)}é"] * count, tokens=[row] * count)
 
 
 def saved_files(path: Path) -> dict[str, bytes]:
@@ -339,23 +347,28 @@ def test_an_append_that_is_interrupted_at_any_line_leaves_the_old_rows_or_the_ne
     tmp_path: Path, part: int
 ) -> None:
     def appended(place: Path) -> None:
-        Row.append_memmap(place, rows_of(3, 1.0))
+        Row.append_memmap(place, rows_with_columns(3, 1.0))
 
-    rows_of(2, 0.0).memmap(tmp_path / "first")
+    rows_with_columns(2, 0.0).memmap(tmp_path / "first", checksum=True)
     total = points(lambda: appended(tmp_path / "first"))
     rng, place = random.Random(part), tmp_path / "sets" / "rows"
     for at in sorted(rng.sample(range(1, total), 25)):  # tests.storage.interrupts takes them all
-        rows_of(2, 0.0).memmap(place)
+        rows_with_columns(2, 0.0).memmap(place, checksum=True)
         before = Held.now()
         outcome = interrupted(lambda: appended(place), at)
         assert Held.now().beyond(before) == [], outcome
         assert isinstance(outcome.error, KeyboardInterrupt)
         assert not folder_locks._held, outcome
-        found = Row.load_memmap(place)
+        found = Row.load_memmap(place, verify=True)
         assert found.x[:, 0].tolist() in ([0.0, 0.0], [0.0, 0.0, 1.0, 1.0, 1.0]), outcome
         assert found.below["y"][:, 0].tolist() == found.x[:, 0].tolist()
-        assert (place / "x.memmap").stat().st_size == len(found) * 12, outcome
-        Row.append_memmap(place, rows_of(1, 2.0))
+        assert found.note is not None
+        assert found.tokens is not None
+        assert found.note.tolist() == [f"{int(value)}é" for value in found.x[:, 0].tolist()]
+        assert found.tokens.tolist() == [[int(value)] * 3 for value in found.x[:, 0].tolist()]
+        for name, size in (("x", 12), ("note/values", 3), ("note/spans", 16), ("tokens/values", 24)):
+            assert (place / f"{name}.memmap").stat().st_size == len(found) * size, outcome
+        Row.append_memmap(place, rows_with_columns(1, 2.0))
         assert os.listdir(place.parent) == ["rows"]
         shutil.rmtree(place)
 
