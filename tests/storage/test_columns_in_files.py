@@ -424,6 +424,19 @@ def test_many_strings_come_back_as_they_were(name: str, path: Path) -> None:
         assert (path / "strings" / "meta.json").stat().st_size < 1000
 
 
+@pytest.mark.parametrize("name", ["folder", "safetensors", "consolidated"])
+def test_many_strings_of_older_files_are_read(name: str, path: Path, monkeypatch: Any) -> None:
+    many = [f"row {row}" for row in range(1200)]
+    with monkeypatch.context() as patch:
+        patch.setattr(collection_tree, "STRINGS_FROM", 10**9)  # as older versions wrote all objects
+        FORMATS[name].save(TensorDict({"strings": many}, [1200]), path)
+    assert FORMATS[name].load(path)["strings"] == many
+    if name == "folder":
+        TensorDict.append_memmap(path, TensorDict({"strings": ["last"]}, [1]))
+        assert FORMATS[name].load(path)["strings"] == [*many, "last"]
+        assert (path / "strings" / "codes.memmap").is_file()
+
+
 @pytest.mark.parametrize("other", [1, None, "\ud800"])
 def test_objects_that_are_no_text_stay_json(other: Any, path: Path) -> None:
     many = ["a"] * 1000 + [other]

@@ -243,14 +243,14 @@ def _describe_column(
     """
     compact = value.compact()
     items, spans = compact._items, compact._spans()
-    size = value._batch_size if size is None else size
-    node = {**column_head(compact), "batch_size": list(size)}
+    outer: Size = value._batch_size if size is None else size
+    node = {**column_head(compact), "batch_size": list(outer)}
     _check_size(spans.shape, path, problems)
     below = (*path, "values")
     node["entries"] = {
         "values": describe_tensor(items, below, leaves, problems)
         if isinstance(items, Tensor)
-        else _describe_column(items, below, leaves, problems, size),
+        else _describe_column(items, below, leaves, problems, outer),
         "spans": describe_tensor(spans, (*path, "spans"), leaves, problems),
     }
     return node
@@ -701,9 +701,7 @@ def column_of(
         if not (chosen or needs_no_values(spans.device)):
             compact = _check_rows(spans, len(items), bool(node["missing"]))
         names = parse_names(node.get("names"), spans.shape[:-1], source, path)
-        cls: Any = type(target) if isinstance(target, base) else target
-        cls = cls if isinstance(cls, type) and issubclass(cls, base) else base
-        made: Any = cls._of(items, spans, names, compact=compact)
+        made: Any = _column_class(base, target)._of(items, spans, names, compact=compact)
         if (source.verify or source.check_text) and isinstance(made, Text):
             made.check_encoding()
     except FileError:
@@ -711,6 +709,12 @@ def column_of(
     except (TypeError, ValueError) as error:
         raise source.damaged(path, str(error)) from None
     return made
+
+
+def _column_class(base: Any, target: Any) -> Any:
+    if isinstance(target, base):
+        return target.__class__
+    return target if isinstance(target, type) and issubclass(target, base) else base
 
 
 _COLUMNS: dict[str, Any] = {"Text": Text, "Ragged": Ragged}
@@ -728,7 +732,7 @@ def _check_rows(spans: Tensor, size: int, missing: bool) -> bool:
     if not missing:
         none = (lengths < 0).nonzero()
         if len(none):
-            row = none[0].tolist()
+            row = to_lists(none[0])
             raise ValueError(
                 f"row {row[0] if len(row) == 1 else row} has no value, but its description has no such row"
             )
@@ -779,7 +783,7 @@ def _strings(node: Node, target: Any, source: Source, path: Path) -> Any:
         except ValueError as error:
             raise source.damaged(path, str(error)) from None
         if not has_values:
-            flat: list[int] = codes.reshape(-1).tolist()
+            flat: list[int] = to_lists(codes.reshape(-1))
             objects = [objects[code] for code in flat]
         codes = codes.clone()  # so that the strings need no file
     return stack_of(tuple(objects), codes if has_values else codes_row_by_row(size), source.device, None)

@@ -255,8 +255,8 @@ class GroupLoader:
             except (ValueError, TypeError, RuntimeError) as error:
                 wrong.append(str(error))
             if isinstance(value, BufferColumn) and not cls._specs[key].optional and key not in store.in_memory:
-                note = store.find(key)[1] or {}
-                if note.get("missing") is not False:
+                note: Note | None = store.find(key)[1]
+                if note is None or note.get("missing") is not False:
                     wrong.append(f"{cls.__name__}.{key}: some rows have no value, which its annotation does not allow")
         if wrong:
             raise self.source.damaged(path, f"it does not fit {cls.__name__}: {'; '.join(wrong)}")

@@ -19,7 +19,7 @@ from tensorclass.td.columns import spans as span_functions
 from tensorclass.td.columns.text import Text
 from tensorclass.td.keys import dotted
 from tensorclass.td.leaves.nontensor import MetaData, NonTensorData, stack_of
-from tensorclass.td.leaves.object_codes import codes_row_by_row
+from tensorclass.td.leaves.object_codes import codes_row_by_row, to_lists
 from tensorclass.td.leaves.unbatched_tensor import UnbatchedTensor
 
 from .array_backend import BEFORE, DRAFT, Note, flat, tensor_dtype
@@ -256,7 +256,7 @@ class GroupStore(MutableMapping[str, "Value"]):
         flat_spans = spans.reshape(-1, 2)
         filled = flat_spans[:, 1] > 0
         runs = _runs(flat_spans[filled])
-        items = self._items_within(key, values, note, runs.tolist(), path)
+        items = self._items_within(key, values, note, to_lists(runs), path)
         counts = runs[:, 1] - runs[:, 0]
         shift = counts.cumsum(0) - counts - runs[:, 0]  # from the start of a run in the file to that in the items
         starts = torch.zeros_like(flat_spans[:, 0])

@@ -325,12 +325,11 @@ class AppendPlan:
         """Return the node of strings in arrays as one of objects."""
         folders = self.folders
         assert folders is not None
-        source = self.source._replace(
-            read=lambda key, buffer, dtype, shape, /: memmap_folder.map_tensor(
-                *folders.find((*path, *key), buffer), dtype, shape, "r"
-            )
-        )
-        strings = collection_tree.read_strings(node, source)
+
+        def read(key: collection_tree.Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
+            return memmap_folder.map_tensor(*folders.find((*path, *key), buffer), dtype, shape, "r")
+
+        strings = collection_tree.read_strings(node, self.source._replace(read=read))
         return {"type": "objects", "batch_size": node["batch_size"], "data": strings}
 
     def _stack(self, node: Node, rows: Any, path: collection_tree.Path, count: int) -> Node:
