@@ -144,7 +144,7 @@ def _fit(new: TensorCollection) -> None:
     if not is_dynamo_compiling():  # comparing with the old size would make it a constant of the graph
         try:
             for value in new._store.values():
-                if isinstance(value, Collection):
+                if isinstance(value, Collection) and _is_known(value):
                     shape = value._batch_size
                 elif type(value) is Tensor:
                     shape = value.shape
@@ -394,6 +394,12 @@ def _first_tensor(values: Iterable[Any]) -> Tensor | None:
             if found is not None:
                 return found
     return None
+
+
+def _is_known(node: Collection) -> bool:
+    """Return whether sizes are numbers, not those of fake tensors."""
+    first = _first_tensor((node,))
+    return first is None or type(first) is Tensor
 
 
 def _has_tensors(node: Collection) -> bool:

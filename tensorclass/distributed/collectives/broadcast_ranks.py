@@ -18,8 +18,7 @@ from tensorclass.distributed.messages.message_buffer import MessageBuffer, Packi
 from tensorclass.distributed.messages.record_layout import (
     TensorSpec,
     allocate,
-    describe_record,
-    flatten_record,
+    describe_with_tensors,
     lookup_in,
     rebuild_record,
     specs_in,
@@ -273,10 +272,7 @@ def _parcels(
         raise TypeError(f"{group.what}: tensordicts: expected records, a collection for each rank, got a {strange[0]}")
     if len(records) != count:
         raise ValueError(f"{group.what}: tensordicts: expected {count} records, one for each rank, got {len(records)}")
-    flattened = [flatten_record(data) for data in records]
+    described = [describe_with_tensors(data, group.what, pickles) for data in records]
     # only with one form do all ranks know which tensors are large
-    separate_large = len({flat.layout.digest for flat in flattened}) == 1
-    return [
-        _Parcel(describe_record(data, group.what, pickles), flat.tensors, packing_of(flat.layout.specs, separate_large))
-        for data, flat in zip(records, flattened, strict=True)
-    ]
+    separate_large = len({tuple(specs) for _, specs, _ in described}) == 1
+    return [_Parcel(text, tensors, packing_of(specs, separate_large)) for text, specs, tensors in described]

@@ -25,7 +25,9 @@ from tensorclass.distributed.messages.record_layout import (
     lookup_in,
     read_content,
     rebuild_record,
-    specs_in,
+    rebuild_whole,
+    split_specs_in,
+    whole_record,
 )
 from tensorclass.distributed.process_groups import GroupCall, group_of
 from tensorclass.td.base import TensorCollection
@@ -177,7 +179,7 @@ def gather_and_stack(
         agreed = agree(found, call._replace(numbers=(*(call.numbers or (0, 0)), len(text))))
         sizes, digest = (None if agreed.most[0] else [0] * state.size), call_digest(what, agreed.form)
         told = _broadcast_text(found, text, agreed.most[2], senders[0])
-        packing = packing_of(specs_in(told, what))
+        packing = packing_of(split_specs_in(told, what)[0])
     small, large = _split(mine, packing, state.device)
     if rows is None:
         rows = _gather_to(found, root, _pack(packing, small, state.device))
@@ -214,7 +216,10 @@ def _prepare(
     try:
         found = flatten_record(data)
         layout = found.layout
-        text = content_of(data, layout, group.what, pickles) if layout.has_content else b""
+        if whole and layout.columns:  # their lengths differ, so each rank describes its own record
+            text = whole_record(data, layout, group.what, pickles)
+        else:
+            text = content_of(data, layout, group.what, pickles) if layout.has_content else b""
     except Exception as error:
         raise_on_all_ranks(group, what, error)
     form, entries = layout.digest, layout.entries
@@ -302,10 +307,14 @@ def _stack(
     pickles: bool,
 ) -> Any:
     """Stack the records of the senders."""
-    parts = specs_in(told, group.what)
+    parts, of_columns = split_specs_in(told, group.what)
     found: list[Any] = []
     for at in senders:
         tensors = packing.merge(packing.views(rows[at]), [all_of[at] for all_of in wide])
+        if of_columns:
+            origin = f"{group.what}: rank {group.state.ranks[at]}"
+            found.append(rebuild_whole(texts_of[at], tensors, origin, pickles))
+            continue
         if found:
             made = found[0]
         else:

@@ -6,7 +6,7 @@ lengths of its rows. So the bytes need no description: lengths give the number o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -57,7 +57,12 @@ def lengths_and_items(column: Any) -> Iterator[Tensor]:
 
 def column_bytes(columns: Sequence[BufferColumn], text: bytes) -> bytes:
     """Return a text, and the rows of columns behind it."""
-    parts = [part.detach() for column in columns for part in lengths_and_items(column)]
+    return tensor_bytes([part for column in columns for part in lengths_and_items(column)], text)
+
+
+def tensor_bytes(tensors: Sequence[Tensor], text: bytes) -> bytes:
+    """Return a text, and the values of tensors behind it."""
+    parts = [tensor.detach() for tensor in tensors]
     starts: list[int] = []
     end = _padded(8 + len(text))
     for part in parts:
@@ -87,14 +92,36 @@ def split_columns(
     Raises:
         FileError: the bytes do not fit the forms. It is a ValueError.
     """
+    text, reader = _split(content, origin)
+    columns = [reader.column(form, form.batch_size, form.ragged_dims) for form in forms]
+    reader.finish()
+    return text, columns
+
+
+def split_tensors(
+    content: bytes | bytearray, forms: Callable[[bytes], Sequence[tuple[torch.dtype, Size]]], origin: str
+) -> tuple[bytes, list[Tensor]]:
+    """Return the text and the tensors of :func:`tensor_bytes`. The tensors share one piece of memory.
+
+    Args:
+        content: the bytes.
+        forms: returns the dtypes and shapes of the tensors for the text.
+        origin: where the bytes come from, for error messages.
+
+    Raises:
+        FileError: the bytes do not fit. It is a ValueError.
+    """
+    text, reader = _split(content, origin)
+    tensors = [reader.tensor(dtype, shape) for dtype, shape in forms(text)]
+    reader.finish()
+    return text, tensors
+
+
+def _split(content: bytes | bytearray, origin: str) -> tuple[bytes, _Reader]:
     length = int.from_bytes(content[:8], "little")
     if len(content) < 8 or length > len(content) - 8:
         raise FileError(f"{origin}: the text and ragged rows are damaged. Nothing was written")
-    reader = _Reader(_bytes(content), _padded(8 + length), origin)
-    columns = [reader.column(form, form.batch_size, form.ragged_dims) for form in forms]
-    if reader.at != len(content):
-        raise reader.damaged()
-    return bytes(content[8 : 8 + length]), columns
+    return bytes(content[8 : 8 + length]), _Reader(_bytes(content), _padded(8 + length), origin)
 
 
 class _Reader:
@@ -107,6 +134,10 @@ class _Reader:
 
     def damaged(self) -> FileError:
         return FileError(f"{self.origin}: the text and ragged rows do not fit the record. Nothing was written")
+
+    def finish(self) -> None:
+        if self.at != len(self.memory):
+            raise self.damaged()
 
     def tensor(self, dtype: torch.dtype, shape: Size) -> Tensor:
         size = shape.numel() * dtype.itemsize

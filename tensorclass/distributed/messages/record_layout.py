@@ -33,7 +33,7 @@ from tensorclass.td.memory.consolidated_buffer import parts_of
 from tensorclass.td.memory.shared_memory import shown_size
 from tensorclass.td.stores.lazy.lazy_stack import LazyStacked
 
-from .column_bytes import ColumnForm, column_bytes, split_columns
+from .column_bytes import ColumnForm, column_bytes, split_columns, split_tensors, tensor_bytes
 
 Path: TypeAlias = "tuple[str, ...]"
 _is_contiguous: Callable[[Tensor], bool] = Tensor.is_contiguous
@@ -287,8 +287,72 @@ def describe_record(data: TensorCollection, what: str, allow_pickle: bool = Fals
     Raises:
         TypeError: values that no message can hold. The message lists all of them.
     """
-    node, _ = collection_tree.describe(data, what, allow_pickle)
+    node, problems = collection_tree.describe_value(data, (), allow_pickle, strict=False)
+    if problems:
+        raise TypeError(f"{what}: nothing was sent; " + "; ".join(problems))
     return json.dumps(node, allow_nan=False, separators=(",", ":")).encode()
+
+
+def describe_with_tensors(
+    data: TensorCollection, what: str, allow_pickle: bool = False
+) -> tuple[bytes, list[TensorSpec], list[Tensor]]:
+    """Return the JSON of :func:`describe_record`, and the specs and tensors that it names, as :func:`specs_in` orders.
+
+    Other than those of a layout, they include the buffers of columns, in their own lengths, and of many strings.
+    """
+    node, leaves = collection_tree.describe(data, what, allow_pickle)
+    leaves = sorted(leaves, key=lambda leaf: leaf[:2])
+    text = json.dumps(node, allow_nan=False, separators=(",", ":")).encode()
+    specs = [TensorSpec(leaf.path, leaf.buffer, leaf.tensor.dtype, leaf.tensor.shape) for leaf in leaves]
+    return text, specs, [leaf.tensor for leaf in leaves]
+
+
+def whole_record(data: TensorCollection, layout: RecordLayout, what: str, allow_pickle: bool = False) -> bytes:
+    """Return the JSON of :func:`describe_record` with the buffers of columns behind it, for :func:`rebuild_whole`."""
+    node, leaves = collection_tree.describe(data, what, allow_pickle, string_arrays=False)
+    text = json.dumps(node, allow_nan=False, separators=(",", ":")).encode()
+    plain = {spec[:2] for spec in layout.specs}
+    rest = sorted([leaf for leaf in leaves if leaf[:2] not in plain], key=lambda leaf: leaf[:2])
+    return tensor_bytes([leaf.tensor for leaf in rest], text)
+
+
+def split_specs_in(text: bytes | bytearray, origin: str) -> tuple[list[TensorSpec], list[TensorSpec]]:
+    """Return the specs of :func:`specs_in` of tensors, and those of the buffers of columns."""
+    columns = _column_paths(sealed_json.parse_json(text, origin), ())
+    specs: tuple[list[TensorSpec], list[TensorSpec]] = [], []
+    for spec in specs_in(text, origin):
+        specs[any(spec.path[: len(path)] == path for path in columns)].append(spec)
+    return specs
+
+
+def _column_paths(node: Any, path: Path) -> list[Path]:
+    known = collection_tree.as_dict(node) or {}
+    if known.get("type") == "column":
+        return [path]
+    below = (collection_tree.as_dict(known.get("entries")) or {}).items()
+    parts = [(str(at), part) for at, part in enumerate(as_list(known.get("parts")) or ())]
+    return [found for key, entry in (*below, *parts) for found in _column_paths(entry, (*path, key))]
+
+
+def rebuild_whole(
+    content: bytes | bytearray, tensors: Sequence[Tensor], origin: str, allow_pickle: bool = False
+) -> Any:
+    """Make a collection of the content of :func:`whole_record` and its other tensors, in the order of the layout.
+
+    Raises:
+        FileError: the content is damaged. It is a ValueError.
+    """
+
+    def forms(text: bytes) -> list[tuple[torch.dtype, Size]]:
+        return [spec[2:] for spec in split_specs_in(text, origin)[1]]
+
+    text, buffers = split_tensors(content, forms, origin)
+    plain, rest = split_specs_in(text, origin)
+    if len(plain) != len(tensors):
+        raise FileError(f"{origin}: its description is damaged")
+    named = zip((*plain, *rest), (*tensors, *buffers), strict=True)
+    lookup = lookup_in({spec[:2]: tensor for spec, tensor in named}, origin)
+    return rebuild_record(text, None, lookup, origin, allow_pickle=allow_pickle)
 
 
 #: returns the tensor of a spec: path, component, dtype, shape
@@ -487,6 +551,7 @@ __all__ = [
     "content_of",
     "copy",
     "describe_record",
+    "describe_with_tensors",
     "differences",
     "flatten_record",
     "layout_of",
@@ -494,6 +559,9 @@ __all__ = [
     "path_name",
     "read_content",
     "rebuild_record",
+    "rebuild_whole",
     "specs_in",
+    "split_specs_in",
     "value_at",
+    "whole_record",
 ]

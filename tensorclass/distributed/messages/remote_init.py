@@ -21,7 +21,7 @@ from tensorclass.distributed.process_groups import as_timeout, finish_pending
 from tensorclass.storage.common import collection_tree, sealed_json
 from tensorclass.storage.common.collection_tree import FileError, Source, as_list
 from tensorclass.td.collection import DeviceLike, as_device
-from tensorclass.td.memory.consolidated_buffer import flat_of, view
+from tensorclass.td.memory.consolidated_buffer import flat_of, gathered, spans_of, view
 
 from .exchange import Endpoint, Exchange, endpoint_of, peer_of, translate
 from .record_layout import allocate
@@ -122,13 +122,17 @@ def from_remote_init(
 def _serialize(data: Any, what: str, allow_pickle: bool) -> tuple[bytes, Tensor]:
     """Return a collection as text and the memory of its tensors."""
     node, leaves = collection_tree.describe(data, what, allow_pickle)
-    flat = flat_of(data._leaves())
-    if flat is None and leaves:
-        flat = flat_of(data.consolidate()._leaves())
-    if flat is None:  # no tensor has items
-        starts, memory = [0] * len(leaves), torch.empty(0, dtype=torch.uint8, device="cpu")
+    tensors = [leaf.tensor for leaf in leaves]
+    flat = flat_of(tensors)
+    if flat is None:
+        spans, size = spans_of(tensors)
+        devices = {tensor.device for tensor in tensors}
+        memory = torch.zeros(size, dtype=torch.uint8, device=devices.pop() if len(devices) == 1 else "cpu")
+        for write in gathered(tensors, memory, spans):
+            write()
     else:
-        starts, memory = [span[2] for span in flat.spans], flat.memory
+        spans, memory = flat.spans, flat.memory
+    starts = [span[2] for span in spans]
     text = json.dumps({"tree": node, "starts": starts}, allow_nan=False, separators=(",", ":"))
     return text.encode(), memory
 

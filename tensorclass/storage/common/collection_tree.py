@@ -105,7 +105,12 @@ class FileError(ValueError):
 
 
 def describe(
-    data: TensorCollection, what: str, allow_pickle: bool | None = False, checksum: bool = False, within: Path = ()
+    data: TensorCollection,
+    what: str,
+    allow_pickle: bool | None = False,
+    checksum: bool = False,
+    within: Path = (),
+    string_arrays: bool = True,
 ) -> tuple[Node, list[TensorLeaf]]:
     """Return the tree of a collection, and its tensors.
 
@@ -115,13 +120,14 @@ def describe(
         allow_pickle: pickle objects that have no JSON form; ``None`` if the format has no pickles.
         checksum: add checksums to the nodes of tensors.
         within: the key of the collection in an existing file, for errors; paths of tensors do not begin with it.
+        string_arrays: describe many strings by arrays, not in the tree.
 
     Raises:
         TypeError: some values cannot be written, or could not be loaded again. The message lists all of them.
     """
     leaves: list[TensorLeaf] = []
     problems: list[str] = []
-    node = _describe(data, within, leaves, problems, allow_pickle)
+    node = _describe(data, within, leaves, problems, allow_pickle, string_arrays)
     if within:
         leaves = [leaf._replace(path=leaf.path[len(within) :]) for leaf in leaves]
     if problems:

@@ -319,6 +319,8 @@ class BufferColumn(Leaf):
         """Return whether items share memory with the buffer."""
         if not isinstance(items, Tensor) or not isinstance(self._items, Tensor):
             return True
+        if is_dynamo_compiling():  # _packed() gives the buffer or a copy
+            return False
         return items._base is not None or items.untyped_storage().data_ptr() == self._items.untyped_storage().data_ptr()
 
     def _copied(self) -> Self:
@@ -574,11 +576,12 @@ class BufferColumn(Leaf):
         known: dict[int, int] = {}  # id of a buffer that several columns share -> its start
         start = 0
         shared: dict[int, int] = {}
+        if not is_dynamo_compiling():  # a guard on an id would fail for each call
+            for item in items:
+                shared[id(item._items)] = shared.get(id(item._items), 0) + 1
         for item in items:
-            shared[id(item._items)] = shared.get(id(item._items), 0) + 1
-        for item in items:
-            key = id(item._items)
-            if shared[key] > 1 and item._is_compact:
+            key = id(item._items) if shared else 0
+            if shared and shared[key] > 1 and item._is_compact:
                 if key not in known:
                     known[key] = start
                     buffers.append(item._items)
@@ -618,6 +621,8 @@ class BufferColumn(Leaf):
     @staticmethod
     def _all_apart(items: list[Any]) -> bool:
         """Return whether no two columns share a buffer."""
+        if is_dynamo_compiling():  # a guard on an id would fail for each call
+            return False
         return len({id(item._items) for item in items}) == len(items)
 
     def _where(self, condition: Tensor, other: Any, pad: float | None, path: tuple[str, ...]) -> Any:

@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 
 from . import spans as span_functions
 
@@ -57,7 +58,11 @@ def padded_length(spans: Tensor, length: int | None, multiple_of: int | None) ->
         if multiple_of < 1:
             raise ValueError(f"to_padded: expected multiple_of of at least 1, got {multiple_of}")
         longest = -(-longest // multiple_of) * multiple_of
-    if length is not None and span_functions.has_values(spans) and bool((counts > longest).any()):
+    if length is None:
+        return longest
+    if is_dynamo_compiling():
+        torch._assert_async((counts <= longest).all(), "to_padded: a row has more items than length=")
+    elif span_functions.has_values(spans) and bool((counts > longest).any()):
         raise ValueError(
             f"to_padded: a row has {int(counts.max())} items, more than length={length}; truncate the rows first"
         )
@@ -86,9 +91,14 @@ def pad_rows(items: Tensor, spans: Tensor, length: int, padding: complex = 0, si
         mask = steps >= 0
     else:
         mask = steps < counts.unsqueeze(-1)
-    if not len(items):
+    if is_dynamo_compiling():
+        from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+        if not statically_known_true(items.shape[0] > 0):  # their number can depend on values
+            items = torch.cat((items, items.new_zeros((1, *items.shape[1:]))))
+    elif not items.shape[0]:  # len() would make it a constant of an exported program
         return Padded(items.new_full((*mask.shape, *items.shape[1:]), padding), mask)
-    at = (steps + spans[..., 0].unsqueeze(-1)).clamp(0, len(items) - 1)
+    at = (steps + spans[..., 0].unsqueeze(-1)).clamp(0, items.shape[0] - 1)
     gathered = items.index_select(0, at.reshape(-1)).reshape(*at.shape, *items.shape[1:])
     hidden = ~mask
     if gathered.ndim > mask.ndim:

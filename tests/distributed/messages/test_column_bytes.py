@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tensorclass import Column, Ragged, TensorClass, TensorDict, Text, lazy_stack
+from tensorclass import Column, NonTensorStack, Ragged, TensorClass, TensorDict, Text, lazy_stack
 from tensorclass.distributed import RecordsDiffer
 from tensorclass.distributed.messages.column_bytes import ColumnForm, column_bytes, split_columns
 from tensorclass.storage.common.collection_tree import FileError
@@ -163,6 +163,77 @@ def _gathered_lazily(rank: int) -> Any:
 
 def test_all_gather_of_lazy_stacks(pair: Group) -> None:
     assert pair.run(_gathered_lazily)[0] == [[["", "b"]] * 2, [["a", "b"]] * 2]
+
+
+# -- collections that ranks receive -----------------------------------------------------------------------------------
+
+
+def _stacked(rank: int) -> Any:
+    found = []
+    for _ in range(4):  # the calls are repeated: later ones are predicted
+        target = torch.stack([sample(0)]) if rank else sample(rank)
+        target.gather_and_stack(1)
+        found.append(content(target))
+    return found
+
+
+def test_gather_and_stack(pair: Group) -> None:
+    expected = {key: [rows] for key, rows in content(sample(0)).items()}
+    assert pair.run(_stacked)[1] == [expected] * 4
+
+
+def _scattered(rank: int, times: int) -> Any:
+    found = []
+    for at in range(times):
+        records = [sample(at % 2), sample(1 - at % 2)[[1, 0]]] if rank == 0 else None
+        found.append(content(sample(rank).scatter(0, records)))
+    return found
+
+
+def test_scatter_of_different_lengths(pair: Group) -> None:
+    first, second = pair.run(_scattered, 4)
+    assert first == [content(sample(at % 2)) for at in range(4)]
+    assert second == [content(sample(1 - at % 2)[[1, 0]]) for at in range(4)]
+
+
+def _broadcast(rank: int, times: int) -> Any:
+    return [content(sample((rank + at) % 2).broadcast(0)) for at in range(times)]
+
+
+def test_broadcast_into_another_buffer(pair: Group) -> None:
+    for found in pair.run(_broadcast, 4):
+        assert found == [content(sample(at % 2)) for at in range(4)]
+
+
+def _initialized(rank: int, use_broadcast: bool) -> Any:
+    if rank == 0:
+        sample(1)[[2, 1, 1]].init_remote(None if use_broadcast else 1, use_broadcast=use_broadcast)
+        return None
+    made = Sample.from_remote_init(0, use_broadcast=use_broadcast)
+    memory = {part.untyped_storage().data_ptr() for part in (made.text.values, made.tokens.spans, made.x)}
+    return content(made), len(memory)
+
+
+@pytest.mark.parametrize("use_broadcast", [False, True])
+def test_init_remote(pair: Group, use_broadcast: bool) -> None:
+    assert pair.run(_initialized, use_broadcast)[1] == (content(sample(1)[[2, 1, 1]]), 1)
+
+
+def _many_strings(rank: int) -> Any:
+    """Many strings are arrays in descriptions."""
+    names = [f"{at % 7} on {rank}" for at in range(1500)]
+    data = TensorDict({"names": NonTensorStack(*names), "x": torch.ones(1500)}, [1500])
+    found = [data.broadcast(0)["names"], [item["names"] for item in data.all_gather()][1]]
+    scattered = data.scatter(0, [data, data] if rank == 0 else None)["names"]
+    target = torch.stack([data])
+    (target if rank else data).gather_and_stack(1)
+    rows = [*found, scattered, target["names"][0]]
+    return [row.tolist()[1499] if hasattr(row, "tolist") else row[1499] for row in rows]
+
+
+def test_many_strings(pair: Group) -> None:
+    last = f"{1499 % 7} on"
+    assert pair.run(_many_strings)[1] == [f"{last} 0", f"{last} 1", f"{last} 0", f"{last} 0"]
 
 
 # -- reductions -------------------------------------------------------------------------------------------------------

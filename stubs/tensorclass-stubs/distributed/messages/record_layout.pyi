@@ -48,6 +48,14 @@ def layout_of(data: TensorCollection) -> RecordLayout: ...
 def path_name(path: Path) -> str: ...
 def differences(ours: dict[str, str], theirs: dict[str, str], us: str = "here", them: str = "there") -> list[str]: ...
 def describe_record(data: TensorCollection, what: str, allow_pickle: bool = False) -> bytes: ...
+def describe_with_tensors(
+    data: TensorCollection, what: str, allow_pickle: bool = False
+) -> tuple[bytes, list[TensorSpec], list[Tensor]]: ...
+def whole_record(data: TensorCollection, layout: RecordLayout, what: str, allow_pickle: bool = False) -> bytes: ...
+def split_specs_in(text: bytes | bytearray, origin: str) -> tuple[list[TensorSpec], list[TensorSpec]]: ...
+def rebuild_whole(
+    content: bytes | bytearray, tensors: Sequence[Tensor], origin: str, allow_pickle: bool = False
+) -> Any: ...
 TensorLookup: TypeAlias = Callable[[Path, str, torch.dtype, Size], Tensor]
 
 def rebuild_record(
@@ -75,6 +83,7 @@ __all__ = [
     "content_of",
     "copy",
     "describe_record",
+    "describe_with_tensors",
     "differences",
     "flatten_record",
     "layout_of",
@@ -82,6 +91,9 @@ __all__ = [
     "path_name",
     "read_content",
     "rebuild_record",
+    "rebuild_whole",
     "specs_in",
+    "split_specs_in",
     "value_at",
+    "whole_record",
 ]

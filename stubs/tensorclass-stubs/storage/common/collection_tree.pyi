@@ -25,7 +25,12 @@ class FileError(ValueError):
     def __init__(self, *args: object) -> None: ...
 
 def describe(
-    data: TensorCollection, what: str, allow_pickle: bool | None = False, checksum: bool = False, within: Path = ()
+    data: TensorCollection,
+    what: str,
+    allow_pickle: bool | None = False,
+    checksum: bool = False,
+    within: Path = (),
+    string_arrays: bool = True,
 ) -> tuple[Node, list[TensorLeaf]]: ...
 def describe_value(value: Any, path: Path, allow_pickle: bool, strict: bool = True) -> tuple[Node, list[str]]: ...
 def collection_head(value: TensorCollection) -> Node: ...
