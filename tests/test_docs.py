@@ -15,6 +15,7 @@ GUIDES = [
     f"docs/{name}.md"
     for name in (
         "records",
+        "columns",
         "contracts",
         "collections",
         "convert",

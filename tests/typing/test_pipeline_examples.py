@@ -1,6 +1,7 @@
-"""The example of a typed pipeline satisfies four type checkers; the mistake in its copy is reported by each of them."""
+"""The examples of pipelines and columns satisfy four type checkers; the mistake in one is reported by each of them."""
 
 import importlib.util
+import runpy
 import shutil
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ from tests.typing.checkers import CHECKERS, REPOSITORY, Project, check, settings
 pytestmark = pytest.mark.xdist_group("type checkers")  # projects that share mypy's cache
 
 EXAMPLES = REPOSITORY / "examples"
-FILES = ("typed_pipeline.py", "typed_pipeline_mistake.py")
+FILES = ("typed_pipeline.py", "typed_pipeline_mistake.py", "columns.py")
 PLANTED = "# <- the mistake"
 
 
@@ -57,3 +58,10 @@ def test_the_mistake_is_found_when_the_pipeline_is_built(example: ModuleType) ->
     space: dict[str, object] = {"__name__": "__main__"}
     with pytest.raises(TypeError, match=r"tokenize >> Classify: .* Tokens lacks 'vector' \(Tensor\)"):
         exec(compile(source, FILES[1], "exec"), space)
+
+
+def test_the_example_of_columns_comes_back_to_parquet(capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(EXAMPLES / "columns.py"), run_name="__main__")
+    shown = capsys.readouterr().out
+    assert "row 5: 'why is the sky so blue?', tokens [0, 1, 2, 3, 4, 5], tags ['color']" in shown
+    assert "all prompts equal: True" in shown
