@@ -17,15 +17,15 @@ from tensorclass import Column, DataLoader, Ragged, Stage, TensorClass, Text
 
 class Question(TensorClass):
     prompt: Text
-    tokens: Ragged[Int[Tensor, "n"]]
-    is_answer: Ragged[Bool[Tensor, "n"]]  # one for each token of the row
+    tokens: Ragged[Int[Tensor, " n"]]
+    is_answer: Ragged[Bool[Tensor, " n"]]  # one for each token of the row
     tags: Column[list[str]]
     source: str = ""  # one for all rows
 
 
 class Padded(TensorClass):
-    tokens: Int[Tensor, "length"]
-    mask: Bool[Tensor, "length"]
+    tokens: Int[Tensor, " length"]
+    mask: Bool[Tensor, " length"]
 
 
 class Encoded(TensorClass):
