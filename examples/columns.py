@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor, nn
 
-from tensorclass import Column, DataLoader, Ragged, Stage, TensorClass, Text
+from tensorclass import BucketBatchSampler, Column, DataLoader, Ragged, Stage, TensorClass, Text
 
 
 class Question(TensorClass):
@@ -77,7 +77,8 @@ def main() -> None:
         # rows are chosen by text, and batches share the memory of their rows
         colors = questions[questions.prompt.contains("blue")]
         pipeline = pad >> Encode(tokens=7, features=4)
-        for batch in DataLoader(colors, batch_size=16, shuffle=True):
+        buckets = BucketBatchSampler(colors.tokens, batch_size=16)  # rows of similar length
+        for batch in DataLoader(colors, batch_sampler=buckets):
             encoded = pipeline(batch)
             print(f"{len(batch)} rows, padded to {pad(batch).tokens.shape[1]}: {list(encoded.vector.shape)}")
 
