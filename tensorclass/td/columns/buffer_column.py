@@ -14,6 +14,7 @@ from torch import Size, Tensor
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
+from tensorclass.support.interrupts import uninterrupted
 from tensorclass.td import shapes
 from tensorclass.td.collection import Collection, functorch
 from tensorclass.td.columns import spans as span_functions
@@ -433,7 +434,14 @@ class BufferColumn(Leaf):
     # -- writing rows -------------------------------------------------------------------------------------------------
 
     def _become(self, source: BufferColumn) -> None:
-        """Take over the content of another column of this batch size."""
+        """Take over the content of another column of this batch size, all of it or none."""
+        if is_dynamo_compiling():
+            self._take_content(source)
+            return
+        with uninterrupted():
+            self._take_content(source)
+
+    def _take_content(self, source: BufferColumn) -> None:
         self._items = source._items
         self._store = dict(source._store)
         self._is_compact = source._is_compact
@@ -475,6 +483,7 @@ class BufferColumn(Leaf):
     def _write_checked(self, index: tuple[Any, ...], rows: Collection, ndim: int, row_ndim: int) -> Self:
         self._check_same_kind(rows, "cannot write")
         assert isinstance(rows, BufferColumn)
+        self._is_compact = False  # before the buffer grows: an interrupt can come between any two lines
         spans = self._spans().clone()
         source = rows._spans()
         if rows._items is not self._items:
@@ -484,7 +493,6 @@ class BufferColumn(Leaf):
             source = torch.stack((source[..., 0] + start, source[..., 1]), -1)
         spans[index if index else ...] = source
         self._store = {SPANS: spans}
-        self._is_compact = False
         return self
 
     def _append(self, items: Items) -> None:
@@ -497,8 +505,8 @@ class BufferColumn(Leaf):
             or items.requires_grad
             or is_dynamo_compiling()
         ):
-            self._items = type(self)._join([old, items])
             self._room = None
+            self._items = type(self)._join([old, items])
             return
         count, more = len(old), len(items)
         room = self._room
@@ -506,6 +514,7 @@ class BufferColumn(Leaf):
             room = old.new_empty((max(count + more, (count + more) * 3 // 2), *old.shape[1:]))
             room[:count] = old
         room[count : count + more] = items
+        self._room = None  # never a room that is not that of the buffer
         self._items = room[: count + more]
         self._room = room
 

@@ -9,6 +9,7 @@ import torch
 from torch import Size, Tensor
 from typing_extensions import Self, TypeVar
 
+from tensorclass.support.interrupts import uninterrupted
 from tensorclass.td import shapes
 from tensorclass.td.collection import Collection, DeviceLike, as_device
 from tensorclass.td.indexing import prepare_index
@@ -193,6 +194,10 @@ class Column(NonTensorStack, Generic[T]):
         self._check_objects(source._beside())
         if not _is_column_of(source, self._item_type):
             _check_items(_used(source), self._item_type)
+        with uninterrupted():
+            self._take_content(source)
+
+    def _take_content(self, source: Any) -> None:
         self._objects = source._objects
         self._store = {CODES: source._codes()}
 
@@ -211,7 +216,8 @@ class Column(NonTensorStack, Generic[T]):
             return target
 
         new = self._of(*join_objects([self, rows], write), self._item_type, self._device, self._names)
-        self._objects, self._store = new._objects, new._store
+        with uninterrupted():
+            self._take_content(new)
         return self
 
     def _allocated(self, batch_size: Size) -> Any:

@@ -11,6 +11,7 @@ from torch import Size, Tensor
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
+from tensorclass.support.interrupts import uninterrupted
 from tensorclass.td import registry, shapes
 from tensorclass.td.collection import Collection
 from tensorclass.td.indexing import check_broadcast, lies_in_files, prepare_index
@@ -337,6 +338,13 @@ class NonTensorDataBase(FullLeaf):
     def _become(self, source: Any) -> None:
         """Take over the content of other non-tensor data of this batch size, in place."""
         self._check_objects(source._beside())
+        if is_dynamo_compiling():
+            self._take_content(source)
+            return
+        with uninterrupted():
+            self._take_content(source)
+
+    def _take_content(self, source: Any) -> None:
         if self.__class__ is not source.__class__:
             self.__class__ = source.__class__
         self._objects = source._objects
