@@ -22,7 +22,7 @@ class Inner(TensorClass):
     value: Tensor
 
 
-class Outer(TensorClass):
+class Outer(TensorClass, stack_objects=True):
     image: Tensor
     label: Tensor
     inner: Inner

@@ -22,7 +22,7 @@ from tests.test_compile_operations import record
 BATCH = torch.export.Dim("batch", min=2, max=64)
 
 
-class Sample(TensorClass):
+class Sample(TensorClass, stack_objects=True):
     x: Tensor
     y: Tensor
     text: str = "a"

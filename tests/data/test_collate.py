@@ -31,7 +31,7 @@ from tests.checks import assert_consistent, assert_equal
 from tests.samples import Unchanged, mixed, nested
 
 
-class Sample(TensorClass):
+class Sample(TensorClass, stack_objects=True):
     x: Tensor
     label: Tensor
     text: str = ""

@@ -42,7 +42,7 @@ from tensorclass import (
 from tests.checks import assert_consistent, assert_equal
 
 
-class Sample(TensorClass):
+class Sample(TensorClass, stack_objects=True):
     image: Tensor
     label: Tensor
     text: str = ""
@@ -58,12 +58,12 @@ class Ragged(TensorClass):
     mask: Tensor | None = None
 
 
-class Inner(TensorClass):
+class Inner(TensorClass, stack_objects=True):
     x: Tensor
     name: str = ""
 
 
-class Outer(TensorClass):
+class Outer(TensorClass, stack_objects=True):
     inner: Inner
     free: TensorDict
     number: int = 0

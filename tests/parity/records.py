@@ -32,7 +32,7 @@ def classes(library: Any) -> dict[str, Any]:
     class Inherited(Plain):
         text: str = "text"
 
-    @library.tensorclass  # type: ignore[untyped-decorator]
+    @library.tensorclass  # type: ignore[untyped-decorator](stack_objects=True)
     class Decorated:
         a: torch.Tensor
         inner: Inner

@@ -14,12 +14,12 @@ from tensorclass import Stage, TensorClass
 from tests.checks import assert_equal
 
 
-class Text(TensorClass):
+class Text(TensorClass, stack_objects=True):
     codes: Tensor
     name: str = ""
 
 
-class Scores(TensorClass):
+class Scores(TensorClass, stack_objects=True):
     value: Tensor
     name: str = ""
 

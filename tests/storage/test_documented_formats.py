@@ -355,7 +355,7 @@ class Inner(TensorClass):
     q: Tensor
 
 
-class Sample(TensorClass):
+class Sample(TensorClass, stack_objects=True):
     x: Tensor
     inner: Inner
     text: str

@@ -20,12 +20,12 @@ from tests import forkserver, strategies
 from tests.storage.formats import FORMATS, contents
 
 
-class Inner(TensorClass):
+class Inner(TensorClass, stack_objects=True):
     q: Tensor
     note: str
 
 
-class Outer(TensorClass):
+class Outer(TensorClass, stack_objects=True):
     x: Tensor
     text: str
     inner: Inner

@@ -153,7 +153,7 @@ def test_a_mode_is_a_bool(read: Any, setting: Any) -> None:
 # -- what list_to_stack does -------------------------------------------------------------------------------------------
 
 
-class Note(TensorClass):
+class Note(TensorClass, stack_objects=True):
     text: str
     anything: Any = None
 

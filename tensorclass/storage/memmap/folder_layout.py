@@ -30,7 +30,7 @@ VERSION = 1  #: the version of our own metadata
 
 #: keys of ``meta.json`` that describe the folder itself; entries with such a key are described in our own metadata
 RESERVED = frozenset(("shape", "device", "_type", "_format_version", "_class", "_names", OWN))
-_OWN_KEYS = frozenset(("version", "class", "entries", "parts", "crc32", "column", "strings"))
+_OWN_KEYS = frozenset(("version", "class", "entries", "parts", "crc32", "column", "strings", "ndim"))
 #: the most bytes of a ``meta.json``
 LONGEST = 2**30
 
@@ -217,8 +217,12 @@ def _meta_of_objects(node: Node) -> dict[str, Any]:
     if node["type"] == "object":
         data = {"data": node["data"]} if "data" in node else {}
         return {**_OBJECT, **data, "_metadata": None, "_is_non_tensor": True}
-    data = {"data": nest_lists(node["data"], node["batch_size"])} if "data" in node else {}
-    return {**_OBJECTS, "stack_dim": 0, "device": None, **data}
+    if "data" not in node:
+        return {**_OBJECTS, "stack_dim": 0, "device": None}
+    size = node["batch_size"]
+    # objects can be lists, so that the depth of the lists does not tell the batch dimensions
+    own = {OWN: {"version": VERSION, "ndim": len(size)}} if any(type(item) is list for item in node["data"]) else {}
+    return {**_OBJECTS, "stack_dim": 0, "device": None, "data": nest_lists(node["data"], size), **own}
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -291,7 +295,7 @@ def read_node(folders: FolderTree, path: collection_tree.Path, checksum: object 
         return read_node(folders, (*path, key))
 
     if kind in ("NonTensorData", "NonTensorStack"):
-        return _node_of_objects(kind, meta, folder, folders.allow_pickle)
+        return _node_of_objects(kind, meta, folder, folders.allow_pickle, own.get("ndim"))
     if len(path) > collection_tree.DEPTH:
         raise FileError(f"{folder.name}: collections are nested deeper than {collection_tree.DEPTH} levels")
     if kind == "LazyStackedTensorDict":
@@ -370,14 +374,18 @@ def _excerpt(given: object) -> str:
     return ascii(given)[:80]
 
 
-def _node_of_objects(kind: str, meta: dict[str, Any], folder: MetaFolder, allow_pickle: bool) -> Node:
+def _node_of_objects(kind: str, meta: dict[str, Any], folder: MetaFolder, allow_pickle: bool, ndim: int | None) -> Node:
     if kind == "NonTensorStack" and "data" in meta:
         items = as_list(meta["data"])
         if items is None:  # the name of a pickle file
             items, size = flatten_lists(_load_peer_pickle(folder, "pickle.pkl", list, allow_pickle))
             items = [_encode_pickled(item, folder) for item in items]
         else:
-            items, size = flatten_lists(items)
+            if ndim is not None and type(ndim) is not int:
+                raise FileError(f"{folder.name}/{META}: ndim: expected a number, got {_excerpt(ndim)}")
+            items, size = flatten_lists(items, ndim)
+            if ndim is not None and len(size) != ndim:
+                raise FileError(f"{folder.name}/{META}: expected lists nested {ndim} deep, found {len(size)}")
         return {"type": "objects", "batch_size": size, "data": items}
     if "data" in meta:
         return {"type": "object", "batch_size": [], "data": meta["data"]}

@@ -137,7 +137,7 @@ def test_the_list_of_a_collection_writes_rows() -> None:
     assert data["text"] == ["new", "y"]
 
 
-class Note(TensorClass):
+class Note(TensorClass, stack_objects=True):
     text: str
 
 

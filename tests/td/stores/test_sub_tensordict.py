@@ -38,7 +38,7 @@ class Inner(TensorClass):
     far: Tensor
 
 
-class Sample(TensorClass):
+class Sample(TensorClass, stack_objects=True):
     image: Tensor
     inner: Inner
     text: str = ""

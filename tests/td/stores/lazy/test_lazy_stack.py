@@ -563,7 +563,7 @@ def test_compile() -> None:
 # -- records ----------------------------------------------------------------------------------------------------------
 
 
-class Item(TensorClass):
+class Item(TensorClass, stack_objects=True):
     tokens: Tensor
     name: str
     weight: Tensor | None = None
