@@ -101,7 +101,7 @@ PeerNested = _declare(
     tensordict.TensorClass,
     {"before": PeerRecord, "after": PeerRecord, "reward": Tensor, "value": Tensor},
 )
-OursNote = _declare("OursNote", tensorclass.TensorClass, {"score": Tensor, "text": str})
+OursNote = _declare("OursNote", tensorclass.TensorClass["stack_objects"], {"score": Tensor, "text": str})
 PeerNote = _declare("PeerNote", tensordict.TensorClass, {"score": Tensor, "text": str})
 
 OursContracted = _declare(

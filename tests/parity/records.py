@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from hypothesis import strategies as st
 
+import tensorclass
 from tests import strategies as draw
 from tests.parity.drawn import Drawn, numbers
 from tests.parity.sides import is_record
@@ -19,12 +20,16 @@ from tests.parity.sides import is_record
 def classes(library: Any) -> dict[str, Any]:
     """The record classes of a library, by their names."""
     base: Any = library.TensorClass
+    decorate: Any = library.tensorclass
+    options: dict[str, bool] = {}
+    if library is tensorclass:  # as the peer's records do
+        options, decorate = {"stack_objects": True}, tensorclass.tensorclass(stack_objects=True)
 
-    class Inner(base):  # type: ignore[misc]
+    class Inner(base, **options):  # type: ignore[misc]
         x: torch.Tensor
         y: torch.Tensor | None = None
 
-    class Plain(base):  # type: ignore[misc]
+    class Plain(base, **options):  # type: ignore[misc]
         a: torch.Tensor
         inner: Inner
         b: torch.Tensor | None = None
@@ -32,7 +37,7 @@ def classes(library: Any) -> dict[str, Any]:
     class Inherited(Plain):
         text: str = "text"
 
-    @library.tensorclass  # type: ignore[untyped-decorator](stack_objects=True)
+    @decorate  # type: ignore[untyped-decorator]
     class Decorated:
         a: torch.Tensor
         inner: Inner

@@ -22,7 +22,7 @@ _ALIGN = 16
 
 
 class ColumnForm(NamedTuple):
-    """What two processes must agree on to send a column: all but the lengths of its rows and the items."""
+    """The facts that two processes must agree on to send a column: all but the lengths of its rows and the items."""
 
     is_text: bool
     batch_size: Size
