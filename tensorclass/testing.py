@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import types
 from collections.abc import Callable, Mapping, Sequence
@@ -15,9 +16,14 @@ from .contracts.contract import Contract
 from .contracts.dims import Dim, evaluate, parse
 from .contracts.dtype_names import name_of, usual
 from .contracts.ranges import finite, whole
+from .contracts.row_contract import RowContract
+from .records.column_factories import LONGEST, SHORTEST, LengthPlan
 from .records.factories import tensor_or_collection
 from .records.record import TensorClass
 from .support.extras import require
+from .td.columns.column import Column
+from .td.columns.ragged import Ragged
+from .td.columns.text import Text
 from .td.shapes import as_size
 from .td.tensordict import TensorDict
 
@@ -110,6 +116,8 @@ def _dimension_names(cls: type[Any], path: tuple[type, ...]) -> set[str]:
     for spec in cls._specs.values():
         target = tensor_or_collection(spec, cls)
         contract = spec.contract
+        for row in spec.row_contract or ():
+            found.update(row.names, [name.removeprefix("*") for name in row.names])
         for one in () if contract is None else (contract, *contract.others):
             found.update(one.names, [name.removeprefix("*") for name in one.names])
         if target is not None and hasattr(target, "_specs") and target not in (*path, cls):
@@ -145,11 +153,20 @@ class _RecordDrawing:
             spec.target(cls)  # resolves annotations that were unknown when the class was defined
         here = [spec for spec in drawn.values() if spec.contract is not None]
         contracts = {spec.name: self._one_of(spec.contract) for spec in here if spec.contract is not None}
-        sizes = self._sizes(list(contracts.values()), named)
+        rows = {
+            spec.name: self.draw(self.st.sampled_from(list(spec.row_contract)))
+            for spec in drawn.values()
+            if spec.row_contract is not None
+        }
+        sizes = self._sizes([*contracts.values(), *[row.item for row in rows.values()]], named)
+        lengths = self._lengths([*rows.values()], batch_size, named, sizes.numbers)
         values: dict[str, Any] = {}
         for name, spec in drawn.items():
             if spec.allows_none_in(cls) and (spec.kind is None or not self.draw(self.st.booleans())):
                 values[name] = None
+                continue
+            if spec.column is not None:
+                values[name] = self._column(cls, spec, rows.get(name), batch_size, sizes, lengths)
                 continue
             target = tensor_or_collection(spec, cls)
             contract = contracts.get(name, Contract())
@@ -224,6 +241,69 @@ class _RecordDrawing:
                     size = self.draw(self.st.integers(1, 3))
                 shape.append(1 if dim.broadcastable and self.draw(self.st.booleans()) else size)
         return tuple(shape)
+
+    def _lengths(
+        self, rows: Sequence[RowContract], batch_size: Size, named: Mapping[str, Any], fixed: Mapping[str, int]
+    ) -> LengthPlan:
+        """Draw the lengths of ragged rows."""
+
+        def given(name: str) -> Any:
+            value = named.get(name)
+            return self.draw(value) if _is_strategy(value) else value
+
+        def drawn(low: int, high: int, count: int) -> list[int]:
+            least, most = (0, _LARGEST) if low == SHORTEST and high == LONGEST else (low, high)
+            numbers: list[int] = self.draw(self.st.lists(self.st.integers(least, most), min_size=count, max_size=count))
+            return numbers
+
+        plan = LengthPlan(batch_size, given, fixed, drawn)
+        plan.name(rows)
+        return plan
+
+    def _column(
+        self,
+        cls: type[Any],
+        spec: FieldSpec,
+        row: RowContract | None,
+        batch_size: Size,
+        sizes: _DrawnSizes,
+        lengths: LengthPlan,
+    ) -> Any:
+        """Draw a column. Rows of a field that can be ``None`` are sometimes ``None``."""
+        st, declared = self.st, spec.column
+        assert declared is not None
+        count = batch_size.numel()
+        if issubclass(declared.cls, Ragged):
+            levels = lengths.of(row, declared.ragged_dims)
+            item = Contract() if row is None else row.item
+            dims = () if item.dims is None else item.dims
+            total = sum(levels[-1])
+            made: Any = self._tensor(dataclasses.replace(item, dims=dims), Size((total,)), sizes)
+            for level in reversed(levels[1:]):
+                made = Ragged.from_lengths(made, level)
+            outer = list(levels[0])
+            column: Any = declared.cls.from_lengths(made, torch.tensor(outer, dtype=torch.int64).reshape(batch_size))
+            if spec.optional and count:
+                missing = torch.tensor(self.draw(st.lists(st.booleans(), min_size=count, max_size=count)))
+                spans = column.spans.clone()
+                spans[..., 1][missing.reshape(batch_size)] = -1
+                column = declared.cls(column.values, spans)
+            return column
+        if issubclass(declared.cls, Text):
+            # surrogates are no characters: UTF-8 has no bytes for them
+            row_strategy = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
+            row_strategy = st.one_of(st.none(), row_strategy) if spec.optional else row_strategy
+            strings = self.draw(st.lists(row_strategy, min_size=count, max_size=count))
+            return declared.cls.from_list(strings).reshape(batch_size)
+        objects = st.from_type(declared.item_type) if declared.item_type is not Any else st.text(max_size=5)
+        try:
+            listed = self.draw(st.lists(objects, min_size=count, max_size=count))
+        except require("hypothesis.errors", "testing", "testing.records").ResolutionFailed:
+            raise TypeError(
+                f"records({cls.__name__}): nothing says how to draw {spec.name} ({spec.shown}); give a strategy: "
+                f"records({cls.__name__}, {spec.name}=...)"
+            ) from None
+        return declared.made(Column(listed, declared.item_type).reshape(batch_size), batch_size)
 
     # -- values -------------------------------------------------------------------------------------------------------
 

@@ -133,6 +133,10 @@ class Contracted(TensorCollection):
         dimension of any size has size 1, and ``...`` adds no dimensions. Fields with a default get the default, and
         other optional fields are ``None``.
 
+        The rows of a ``Ragged`` have the length given for its name: a number, or a sequence with one for each row. They
+        have one item where the length can be anything. A ``Text`` has empty strings, and a ``Column`` of a builtin type
+        its empty objects (0, ``""``, ``[]``).
+
         Args:
             batch_size: the batch size; none by default.
             device: the device of the record and of its tensors. By default each tensor is on the device of its
@@ -225,6 +229,9 @@ class Contracted(TensorCollection):
         the absolute value of a normal number; without bounds they are normal, as complex numbers are. Integers are
         uniform between their bounds. With one bound, they are among the hundred next to it; without bounds, from 0 to
         99.
+
+        Lengths of ragged rows that are not given are drawn for each row, from 1 to 8. Strings have 1 to 8 letters.
+        Objects of a ``Column`` are drawn if its type is made of builtin types, enums, ``Literal`` and unions.
 
         Args:
             batch_size: the batch size; none by default.

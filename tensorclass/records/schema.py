@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import math
+import types
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, Union, cast, get_args, get_origin
 
 import torch
 
 from tensorclass.contracts.contract import Contract
 from tensorclass.contracts.dims import Dim
 from tensorclass.contracts.dtype_names import CATEGORIES, spelled, usual
+from tensorclass.contracts.row_contract import RowContract
 from tensorclass.records.fields import FieldSpec, Kind
+from tensorclass.td.columns.column import Column
+from tensorclass.td.columns.column_values import Declared
+from tensorclass.td.columns.item_types import shown
+from tensorclass.td.columns.text import Text
 
 if TYPE_CHECKING:
     from .contracted import Contracted
@@ -88,6 +94,14 @@ def _plain_field(spec: FieldSpec, cls: type[Contracted], records: SchemaRecords)
         result["contract"] = _plain_contract(contract)
         if contract.others:
             result["contract"]["or"] = [_plain_contract(other) for other in contract.others]
+    if spec.row_contract is not None:
+        result["row"] = _plain_row(spec.row_contract)
+        if spec.row_contract.others:
+            result["row"]["or"] = [_plain_row(other) for other in spec.row_contract.others]
+    elif spec.column is not None and issubclass(spec.column.cls, Column) and spec.column.item_type is not Any:
+        result["item"] = shown(spec.column.item_type)
+    if spec.column is not None and spec.column.ragged_dims > 1:
+        result["ragged_dims"] = spec.column.ragged_dims
     if not spec.init:
         result["init"] = False
     if spec.kw_only:
@@ -108,6 +122,13 @@ def _plain_contract(contract: Contract) -> Json:
     if contract.device is not None:
         result["device"] = str(contract.device)
     return result
+
+
+def _plain_row(row: RowContract) -> Json:
+    result = _plain_contract(row.item)
+    if row.length is not None:
+        result["shape"] = " ".join([row.length.text, *[dim.text for dim in row.item.dims or ()]])
+    return {"shape": result.pop("shape"), **result} if "shape" in result else result
 
 
 def _dtypes(dtypes: frozenset[torch.dtype], name: str) -> list[str]:
@@ -215,6 +236,8 @@ def _json_field(
         for i, one in enumerate((contract, *contract.others)):
             found = _json_tensor(one, batch_dims, f"{path}.{i}" if i else path, shapes)
             kinds += [found] if found not in kinds else []
+    elif spec.column is not None:
+        kinds = _json_column(path, spec.column, spec.row_contract, batch_dims, shapes)
     objects = [one for one in spec.types if one in _OBJECTS] if spec.kind in (Kind.OBJECT, Kind.ANY) else []
     if spec.literals and all(map(_is_json, spec.literals)):
         objects, kinds = [], [*kinds, _rows({"enum": list(spec.literals)}, batch_dims)]
@@ -231,6 +254,45 @@ _OBJECTS: dict[type, str] = {
     str: "string", int: "integer", float: "number", bool: "boolean", list: "array", tuple: "array", dict: "object",
     type(None): "null",
 }  # fmt: skip
+
+
+def _json_column(
+    path: str, column: Declared, contract: RowContract | None, batch_dims: int, shapes: dict[str, Json]
+) -> list[Json]:
+    """Return the schemas of the lists of a column, one for each alternative of its contract."""
+    rows: list[Json] = []
+    if issubclass(column.cls, Text):
+        rows = [{"type": "string"}]
+    elif issubclass(column.cls, Column):
+        rows = [_json_object(column.item_type)]
+    else:
+        for i, one in enumerate(contract or (RowContract(None, Contract(), column.ragged_dims),)):
+            row = _json_tensor(one.item, 0, f"{path}.{i}" if i else path, shapes)
+            length = {} if one.length is None else _json_size(one.length)
+            rows.append({"type": "array", "items": row, **length})
+            for _ in range(column.ragged_dims - 1):
+                rows[-1] = {"type": "array", "items": rows[-1]}
+    for _ in range(batch_dims):
+        rows = [{"type": "array", "items": row} for row in rows]
+    return rows
+
+
+def _json_object(annotation: Any) -> Json:
+    """Return the schema of an object of a type; any value for types that JSON does not have."""
+    origin, args = get_origin(annotation), get_args(annotation)
+    if annotation is None:
+        return {"type": "null"}
+    if origin is None:
+        return {"type": _OBJECTS[annotation]} if annotation in _OBJECTS else {}
+    if origin is Literal:
+        return {"enum": list(args)} if all(map(_is_json, args)) else {}
+    if origin in (Union, types.UnionType):
+        return {"anyOf": [_json_object(arg) for arg in args]}
+    if origin is list:
+        return {"type": "array", "items": _json_object(args[0])}
+    if origin is dict:
+        return {"type": "object", "additionalProperties": _json_object(args[1])}
+    return {}
 
 
 def _rows(value: Json, batch_dims: int) -> Json:

@@ -11,7 +11,7 @@ from records import Question
 from torch import Tensor
 from typing_extensions import assert_type
 
-from tensorclass import Column, Ragged, TensorDict, Text, cat, stack
+from tensorclass import Column, Ragged, TensorDict, Text
 
 
 def fields(question: Question) -> None:
@@ -75,8 +75,8 @@ def objects(question: Question) -> None:
 def operations(question: Question) -> None:
     assert_type(question[1:].prompt, Text)
     assert_type(question.reshape(-1).tokens, Ragged[Int[Tensor, "n"]])
-    assert_type(cat([question.prompt, question.prompt]), Text)
-    assert_type(stack([question.tokens, question.tokens]), Ragged[Int[Tensor, "n"]])
+    assert_type(question.prompt.reshape(-1), Text)
+    assert_type(question.tokens.flip(0), Ragged[Int[Tensor, "n"]])
     assert_type(question.to("cpu").tags, Column[list[str]])
     assert_type(question.to_tensordict(), TensorDict)
 
