@@ -458,19 +458,25 @@ class Combining(Collection):
             }
         )
 
+    def _as_padded(self, padding: float) -> tuple[Any, Tensor | None]:
+        """Return the padded form of this value, and the mask of items that are not padding if it is ragged rows."""
+        return with_members(self).to_padded_tensor(padding), None
+
     def to_padded_tensor(self, padding: float = 0.0, mask_key: NestedKey | None = None) -> Self:
-        """Return a collection with padded tensors in place of nested tensors and of lazy stacks of different shapes.
+        """Return a collection with padded tensors in place of nested tensors, ragged rows and uneven lazy stacks.
 
         Args:
             padding: the value of padded elements. Default: 0.
-            mask_key: the key under which to set a boolean mask that is true where the batch is not padded; for a batch
-                with a dimension of varying size (its size is ``-1``). Default: no mask.
+            mask_key: the key under which to set a boolean mask that is true where the batch is not padded, for a batch
+                with a dimension of varying size (its size is ``-1``); or that is true at the items of ragged rows,
+                ``[*batch, longest]``. Default: no mask.
 
         Returns:
             A new collection. Other tensors are shared.
 
         Raises:
-            RuntimeError: ``mask_key`` is given and no batch dimension varies.
+            RuntimeError: ``mask_key`` is given and nothing varies, or ragged rows of one collection differ in length;
+                a record holds ragged rows, whose field takes no padded tensor.
 
         Example:
             >>> import torch
@@ -483,10 +489,13 @@ class Combining(Collection):
         store: Store = {}
         ndim = len(self._batch_size)
         mask: Tensor | None = None
+        masks: dict[str, Tensor] = {}
         size = self._batch_size
         for key, value in self._store.items():
             if isinstance(value, Combining):
-                store[key] = with_members(value).to_padded_tensor(padding)
+                store[key], own = value._as_padded(padding)
+                if own is not None:
+                    masks[key] = own
             elif value.is_nested:
                 store[key] = jagged.as_padded(value, padding)
                 if -1 in self._batch_size:
@@ -495,8 +504,20 @@ class Combining(Collection):
                     mask = jagged.as_padded(jagged.as_nested(marks), False)
             else:
                 store[key] = value
+        if masks and not isinstance(self, registry.TensorDict):
+            raise RuntimeError(
+                f"to_padded_tensor: {list(masks)} of a {type(self).__name__} hold ragged rows, and take no padded "
+                "tensor; pad record.to_tensordict(), or a field: record.field.to_padded()"
+            )
         result = self._like(store, size, self._names)
         if mask_key is not None:
+            if mask is None and masks:
+                mask, *others = masks.values()
+                if any(not torch.equal(mask, other) for other in others):
+                    raise RuntimeError(
+                        f"to_padded_tensor: mask_key: one mask cannot mark the items of {list(masks)}, whose rows "
+                        "differ in length; pad each: values, mask = data[key].to_padded()"
+                    )
             if mask is None:
                 raise RuntimeError(
                     "to_padded_tensor: mask_key: a mask marks padded elements of the batch, and no batch dimension "

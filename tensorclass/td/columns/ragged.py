@@ -425,6 +425,9 @@ class Ragged(BufferColumn, Generic[Row]):
 
     # -- padded and jagged forms --------------------------------------------------------------------------------------
 
+    def _as_padded(self, padding: float) -> Any:
+        return self.to_padded(padding)
+
     def to_padded(
         self,
         padding: complex = 0,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from tensorclass import Column, Ragged, TensorClass, TensorDict, Text, UnbatchedTensor, lazy_stack
+from tensorclass import Column, Ragged, TensorClass, TensorDict, Text, UnbatchedTensor, lazy_stack, pad_sequence
 
 
 class Row(TensorClass):
@@ -298,3 +298,30 @@ def test_unbatched_tensors_stand_beside_columns() -> None:
     made = pytree.tree_map(lambda leaf: leaf * 2, data)
     assert made.batch_size == (3,)
     assert made["r"].tolist() == [[2.0, 4.0], [6.0], []]
+
+
+def test_ragged_rows_become_padded_tensors_and_a_mask() -> None:
+    data = TensorDict({"r": rows().numbers, "n": {"r": rows().numbers}, "t": rows().text}, [3])
+    padded = data.to_padded_tensor(-1, mask_key="mask")
+    assert padded["r"].tolist() == [[1.0, 2.0], [3.0, -1.0], [-1.0, -1.0]]
+    assert padded["n", "r"].shape == (3, 2)
+    assert padded["mask"].sum(-1).tolist() == [2, 1, 0]
+    assert padded["t"].tolist() == ["a", "bc", None]
+    data["other"] = Ragged([[1], [2], [3]])
+    with pytest.raises(RuntimeError, match=r"one mask cannot mark the items of \['r', 'other'\]"):
+        data.to_padded_tensor(mask_key="mask")
+    with pytest.raises(RuntimeError, match=r"\['numbers'\] of a Row hold ragged rows"):
+        rows().to_padded_tensor()
+
+
+def test_densify_keeps_columns() -> None:
+    dense = lazy_stack([rows(), rows()[[2, 1, 0]]]).densify()
+    assert dense["numbers"].tolist() == [[[1.0, 2.0], [3.0], []], [[], [3.0], [1.0, 2.0]]]
+    assert dense["text"].tolist()[1] == [None, "bc", "a"]
+
+
+def test_sequences_of_rows_are_padded() -> None:
+    data = TensorDict({"text": rows().text, "numbers": rows().numbers}, [3])
+    padded = pad_sequence([data, data[:1]])
+    assert padded["text"].tolist() == [["a", "bc", None], ["a", None, None]]
+    assert padded["numbers"].tolist() == [[[1.0, 2.0], [3.0], []], [[1.0, 2.0], [], []]]
