@@ -31,6 +31,7 @@ from tensorclass import (
 )
 from tensorclass.storage.common import collection_tree
 from tensorclass.storage.common.collection_tree import FileError
+from tensorclass.storage.hdf5_zarr import group_loader
 from tensorclass.td.memory.mapped_tensor import MemoryMappedTensor
 from tests.storage.formats import FORMATS
 
@@ -282,6 +283,16 @@ def test_indexed_rows_of_a_file_are_those_of_memory(backend: str, path: Path) ->
 
 def _rises(found: slice) -> bool:
     return found.step is None or found.step > 0
+
+
+@pytest.mark.parametrize("backend", ["h5", "zarr"])
+def test_progress_counts_the_bytes_of_the_rows(backend: str, path: Path, monkeypatch: Any) -> None:
+    totals: list[int] = []
+    real = group_loader.bytes_of
+    monkeypatch.setattr(group_loader, "bytes_of", lambda total, *more: (totals.append(total), real(total, *more))[1])
+    data = TensorDict({"text": Text(["x" * 1000, "ab"]), "tokens": Ragged([[1], [2, 3]]), "x": torch.zeros(2)}, [2])
+    getattr(data[1:], f"to_{backend}")(path).close()
+    assert totals == [2 + 16 + 16 + 16 + 4]
 
 
 @pytest.mark.parametrize("backend", ["h5", "zarr"])

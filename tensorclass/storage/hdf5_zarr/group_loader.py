@@ -18,7 +18,6 @@ from tensorclass.support.progress import bytes_of
 from tensorclass.td import shapes
 from tensorclass.td.collection import Collection, DeviceLike, as_device
 from tensorclass.td.columns.buffer_column import BufferColumn
-from tensorclass.td.hidden_members import with_members
 from tensorclass.td.keys import dotted
 from tensorclass.td.memory.mapped_files import Filename
 from tensorclass.td.shapes import Names
@@ -462,7 +461,7 @@ def save(
         file.adopt(library.create(str(draft)))
         file.writes_zeros = not values
         try:
-            with bytes_of(with_members(outline).bytes() if values else 0, what, progress) as file.progress_bar:
+            with bytes_of(_bytes_to_write(outline) if values else 0, what, progress) as file.progress_bar:
                 if library.is_interruptible:
                     with section.interruptible():
                         file.write_collection(file.root, data)
@@ -484,6 +483,14 @@ def save(
             loaded = load_root(dense_class(type(data)), target, load_options)
     library.moved(root, path)
     return loaded
+
+
+def _bytes_to_write(data: Any) -> int:
+    """Return the bytes of tensors, and of the rows of columns."""
+    columns: dict[tuple[str, ...], Any] = dict(data._named_columns())
+    tensors = [leaf for path, leaf in data._named_leaves() if path not in columns]
+    of_rows: int = sum(column.nbytes() for column in columns.values())
+    return of_rows + sum(leaf.numel() * leaf.element_size() for leaf in tensors)
 
 
 def _is_plain(value: Any) -> bool:
