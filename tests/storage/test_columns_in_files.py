@@ -480,3 +480,11 @@ def test_the_peer_reads_a_nested_collection_of_two_arrays(path: Path) -> None:
     data.consolidate(path.with_suffix(".one"))
     loaded = peer.TensorDict.from_consolidated(path.with_suffix(".one"))
     assert loaded["text", "spans"].tolist() == data["text"].spans.tolist()
+
+
+def test_parts_of_different_shapes_have_columns_without_items_in_a_folder_like_them(path: Path) -> None:
+    parts = lazy_stack([TensorDict({"a": torch.ones(n), "text": Text("ab")}) for n in (1, 3)])
+    made = TensorDict({"parts": parts, "objects": ["x", "y"]}, [2]).memmap_like(path)
+    assert [str(part["text"]) for part in made.get("parts")] == ["", ""]
+    assert [part["a"].shape[0] for part in made.get("parts")] == [1, 3]
+    assert made["objects"] == ["x", "y"]

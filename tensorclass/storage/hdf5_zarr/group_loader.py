@@ -487,10 +487,16 @@ def save(
 
 def _bytes_to_write(data: Any) -> int:
     """Return the bytes of tensors, and of the rows of columns."""
-    columns: dict[tuple[str, ...], Any] = dict(data._named_columns())
-    tensors = [leaf for path, leaf in data._named_leaves() if path not in columns]
-    of_rows: int = sum(column.nbytes() for column in columns.values())
-    return of_rows + sum(leaf.numel() * leaf.element_size() for leaf in tensors)
+    total = _bytes_of(data)
+    for node in data._all_nodes():
+        if isinstance(node, BufferColumn):
+            total += node.nbytes() - _bytes_of(node)
+    return total
+
+
+def _bytes_of(data: Any) -> int:
+    arrays: list[torch.Tensor] = list(data._arrays())
+    return sum(array.numel() * array.element_size() for array in arrays)
 
 
 def _is_plain(value: Any) -> bool:

@@ -21,6 +21,7 @@ from tensorclass.support.folder_locks import FolderLock
 from tensorclass.support.interrupts import uninterrupted
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection, DeviceLike, as_device
+from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.get import MISSING
 from tensorclass.td.hidden_members import with_members
 from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
@@ -205,13 +206,12 @@ def _materialize_meta(data: Any) -> Any:
 
 def _with_empty_rows(data: Any) -> Any:
     """Return the collection with columns whose rows are empty: rows of other lengths are appended, not written."""
-    columns = data._named_columns()
-    if not columns:
+    if not any(isinstance(node, BufferColumn) for node in data._all_nodes()):
         return data
     if not data._holds_values():
         return data._with_parts([_with_empty_rows(part) for part in data._store.items_])
     if not data._is_tree():
-        return _empty_column(data)
+        return _empty_column(data) if isinstance(data, BufferColumn) else data
     return data._same(
         {key: _with_empty_rows(value) if isinstance(value, Collection) else value for key, value in data._store.items()}
     )
