@@ -10,6 +10,7 @@ from torch import Generator, Tensor
 from torch.utils.data import Sampler
 
 from tensorclass.td.columns.buffer_column import BufferColumn
+from tensorclass.td.leaves.object_codes import to_lists
 
 
 class BucketBatchSampler(Sampler[list[int]]):
@@ -165,19 +166,19 @@ class BucketBatchSampler(Sampler[list[int]]):
             rows[torch.argsort(lengths[rows], descending=bool(at % 2), stable=True)] for at, rows in enumerate(buckets)
         ]
         batches = self._batches_of(torch.cat(ordered)) if ordered else []
-        return [batches[at] for at in torch.randperm(len(batches), generator=generator).tolist()]
+        return [batches[at] for at in to_lists(torch.randperm(len(batches), generator=generator))]
 
     def _batches_of(self, order: Tensor) -> list[list[int]]:
         """Cut rows in this order into batches."""
-        rows: list[int] = order.tolist()
+        rows: list[int] = to_lists(order)
         batch_size, max_items = self.batch_size, self.max_items
         if max_items is None:
             assert batch_size is not None
             batches = [rows[at : at + batch_size] for at in range(0, len(rows), batch_size)]
             is_full = bool(batches) and len(batches[-1]) == batch_size
         else:
-            batches, is_full = [], False
-            counts: list[int] = self.lengths[order].tolist()
+            batches, is_full = list[list[int]](), False
+            counts: list[int] = to_lists(self.lengths[order])
             start = longest = 0
             for at, count in enumerate(counts):
                 size = at - start

@@ -124,9 +124,8 @@ class SampleJoiner:
 
 def declared_column(target: Any, key: str) -> Declared | None:
     """Return the declaration of a field that holds a column."""
-    if not isinstance(target, type):
-        target = type(target)
-    spec = target._specs.get(key) if issubclass(target, TensorClass) else None
+    cls: Any = target if isinstance(target, type) else target.__class__
+    spec = cls._specs.get(key) if issubclass(cls, TensorClass) else None
     return None if spec is None else spec.column
 
 

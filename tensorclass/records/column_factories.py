@@ -150,20 +150,14 @@ def filled_column(plan: PlannedColumn, fill: Fill, device: torch.device | None, 
         make = _maker(declared.item_type, draw is not None)
         assert make is not None
         column = Column([make(draw) for _ in range(count)], declared.item_type, device=device)
-        made: Any = column.reshape(plan.batch_size)
-        return made if type(made) is declared.cls else made._as(declared.cls)
+        return declared.in_class(column.reshape(plan.batch_size))
     item = Contract() if plan.row is None else plan.row.item
     shape = (sum(plan.lengths[-1]), *plan.item_shape)
     rows: Any = fill(shape, usual(item.dtypes)[0], device or item.device, item)
     for lengths in reversed(plan.lengths[1:]):
         rows = Ragged.from_lengths(rows, lengths)
     outermost = torch.tensor(plan.lengths[0], dtype=torch.int64).reshape(plan.batch_size)
-    return _ragged_class(declared).from_lengths(rows, outermost)
-
-
-def _ragged_class(declared: Declared) -> type[Ragged[Any]]:
-    assert issubclass(declared.cls, Ragged)
-    return declared.cls
+    return declared.in_class(Ragged.from_lengths(rows, outermost))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -184,6 +178,7 @@ def _maker(item_type: Any, is_random: bool) -> Maker | None:
     if isinstance(item_type, type) and get_origin(item_type) is None:
         return _class_maker(item_type, is_random)
     origin, args = get_origin(item_type), get_args(item_type)
+    cls: Any = origin
     if origin is typing.Annotated:
         return _maker(args[0], is_random)
     if origin in (Union, types.UnionType):
@@ -198,9 +193,9 @@ def _maker(item_type: Any, is_random: bool) -> Maker | None:
         return None if len(known) != len(each) else lambda draw: tuple([one(draw) for one in known])
     if origin in (list, set, frozenset, tuple):
         if not is_random:
-            return lambda draw: origin()
+            return lambda draw: cls()
         item = _maker(args[0], is_random)
-        return None if item is None else lambda draw: origin(_several(item, draw))
+        return None if item is None else lambda draw: cls(_several(item, draw))
     if origin is dict:
         if not is_random:
             return lambda draw: {}
@@ -211,14 +206,15 @@ def _maker(item_type: Any, is_random: bool) -> Maker | None:
     return None
 
 
-def _class_maker(cls: type, is_random: bool) -> Maker | None:
+def _class_maker(cls: type[Any], is_random: bool) -> Maker | None:
     if issubclass(cls, enum.Enum):
         return _one_of([_constant(member) for member in cls]) if is_random else None
+    made: Any = cls
     if cls not in _EMPTY:
         return None
     if not is_random:
-        return lambda draw: cls()
-    found: Maker = _RANDOM.get(cls, lambda draw: cls())
+        return lambda draw: made()
+    found: Maker = _RANDOM.get(cls, lambda draw: made())
     return found
 
 

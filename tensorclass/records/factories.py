@@ -20,6 +20,7 @@ from tensorclass.records.fields import FieldSpec, Kind
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike
 from tensorclass.td.columns.ragged import Ragged
+from tensorclass.td.leaves.object_codes import to_lists
 from tensorclass.td.shapes import as_size
 from tensorclass.td.tensordict import TensorDict
 
@@ -322,7 +323,7 @@ class Drawn:
         """Draw whole numbers from ``low`` to ``high``, both included."""
         generator = self._on(None if self._generator is None else self._generator.device)
         device = torch.device("cpu") if generator is None else generator.device
-        return torch.randint(low, high + 1, (count,), generator=generator, device=device).tolist()
+        return to_lists(torch.randint(low, high + 1, (count,), generator=generator, device=device))
 
     def _on(self, device: torch.device | None) -> torch.Generator | None:
         if self._seed is None:

@@ -301,6 +301,7 @@ def _popped(row: Any, path: Path, position: int) -> Tensor:
             f"{list(holder._batch_size)}; give samples without batch dimensions"
         )
     value = holder._store.pop(path[-1])
+    kind = value.__class__.__name__
     if isinstance(value, RaggedColumn) and not isinstance(holder, registry.TensorDict):
         raise ValueError(
             f"collate: pad_keys or nested_keys names {name!r}, which {type(holder).__name__} declares as Ragged: its "
@@ -309,7 +310,7 @@ def _popped(row: Any, path: Path, position: int) -> Tensor:
     if isinstance(value, RaggedColumn) and not value._batch_size:
         value = value.tensor()
     if not isinstance(value, Tensor) or not value.ndim:
-        got = "a number" if isinstance(value, Tensor) else f"a {type(value).__name__}"
+        got = "a number" if isinstance(value, Tensor) else f"a {kind}"
         raise RuntimeError(f"collate: {name}: expected a tensor with a first dimension, sample {position} has {got}")
     return value
 

@@ -20,7 +20,7 @@ from tensorclass.td.columns import spans as span_functions
 from tensorclass.td.columns.ragged import Ragged
 from tensorclass.td.columns.text import Text
 
-from .arrow_numbers import NumberReader, compute, in_dtype, where_given
+from .arrow_numbers import NumberReader, compute, from_numpy, in_dtype, where_given
 from .column_reader import UnreadableColumn
 
 #: largest number of items, or bytes, that 32-bit offsets reach
@@ -170,7 +170,7 @@ def _coded_text(reader: NumberReader, array: Any) -> Text:
     if not len(values):
         return Text.from_list([None] * len(array))
     codes = array.indices.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-    spans = values._spans().index_select(0, torch.from_numpy(codes.copy()))
+    spans = values._spans().index_select(0, from_numpy(codes.copy()))
     return Text._of(values._items, _with_nulls(spans, array))
 
 
@@ -287,18 +287,18 @@ def _offsets(array: Any, wide: bool) -> Tensor:
     if not len(array):
         return torch.zeros(1, dtype=torch.int64)
     found = np.frombuffer(array.buffers()[1], dtype, len(array) + 1, array.offset * np.dtype(dtype).itemsize)
-    return torch.from_numpy(found.astype(np.int64))
+    return from_numpy(found.astype(np.int64))
 
 
 def _int64(array: Any) -> Tensor:
-    return torch.from_numpy(array.to_numpy(zero_copy_only=False).astype(np.int64))
+    return from_numpy(array.to_numpy(zero_copy_only=False).astype(np.int64))
 
 
 def _with_nulls(spans: Tensor, array: Any) -> Tensor:
     """Return the spans with the null rows of the array as rows without a value."""
     if not array.null_count:
         return spans
-    missing = torch.from_numpy(array.is_null().to_numpy(zero_copy_only=False).copy())
+    missing = from_numpy(array.is_null().to_numpy(zero_copy_only=False).copy())
     lengths = torch.where(missing, span_functions.MISSING_LENGTH, spans[..., 1])
     return torch.stack((spans[..., 0], lengths), -1)
 

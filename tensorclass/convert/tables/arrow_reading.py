@@ -22,7 +22,7 @@ from tensorclass.convert.conversion_steps import build_nested
 from tensorclass.td.columns.column import Column
 from tensorclass.td.columns.text import Text
 from tensorclass.td.leaves.nontensor import NonTensorData, stack_of
-from tensorclass.td.leaves.object_codes import Deferred, codes_row_by_row, drop_unused
+from tensorclass.td.leaves.object_codes import Deferred, codes_row_by_row, drop_unused, to_lists
 from tensorclass.td.leaves.unbatched_tensor import UnbatchedTensor
 from tensorclass.td.value_checks import as_tensor
 
@@ -158,8 +158,7 @@ class ArrowColumnReader(NumberReader, ColumnReader):
             if self.pa.types.is_null(items):
                 made = schema.typed(made)
         found = fill_missing(self._own(made).reshape(shape), schema, self.options.nulls)
-        if type(found.value) is not declared.cls:
-            found = found._replace(value=found.value._as(declared.cls))
+        found = found._replace(value=declared.in_class(found.value))
         return self._with_item_mask(found, mask, shape)
 
     def _undeclared_column(self, column: Any, schema: ColumnSchema, note: Mapping[str, Any]) -> ReadColumn | None:
@@ -217,7 +216,7 @@ class ArrowColumnReader(NumberReader, ColumnReader):
     def _object_rows(self, column: Any) -> list[Any]:
         """Return the objects of all rows."""
         objects, codes = self._coded_column(column)
-        return [objects[code] for code in codes.tolist()]
+        return [objects[code] for code in to_lists(codes)]
 
     # -- where numbers are null ---------------------------------------------------------------------------------------
 

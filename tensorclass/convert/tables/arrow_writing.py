@@ -365,7 +365,8 @@ def _plain_object(item: Any) -> Any:
         return item.name
     if isinstance(item, pathlib.PurePath):
         return str(item)
-    return sorted(item) if isinstance(item, (set, frozenset)) else item
+    items: Any = item
+    return sorted(items) if isinstance(item, (set, frozenset)) else items
 
 
 def _items(data: TensorCollection) -> Iterable[tuple[str, Any]]:

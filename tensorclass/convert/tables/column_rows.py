@@ -6,7 +6,7 @@ import enum
 import pathlib
 import types
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, Union, cast, get_args, get_origin
 
 import torch
 from torch import Size, Tensor
@@ -15,7 +15,6 @@ from tensorclass.convert.conversion_options import NullMode
 from tensorclass.td.columns.buffer_column import SPANS, BufferColumn
 from tensorclass.td.columns.column import Column, as_column
 from tensorclass.td.columns.item_types import decoded, encoded, predicate, shown
-from tensorclass.td.columns.ragged import Ragged
 from tensorclass.td.columns.text import Text
 
 from .column_reader import ReadColumn, UnreadableColumn
@@ -76,7 +75,7 @@ def fill_missing(column: BufferColumn, schema: ColumnSchema, nulls: NullMode) ->
             column[missing] = schema.declared.made(default, Size(())).expand(Size((int(missing.sum()),)))
         except (TypeError, ValueError) as error:
             raise misfit(schema, error) from None
-    elif (schema.spec is not None and not schema.optional) or (nulls != "default" and isinstance(column, Ragged)):
+    elif (schema.spec is not None and not schema.optional) or (nulls != "default" and not isinstance(column, Text)):
         spans = column._spans()
         column = column._same({SPANS: torch.stack((spans[..., 0], spans[..., 1].clamp(min=0)), -1)})
     return ReadColumn(column, mask)
@@ -164,8 +163,14 @@ def item_conversion(annotation: Any) -> Conversion | None:
             return lambda item: item.tolist() if hasattr(item, "tolist") else item
         return lambda item: _listed(kind, item, inner)
     if origin is dict:
-        return lambda item: dict(item) if isinstance(item, list) else item
+        return _as_dict
     return None
+
+
+def _as_dict(item: Any) -> Any:
+    """Return a list of pairs, as Arrow gives maps, as a dict; another object itself."""
+    pairs: Any = item
+    return dict(pairs) if isinstance(item, list) else pairs
 
 
 def _of_class(cls: type) -> Conversion | None:
@@ -177,16 +182,17 @@ def _of_class(cls: type) -> Conversion | None:
     if cls in (tuple, set, frozenset, list):
         return lambda item: _listed(made, item, None)
     if cls is dict:
-        return lambda item: dict(item) if isinstance(item, list) else item
+        return _as_dict
     return None
 
 
 def _listed(kind: Any, item: Any, inner: Conversion | None) -> Any:
     if hasattr(item, "tolist"):  # an array
         item = item.tolist()
+    items: Any = item
     if not isinstance(item, list):
-        return item
-    return kind(item if inner is None else [inner(one) for one in item])
+        return items
+    return kind(items if inner is None else [inner(one) for one in items])
 
 
 def _first_fit(options: Sequence[tuple[Any, Conversion | None]], item: Any) -> Any:
@@ -210,15 +216,17 @@ def member_of(cls: type[enum.Enum], value: Any) -> Any:
 
 def item_type_note(item_type: Any) -> Any:
     """Return an annotation for the metadata of a column, as JSON holds it: :func:`item_types.encoded`, else ``Any``."""
-    form = encoded(item_type)
-    return form if isinstance(form, tuple) else ("Any",)
+    note: Any = encoded(item_type)
+    form: object = note
+    return note if isinstance(form, tuple) else ("Any",)
 
 
 def item_type_of(note: Any) -> Any:
     """Return the annotation of :func:`item_type_note`."""
 
     def tuples(form: Any) -> Any:
-        return tuple([tuples(one) for one in form]) if isinstance(form, list) else form
+        forms: Any = form
+        return tuple([tuples(one) for one in forms]) if isinstance(form, list) else forms
 
     try:
         return decoded(tuples(note))
@@ -236,13 +244,15 @@ def undeclared_rows(items: Sequence[Any], present: Sequence[Any]) -> Any:
         items: an object for each row, ``None`` for missing ones.
         present: those that are not missing.
     """
-    kinds = {*map(type, present)}
+    kinds: set[type[Any]] = {*map(type, present)}
     if kinds and all(issubclass(kind, str) for kind in kinds):
         return Text.from_list(items)
     if not kinds or not all(issubclass(kind, (list, tuple)) or hasattr(kind, "tolist") for kind in kinds):
         return None
-    lists = [item.tolist() if hasattr(item, "tolist") else item for item in items]
-    below = {type(one) for row in lists if isinstance(row, (list, tuple)) for one in row}
+    lists: list[Any] = [item.tolist() if hasattr(item, "tolist") else item for item in items]
+    below: set[type[Any]] = {
+        type(one) for row in lists if isinstance(row, (list, tuple)) for one in cast("Sequence[Any]", row)
+    }
     item_type = list_type(below)
     return (
         None if item_type is None else as_column(lists, item_type if len(present) == len(items) else item_type | None)

@@ -94,7 +94,8 @@ class ColumnSchema(NamedTuple):
 
     def typed(self, rows: Any) -> Any:
         """Return ragged rows without items, which show no dtype, in one that the field allows."""
-        contract = row_contract(self.declared) if isinstance(rows, Ragged) else None
+        is_ragged = isinstance(rows, Ragged)
+        contract = row_contract(self.declared) if is_ragged else None
         if contract is None or contract.dtypes is None or rows.dtype in contract.dtypes or int(rows.lengths.sum()):
             return rows
         return rows.to(dtype=preferred_dtype(contract))
@@ -151,13 +152,18 @@ def _fitted(spec: FieldSpec, value: Any, depth: int) -> Any:
         given = _rows_of(spec, value, depth)
     if not spec._options["autocast"]:
         return given
+    return _cast_to(spec, given)
+
+
+def _cast_to(spec: FieldSpec, given: Any) -> Any:
+    column: Any = given
     if isinstance(given, Ragged) and spec.column is not None and (contract := row_contract(spec.column)) is not None:
-        return _cast_items(given, contract)
+        return _cast_items(column, contract)
     if isinstance(given, NonTensorDataBase) and spec.kind is Kind.OBJECT:
         return _cast_objects(spec, given)
     if isinstance(given, Tensor) and spec.contract is not None:
         return _cast(given, spec.contract)
-    return given
+    return column
 
 
 def _rows_of(spec: FieldSpec, value: Tensor, depth: int) -> Any:

@@ -587,10 +587,11 @@ def _collect(pandas: Any, data: TensorCollection, separator: str | None, path: P
             continue
         if name in columns:
             raise ValueError(f"to_pandas: two values would become the column {name!r}; give another separator")
+        rows: Any = value
         if isinstance(value, Tensor):
             columns[name] = _array(pandas, name, value)
         elif isinstance(value, Ragged) and value.ragged_dims == 1:
-            columns[name] = pandas.Series(list(_supported(name, value).numpy()), dtype=object)
+            columns[name] = pandas.Series(list(_supported(name, rows).numpy()), dtype=object)
         else:
             columns[name] = _items(pandas, value.tolist())
 

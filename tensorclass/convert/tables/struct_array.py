@@ -22,6 +22,7 @@ from tensorclass.td.columns.text import Text
 from tensorclass.td.leaves.nontensor import NonTensorDataBase
 from tensorclass.td.leaves.packed_tensor import as_packed_tensor
 from tensorclass.td.tensordict import TensorDict
+from tensorclass.td.value_checks import is_array
 
 from .column_reader import UnreadableColumn
 from .column_rows import declared_rows
@@ -135,7 +136,7 @@ class _StructArrayReader:
             return None
         present = [item for item in items if item is not None]
         made: Any = None
-        if present and all(isinstance(item, np.ndarray) and item.dtype.kind in "biufc" for item in present):
+        if present and all(is_array(item) and item.dtype.kind in "biufc" for item in present):
             made = Ragged.from_list(items)
         elif all(isinstance(item, str) for item in present) and (present or not items):
             made = Text.from_list(items)
@@ -188,7 +189,7 @@ def _array_of_rows(value: BufferColumn) -> Any:
     rows: Any = value
     if rows.ragged_dims == 1:
         return rows.cpu().numpy()
-    items = np.empty(rows.numel(), dtype=object)
+    items: Any = np.empty(rows.numel(), dtype=object)
     items[:] = rows.reshape(-1).tolist()
     return items.reshape(tuple(rows.batch_size))
 

@@ -111,7 +111,9 @@ def _with_columns(data: TensorCollection, layout: RecordLayout) -> ReductionInpu
         finish = partial(data.update_, dense)
         data = dense
     columns = {path: value_at(data, path) for path in layout.columns}
-    ragged = {path: column for path, column in columns.items() if isinstance(column, Ragged)}
+    ragged: dict[tuple[str, ...], Any] = {
+        path: column for path, column in columns.items() if isinstance(column, Ragged)
+    }
     items = {path: [*lengths_and_items(column)][-1].detach().clone() for path, column in ragged.items()}
     numbers = flatten_record(_numbers_of(data, items, ()))
     entries = {**layout.entries, **{path_name(path): str(ColumnForm.of(column)) for path, column in columns.items()}}

@@ -490,7 +490,7 @@ def _read_content(
                 raise ValueError(f"{origin}: {path_name(path)}: expected {holder._batch_size.numel()} objects")
             objects = tuple([_decode_object(item, allow_pickle, origin, path) for item in items])
             new = stack_of(objects, codes_row_by_row(holder._batch_size), holder._device, None)
-            if isinstance(holder, Column):
+            if issubclass(holder.__class__, Column):
                 try:
                     new = as_column(new, holder._item_type)
                 except TypeError as error:
@@ -501,11 +501,11 @@ def _read_content(
     for path, column in zip(layout.columns, columns, strict=True):
         parent = value_at(data, path[:-1])
         holder = parent._store[path[-1]]
-        new = type(holder)._of(column._items, column._spans(), holder._names, compact=True)
-        if holder._device != new._device:
-            new = new._placed(holder._device, False)
-        _check_fits(parent, path, new, origin)
-        rows.append((holder, new))
+        made: Any = holder.__class__._of(column._items, column._spans(), holder._names, compact=True)
+        if holder._device != made._device:
+            made = made._placed(holder._device, False)
+        _check_fits(parent, path, made, origin)
+        rows.append((holder, made))
     if read:
         check_objects_in_files(data, (), read)
 

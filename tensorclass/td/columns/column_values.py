@@ -64,9 +64,9 @@ class Declared(NamedTuple):
             one_row = not batch_size
             column = as_column([value] if one_row else value, self.item_type, Size((1,)) if one_row else batch_size)
             column = column._at(0) if one_row else column
-        return self._in_class(column)
+        return self.in_class(column)
 
-    def _in_class(self, column: Any) -> Any:
+    def in_class(self, column: Any) -> Any:
         """Return the column as one of the declared class if that is a subclass of its own."""
         made: Any = column.__class__
         if made is self.cls or not issubclass(self.cls, made):

@@ -61,7 +61,8 @@ def padded_length(spans: Tensor, length: int | None, multiple_of: int | None) ->
     if length is None:
         return longest
     if is_dynamo_compiling():
-        torch._assert_async((counts <= longest).all(), "to_padded: a row has more items than length=")
+        is_long_enough = (counts <= longest).all()
+        torch._assert_async(is_long_enough, "to_padded: a row has more items than length=")  # pyright: ignore[reportPrivateImportUsage]
     elif span_functions.has_values(spans) and bool((counts > longest).any()):
         raise ValueError(
             f"to_padded: a row has {int(counts.max())} items, more than length={length}; truncate the rows first"

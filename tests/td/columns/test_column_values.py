@@ -40,3 +40,15 @@ def test_a_field_of_a_subclass_holds_rows_of_that_class(name: str, rows: list[An
     assert column.tolist() == rows
     assert type(column[1:]) is type(column)
     assert torch.stack([column, column]).tolist() == [rows, rows]
+
+
+class Numbers(TensorClass):
+    prompt: Prompt
+    tokens: Tokens
+
+
+def test_factories_and_tables_make_columns_of_a_subclass() -> None:
+    rows = Numbers(prompt=["a", "bc"], tokens=[[1, 2], [3]], batch_size=[2])
+    pytest.importorskip("pyarrow")
+    for made in (Numbers.zeros(2), Numbers.random(2), Numbers.from_arrow(rows.to_arrow())):
+        assert (type(made.prompt), type(made.tokens)) == (Prompt, Tokens)
