@@ -190,7 +190,8 @@ def _array_of_rows(value: BufferColumn) -> Any:
     if rows.ragged_dims == 1:
         return rows.cpu().numpy()
     items: Any = np.empty(rows.numel(), dtype=object)
-    items[:] = rows.reshape(-1).tolist()
+    for position, row in enumerate(rows.reshape(-1).tolist()):
+        items[position] = row
     return items.reshape(tuple(rows.batch_size))
 
 

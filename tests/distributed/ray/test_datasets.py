@@ -21,12 +21,12 @@ pytestmark = [
 ]
 
 
-class Position(TensorClass):
+class Position(TensorClass, stack_objects=True):
     xy: Tensor
     place: str = ""
 
 
-class Sample(TensorClass):
+class Sample(TensorClass, stack_objects=True):
     x: Tensor
     image: Tensor
     position: Position
@@ -34,12 +34,12 @@ class Sample(TensorClass):
     known: str | None = None
 
 
-class Partly(TensorClass):
+class Partly(TensorClass, stack_objects=True):
     value: Tensor
     known: str | None = None
 
 
-class Scores(TensorClass):
+class Scores(TensorClass, stack_objects=True):
     value: Tensor
     text: str
 
