@@ -282,13 +282,13 @@ class _RecordDrawing:
             for level in reversed(levels[1:]):
                 made = Ragged.from_lengths(made, level)
             outer = list(levels[0])
-            column: Any = declared.cls.from_lengths(made, torch.tensor(outer, dtype=torch.int64).reshape(batch_size))
+            column: Any = Ragged.from_lengths(made, torch.tensor(outer, dtype=torch.int64).reshape(batch_size))
             if spec.optional and count:
                 missing = torch.tensor(self.draw(st.lists(st.booleans(), min_size=count, max_size=count)))
                 spans = column.spans.clone()
                 spans[..., 1][missing.reshape(batch_size)] = -1
-                column = declared.cls(column.values, spans)
-            return column
+                column = Ragged(column.values, spans)
+            return declared.in_class(column)
         if issubclass(declared.cls, Text):
             # surrogates are no characters: UTF-8 has no bytes for them
             row_strategy = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)

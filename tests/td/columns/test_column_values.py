@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given, settings
 from torch import Tensor
 
 from tensorclass import Column, Ragged, TensorClass, Text
+from tensorclass.testing import records
 
 
 class Prompt(Text):
@@ -52,3 +54,9 @@ def test_factories_and_tables_make_columns_of_a_subclass() -> None:
     pytest.importorskip("pyarrow")
     for made in (Numbers.zeros(2), Numbers.random(2), Numbers.from_arrow(rows.to_arrow())):
         assert (type(made.prompt), type(made.tokens)) == (Prompt, Tokens)
+
+
+@given(batch=records(Numbers, batch_size=[2]))
+@settings(max_examples=3)
+def test_records_of_tests_have_columns_of_a_subclass(batch: Numbers) -> None:
+    assert (type(batch.prompt), type(batch.tokens)) == (Prompt, Tokens)
