@@ -18,6 +18,7 @@ from torch.utils.data._utils import collate as _collating
 from . import registry
 from .base import TensorCollection
 from .collection import Collection
+from .columns.buffer_column import BufferColumn
 from .columns.ragged import Ragged as RaggedColumn
 from .hidden_members import with_members
 from .keys import NestedKey, dotted, unravel_key_to_tuple
@@ -207,7 +208,11 @@ def _each_entry(samples: Sequence[Any], *, collate_fn_map: Any) -> Any:
 
 def _batch(samples: Any, *, collate_fn_map: Any = None) -> Any:
     """The entry in torch's table: return a batch unchanged; stack samples, lazily if they differ in shape."""
-    return samples if isinstance(samples, Collection) else with_members(samples[0]).maybe_dense_stack(samples)
+    if isinstance(samples, Collection):
+        return samples
+    if isinstance(samples[0], BufferColumn):
+        return stack(samples)
+    return with_members(samples[0]).maybe_dense_stack(samples)
 
 
 _torch.default_collate_fn_map[Collection] = _batch
