@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from .base import TensorCollection
     from .collection import Store
 
-T = TypeVar("T", bound="TensorCollection")
+T = TypeVar("T", bound="Combining")  # a collection or a column
+C = TypeVar("C", bound="TensorCollection")
 
 
 def stack(input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
@@ -360,7 +361,7 @@ class Combining(Collection):
         return cat(input, dim, out=out)
 
     @classmethod
-    def lazy_stack(cls, input: Sequence[T], dim: int = 0, *, out: T | None = None, **kwargs: Any) -> T:
+    def lazy_stack(cls, input: Sequence[C], dim: int = 0, *, out: C | None = None, **kwargs: Any) -> C:
         """Stack collections lazily. See :func:`tensorclass.lazy_stack`.
 
         Args:
@@ -381,7 +382,7 @@ class Combining(Collection):
         return registry.lazy_stack(input, dim, out=out, **kwargs)
 
     @classmethod
-    def maybe_dense_stack(cls, input: Sequence[T], dim: int = 0, *, out: T | None = None, **kwargs: Any) -> T:
+    def maybe_dense_stack(cls, input: Sequence[C], dim: int = 0, *, out: C | None = None, **kwargs: Any) -> C:
         """Stack collections, lazily if they do not fit together. See :func:`tensorclass.maybe_dense_stack`.
 
         Args:
