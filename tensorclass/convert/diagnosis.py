@@ -14,6 +14,7 @@ from tensorclass.records.record import TensorClass
 from tensorclass.td import value_checks as entering
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
+from tensorclass.td.leaves.batch_object import ADVICE, RowsDiffer
 from tensorclass.td.leaves.nontensor import NonTensorData, NonTensorDataBase
 from tensorclass.td.value_checks import BatchMismatch, as_tensor
 
@@ -125,6 +126,8 @@ def _diagnose_field(record: Any, spec: FieldSpec, value: Any, problems: Problems
     except BatchMismatch as error:
         if not _diagnose_below(record, spec, value, problems, path):
             _add_mismatch(problems, path, record._batch_size, value, error)
+    except RowsDiffer:
+        problems.add(path, f"one {spec.shown} for all rows", "rows that differ", ADVICE)
     except (TypeError, ValueError, RuntimeError, AttributeError) as error:
         if _diagnose_below(record, spec, value, problems, path):
             return

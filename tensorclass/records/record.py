@@ -393,13 +393,13 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
 
         Example:
             >>> import torch
-            >>> from tensorclass import TensorClass
+            >>> from tensorclass import TensorClass, Text
             >>> class Sample(TensorClass):
             ...     x: torch.Tensor
-            ...     label: str
+            ...     label: Text
             >>> data = Sample(torch.zeros(3), "a", batch_size=[3])
             >>> _ = data.set_at_("x", 1.0, slice(1, None)).set_at_("label", "b", 0)
-            >>> data.x, data.label
+            >>> data.x, data.label.tolist()
             (tensor([0., 1., 1.]), ['b', 'a', 'a'])
         """
         *path, last = unravel_key_to_tuple(key)

@@ -55,9 +55,10 @@ def lies(rank: int, how: str) -> Any:
             elif how == "from_remote_init: text":
                 patch.setattr(remote_init, "_serialize", lambda *_: (b'{"tree":' + DEEP + b"}", memory))
             shape = b"[3]" if how == "broadcast: text" else b"[%d]" % HUGE
-            other = broadcast_ranks.describe_record(data, "broadcast").replace(b"[3]", shape).replace(b'"words"', DEEP)
+            found, specs, tensors = broadcast_ranks.describe_with_tensors(data, "broadcast")
+            other = found.replace(b"[3]", shape).replace(b'"words"', DEEP)
             if how.startswith("broadcast"):
-                patch.setattr(broadcast_ranks, "describe_record", lambda *_: other)
+                patch.setattr(broadcast_ranks, "describe_with_tensors", lambda *_: (other, specs, tensors))
         call: Any = {
             "recv": lambda: data.send(1) if rank == 0 else data.recv(0, timeout=5),
             "from_remote_init": lambda: (

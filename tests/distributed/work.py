@@ -18,7 +18,7 @@ from torch import Tensor
 from tensorclass import TensorClass, TensorDict
 
 
-class Row(TensorClass):
+class Row(TensorClass, stack_objects=True):
     """A record that workers get."""
 
     x: Tensor

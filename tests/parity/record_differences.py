@@ -35,6 +35,11 @@ def sample(library: Any) -> Any:
     return sample_class(library)(torch.zeros(2), "t", batch_size=[2])
 
 
+def two_texts(library: Any) -> list[Any]:
+    cls = sample_class(library)
+    return [cls(torch.zeros(2), text, batch_size=[2]) for text in ("t", "u")]
+
+
 def ids(library: Any) -> Any:
     return sample_class(library)(torch.tensor([257, 30001]), "t", batch_size=[2])
 
@@ -153,6 +158,10 @@ RECORDS: dict[str, list[tuple[Any, Any, Any]]] = {
             error(TypeError),
             "LazyStackedTensorDict",
         ),
+    ],
+    "A field of objects holds one object for all rows.": [
+        (lambda m: torch.stack(two_texts(m)).text, error(RuntimeError), [["t", "t"], ["u", "u"]]),
+        (lambda m: torch.cat(two_texts(m)).text, error(RuntimeError), ["t", "t", "u", "u"]),
     ],
     "A field that is `None` has no entry.": [
         (lambda m: [key for key, _ in sample(m).non_tensor_items()], ["text"], ["b", "text"]),

@@ -321,7 +321,7 @@ class PythonObjects(Collection):
             >>> pets = np.array([("Rex", 9), ("Fido", 3)], dtype=[("name", "U10"), ("age", "i4")])
             >>> data = TensorDict.from_struct_array(pets)
             >>> pets["age"] += 1
-            >>> data["name"], data["age"]
+            >>> data["name"].tolist(), data["age"]
             (['Rex', 'Fido'], tensor([10,  4], dtype=torch.int32))
         """
         ...

@@ -74,7 +74,7 @@ class TableFiles(Collection):
             >>> with tempfile.TemporaryDirectory() as folder:
             ...     data.to_parquet(os.path.join(folder, "data.parquet"))
             ...     back = TensorDict.from_parquet(os.path.join(folder, "data.parquet"))
-            >>> back["x"].shape, back[1]["name"]
+            >>> back["x"].shape, back["name"][1]
             (torch.Size([4, 3]), 'b')
         """
         ...
@@ -216,11 +216,11 @@ class TableFiles(Collection):
 
         Example:
             >>> import io, torch
-            >>> from tensorclass import TensorClass
+            >>> from tensorclass import TensorClass, Text
             >>> class Pet(TensorClass):
-            ...     name: str
+            ...     name: Text
             ...     age: torch.Tensor
-            >>> Pet.from_csv(io.BytesIO(b"name,age\\n007,3\\nRex,9\\n"))[0].name
+            >>> Pet.from_csv(io.BytesIO(b"name,age\\n007,3\\nRex,9\\n")).name[0]
             '007'
         """
         ...
@@ -603,7 +603,7 @@ class TableFiles(Collection):
             >>> with tempfile.TemporaryDirectory() as folder:
             ...     data = TensorDict({"x": torch.zeros(2, 3), "name": ["a", "b"]}, [2])
             ...     data.to_feather(folder + "/rows.feather", compression="zstd")
-            ...     TensorDict.from_feather(folder + "/rows.feather")[1]["name"]
+            ...     TensorDict.from_feather(folder + "/rows.feather")["name"][1]
             'b'
         """
         ...

@@ -145,9 +145,8 @@ class Tables(Collection):
         Example:
             >>> import pyarrow
             >>> from tensorclass import TensorDict
-            >>> TensorDict.from_arrow(pyarrow.table({"x": [[1, 2], [3, 4]], "name": ["a", "b"]})).to_dict()
-            {'x': tensor([[1, 2],
-                    [3, 4]]), 'name': ['a', 'b']}
+            >>> TensorDict.from_arrow(pyarrow.table({"x": [1, 2], "name": ["a", "b"]})).to_dict()
+            {'x': tensor([1, 2]), 'name': ['a', 'b']}
         """
         ...
 
@@ -203,10 +202,9 @@ class Tables(Collection):
         Example:
             >>> import polars
             >>> from tensorclass import TensorDict
-            >>> frame = polars.DataFrame({"x": [[1, 2], [3, 4]], "name": ["a", "b"]})
+            >>> frame = polars.DataFrame({"x": [1, 2], "name": ["a", "b"]})
             >>> TensorDict.from_polars(frame).to_dict()
-            {'x': tensor([[1, 2],
-                    [3, 4]]), 'name': ['a', 'b']}
+            {'x': tensor([1, 2]), 'name': ['a', 'b']}
         """
         ...
 

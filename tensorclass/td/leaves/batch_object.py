@@ -18,6 +18,9 @@ from .nontensor import NonTensorData
 from .nontensor_base import NonTensorDataBase
 from .object_codes import same_object, to_lists
 
+#: what to do about a field whose rows differ
+ADVICE = "declare it Text (a string a row) or Column[...] (an object a row), or make the class with stack_objects=True"
+
 
 class RowsDiffer(RuntimeError, ValueError):
     """Rows with different objects met in a field that holds one object for all rows."""
@@ -150,8 +153,7 @@ def one_object(rows: NonTensorDataBase) -> Any:
 def rows_differ(one: Any, other: Any) -> NoReturn:
     """Raise the error for rows with different objects."""
     raise RowsDiffer(
-        f"the rows differ, {one!r:.60} and {other!r:.60}, and the field holds one object for all rows; declare it "
-        "Text (a string a row) or Column[...] (an object a row), or make the class with stack_objects=True"
+        f"the rows differ, {one!r:.60} and {other!r:.60}, and the field holds one object for all rows; {ADVICE}"
     )
 
 

@@ -20,12 +20,12 @@ from tests.checks import assert_equal
 pytestmark = [pytest.mark.xdist_group("ray")]
 
 
-class Text(TensorClass):
+class Text(TensorClass, stack_objects=True):
     codes: Tensor
     name: str = ""
 
 
-class Scores(TensorClass):
+class Scores(TensorClass, stack_objects=True):
     value: Tensor
     name: str = ""
 

@@ -3,6 +3,8 @@ from typing import Any, NoReturn
 from tensorclass.td.leaves.nontensor import NonTensorData
 from tensorclass.td.leaves.nontensor_base import NonTensorDataBase
 
+ADVICE: str
+
 class RowsDiffer(RuntimeError, ValueError): ...
 
 class BatchObject(NonTensorData):
