@@ -41,7 +41,6 @@ MOVED: Final[dict[str, str]] = {
     "nn.records": "nn.record_module",
     "progress": "support.progress",
     "record": "records.record",
-    "scores.ragged": "scores.padded_verdicts",
     "scores.record": "scores.score_data",
     "stage": "pipelines.stage",
     "storage.persistent": "storage.hdf5_zarr.persistent_tensordict",

@@ -8,6 +8,7 @@ import io
 import pickle
 import zlib
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -89,3 +90,17 @@ def test_other_names_are_not_found() -> None:
     with pytest.raises(ModuleNotFoundError, match=r"tensorclass\.nowhere"):
         importlib.import_module("tensorclass.nowhere")
     assert former_names("elsewhere.progress") == []
+
+
+def test_no_former_name_is_that_of_a_function_or_class_of_its_package() -> None:
+    """The import of a module sets it in its package, where it would hide the function."""
+    hidden: list[str] = []
+    for former in MOVED:
+        package, _, name = former.rpartition(".")
+        if package in MOVED:
+            continue
+        parent = importlib.import_module(".".join(["tensorclass", package]).rstrip("."))
+        found = getattr(parent, name, None)
+        if found is not None and not isinstance(found, ModuleType):
+            hidden.append(former)
+    assert not hidden
