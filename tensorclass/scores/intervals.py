@@ -142,16 +142,9 @@ def share_interval(
         >>> f"{low:.4f} {high:.4f}"
         '0.7091 0.8687'
     """
-    number = np.ones_like(below) if counts is None else counts
-    with np.errstate(invalid="ignore", divide="ignore"):
-        size, prompts = sizes(below, number)
-        added = added_prompts(confidence)
-        total = size * (prompts + 2 * added)
-        value = ((number * above).sum(-1) + added * size) / total
-        squares = (number * (above - value[..., None] * below) ** 2).sum(-1)
-        squares += added * size**2 * (value**2 + (1 - value) ** 2)
-        half = half_width(squares / total**2, prompts + 2 * added, confidence)
-    return np.maximum(value - half, 0.0), np.minimum(value + half, 1.0)
+    moments = share_moments(above, below, added_prompts(confidence), counts)
+    half = moments.half_width(confidence)
+    return np.maximum(moments.value - half, 0.0), np.minimum(moments.value + half, 1.0)
 
 
 def t_interval(
@@ -180,14 +173,9 @@ def t_interval(
         >>> f"{low:.2f} {high:.2f}"
         '24.62 47.38'
     """
-    number = np.ones_like(below) if counts is None else counts
-    with np.errstate(invalid="ignore", divide="ignore"):
-        _, prompts = sizes(below, number)
-        total = (number * below).sum(-1)
-        value = (number * above).sum(-1) / total
-        squares = (number * (above - value[..., None] * below) ** 2).sum(-1)
-        half = half_width(squares / total**2, prompts, confidence)
-    return value - half, value + half
+    moments = ratio_moments(above, below, counts)
+    half = moments.half_width(confidence)
+    return moments.value - half, moments.value + half
 
 
 def sizes(below: _Numbers, counts: _Numbers) -> tuple[_Numbers, _Numbers]:
@@ -199,12 +187,60 @@ def sizes(below: _Numbers, counts: _Numbers) -> tuple[_Numbers, _Numbers]:
     return squares / total, total**2 / squares
 
 
-def half_width(variance: _Numbers, prompts: _Numbers, confidence: float) -> _Numbers:
-    """Half the width of a t interval from the sum of squared residuals over the squared total."""
+class Moments(NamedTuple):
+    """The centre of a t interval over prompts, and how far it varies.
+
+    Attributes:
+        value: the centre; that of a share lies nearer to 1/2 than the share.
+        variance: of the centre.
+        freedom: degrees of freedom of the variance, at least 1.
+    """
+
+    value: _Numbers
+    variance: _Numbers
+    freedom: _Numbers
+
+    def half_width(self, confidence: float) -> _Numbers:
+        """Half the width of the t interval."""
+        half: _Numbers = t_quantile(self.freedom, confidence) * np.sqrt(self.variance)
+        return half
+
+
+def moments_of(value: _Numbers, squares: _Numbers, prompts: _Numbers) -> Moments:
+    """Return the moments from the sum of squared influences of the prompts and their effective number."""
     # Few prompts that count very differently leave less than one degree of freedom; t has no use there.
     freedom = np.maximum(prompts - 1, 1.0)
-    half: _Numbers = t_quantile(freedom, confidence) * np.sqrt(variance * prompts / freedom)
-    return half
+    return Moments(value, squares * prompts / freedom, freedom)
+
+
+def share_moments(above: _Numbers, below: _Numbers, added: float, counts: _Numbers | None = None) -> Moments:
+    """The moments of a share after prompts were added; see :func:`share_interval`.
+
+    Args:
+        above: ``[..., prompts]``.
+        below: of the same shape.
+        added: how many prompts are added that have everything right, and how many that have everything wrong.
+        counts: how many prompts each entry represents.
+    """
+    number = np.ones_like(below) if counts is None else counts
+    with np.errstate(invalid="ignore", divide="ignore"):
+        size, prompts = sizes(below, number)
+        total = size * (prompts + 2 * added)
+        value = ((number * above).sum(-1) + added * size) / total
+        squares = (number * (above - value[..., None] * below) ** 2).sum(-1)
+        squares += added * size**2 * (value**2 + (1 - value) ** 2)
+        return moments_of(value, squares / total**2, prompts + 2 * added)
+
+
+def ratio_moments(above: _Numbers, below: _Numbers, counts: _Numbers | None = None) -> Moments:
+    """The moments of a ratio of sums; see :func:`t_interval`."""
+    number = np.ones_like(below) if counts is None else counts
+    with np.errstate(invalid="ignore", divide="ignore"):
+        _, prompts = sizes(below, number)
+        total = (number * below).sum(-1)
+        value = (number * above).sum(-1) / total
+        squares = (number * (above - value[..., None] * below) ** 2).sum(-1)
+        return moments_of(value, squares / total**2, prompts)
 
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(40)

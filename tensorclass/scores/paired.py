@@ -11,10 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from tensorclass.scores.intervals import (
     NOTHING,
     ONE_PROMPT,
+    Moments,
     added_prompts,
     check_confidence,
-    half_width,
     is_share,
+    moments_of,
     sizes,
 )
 from tensorclass.scores.resampling import default_resamples, distinct_rows, generator
@@ -183,20 +184,9 @@ def share_difference_interval(
         >>> f"{low:+.3f} {high:+.3f}"
         '-0.766 +1.000'
     """
-    number = np.ones_like(below_a) if counts is None else counts
-    added = added_prompts(confidence)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        size_a, prompts_a = sizes(below_a, number)
-        size_b, prompts_b = sizes(below_b, number)
-        total_a, total_b = size_a * (prompts_a + 2 * added), size_b * (prompts_b + 2 * added)
-        a = ((number * above_a).sum(-1) + added * size_a) / total_a
-        b = ((number * above_b).sum(-1) + added * size_b) / total_b
-        squares = (number * _influence(above_a, below_a, a, total_a, above_b, below_b, b, total_b) ** 2).sum(-1)
-        squares += added * ((1 - b) * size_b / total_b + a * size_a / total_a) ** 2
-        squares += added * (b * size_b / total_b + (1 - a) * size_a / total_a) ** 2
-        half = half_width(squares, np.minimum(prompts_a, prompts_b) + 2 * added, confidence)
-    value = b - a
-    return np.maximum(value - half, -1.0), np.minimum(value + half, 1.0)
+    moments = share_difference_moments(above_a, below_a, above_b, below_b, added_prompts(confidence), counts)
+    half = moments.half_width(confidence)
+    return np.maximum(moments.value - half, -1.0), np.minimum(moments.value + half, 1.0)
 
 
 def difference_interval(
@@ -219,14 +209,48 @@ def difference_interval(
         >>> f"{low:.2f} {high:.2f}"
         '-2.77 0.10'
     """
+    moments = difference_moments(above_a, below_a, above_b, below_b, counts)
+    half = moments.half_width(confidence)
+    return moments.value - half, moments.value + half
+
+
+def share_difference_moments(
+    above_a: NDArray[np.float64],
+    below_a: NDArray[np.float64],
+    above_b: NDArray[np.float64],
+    below_b: NDArray[np.float64],
+    added: float,
+    counts: NDArray[np.float64] | None = None,
+) -> Moments:
+    """The moments of :func:`share_difference_interval`, for ``added`` prompts that only one of the runs has right."""
+    number = np.ones_like(below_a) if counts is None else counts
+    with np.errstate(invalid="ignore", divide="ignore"):
+        size_a, prompts_a = sizes(below_a, number)
+        size_b, prompts_b = sizes(below_b, number)
+        total_a, total_b = size_a * (prompts_a + 2 * added), size_b * (prompts_b + 2 * added)
+        a = ((number * above_a).sum(-1) + added * size_a) / total_a
+        b = ((number * above_b).sum(-1) + added * size_b) / total_b
+        squares = (number * _influence(above_a, below_a, a, total_a, above_b, below_b, b, total_b) ** 2).sum(-1)
+        squares += added * ((1 - b) * size_b / total_b + a * size_a / total_a) ** 2
+        squares += added * (b * size_b / total_b + (1 - a) * size_a / total_a) ** 2
+        return moments_of(b - a, squares, np.minimum(prompts_a, prompts_b) + 2 * added)
+
+
+def difference_moments(
+    above_a: NDArray[np.float64],
+    below_a: NDArray[np.float64],
+    above_b: NDArray[np.float64],
+    below_b: NDArray[np.float64],
+    counts: NDArray[np.float64] | None = None,
+) -> Moments:
+    """The moments of :func:`difference_interval`."""
     number = np.ones_like(below_a) if counts is None else counts
     with np.errstate(invalid="ignore", divide="ignore"):
         (_, prompts_a), (_, prompts_b) = sizes(below_a, number), sizes(below_b, number)
         total_a, total_b = (number * below_a).sum(-1), (number * below_b).sum(-1)
         a, b = (number * above_a).sum(-1) / total_a, (number * above_b).sum(-1) / total_b
         squares = (number * _influence(above_a, below_a, a, total_a, above_b, below_b, b, total_b) ** 2).sum(-1)
-        half = half_width(squares, np.minimum(prompts_a, prompts_b), confidence)
-    return b - a - half, b - a + half
+        return moments_of(b - a, squares, np.minimum(prompts_a, prompts_b))
 
 
 def _influence(
