@@ -11,6 +11,7 @@ Reading files, tables and plots need the extra: ``pip install 'tensorclass[score
 
 from tensorclass.scores.align import align
 from tensorclass.scores.comparison import compare
+from tensorclass.scores.corrections import benjamini_hochberg, holm
 from tensorclass.scores.estimate import Difference, Estimate
 from tensorclass.scores.families import (
     ExactMatchScoreData,
@@ -51,8 +52,10 @@ __all__ = [
     "ScoreFileError",
     "Tally",
     "align",
+    "benjamini_hochberg",
     "codes",
     "compare",
+    "holm",
     "load_scores",
     "mcnemar",
     "metric",

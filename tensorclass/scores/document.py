@@ -7,12 +7,12 @@ none of is null; ``reason`` says why there is no interval, null where there is o
     runs          a list, in the order of the files:
       name, files, format, prompts, filter, filters, ignored, notes      where the scores come from
       family, confidence, seed, pooled (notes on repeats of prompts)
-      metrics     a list: name, value, low, high, interval, count, prompts, unit, reason
+      metrics     a list: name, value, low, high, stderr, interval, count, prompts, unit, reason
       groups      by metric, a list: name (of the group), and the same as a metric
     comparisons   a list, empty without --compare:
       a, b        the names of the runs
       family, confidence, seed, prompts, only_a, only_b, pooled
-      metrics     a list: name, a, b, difference (b - a), low, high, p_value, prompts, unit, and
+      metrics     a list: name, a, b, difference (b - a), low, high, stderr, p_value, prompts, unit, and
                   mcnemar: null, or only_a, only_b, p_value;
                   prompts_a, prompts_b (those that count in each run), interval, test, reason
       groups      by metric, a list: name (of the group), and the same as a metric

@@ -31,6 +31,7 @@ class Estimate(TensorClass, stack_objects=True):
         value: float64; a fraction 0..1 where ``unit`` is ``"%"``. NaN where nothing was counted.
         low: float64, lower end of the interval. NaN where there is none, for the ``reason`` given.
         high: float64, upper end.
+        stderr: float64, the standard error of ``value``; NaN where fewer than two prompts count.
         count: float64, the units counted: verdicts (instructions at the instruction level), or what the figure divides
             by.
         prompts: int64, the prompts that hold at least one of them.
@@ -41,7 +42,7 @@ class Estimate(TensorClass, stack_objects=True):
     Example:
         >>> import torch
         >>> from tensorclass.scores import Estimate
-        >>> one = Estimate(*torch.tensor([0.8, 0.7, 0.9, 100, 100]).double(), "t", "%", batch_size=[])
+        >>> one = Estimate(*torch.tensor([0.8, 0.7, 0.9, 0.05, 100, 100]).double(), "t", "%", batch_size=[])
         >>> f"{one.value:.1%}"
         '80.0%'
     """
@@ -49,6 +50,7 @@ class Estimate(TensorClass, stack_objects=True):
     value: Tensor
     low: Tensor
     high: Tensor
+    stderr: Tensor
     count: Tensor
     prompts: Tensor
     interval: str
@@ -66,6 +68,7 @@ class Difference(TensorClass, stack_objects=True):
             ``unit`` is ``"%"``.
         low: float64, lower end of the interval. NaN where there is none, for the ``reason`` given.
         high: float64, upper end.
+        stderr: float64, the standard error of ``value``; NaN where fewer than two prompts count.
         p_value: float64, two-sided, of the sign-flip test; NaN where one run counts nothing.
         prompts: int64, how many of the prompts that both hold count for this figure, in either run.
         only_a: int64, prompts that only the first run got right; None where McNemar's test doesn't apply (a prompt
@@ -94,6 +97,7 @@ class Difference(TensorClass, stack_objects=True):
     value: Tensor
     low: Tensor
     high: Tensor
+    stderr: Tensor
     p_value: Tensor
     prompts: Tensor
     only_a: Tensor | None
@@ -123,6 +127,7 @@ def estimate(tally: Tally, *, seed: int, resamples: int | None, confidence: floa
         value=_number(found.value),
         low=_number(found.low),
         high=_number(found.high),
+        stderr=_number(found.stderr),
         count=_number(float(tally.denominator.sum())),
         prompts=_count(int((tally.denominator > 0).sum())),
         interval=found.method,
@@ -156,6 +161,7 @@ def estimate_difference(a: Tally, b: Tally, *, seed: int, resamples: int | None,
         value=_number(found.value),
         low=_number(found.low),
         high=_number(found.high),
+        stderr=_number(found.stderr),
         p_value=_number(found.p_value),
         prompts=_count(found.prompts),
         only_a=None if test is None else _count(test.only_a),

@@ -20,6 +20,7 @@ __all__ = [
     "is_share",
     "percentile_interval",
     "share_interval",
+    "standard_error",
     "t_interval",
     "t_quantile",
     "varies",
@@ -42,6 +43,7 @@ class Interval(NamedTuple):
         high: upper end.
         method: ``"adjusted t"``, ``"t"``, ``"bootstrap"`` or, without an interval, ``"none"``.
         reason: why there is no interval; empty where there is one.
+        stderr: the standard error of ``value``, as :func:`standard_error` gives it.
     """
 
     value: float
@@ -49,6 +51,7 @@ class Interval(NamedTuple):
     high: float
     method: str
     reason: str = ""
+    stderr: float = nan
 
 
 def check_confidence(confidence: float) -> None:
@@ -176,6 +179,40 @@ def t_interval(
     moments = ratio_moments(above, below, counts)
     half = moments.half_width(confidence)
     return moments.value - half, moments.value + half
+
+
+def standard_error(above: _Numbers, below: _Numbers, *, counts: _Numbers | None = None) -> _Numbers:
+    """The standard error of a ratio of sums over prompts, from the spread of the prompts around it.
+
+    Of a mean of one value a prompt it is the sample standard deviation over the root of the number of prompts, as
+    lm-evaluation-harness, inspect_ai and AlpacaEval report it. It is neither adjusted as :func:`share_interval` is, nor
+    multiplied by a quantile.
+
+    Source: Cochran, 1977, "Sampling Techniques", third edition, sections 2.4 (means) and 2.11 (ratios).
+
+    Args:
+        above: ``[..., prompts]``, what each prompt adds above the line; all but the last dimension are data sets.
+        below: of the same shape, what it adds below; prompts with 0 count nothing.
+        counts: of the same shape, how many prompts each entry represents; by default 1.
+
+    Returns:
+        ``[...]``; NaN where fewer than two prompts count.
+
+    Example:
+        >>> right = np.array([1.0] * 9 + [0.0] * 11)
+        >>> f"{standard_error(right, np.ones(20)):.5f}"
+        '0.11413'
+    """
+    number = (below > 0).astype(np.float64) if counts is None else counts * (below > 0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        prompts, total = number.sum(-1), (number * below).sum(-1)
+        value = (number * above).sum(-1) / total
+        residuals = above - value[..., None] * below
+        # Rounding alone leaves no spread.
+        scale = np.abs(above) + np.abs(value)[..., None] * below
+        squares = (number * np.where(np.abs(residuals) > 1e-12 * scale, residuals, 0.0) ** 2).sum(-1)
+        found: _Numbers = np.sqrt(squares * prompts / (prompts - 1)) / total
+    return np.asarray(np.where(prompts > 1, found, nan))
 
 
 def sizes(below: _Numbers, counts: _Numbers) -> tuple[_Numbers, _Numbers]:
@@ -330,8 +367,8 @@ def interval_of_ratio(
     Example:
         >>> interval_of_ratio(np.array([2.0, 1.0, 0.0, 3.0]), np.array([2.0, 2.0, 1.0, 3.0])).value
         0.75
-        >>> interval_of_ratio(np.array([5.0, 5.0, 5.0]), np.ones(3), share=False)[3:]
-        ('none', 'all prompts agree, which leaves no variance to measure')
+        >>> interval_of_ratio(np.array([5.0, 5.0, 5.0]), np.ones(3), share=False).reason
+        'all prompts agree, which leaves no variance to measure'
     """
     if interval not in ("auto", "bootstrap"):
         raise ValueError(f"interval: expected 'auto' or 'bootstrap', got {interval!r}")
@@ -345,16 +382,17 @@ def interval_of_ratio(
     value = above / below
     rows, counts = table.rows, table.counts.astype(np.float64)
     some_vary = varies(rows[:, 0], rows[:, 1], value)
+    stderr = float(standard_error(rows[:, 0], rows[:, 1], counts=counts))
     if interval == "bootstrap" and some_vary:
         sums = resample_sums(table, default_resamples(table) if resamples is None else resamples, generator(seed, name))
-        return Interval(value, *percentile_interval(sums[:, 0] / sums[:, 1], confidence), "bootstrap")
+        return Interval(value, *percentile_interval(sums[:, 0] / sums[:, 1], confidence), "bootstrap", stderr=stderr)
     if share and is_share(rows[:, 0], rows[:, 1]):
         low, high = share_interval(rows[:, 0], rows[:, 1], confidence, counts=counts)
-        return Interval(value, min(float(low), value), max(float(high), value), "adjusted t")
+        return Interval(value, min(float(low), value), max(float(high), value), "adjusted t", stderr=stderr)
     if not some_vary:
-        return Interval(value, nan, nan, "none", ONE_PROMPT if len(numerator) == 1 else NO_VARIANCE)
+        return Interval(value, nan, nan, "none", ONE_PROMPT if len(numerator) == 1 else NO_VARIANCE, stderr)
     low, high = t_interval(rows[:, 0], rows[:, 1], confidence, counts=counts)
-    return Interval(value, float(low), float(high), "t")
+    return Interval(value, float(low), float(high), "t", stderr=stderr)
 
 
 def is_share(above: _Numbers, below: _Numbers) -> bool:

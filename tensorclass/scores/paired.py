@@ -50,6 +50,7 @@ class PairedDifference(NamedTuple):
         method: of the interval: ``"adjusted t"``, ``"t"`` or ``"none"``.
         test: of the p-value: ``"exact"``, ``"sampled"`` or ``"none"``.
         reason: why there is no interval; empty where there is one.
+        stderr: the standard error of ``value``; NaN where fewer than two prompts count.
     """
 
     a: float
@@ -64,6 +65,7 @@ class PairedDifference(NamedTuple):
     method: str
     test: str
     reason: str
+    stderr: float = nan
 
 
 class McNemar(NamedTuple):
@@ -133,17 +135,19 @@ def paired_difference(
     p_value, test = sign_flips(table, drawn, generator(seed, name))
     rows = table.rows[:, 0], table.rows[:, 1], table.rows[:, 2], table.rows[:, 3]
     counts = table.counts.astype(np.float64)
+    influence = (rows[2] - b * rows[3]) / below_b - (rows[0] - a * rows[1]) / below_a
+    scale = (np.abs(rows[2]) + abs(b) * rows[3]) / below_b + (np.abs(rows[0]) + abs(a) * rows[1]) / below_a
+    influence = np.where(np.abs(influence) > 1e-12 * scale, influence, 0.0)  # rounding alone leaves no spread
+    stderr = sqrt(float(counts @ influence**2) * numbers[0] / (numbers[0] - 1)) if numbers[0] > 1 else nan
     if share and is_share(rows[0], rows[1]) and is_share(rows[2], rows[3]):
         ends = share_difference_interval(*rows, confidence, counts=counts)
         low, high = min(float(ends[0]), value), max(float(ends[1]), value)
-        return PairedDifference(a, b, value, low, high, p_value, *numbers, "adjusted t", test, "")
-    influence = (rows[2] - b * rows[3]) / below_b - (rows[0] - a * rows[1]) / below_a
-    scale = (np.abs(rows[2]) + abs(b) * rows[3]) / below_b + (np.abs(rows[0]) + abs(a) * rows[1]) / below_a
-    if not np.any(np.abs(influence) > 1e-12 * scale):
+        return PairedDifference(a, b, value, low, high, p_value, *numbers, "adjusted t", test, "", stderr)
+    if not influence.any():
         reason = ONE_PROMPT if numbers[0] == 1 else NO_VARIANCE_OF_DIFFERENCES
-        return PairedDifference(a, b, value, nan, nan, p_value, *numbers, "none", test, reason)
+        return PairedDifference(a, b, value, nan, nan, p_value, *numbers, "none", test, reason, stderr)
     ends = difference_interval(*rows, confidence, counts=counts)
-    return PairedDifference(a, b, value, float(ends[0]), float(ends[1]), p_value, *numbers, "t", test, "")
+    return PairedDifference(a, b, value, float(ends[0]), float(ends[1]), p_value, *numbers, "t", test, "", stderr)
 
 
 def share_difference_interval(

@@ -9,6 +9,7 @@ class Estimate(TensorClass, stack_objects=True):
     value: Tensor
     low: Tensor
     high: Tensor
+    stderr: Tensor
     count: Tensor
     prompts: Tensor
     interval: str
@@ -21,6 +22,7 @@ class Difference(TensorClass, stack_objects=True):
     value: Tensor
     low: Tensor
     high: Tensor
+    stderr: Tensor
     p_value: Tensor
     prompts: Tensor
     only_a: Tensor | None

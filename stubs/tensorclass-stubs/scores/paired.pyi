@@ -27,6 +27,7 @@ class PairedDifference(NamedTuple):
     method: str
     test: str
     reason: str
+    stderr: float = ...
 
 class McNemar(NamedTuple):
     only_a: int
