@@ -153,8 +153,9 @@ def _combined_options(cls: Any, given: Mapping[str, Any]) -> tuple[dict[str, boo
     _check_options(cls, given)
     options = {**OPTIONS}
     for base in reversed(cls.__mro__[1:]):
-        inherited: Mapping[str, bool] = base.__dict__.get("_options", {})
-        options.update(_changed(inherited))
+        inherited: Mapping[str, bool] | None = base.__dict__.get("_options")
+        if inherited is not None:
+            options.update(_changed(inherited))
     if options["frozen"] and not given.get("frozen", True):
         raise TypeError(f"{cls.__name__}: frozen=False, but a class that it derives from is frozen")
     kw_only = given.get("kw_only", any(base.__dict__.get("_options", OPTIONS)["kw_only"] for base in cls.__bases__))
@@ -194,11 +195,12 @@ def _refuse_hidden_fields(cls: Any, annotations: Mapping[str, Any]) -> None:
 def _restore_defaults(cls: Any, annotations: Mapping[str, Any]) -> None:
     """Keep ``dataclasses`` from taking a base class's attribute of a field's name for its default."""
     own = cls.__dict__
+    bases = cls.__mro__[1:]
+    records = [base for base in bases if hasattr(base, "_specs")]
     for name in annotations:
         if name in own:
             continue
-        bases = cls.__mro__[1:]
-        inherited = next((b.__dataclass_fields__[name] for b in bases if name in getattr(b, "_specs", ())), None)
+        inherited = next((base.__dataclass_fields__[name] for base in records if name in base._specs), None)
         if inherited is not None:
             kwargs: dict[str, Any] = {"default": inherited.default}
             if inherited.default_factory is not dataclasses.MISSING:

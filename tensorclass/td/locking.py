@@ -84,6 +84,9 @@ class Locking(Contexts):
 
     def _lock_under(self, parents: tuple[weakref.ref[Collection], ...]) -> None:
         """Lock this collection as a part of ``parents``, and all collections below it: all of them or none."""
+        if not self._nodes():
+            self._lock = (self._lock or ()) + parents
+            return
         if is_dynamo_compiling():  # dynamo does not support id()
             self._lock_each(parents)
             return
@@ -119,6 +122,9 @@ class Locking(Contexts):
 
     def _unlock_below(self) -> None:
         """Unlock this collection, and those below it that no other locked one contains: all of them or none."""
+        if not self._nodes():
+            self._lock = None
+            return
         if is_dynamo_compiling():
             self._unlock_each()
             return

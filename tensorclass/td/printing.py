@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable
 from typing import Any
 
@@ -185,6 +184,8 @@ class Printing(Collection):
 
 def _tree(data: Printing, label: str, is_open: bool) -> str:
     """Return a collection as a foldable HTML list."""
+    import html  # costs 1 ms, and only notebooks need it
+
     rows: list[str] = []
     for key, value in data._items_for_repr():
         name = html.escape(f"{printable(key)}: ")
