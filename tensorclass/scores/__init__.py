@@ -25,7 +25,18 @@ from tensorclass.scores.metrics import Mean, Metric, PassAtK, Ratio, Tally, code
 from tensorclass.scores.padded_verdicts import ragged
 from tensorclass.scores.paired import mcnemar
 from tensorclass.scores.passatk import pass_at_k
-from tensorclass.scores.readers import Run, read_run, read_runs, read_scores
+from tensorclass.scores.readers import (
+    FileHead,
+    PromptText,
+    Published,
+    Reader,
+    ReadOptions,
+    Run,
+    read_run,
+    read_runs,
+    read_scores,
+    register_reader,
+)
 from tensorclass.scores.report import Comparison, Report
 from tensorclass.scores.score_data import ScoreData
 from tensorclass.scores.score_errors import MissingExtraError, ScoreFileError
@@ -37,6 +48,7 @@ __all__ = [
     "Difference",
     "Estimate",
     "ExactMatchScoreData",
+    "FileHead",
     "IFEvalScoreData",
     "Mean",
     "Metric",
@@ -45,7 +57,11 @@ __all__ = [
     "PassAtK",
     "PassAtKScoreData",
     "PreferenceScoreData",
+    "PromptText",
+    "Published",
     "Ratio",
+    "ReadOptions",
+    "Reader",
     "Report",
     "Run",
     "ScoreData",
@@ -64,6 +80,7 @@ __all__ = [
     "read_run",
     "read_runs",
     "read_scores",
+    "register_reader",
     "save_scores",
     "wilson",
 ]

@@ -24,10 +24,16 @@ from tensorclass.scores.padded_verdicts import ragged as ragged
 from tensorclass.scores.paired import mcnemar as mcnemar
 from tensorclass.scores.passatk import pass_at_k as pass_at_k
 from tensorclass.scores.readers import (
+    FileHead as FileHead,
+    PromptText as PromptText,
+    Published as Published,
+    ReadOptions as ReadOptions,
+    Reader as Reader,
     Run as Run,
     read_run as read_run,
     read_runs as read_runs,
     read_scores as read_scores,
+    register_reader as register_reader,
 )
 from tensorclass.scores.report import Comparison as Comparison, Report as Report
 from tensorclass.scores.score_data import ScoreData as ScoreData
@@ -40,6 +46,7 @@ __all__ = [
     "Difference",
     "Estimate",
     "ExactMatchScoreData",
+    "FileHead",
     "IFEvalScoreData",
     "Mean",
     "Metric",
@@ -48,7 +55,11 @@ __all__ = [
     "PassAtK",
     "PassAtKScoreData",
     "PreferenceScoreData",
+    "PromptText",
+    "Published",
     "Ratio",
+    "ReadOptions",
+    "Reader",
     "Report",
     "Run",
     "ScoreData",
@@ -67,6 +78,7 @@ __all__ = [
     "read_run",
     "read_runs",
     "read_scores",
+    "register_reader",
     "save_scores",
     "wilson",
 ]

@@ -2,6 +2,7 @@
 from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from tensorclass.scores.intervals import Moments
 
 __all__ = [
     "McNemar",
@@ -64,5 +65,20 @@ def difference_interval(
     *,
     counts: NDArray[np.float64] | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
+def share_difference_moments(
+    above_a: NDArray[np.float64],
+    below_a: NDArray[np.float64],
+    above_b: NDArray[np.float64],
+    below_b: NDArray[np.float64],
+    added: float,
+    counts: NDArray[np.float64] | None = None,
+) -> Moments: ...
+def difference_moments(
+    above_a: NDArray[np.float64],
+    below_a: NDArray[np.float64],
+    above_b: NDArray[np.float64],
+    below_b: NDArray[np.float64],
+    counts: NDArray[np.float64] | None = None,
+) -> Moments: ...
 def mcnemar(right_a: ArrayLike, right_b: ArrayLike) -> McNemar: ...
 def mcnemar_p_value(only_a: int, only_b: int, *, exact: bool = True) -> float: ...

@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
-from tensorclass.scores.ifeval import IFEvalScoreData
-from tensorclass.scores.readers.ifeval_reference import is_reference, level_of, other_level, read_reference
-from tensorclass.scores.readers.lines import OnProgress, Row, json_rows
-from tensorclass.scores.readers.lm_eval import is_lm_eval, read_lm_eval
-from tensorclass.scores.readers.run import Run
+from tensorclass.scores.readers.file_head import FileHead
+from tensorclass.scores.readers.reader_registry import (
+    Progress,
+    Reader,
+    ReadOptions,
+    reader_of,
+    register_reader,
+    registered,
+)
+from tensorclass.scores.readers.run import PromptText, Published, Run
 from tensorclass.scores.readers.run_names import distinct_names
 from tensorclass.scores.score_data import ScoreData
 from tensorclass.scores.score_errors import ScoreFileError
 
-__all__ = ["Run", "read_run", "read_runs", "read_scores"]
-
-Progress: TypeAlias = Callable[[str], OnProgress]
-"""Called with each file before it is read; what it returns is called with the bytes read so far."""
+__all__ = [
+    "FileHead",
+    "Progress",
+    "PromptText",
+    "Published",
+    "ReadOptions",
+    "Reader",
+    "Run",
+    "read_run",
+    "read_runs",
+    "read_scores",
+    "register_reader",
+]
 
 
 def read_scores(path: str | Path, *, filter: str | None = None, family: type[ScoreData] | None = None) -> ScoreData:
@@ -90,8 +103,11 @@ def read_run(
         >>> run.name, run.format, run.scores.acc.tolist()
         ('samples_arc_2025-01-01', 'lm-eval', [0.0, 1.0, 1.0, 1.0])
     """
-    (run,) = read_runs([path], filter=filter, family=family, progress=progress)
-    return run
+    runs = read_runs([path], filter=filter, family=family, progress=progress)
+    if len(runs) != 1:
+        names = ", ".join(repr(run.name) for run in runs) or "none"
+        raise ScoreFileError(str(path), None, f"expected one run, got {len(runs)} ({names}); read them with read_runs")
+    return runs[0]
 
 
 def read_runs(
@@ -134,83 +150,42 @@ def read_runs(
         raise TypeError(f"paths: expected a list of files, got {str(paths)!r}; one file is read with read_run")
     if family is not None and not (isinstance(family, type) and issubclass(family, ScoreData)):
         raise TypeError(f"family: expected a class derived from ScoreData, got {family!r}")
-    files = _Files(filter, family, progress if executor is None else None)
-    sources: dict[Path, _Source] = {}
-    for given in map(Path, paths):
-        other = other_level(given)
-        if other is not None and other.absolute() in sources:
-            sources[other.absolute()].other_is_asked = True
-        else:
-            sources.setdefault(given.absolute(), _Source(given, other))
-    names = distinct_names([source.path for source in sources.values()])
+    work = _Reading(ReadOptions(filter, family, progress=progress if executor is None else None), registered())
+    distinct = list({path.absolute(): path for path in map(Path, paths)}.values())
     if executor is not None:
         from tensorclass.scores.readers.parallel import read_spread
 
-        work = [partial(files.read, source, name) for source, name in zip(sources.values(), names, strict=True)]
-        return read_spread(work, [str(source.path) for source in sources.values()], executor)
-    return [files.read(source, name) for source, name in zip(sources.values(), names, strict=True)]
+        each = read_spread([partial(work.read, path) for path in distinct], list(map(str, distinct)), executor)
+        return _named(_merged(zip(distinct, each, strict=True)))
+    return _named(_merged((path, partial(work.read, path)) for path in distinct))
 
 
-@dataclass
-class _Source:
-    """A file to read, and where the other level of the same run would be."""
+def _merged(found: Iterable[tuple[Path, Sequence[Run] | Callable[[], Sequence[Run]]]]) -> list[Run]:
+    """The runs of the files, without those of files that an earlier run was read from."""
+    runs: list[Run] = []
+    held: set[Path] = set()
+    for path, read in found:
+        if path.absolute() in held:
+            continue
+        own = read() if callable(read) else read
+        held.update(Path(file).absolute() for run in own for file in run.files)
+        runs.extend(own)
+    return runs
 
-    path: Path
-    other: Path | None
-    other_is_asked: bool = False
+
+def _named(runs: Sequence[Run]) -> list[Run]:
+    """The runs under names that tell them apart."""
+    names = distinct_names([Path(run.files[0]) for run in runs], [run.name for run in runs])
+    return [run if run.name == name else replace(run, name=name) for run, name in zip(runs, names, strict=True)]
 
 
-class _Files:
-    """Reads runs with the same settings."""
+@dataclass(frozen=True)
+class _Reading:
+    """Reads files with the same options, also in another process: with the readers registered here."""
 
-    def __init__(self, filter: str | None, family: type[ScoreData] | None, progress: Progress | None) -> None:
-        self._filter = filter
-        self._family = family
-        self._progress = progress
+    options: ReadOptions
+    readers: tuple[Reader, ...]
 
-    def read(self, source: _Source, name: str) -> Run:
-        path = source.path
-        number, first, rows = self._opened(path)
-        if is_reference(first):
-            return self._read_reference(source, rows, name)
-        if is_lm_eval(first):
-            return read_lm_eval(rows, str(path), name, filter=self._filter, family=self._family)
-        keys = ", ".join(map(repr, list(first)[:4]))
-        raise ScoreFileError(
-            str(path),
-            number,
-            "unknown format: expected a sample log of lm-evaluation-harness (doc_id, metrics, ...) or a result file of "
-            f"IFEval's reference scorer (follow_all_instructions, ...), got an object with {keys or 'no keys'}",
-        )
-
-    def _read_reference(self, source: _Source, rows: Iterable[tuple[int, Row]], name: str) -> Run:
-        path, other = source.path, source.other
-        if self._filter is not None:
-            raise ScoreFileError(str(path), 1, f"filter: expected none for this format, got {self._filter!r}")
-        if self._family not in (None, IFEvalScoreData):
-            raise TypeError(f"family: expected IFEvalScoreData for {path}, got {self._family.__name__}")
-        level = level_of(path)
-        if level is None or other is None:
-            raise ScoreFileError(
-                str(path),
-                1,
-                "a result file of IFEval's reference scorer doesn't say whether it is strict or loose, and neither "
-                "does this file's name; name it *.eval_results_strict.jsonl or *.eval_results_loose.jsonl",
-            )
-        given = {level: (str(path), rows)}
-        if source.other_is_asked or other.exists():
-            number, first, other_rows = self._opened(other)
-            if not is_reference(first):
-                raise ScoreFileError(
-                    str(other), number, f"expected a result file as {path.name} is, got another format"
-                )
-            given["strict" if level == "loose" else "loose"] = (str(other), other_rows)
-        return read_reference(given.get("strict"), given.get("loose"), name)
-
-    def _opened(self, path: Path) -> tuple[int, Row, Iterator[tuple[int, Row]]]:
-        """The first row with its line number, and all rows."""
-        rows = json_rows(path, None if self._progress is None else self._progress(str(path)))
-        first = next(rows, None)
-        if first is None:
-            raise ScoreFileError(str(path), 1, "the file is empty; expected one JSON object on each line")
-        return *first, chain([first], rows)
+    def read(self, path: Path) -> Sequence[Run]:
+        head = FileHead.of(path)
+        return reader_of(head, self.readers).read(head, self.options)

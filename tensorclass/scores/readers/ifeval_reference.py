@@ -27,10 +27,12 @@ from tensorclass.scores.readers.growing_columns import (
 )
 from tensorclass.scores.readers.instructions import check_levels
 from tensorclass.scores.readers.lines import Row
+from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions
 from tensorclass.scores.readers.run import Run
+from tensorclass.scores.readers.run_names import run_name
 from tensorclass.scores.score_errors import ScoreFileError
 
-__all__ = ["LEVELS", "is_reference", "level_of", "other_level", "read_reference"]
+__all__ = ["LEVELS", "READER", "IFEvalReferenceReader", "level_of", "other_level", "read_reference"]
 
 FORMAT = "ifeval-reference"
 
@@ -39,9 +41,43 @@ LEVELS = ("strict", "loose")
 _KEYS = ("follow_all_instructions", "follow_instruction_list", "instruction_id_list", "prompt")
 
 
-def is_reference(row: Row) -> bool:
-    """Return whether a row comes from the reference scorer."""
-    return "follow_all_instructions" in row and "follow_instruction_list" in row
+class IFEvalReferenceReader(Reader):
+    """Reads the result files of IFEval's reference scorer: a strict and a loose one, whichever is given."""
+
+    name = FORMAT
+    description = "a result file of IFEval's reference scorer (follow_all_instructions, ...)"
+
+    def recognises(self, head: FileHead) -> bool:
+        row = head.first_row
+        return row is not None and "follow_all_instructions" in row and "follow_instruction_list" in row
+
+    def read(self, head: FileHead, options: ReadOptions) -> list[Run]:
+        path = head.path
+        if options.filter is not None:
+            raise ScoreFileError(str(path), 1, f"filter: expected none for this format, got {options.filter!r}")
+        if options.family not in (None, IFEvalScoreData):
+            raise TypeError(f"family: expected IFEvalScoreData for {path}, got {options.family.__name__}")
+        level, other = level_of(path), other_level(path)
+        if level is None or other is None:
+            raise ScoreFileError(
+                str(path),
+                1,
+                "a result file of IFEval's reference scorer doesn't say whether it is strict or loose, and neither "
+                "does this file's name; name it *.eval_results_strict.jsonl or *.eval_results_loose.jsonl",
+            )
+        given = {level: (str(path), head.rows(options.on_progress(path)))}
+        if other.exists():
+            beside = FileHead.of(other)
+            if not self.recognises(beside):
+                number = next((number for number, _ in beside.rows()), 1)  # or the error of the line
+                raise ScoreFileError(
+                    str(other), number, f"expected a result file as {path.name} is, got another format"
+                )
+            given["strict" if level == "loose" else "loose"] = (str(other), beside.rows(options.on_progress(other)))
+        return [read_reference(given.get("strict"), given.get("loose"), run_name(path))]
+
+
+READER = IFEvalReferenceReader()
 
 
 def level_of(path: str | Path) -> str | None:

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-import os
-import stat
-import zlib
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from functools import partial
-from io import BufferedIOBase, BufferedReader, FileIO
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
+from tensorclass.scores.readers.unpacked_file import BROKEN, broken, opened
 from tensorclass.scores.score_errors import ScoreFileError, require
-from tensorclass.support.interrupts import uninterrupted
 
 __all__ = ["LONGEST_LINE", "OnProgress", "Row", "json_rows"]
 
@@ -28,14 +22,20 @@ LONGEST_LINE = 256 * 1024 * 1024
 """A line of more bytes is an error rather than a reason to run out of memory."""
 
 _ROWS_A_REPORT = 1024
-_BUFFER = 1024 * 1024
 
 
-def json_rows(path: str | Path, on_progress: OnProgress | None = None) -> Iterator[tuple[int, Row]]:
+def json_rows(
+    path: str | Path, on_progress: OnProgress | None = None, name: str | None = None
+) -> Iterator[tuple[int, Row]]:
     """The objects of a JSON Lines file, one at a time, each with its line number (from 1).
 
-    Empty lines are skipped. A gzip file is read through, whatever its name. NaN, Infinity and lone surrogates, which
-    Python's ``json`` writes, are read as Python's ``json`` reads them.
+    Empty lines are skipped. A compressed file is decompressed, whatever its name. NaN, Infinity and lone surrogates,
+    which Python's ``json`` writes, are read as Python's ``json`` reads them.
+
+    Args:
+        path: the file.
+        on_progress: called with the bytes read so far.
+        name: the name of the file in errors; by default its path.
 
     Raises:
         ScoreFileError: the file is missing, is a folder or can't be read; a line is not JSON, is cut off, or is
@@ -43,20 +43,16 @@ def json_rows(path: str | Path, on_progress: OnProgress | None = None) -> Iterat
         MissingExtraError: orjson is not installed.
     """
     loads = cast("Callable[[bytes], object]", require("orjson", "reading score files").loads)
-    name = str(path)
+    name = str(path) if name is None else name
     number = 0
-    with _opened(path) as (stream, raw):
+    with opened(path, name) as (stream, raw):
         lines = iter(partial(stream.readline, LONGEST_LINE), b"")
         while True:
             number += 1
             try:
                 line = next(lines, None)
-            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-                raise ScoreFileError(
-                    name, number, f"the compressed file is cut off or damaged here ({error}); make it again"
-                ) from None
-            except OSError as error:
-                raise ScoreFileError(name, number, f"can't be read: {error.strerror or error}") from None
+            except BROKEN as error:
+                raise broken(name, number, error) from None
             if line is None:
                 break
             try:
@@ -72,31 +68,6 @@ def json_rows(path: str | Path, on_progress: OnProgress | None = None) -> Iterat
             yield number, cast("Row", row)
         if on_progress is not None:
             on_progress(raw.tell())
-
-
-@contextmanager
-def _opened(path: str | Path) -> Generator[tuple[BufferedIOBase, BufferedIOBase], None, None]:
-    """The file's (decompressed) bytes, and the file itself for its position."""
-    with uninterrupted() as section:
-        # Opened below, where Ctrl-C works: a pipe that nobody writes to blocks. Until then, closing does nothing.
-        file = FileIO.__new__(FileIO)
-        try:
-            with section.interruptible():
-                try:
-                    FileIO.__init__(file, path)
-                except OSError as error:
-                    raise ScoreFileError(str(path), None, _problem(error)) from None
-                mode = os.fstat(file.fileno()).st_mode  # a pipe is fine, as of `<(zcat samples.jsonl.gz)`
-                if stat.S_ISBLK(mode) or (stat.S_ISCHR(mode) and not file.isatty()):
-                    raise ScoreFileError(str(path), None, "is a device; give a file with one JSON object on each line")
-                raw = BufferedReader(file, _BUFFER)
-                if raw.peek(2)[:2] == b"\x1f\x8b":
-                    with gzip.GzipFile(fileobj=raw) as stream:
-                        yield stream, raw
-                else:
-                    yield raw, raw
-        finally:
-            file.close()
 
 
 def _leniently(name: str, number: int, line: bytes) -> object:
@@ -132,14 +103,6 @@ def _leniently(name: str, number: int, line: bytes) -> object:
             number,
             f"not JSON at column {error.colno}: {error.msg}; expected one JSON object on each line",
         ) from None
-
-
-def _problem(error: OSError) -> str:
-    if isinstance(error, FileNotFoundError):
-        return "no such file"
-    if isinstance(error, IsADirectoryError):
-        return "is a folder; give the .jsonl files in it"
-    return f"can't be opened: {error.strerror or error}"
 
 
 def _kind(value: object) -> str:

@@ -29,12 +29,13 @@ from tensorclass.scores.readers.growing_columns import (
 )
 from tensorclass.scores.readers.instructions import check_levels, levels
 from tensorclass.scores.readers.lines import Row
+from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions
 from tensorclass.scores.readers.run import Run
 from tensorclass.scores.readers.run_names import run_name, task_name
 from tensorclass.scores.score_data import ScoreData
 from tensorclass.scores.score_errors import ScoreFileError
 
-__all__ = ["is_lm_eval", "read_lm_eval"]
+__all__ = ["READER", "LmEvalReader", "read_lm_eval"]
 
 FORMAT = "lm-eval"
 
@@ -58,8 +59,25 @@ _BOOKKEEPING = frozenset(
 )
 
 
-def is_lm_eval(row: Row) -> bool:
-    """Return whether a row comes from a sample log."""
+class LmEvalReader(Reader):
+    """Reads sample logs of lm-evaluation-harness."""
+
+    name = FORMAT
+    description = "a sample log of lm-evaluation-harness (doc_id, metrics, ...)"
+
+    def recognises(self, head: FileHead) -> bool:
+        return head.first_row is not None and _is_row(head.first_row)
+
+    def read(self, head: FileHead, options: ReadOptions) -> list[Run]:
+        rows = head.rows(options.on_progress(head.path))
+        name = run_name(head.path)
+        return [read_lm_eval(rows, str(head.path), name, filter=options.filter, family=options.family)]
+
+
+READER = LmEvalReader()
+
+
+def _is_row(row: Row) -> bool:
     return "doc_id" in row and ("metrics" in row or "filtered_resps" in row)
 
 
@@ -93,7 +111,7 @@ def read_lm_eval(
         if own is not None and not isinstance(own, str):
             raise ScoreFileError(path, number, f"filter: expected a name, got {own!r}")
         filters[own] = filters.get(own, 0) + 1
-        if not is_lm_eval(row):
+        if not _is_row(row):
             raise ScoreFileError(
                 path, number, "expected a row of a sample log, with doc_id and metrics, as the first line has"
             )
@@ -123,6 +141,7 @@ def read_lm_eval(
         filters=named,
         ignored=plan.ignored,
         notes=tuple(notes),
+        task=task_name(path),
     )
 
 

@@ -17,16 +17,18 @@ from tensorclass.support.progress import bar
 __all__ = ["read_spread"]
 
 
-def read_spread(work: Sequence[Callable[[], Run]], files: Sequence[str], executor: Any) -> list[Run]:
-    """Read runs in the processes of an executor.
+def read_spread(
+    work: Sequence[Callable[[], Sequence[Run]]], files: Sequence[str], executor: Any
+) -> list[Sequence[Run]]:
+    """Read files in the processes of an executor.
 
     Args:
-        work: functions that read one run each.
+        work: functions that read the runs of one file each.
         files: the file of each function, for messages.
         executor: where the functions run.
 
     Returns:
-        The runs, in the order of ``work``.
+        The runs of each file, in the order of ``work``.
 
     Raises:
         Exception: the error of the first function that fails, as if it were called here.
@@ -35,7 +37,7 @@ def read_spread(work: Sequence[Callable[[], Run]], files: Sequence[str], executo
     runner = runner_of(executor)
     folder = os.getcwd()
     futures: list[Future[Any]] = []
-    runs: list[Run] = []
+    runs: list[Sequence[Run]] = []
     try:
         for one in work:
             futures.append(runner.submit(_attempted, one, folder))  # noqa: PERF401  what was submitted is cancelled
@@ -49,9 +51,9 @@ def read_spread(work: Sequence[Callable[[], Run]], files: Sequence[str], executo
     return runs
 
 
-def _outcome(future: Future[Any], file: str, where: str) -> Run:
+def _outcome(future: Future[Any], file: str, where: str) -> Sequence[Run]:
     try:
-        found: Run | Exception = future.result()
+        found: Sequence[Run] | Exception = future.result()
     except Exception as error:  # of the executor: all others come as results
         reason = str(error).strip() or type(error).__name__
         raise WorkerDied(
@@ -62,8 +64,8 @@ def _outcome(future: Future[Any], file: str, where: str) -> Run:
     return found
 
 
-def _attempted(read: Callable[[], Run], folder: str) -> Run | Exception:
-    """Call a function and return its run or its error. A returned error reaches the caller's process unchanged."""
+def _attempted(read: Callable[[], Sequence[Run]], folder: str) -> Sequence[Run] | Exception:
+    """Call a function and return its runs or its error. A returned error reaches the caller's process unchanged."""
     before = os.getcwd()
     try:
         if folder != before:  # the names of files may begin at the folder where the command runs

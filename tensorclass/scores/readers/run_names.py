@@ -6,9 +6,11 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from tensorclass.scores.readers.unpacked_file import STANDARD_INPUT
+
 __all__ = ["distinct_names", "run_name", "task_name"]
 
-_SUFFIX = re.compile(r"(\.jsonl?)?(\.gz)?$")
+_SUFFIX = re.compile(r"(\.jsonl?)?(\.(gz|bz2|zst))?$")
 _REFERENCE = re.compile(r"[._-]?(eval[._-]results[._-])?(strict|loose)$", re.IGNORECASE)
 _LM_EVAL = re.compile(r"^samples_(?P<task>.+)_\d{4}-\d\d-\d\dT[\d.:-]+$")
 
@@ -27,6 +29,8 @@ def run_name(path: str | Path) -> str:
         >>> run_name("llama/samples_gsm8k_2026-01-31T10-20-30.123456.jsonl")
         'llama/gsm8k'
     """
+    if str(path) == STANDARD_INPUT:
+        return "stdin"
     path = Path(path)
     stem = _SUFFIX.sub("", path.name, count=1)
     folder = path.absolute().parent.name
@@ -52,20 +56,24 @@ def task_name(path: str | Path) -> str | None:
     return log["task"] if log is not None else None
 
 
-def distinct_names(paths: Sequence[Path]) -> list[str]:
-    """A name for each run: the file's, with as many folders in front as it takes to tell equal ones apart.
+def distinct_names(paths: Sequence[Path], names: Sequence[str]) -> list[str]:
+    """The names of runs, with as many folders in front as it takes to tell equal ones apart.
+
+    Args:
+        paths: the file of each run.
+        names: its name.
 
     Example:
-        >>> distinct_names([Path("/a/x.jsonl"), Path("/b/x.jsonl"), Path("/b/y.jsonl")])
+        >>> distinct_names([Path("/a/x.jsonl"), Path("/b/x.jsonl"), Path("/b/y.jsonl")], ["x", "x", "y"])
         ['a/x', 'b/x', 'y']
     """
-    names = [run_name(path) for path in paths]
+    found = list(names)
     for depth in range(1, max((len(path.absolute().parts) for path in paths), default=0)):
-        repeated = {name for name in names if names.count(name) > 1}
+        repeated = {name for name in found if found.count(name) > 1}
         if not repeated:
             break
-        for place, path in enumerate(paths):
-            if names[place] in repeated:
-                own = names[place].rpartition("/")[2]
-                names[place] = "/".join([*path.absolute().parts[-1 - depth : -1], own])
-    return names
+        for number, path in enumerate(paths):
+            if found[number] in repeated:
+                own = names[number].rpartition("/")[2]
+                found[number] = "/".join([*path.absolute().parts[-1 - depth : -1], own])
+    return found

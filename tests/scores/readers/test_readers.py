@@ -8,6 +8,7 @@ import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -30,7 +31,7 @@ from tensorclass.scores import (
     read_runs,
     read_scores,
 )
-from tensorclass.scores.readers import lines
+from tensorclass.scores.readers import lines, unpacked_file
 from tensorclass.scores.readers.growing_columns import prompt_id
 from tensorclass.scores.readers.lines import json_rows
 from tests.interrupting import Held, interrupted
@@ -372,20 +373,23 @@ def test_a_compressed_file_is_read(write: Write, log_row: Make) -> None:
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts what Linux tells of a process")
 @pytest.mark.parametrize("suffix", ["", ".gz"])
-def test_a_reader_that_is_interrupted_at_any_line_closes_its_file(tmp_path: Path, suffix: str) -> None:
+@pytest.mark.parametrize("module", [lines, unpacked_file])
+def test_a_reader_that_is_interrupted_at_any_line_closes_its_file(
+    tmp_path: Path, suffix: str, module: ModuleType
+) -> None:
     path = tmp_path / f"log.jsonl{suffix}"
     path.write_bytes((gzip.compress if suffix else bytes)(b'{"a": 1}\n\n{"a": 2}\n'))
     line = 0
     while True:
         line += 1
         before = Held.now()
-        outcome = interrupted(lambda: list(json_rows(path)), line, inside=lines.__file__)
+        outcome = interrupted(lambda: list(json_rows(path)), line, inside=module.__file__)
         assert outcome.noticed == (), outcome.where
         assert Held.now().beyond(before) == [], outcome.where
         if outcome.where is None:
             break
         assert isinstance(outcome.error, KeyboardInterrupt), outcome.where
-    assert line > 20
+    assert line > 15
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")

@@ -2,13 +2,22 @@
 from collections.abc import Iterable
 from pathlib import Path
 from tensorclass.scores.readers.lines import Row
+from tensorclass.scores.readers.reader_registry import FileHead, ReadOptions, Reader
 from tensorclass.scores.readers.run import Run
 
-__all__ = ["LEVELS", "is_reference", "level_of", "other_level", "read_reference"]
+__all__ = ["LEVELS", "READER", "IFEvalReferenceReader", "level_of", "other_level", "read_reference"]
 FORMAT: str
 LEVELS: tuple[str, str]
 
-def is_reference(row: Row) -> bool: ...
+class IFEvalReferenceReader(Reader):
+    name = FORMAT
+    description: str
+
+    def recognises(self, head: FileHead) -> bool: ...
+    def read(self, head: FileHead, options: ReadOptions) -> list[Run]: ...
+
+READER: IFEvalReferenceReader
+
 def level_of(path: str | Path) -> str | None: ...
 def other_level(path: str | Path) -> Path | None: ...
 def read_reference(

@@ -8,4 +8,6 @@ Row: TypeAlias = dict[str, Any]
 OnProgress: TypeAlias = Callable[[int], None]
 LONGEST_LINE: int
 
-def json_rows(path: str | Path, on_progress: OnProgress | None = None) -> Iterator[tuple[int, Row]]: ...
+def json_rows(
+    path: str | Path, on_progress: OnProgress | None = None, name: str | None = None
+) -> Iterator[tuple[int, Row]]: ...

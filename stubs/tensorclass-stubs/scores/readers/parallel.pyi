@@ -5,4 +5,6 @@ from tensorclass.scores.readers.run import Run
 
 __all__ = ["read_spread"]
 
-def read_spread(work: Sequence[Callable[[], Run]], files: Sequence[str], executor: Any) -> list[Run]: ...
+def read_spread(
+    work: Sequence[Callable[[], Sequence[Run]]], files: Sequence[str], executor: Any
+) -> list[Sequence[Run]]: ...

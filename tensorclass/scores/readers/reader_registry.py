@@ -1,0 +1,230 @@
+"""The registry of readers: one for each format of score files, found by looking at the file.
+
+A reader says whether it recognises the head of a file, and reads the file's runs. Each reader of this package is a
+module here, listed in :data:`MODULES`, and imported when the first file is looked at.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from tensorclass.scores.readers.file_head import FileHead
+from tensorclass.scores.readers.lines import OnProgress
+from tensorclass.scores.readers.run import Run
+from tensorclass.scores.score_data import ScoreData
+from tensorclass.scores.score_errors import ScoreFileError
+
+__all__ = ["MODULES", "FileHead", "Progress", "ReadOptions", "Reader", "reader_of", "register_reader", "registered"]
+
+Progress: TypeAlias = Callable[[str], OnProgress]
+"""Called with each file before it is read; what it returns is called with the bytes read so far."""
+
+MODULES: Final = ("ifeval_reference", "lm_eval")
+"""The modules of the package's own readers, which look at a file in this order; each has a ``READER``."""
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """Options of reading files, which each reader gets.
+
+    Attributes:
+        filter: of a sample log, the filter whose rows are taken; by default that of the first row.
+        family: the class of the scores; by default the one that fits the metrics of the file.
+        columns: of a table, the column of each role: ``{"prompt": "id", "accuracy": "correct"}``.
+        results: the results file of the run; by default the one beside the log.
+        progress: told of the bytes read.
+
+    Example:
+        >>> from tensorclass.scores import ReadOptions
+        >>> ReadOptions(filter="strict-match").filter
+        'strict-match'
+    """
+
+    filter: str | None = None
+    family: type[ScoreData] | None = None
+    columns: Mapping[str, str] = field(default_factory=dict[str, str])
+    results: Path | None = None
+    progress: Progress | None = field(default=None, compare=False)
+
+    def on_progress(self, path: str | Path) -> OnProgress | None:
+        """Return the function to call with the bytes of a file that have been read; None if nobody asks.
+
+        Args:
+            path: the file.
+
+        Example:
+            >>> from tensorclass.scores import ReadOptions
+            >>> ReadOptions().on_progress("log.jsonl") is None
+            True
+        """
+        return None if self.progress is None else self.progress(str(path))
+
+
+class Reader(ABC):
+    """Reads the files of one format. Register your own with :func:`register_reader`.
+
+    Attributes:
+        name: the name of the format, which :attr:`Run.format` says.
+        description: the format in a few words, for the error of an unknown format.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> import torch
+        >>> from tensorclass.scores import ExactMatchScoreData, Reader, Run
+        >>> class PlainReader(Reader):
+        ...     name = "plain"
+        ...
+        ...     def recognises(self, head):
+        ...         return head.start.startswith((b"right", b"wrong"))
+        ...
+        ...     def read(self, head, options):
+        ...         words = head.path.read_text().split()
+        ...         right = torch.tensor([word == "right" for word in words])
+        ...         scores = ExactMatchScoreData(right, batch_size=[len(words)])
+        ...         return [Run(head.path.stem, scores, files=(str(head.path),), format=self.name)]
+        >>> PlainReader().name
+        'plain'
+    """
+
+    name: str
+    description: str = ""
+
+    @abstractmethod
+    def recognises(self, head: FileHead) -> bool:
+        """Return whether a file is of this format.
+
+        Args:
+            head: the start of the file. Only what is cheap is read of it: leave the rest of the file alone.
+
+        Example:
+            >>> import pathlib
+            >>> from tensorclass.scores import FileHead
+            >>> from tensorclass.scores.readers.lm_eval import READER
+            >>> READER.recognises(FileHead(pathlib.Path("notes.txt"), "notes.txt", b"some text"))
+            False
+        """
+
+    @abstractmethod
+    def read(self, head: FileHead, options: ReadOptions) -> Sequence[Run]:
+        """Read the runs in a file that this reader recognises.
+
+        Args:
+            head: the start of the file.
+            options: how to read it. Options that are not for the format are errors.
+
+        Returns:
+            The runs, one or several. The names of the files that were read are in :attr:`Run.files`: none of them is
+            read again if it is among the files to read.
+
+        Raises:
+            ScoreFileError: the file can't be read.
+
+        Example:
+            >>> import json, pathlib, tempfile
+            >>> from tensorclass.scores import FileHead, ReadOptions
+            >>> from tensorclass.scores.readers.lm_eval import READER
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     file = pathlib.Path(folder, "samples_arc_2025-01-01.jsonl")
+            ...     _ = file.write_text(json.dumps({"doc_id": 0, "metrics": ["acc"], "acc": 1.0}))
+            ...     (run,) = READER.read(FileHead.of(file), ReadOptions())
+            >>> run.task, run.scores.acc
+            ('arc', tensor([1.]))
+        """
+
+
+_registered: list[Reader] = []
+
+
+def register_reader(reader: Reader) -> Reader:
+    """Register a reader, so that its files are read by :func:`~tensorclass.scores.read_runs`.
+
+    Registered readers look at a file before those of this package, the last one first. A reader that is registered
+    again under its name takes the place of the former one.
+
+    Args:
+        reader: the reader.
+
+    Returns:
+        The reader.
+
+    Raises:
+        TypeError: it is no reader, or has no name.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> import torch
+        >>> from tensorclass.scores import ExactMatchScoreData, Reader, Run, read_scores, register_reader
+        >>> class MarksReader(Reader):
+        ...     name = "marks"
+        ...
+        ...     def recognises(self, head):
+        ...         return head.name.endswith(".marks")
+        ...
+        ...     def read(self, head, options):
+        ...         marks = torch.tensor([mark == "+" for mark in head.path.read_text().strip()])
+        ...         scores = ExactMatchScoreData(marks, batch_size=[len(marks)])
+        ...         return [Run(head.path.stem, scores, files=(str(head.path),), format=self.name)]
+        >>> reader = register_reader(MarksReader())
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = pathlib.Path(folder, "gpt.marks")
+        ...     _ = file.write_text("++-+")
+        ...     read_scores(file).aggregate()["exact_match"].value.item()
+        0.75
+    """
+    if not isinstance(reader, Reader):
+        raise TypeError(f"reader: expected an instance of a class derived from Reader, got {reader!r}")
+    if not isinstance(getattr(reader, "name", None), str):
+        raise TypeError(f"reader: expected a reader with a name, got {type(reader).__name__} without one")
+    _registered[:] = [one for one in _registered if one.name != reader.name]
+    _registered.insert(0, reader)
+    return reader
+
+
+def registered() -> tuple[Reader, ...]:
+    """The readers that were registered, the last one first."""
+    return tuple(_registered)
+
+
+def reader_of(head: FileHead, first: Iterable[Reader] | None = None) -> Reader:
+    """Find the reader of a file.
+
+    Args:
+        head: the start of the file.
+        first: readers that look at it before those of this package; by default the registered ones.
+
+    Raises:
+        ScoreFileError: the file is empty, or no reader recognises it.
+    """
+    for reader in registered() if first is None else first:
+        if reader.recognises(head):
+            return reader
+    for module in MODULES:
+        reader = _own_reader(module)
+        if reader.recognises(head):
+            return reader
+    raise _unknown(head)
+
+
+def _own_reader(module: str) -> Reader:
+    reader: Reader = import_module(f"{__package__}.{module}").READER
+    return reader
+
+
+def _unknown(head: FileHead) -> ScoreFileError:
+    """Say what is wrong with a file that no reader recognises. A line that is not JSON is the error of reading it."""
+    first = None if head.is_zip or head.is_parquet else next(head.rows(), None)
+    known = ", or ".join(_own_reader(module).description for module in MODULES)
+    if first is not None:
+        number, row = first
+        keys = ", ".join(map(repr, list(row)[:4]))
+        got = f"an object with {keys or 'no keys'}"
+    elif head.start.strip():
+        number, got = 1, "a zip archive" if head.is_zip else "a Parquet file"
+    else:
+        return ScoreFileError(str(head.path), 1, "the file is empty; expected one JSON object on each line")
+    return ScoreFileError(str(head.path), number, f"unknown format: expected {known}; got {got}")
