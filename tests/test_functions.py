@@ -9,9 +9,9 @@ import pydoc
 import pytest
 
 import tensorclass as tc
-from tensorclass import TensorDict, convert, functions
+from tensorclass import TensorDict, functions
+from tensorclass.convert.python.tuple import from_tuple
 from tests.convert.samples import Sample, values
-from tests.convert.signatures import arguments
 
 #: functions of files and modules, which have tests of their own
 OTHERS = {"from_consolidated", "from_module", "from_modules", "from_safetensors", "to_safetensors"}
@@ -31,15 +31,9 @@ def test_a_function_has_signature_help_and_pickle_of_the_method(name: str) -> No
     assert pickle.loads(pickle.dumps(function)) == function
 
 
-@pytest.mark.parametrize("name", [name for name in convert.__all__ if not name.startswith("record_")])
-def test_a_converter_takes_the_arguments_of_its_method(name: str) -> None:
-    method = getattr(TensorDict, name)
-    assert arguments(getattr(convert, name)) == arguments(getattr(method, "__func__", method))
-
-
 def test_an_unknown_argument_is_an_error_that_names_the_call() -> None:
     with pytest.raises(TypeError, match=r"TensorDict.from_tuple\(\) got an unexpected keyword argument 'batchsize'"):
-        convert.from_tuple(TensorDict, (1,), batchsize=[])  # type: ignore[call-arg]
+        from_tuple(TensorDict, (1,), batchsize=[])  # type: ignore[call-arg]
 
 
 def test_every_converter_is_a_function_of_the_package() -> None:
