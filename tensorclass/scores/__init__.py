@@ -25,6 +25,7 @@ from tensorclass.scores.metrics import Mean, Metric, PassAtK, Ratio, Tally, code
 from tensorclass.scores.padded_verdicts import ragged
 from tensorclass.scores.paired import mcnemar
 from tensorclass.scores.passatk import pass_at_k
+from tensorclass.scores.power import PairedDesign, detectable_difference
 from tensorclass.scores.readers import (
     FileHead,
     PromptText,
@@ -54,6 +55,7 @@ __all__ = [
     "Metric",
     "MissingExtraError",
     "MultipleChoiceScoreData",
+    "PairedDesign",
     "PassAtK",
     "PassAtKScoreData",
     "PreferenceScoreData",
@@ -71,6 +73,7 @@ __all__ = [
     "benjamini_hochberg",
     "codes",
     "compare",
+    "detectable_difference",
     "holm",
     "load_scores",
     "mcnemar",

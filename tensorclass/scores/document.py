@@ -14,7 +14,8 @@ none of is null; ``reason`` says why there is no interval, null where there is o
       family, confidence, seed, prompts, only_a, only_b, pooled
       metrics     a list: name, a, b, difference (b - a), low, high, stderr, p_value, prompts, unit, and
                   mcnemar: null, or only_a, only_b, p_value;
-                  prompts_a, prompts_b (those that count in each run), interval, test, reason
+                  prompts_a, prompts_b (those that count in each run), interval, test, reason,
+                  detectable (the smallest difference that the prompts show: power 80 %, level 5 %)
       groups      by metric, a list: name (of the group), and the same as a metric
 
 Keys may be added within a version; none is removed or changes its meaning.

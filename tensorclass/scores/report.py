@@ -231,6 +231,7 @@ def _difference_dict(one: Difference) -> dict[str, Any]:
         "interval": one.interval,
         "test": one.test,
         "reason": _reason(one.reason),
+        "detectable": None if one.detectable is None else _plain(one.detectable),
     }
 
 

@@ -23,6 +23,7 @@ from tensorclass.scores.metrics import (
 from tensorclass.scores.padded_verdicts import ragged as ragged
 from tensorclass.scores.paired import mcnemar as mcnemar
 from tensorclass.scores.passatk import pass_at_k as pass_at_k
+from tensorclass.scores.power import PairedDesign as PairedDesign, detectable_difference as detectable_difference
 from tensorclass.scores.readers import (
     FileHead as FileHead,
     PromptText as PromptText,
@@ -52,6 +53,7 @@ __all__ = [
     "Metric",
     "MissingExtraError",
     "MultipleChoiceScoreData",
+    "PairedDesign",
     "PassAtK",
     "PassAtKScoreData",
     "PreferenceScoreData",
@@ -69,6 +71,7 @@ __all__ = [
     "benjamini_hochberg",
     "codes",
     "compare",
+    "detectable_difference",
     "holm",
     "load_scores",
     "mcnemar",

@@ -34,6 +34,7 @@ class Difference(TensorClass, stack_objects=True):
     interval: str = "none"
     test: str = "none"
     reason: str = ""
+    detectable: Tensor | None = None
 
 def estimate(tally: Tally, *, seed: int, resamples: int | None, confidence: float, interval: str) -> Estimate: ...
 def estimate_difference(a: Tally, b: Tally, *, seed: int, resamples: int | None, confidence: float) -> Difference: ...
