@@ -298,7 +298,7 @@ class Indexing(Collection):
         kind = type(given)
         first = index[0] if kind is tuple and index else None
         if kind is str or type(first) is str or (type(first) is tuple and is_nested_key(index)):
-            with_members(self).set(index, value)
+            (with_members(self) if self._hidden_members else self).set(index, value)
             return
         rows = value
         if isinstance(value, Collection):

@@ -89,7 +89,7 @@ def _of_tensors(source: dict[Any, Any], size: Size | None, batch_dims: int | Non
         if type(key) is not str:
             return None
         if type(value) is Tensor:
-            if is_strided_nested(value):
+            if value.is_nested and is_strided_nested(value):
                 raise strided_nested(key)
             if ndim and value.shape[:ndim] != size:
                 return None  # the slow path says what is wrong

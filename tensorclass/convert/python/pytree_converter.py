@@ -157,6 +157,8 @@ class _PytreeReader:
                     child = children[key] = value(child, key, leaves)
                 except StridedNested as error:
                     raise error.below(key) from None
+            elif not child.is_nested:
+                continue
             if self.bare and is_strided_nested(child):  # with a batch size the constructor says so
                 raise strided_nested(key)
         children[TYPE] = _wrap_object(PytreeNode(node_type, leaves or NOTHING, keys, context, namespace))
