@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from tensorclass.scores.estimate import Difference, estimate_difference
 from tensorclass.scores.identity import paired_keys
+from tensorclass.scores.logged_scores import LoggedScoreData
 from tensorclass.scores.metrics import Tally
 from tensorclass.scores.report import Comparison
 from tensorclass.scores.score_arrays import RecordRows, pooling_note, tallies
@@ -30,7 +31,8 @@ def compare(
 
     Args:
         a: the first run, of one batch dimension.
-        b: the second run, of the same class.
+        b: the second run, of the same class. Classes made for the metrics of a log may differ: the metrics that both
+            runs have are compared.
         seed: the seed of the test, where it can't count all ways to flip.
         resamples: the number of draws in that case; by default as in :meth:`~tensorclass.scores.ScoreData.aggregate`.
         confidence: the level of the intervals.
@@ -40,7 +42,8 @@ def compare(
 
     Raises:
         TypeError: runs of different classes.
-        ValueError: a run with several batch dimensions; no prompt that both hold; ids in only one of the runs.
+        ValueError: a run with several batch dimensions; no prompt that both hold; ids in only one of the runs; no
+            metric that both have.
 
     Example:
         >>> import torch
@@ -57,7 +60,7 @@ def compare(
                 f"{name}: expected the scores of a run, as read_scores(path) or read_run(path).scores gives them, "
                 f"got {type(run).__name__}"
             )
-    if type(a) is not type(b):
+    if type(a) is not type(b) and not (isinstance(a, LoggedScoreData) and isinstance(b, LoggedScoreData)):
         raise TypeError(f"expected two runs of one class, got {type(a).__name__} and {type(b).__name__}")
     for name, run in (("a", a), ("b", b)):
         if len(run.batch_size) != 1:
@@ -81,6 +84,9 @@ def compare(
         for name, tally in tallies_a.figures.items()
         if name in tallies_b.figures
     }
+    if not figures and tallies_a.figures and tallies_b.figures:
+        held_a, held_b = (", ".join(found.figures) for found in (tallies_a, tallies_b))
+        raise ValueError(f"expected a metric that both runs have, got {held_a} and {held_b}")
     groups: dict[str, dict[str, Difference]] = {}
     for name, own in tallies_a.groups.items():
         other = tallies_b.groups.get(name, {})

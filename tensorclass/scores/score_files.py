@@ -13,6 +13,7 @@ from torch import Tensor
 from tensorclass.scores import families
 from tensorclass.scores.align import align
 from tensorclass.scores.ifeval import IFEvalScoreData
+from tensorclass.scores.logged_scores import LoggedScoreData, declared_family
 from tensorclass.scores.score_data import ScoreData
 from tensorclass.support.atomic import whole_file
 from tensorclass.support.interrupts import uninterrupted
@@ -63,6 +64,8 @@ def save_scores(scores: ScoreData, path: str | Path) -> None:
         "batch_size": list(scores.batch_size),
         "fields": fields,
     }
+    if isinstance(scores, LoggedScoreData):
+        content["declaration"] = [scores.logged_metrics, scores.logged_labels, scores.grouped_by]
     with uninterrupted() as section, whole_file(path) as file, section.interruptible():
         torch.save(content, file)
 
@@ -101,6 +104,8 @@ def load_scores(path: str | Path, family: type[ScoreData] | None = None) -> Scor
         raise ValueError(f"{named}: expected a file written by save_scores ({_FORMAT}), got something else")
     name = content["family"]
     shown = printable(str(name))
+    if family is None and "declaration" in content:
+        family = declared_family(*content["declaration"])
     if family is None:
         known = (IFEvalScoreData, *(one for one in vars(families).values() if isinstance(one, type)))
         family = next((one for one in known if issubclass(one, ScoreData) and one.__name__ == name), None)
