@@ -21,11 +21,13 @@ from tensorclass.scores.families import (
 )
 from tensorclass.scores.ifeval import INSTRUCTION_TYPES, IFEvalScoreData
 from tensorclass.scores.intervals import wilson
+from tensorclass.scores.leaderboard import Leaderboard, PairedRuns, leaderboard
 from tensorclass.scores.metrics import Mean, Metric, PassAtK, Ratio, Tally, codes, metric
 from tensorclass.scores.padded_verdicts import ragged
 from tensorclass.scores.paired import mcnemar
 from tensorclass.scores.passatk import pass_at_k
 from tensorclass.scores.power import PairedDesign, detectable_difference
+from tensorclass.scores.ranking import RankInterval
 from tensorclass.scores.readers import (
     FileHead,
     PromptText,
@@ -51,16 +53,19 @@ __all__ = [
     "ExactMatchScoreData",
     "FileHead",
     "IFEvalScoreData",
+    "Leaderboard",
     "Mean",
     "Metric",
     "MissingExtraError",
     "MultipleChoiceScoreData",
     "PairedDesign",
+    "PairedRuns",
     "PassAtK",
     "PassAtKScoreData",
     "PreferenceScoreData",
     "PromptText",
     "Published",
+    "RankInterval",
     "Ratio",
     "ReadOptions",
     "Reader",
@@ -75,6 +80,7 @@ __all__ = [
     "compare",
     "detectable_difference",
     "holm",
+    "leaderboard",
     "load_scores",
     "mcnemar",
     "metric",

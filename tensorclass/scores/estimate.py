@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from tensorclass import TensorClass
-from tensorclass.scores.intervals import interval_of_ratio
+from tensorclass.scores.intervals import Interval, interval_of_ratio
 from tensorclass.scores.metrics import Tally
-from tensorclass.scores.paired import mcnemar, paired_difference
+from tensorclass.scores.paired import McNemar, PairedDifference, mcnemar, paired_difference
 from tensorclass.scores.power import detectable_difference
 
 __all__ = [
@@ -16,8 +16,10 @@ __all__ = [
     "Estimate",
     "compared",
     "counted",
+    "difference_of",
     "estimate",
     "estimate_difference",
+    "estimate_of",
     "show",
     "show_interval",
 ]
@@ -127,15 +129,25 @@ def estimate(tally: Tally, *, seed: int, resamples: int | None, confidence: floa
         interval=interval,
         share=tally.unit == "%",
     )
+    return estimate_of(
+        found,
+        count=float(tally.denominator.sum()),
+        prompts=int((tally.denominator > 0).sum()),
+        unit=tally.unit,
+    )
+
+
+def estimate_of(found: Interval, *, count: float, prompts: int, unit: str) -> Estimate:
+    """The record of a figure with its interval."""
     return Estimate(
         value=_number(found.value),
         low=_number(found.low),
         high=_number(found.high),
         stderr=_number(found.stderr),
-        count=_number(float(tally.denominator.sum())),
-        prompts=_count(int((tally.denominator > 0).sum())),
+        count=_number(count),
+        prompts=_count(prompts),
         interval=found.method,
-        unit=tally.unit,
+        unit=unit,
         reason=found.reason,
         batch_size=[],
     )
@@ -159,6 +171,11 @@ def estimate_difference(a: Tally, b: Tally, *, seed: int, resamples: int | None,
     test = None
     if held.any() and all(((above == 0) | (above == 1)).all() and (below == 1).all() for above, below in sides):
         test = mcnemar(sides[0][0] == 1, sides[1][0] == 1)
+    return difference_of(found, a.unit, test)
+
+
+def difference_of(found: PairedDifference, unit: str, test: McNemar | None = None) -> Difference:
+    """The record of a difference; ``test`` where McNemar's test applies."""
     return Difference(
         a=_number(found.a),
         b=_number(found.b),
@@ -171,7 +188,7 @@ def estimate_difference(a: Tally, b: Tally, *, seed: int, resamples: int | None,
         only_a=None if test is None else _count(test.only_a),
         only_b=None if test is None else _count(test.only_b),
         mcnemar_p=None if test is None else _number(test.p_value),
-        unit=a.unit,
+        unit=unit,
         prompts_a=_count(found.prompts_a),
         prompts_b=_count(found.prompts_b),
         interval=found.method,

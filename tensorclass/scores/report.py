@@ -13,7 +13,7 @@ from tensorclass.scores.estimate import Difference, Estimate, compared, counted,
 from tensorclass.scores.score_arrays import plain_value
 from tensorclass.support.printable import printable
 
-__all__ = ["Comparison", "Report"]
+__all__ = ["Comparison", "Report", "difference_dict", "estimate_dict"]
 
 _Result = TypeVar("_Result", Estimate, Difference)
 
@@ -112,9 +112,9 @@ class Report(_Results[Estimate]):
             "confidence": self.confidence,
             "seed": self.seed,
             "pooled": list(self.notes),
-            "metrics": [{"name": name, **_estimate_dict(figure)} for name, figure in self.figures.items()],
+            "metrics": [{"name": name, **estimate_dict(figure)} for name, figure in self.figures.items()],
             "groups": {
-                name: [{"name": group, **_estimate_dict(figure)} for group, figure in groups.items()]
+                name: [{"name": group, **estimate_dict(figure)} for group, figure in groups.items()]
                 for name, groups in self.groups.items()
             },
         }
@@ -189,15 +189,16 @@ class Comparison(_Results[Difference]):
             "only_a": self.only_a,
             "only_b": self.only_b,
             "pooled": list(self.notes),
-            "metrics": [{"name": name, **_difference_dict(one)} for name, one in self.figures.items()],
+            "metrics": [{"name": name, **difference_dict(one)} for name, one in self.figures.items()],
             "groups": {
-                name: [{"name": group, **_difference_dict(one)} for group, one in groups.items()]
+                name: [{"name": group, **difference_dict(one)} for group, one in groups.items()]
                 for name, groups in self.groups.items()
             },
         }
 
 
-def _estimate_dict(one: Estimate) -> dict[str, Any]:
+def estimate_dict(one: Estimate) -> dict[str, Any]:
+    """A figure as plain values; None where a number is NaN."""
     return {
         "value": _plain(one.value),
         "low": _plain(one.low),
@@ -211,7 +212,8 @@ def _estimate_dict(one: Estimate) -> dict[str, Any]:
     }
 
 
-def _difference_dict(one: Difference) -> dict[str, Any]:
+def difference_dict(one: Difference) -> dict[str, Any]:
+    """A difference as plain values; None where a number is NaN or doesn't apply."""
     test = None
     if one.only_a is not None and one.only_b is not None and one.mcnemar_p is not None:
         test = {"only_a": _plain(one.only_a), "only_b": _plain(one.only_b), "p_value": _plain(one.mcnemar_p)}

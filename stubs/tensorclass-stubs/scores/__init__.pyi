@@ -11,6 +11,11 @@ from tensorclass.scores.families import (
 )
 from tensorclass.scores.ifeval import IFEvalScoreData as IFEvalScoreData, INSTRUCTION_TYPES as INSTRUCTION_TYPES
 from tensorclass.scores.intervals import wilson as wilson
+from tensorclass.scores.leaderboard import (
+    Leaderboard as Leaderboard,
+    PairedRuns as PairedRuns,
+    leaderboard as leaderboard,
+)
 from tensorclass.scores.metrics import (
     Mean as Mean,
     Metric as Metric,
@@ -24,6 +29,7 @@ from tensorclass.scores.padded_verdicts import ragged as ragged
 from tensorclass.scores.paired import mcnemar as mcnemar
 from tensorclass.scores.passatk import pass_at_k as pass_at_k
 from tensorclass.scores.power import PairedDesign as PairedDesign, detectable_difference as detectable_difference
+from tensorclass.scores.ranking import RankInterval as RankInterval
 from tensorclass.scores.readers import (
     FileHead as FileHead,
     PromptText as PromptText,
@@ -49,16 +55,19 @@ __all__ = [
     "ExactMatchScoreData",
     "FileHead",
     "IFEvalScoreData",
+    "Leaderboard",
     "Mean",
     "Metric",
     "MissingExtraError",
     "MultipleChoiceScoreData",
     "PairedDesign",
+    "PairedRuns",
     "PassAtK",
     "PassAtKScoreData",
     "PreferenceScoreData",
     "PromptText",
     "Published",
+    "RankInterval",
     "Ratio",
     "ReadOptions",
     "Reader",
@@ -73,6 +82,7 @@ __all__ = [
     "compare",
     "detectable_difference",
     "holm",
+    "leaderboard",
     "load_scores",
     "mcnemar",
     "metric",

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 from tensorclass.scores.estimate import Difference, Estimate
 
-__all__ = ["Comparison", "Report"]
+__all__ = ["Comparison", "Report", "difference_dict", "estimate_dict"]
 _Result = TypeVar("_Result", Estimate, Difference)
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -39,3 +39,6 @@ class Comparison(_Results[Difference]):
 
     def __str__(self) -> str: ...
     def to_dict(self) -> dict[str, Any]: ...
+
+def estimate_dict(one: Estimate) -> dict[str, Any]: ...
+def difference_dict(one: Difference) -> dict[str, Any]: ...

@@ -1,0 +1,184 @@
+"""Runs sorted into tasks and models, and one figure of each of them, prompt by prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorclass.scores.comparison import pair
+from tensorclass.scores.identity import prompt_keys, task_of_rows
+from tensorclass.scores.metrics import Tally
+from tensorclass.scores.readers import Run
+from tensorclass.scores.score_arrays import RecordRows, RunRows, tallies
+
+__all__ = ["GridTask", "model_name", "run_grid", "task_figures"]
+
+
+def model_name(run: Run) -> str:
+    """The model of a run: what its file says, else the run's name without the task.
+
+    Example:
+        >>> import torch
+        >>> from tensorclass.scores import ExactMatchScoreData, Run
+        >>> scores = ExactMatchScoreData(torch.ones(1), batch_size=[1])
+        >>> model_name(Run("llama/gsm8k", scores, (), "lm-eval", task="gsm8k"))
+        'llama'
+    """
+    if run.model is not None:
+        return run.model
+    name = run.name
+    return name.removesuffix(f"/{run.task}") if run.task is not None else name
+
+
+def run_grid(runs: Sequence[Run]) -> dict[str, dict[str, Run]]:
+    """Sort runs into tasks, and the runs of each task into models.
+
+    A run that doesn't say its task is put with the other runs of its family if those are of one task; otherwise its
+    family is taken for the task.
+
+    Args:
+        runs: the runs, in any order.
+
+    Returns:
+        By task, in the order of first occurrence, the run of each model.
+
+    Raises:
+        ValueError: there is no run, or two runs are of the same model and task.
+    """
+    if not runs:
+        raise ValueError("runs: expected at least one run, got none")
+    tasks_of_family: dict[type, set[str]] = {}
+    for one in runs:
+        if (task := _said_task(one)) is not None:
+            tasks_of_family.setdefault(type(one.scores), set()).add(task)
+    grid: dict[str, dict[str, Run]] = {}
+    for one in runs:
+        task = _said_task(one)
+        if task is None:
+            of_family = tasks_of_family.get(type(one.scores), set())
+            task = next(iter(of_family)) if len(of_family) == 1 else type(one.scores).__name__.removesuffix("ScoreData")
+        models, model = grid.setdefault(task, {}), model_name(one)
+        if model in models:
+            raise ValueError(
+                f"expected one run of each model on a task, got two of {model!r} on {task!r}: {_origin(models[model])} "
+                f"and {_origin(one)}; leave one out, or tell them apart by names"
+            )
+        models[model] = one
+    return grid
+
+
+@dataclass(frozen=True, eq=False)
+class GridTask:
+    """One figure of each model on one task.
+
+    Attributes:
+        task: the task.
+        figure: the name of the figure.
+        unit: its unit.
+        higher_is_better: whether a larger figure is better.
+        tallies: what each prompt adds to the figure, by model.
+        keys: a number for each prompt, in the order of the tally, by model; None for runs without ids.
+        notes: notes on the prompts, in sentences.
+    """
+
+    task: str
+    figure: str
+    unit: str
+    higher_is_better: bool
+    tallies: Mapping[str, Tally]
+    keys: Mapping[str, NDArray[np.int64] | None]
+    notes: tuple[str, ...] = field(default=())
+
+    def paired(self, a: str, b: str) -> tuple[Tally, Tally]:
+        """The tallies of two models on the prompts that both hold, in the same order.
+
+        Raises:
+            ValueError: they hold no prompt in common.
+        """
+        first, second = self.tallies[a], self.tallies[b]
+        try:
+            places = pair(self.keys[a], self.keys[b], len(first.numerator), len(second.numerator))
+        except ValueError as error:
+            raise ValueError(f"{self.task}: {a} and {b}: {error}") from None
+        own, other = (
+            Tally(tally.name, tally.numerator[place], tally.denominator[place], tally.unit)
+            for tally, place in zip((first, second), places, strict=True)
+        )
+        return own, other
+
+
+def task_figures(task: str, models: Mapping[str, Run], metric: str | None) -> GridTask | None:
+    """Take one figure of each model on a task.
+
+    Args:
+        task: the task.
+        models: the run of each model.
+        metric: the figure; by default the first one that all these runs have.
+
+    Returns:
+        The figure of each model; None if some run doesn't have it.
+
+    Raises:
+        ValueError: some of the runs have ids of prompts and others don't.
+    """
+    rows = _rows(task, models)
+    found = {model: tallies(one).figures for model, one in rows.items()}
+    shared = [name for name in next(iter(found.values())) if all(name in figures for figures in found.values())]
+    name = metric if metric is not None else next(iter(shared), None)
+    if name is None or name not in shared:
+        return None
+    own = {model: figures[name] for model, figures in found.items()}
+    directions = [run.higher_is_better[name] for run in models.values() if name in run.higher_is_better]
+    notes: list[str] = []
+    numbers = {model: len(tally.numerator) for model, tally in own.items()}
+    if len(set(numbers.values())) > 1:
+        held = ", ".join(f"{number} of {model}" for model, number in numbers.items())
+        notes.append(f"{task}: models have different prompts ({held}); differences are over those that both hold")
+    return GridTask(
+        task=task,
+        figure=name,
+        unit=next(iter(own.values())).unit,
+        higher_is_better=directions[0] if directions else True,
+        tallies=own,
+        keys={model: one.keys for model, one in rows.items()},
+        notes=tuple(notes),
+    )
+
+
+def _rows(task: str, models: Mapping[str, Run]) -> dict[str, RunRows]:
+    """The rows of each run, with numbers of prompts that runs share."""
+    with_ids = [model for model, run in models.items() if run.scores.prompt_id is not None]
+    if with_ids and len(with_ids) < len(models):
+        without = next(model for model in models if model not in with_ids)
+        raise ValueError(f"{task}: prompt_id: expected in all runs or in none, got None in that of {without}")
+    # Runs that don't all say the task of their rows are paired by the document alone.
+    says_task = all(_knows_tasks(run) for run in models.values())
+    rows: dict[str, RunRows] = {}
+    for model, run in models.items():
+        if len(run.scores.batch_size) != 1:
+            raise ValueError(
+                f"{model}: expected one batch dimension, which holds the prompts, got {list(run.scores.batch_size)}"
+            )
+        keys = prompt_keys(run.scores if says_task else run.scores.replace(prompt_task=None, task_names=None))
+        (rows[model],) = RecordRows(run.scores, -1, keys).each()
+    return rows
+
+
+def _knows_tasks(run: Run) -> bool:
+    codes, _ = task_of_rows(run.scores)
+    return bool(codes.size) and int(codes.min()) >= 0
+
+
+def _said_task(run: Run) -> str | None:
+    if run.task is not None:
+        return run.task
+    codes, names = task_of_rows(run.scores)
+    held = np.unique(codes)
+    return names[int(held[0])] if len(held) == 1 and held[0] >= 0 else None
+
+
+def _origin(run: Run) -> str:
+    return ", ".join(run.files) or repr(run.name)
