@@ -22,7 +22,7 @@ from tensorclass.scores.families import (
 from tensorclass.scores.ifeval import INSTRUCTION_TYPES, IFEvalScoreData
 from tensorclass.scores.intervals import wilson
 from tensorclass.scores.leaderboard import Leaderboard, PairedRuns, leaderboard
-from tensorclass.scores.metrics import Mean, Metric, PassAtK, Ratio, Tally, codes, metric
+from tensorclass.scores.metrics import Mean, Metric, PassAtK, Ratio, codes, metric
 from tensorclass.scores.padded_verdicts import ragged
 from tensorclass.scores.paired import mcnemar
 from tensorclass.scores.passatk import pass_at_k
@@ -44,6 +44,7 @@ from tensorclass.scores.report import Comparison, Report
 from tensorclass.scores.score_data import ScoreData
 from tensorclass.scores.score_errors import MissingExtraError, ScoreFileError
 from tensorclass.scores.score_files import load_scores, save_scores
+from tensorclass.scores.tally import Tally
 
 __all__ = [
     "INSTRUCTION_TYPES",

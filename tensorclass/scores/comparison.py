@@ -8,16 +8,22 @@ from numpy.typing import NDArray
 from tensorclass.scores.estimate import Difference, estimate_difference
 from tensorclass.scores.identity import paired_keys
 from tensorclass.scores.logged_scores import LoggedScoreData
-from tensorclass.scores.metrics import Tally
 from tensorclass.scores.report import Comparison
 from tensorclass.scores.score_arrays import RecordRows, pooling_note, tallies
 from tensorclass.scores.score_data import ScoreData
+from tensorclass.scores.tally import Tally
 
 __all__ = ["compare", "pair"]
 
 
 def compare(
-    a: ScoreData, b: ScoreData, *, seed: int = 0, resamples: int | None = None, confidence: float = 0.95
+    a: ScoreData,
+    b: ScoreData,
+    *,
+    seed: int = 0,
+    resamples: int | None = None,
+    confidence: float = 0.95,
+    cluster: str | None = None,
 ) -> Comparison:
     """Compare run ``b`` with run ``a`` on the prompts that both hold.
 
@@ -36,6 +42,9 @@ def compare(
         seed: the seed of the test, where it can't count all ways to flip.
         resamples: the number of draws in that case; by default as in :meth:`~tensorclass.scores.ScoreData.aggregate`.
         confidence: the level of the intervals.
+        cluster: the field that says which prompts belong together, as in
+            :meth:`~tensorclass.scores.ScoreData.aggregate`. Intervals, standard errors and the test are then over
+            clusters: the test swaps all outcomes of a cluster at once, and there is no McNemar's test.
 
     Returns:
         The differences by the name of the figure.
@@ -72,11 +81,11 @@ def compare(
     keys_a, keys_b = (None, None) if without else paired_keys(a, b)
     (run_a,), (run_b,) = RecordRows(a, -1, keys_a).each(), RecordRows(b, -1, keys_b).each()
     positions_a, positions_b = pair(run_a.keys, run_b.keys, run_a.prompts, run_b.prompts)
-    tallies_a, tallies_b = tallies(run_a), tallies(run_b)
+    tallies_a, tallies_b = tallies(run_a, cluster=cluster), tallies(run_b, cluster=cluster)
 
     def difference(one: Tally, other: Tally) -> Difference:
         return estimate_difference(
-            _at(one, positions_a), _at(other, positions_b), seed=seed, resamples=resamples, confidence=confidence
+            one.at(positions_a), other.at(positions_b), seed=seed, resamples=resamples, confidence=confidence
         )
 
     figures = {
@@ -142,7 +151,3 @@ def pair(
             "other tasks, or other versions of their documents (docs/scores.md says what a prompt is known by)"
         )
     return positions_a.astype(np.int64), positions_b.astype(np.int64)
-
-
-def _at(tally: Tally, positions: NDArray[np.int64]) -> Tally:
-    return Tally(tally.name, tally.numerator[positions], tally.denominator[positions], tally.unit)

@@ -7,7 +7,8 @@ none of is null; ``reason`` says why there is no interval, null where there is o
     runs          a list, in the order of the files:
       name, files, format, prompts, filter, filters, ignored, notes      where the scores come from
       family, confidence, seed, pooled (notes on repeats of prompts)
-      metrics     a list: name, value, low, high, stderr, interval, count, prompts, unit, reason
+      metrics     a list: name, value, low, high, stderr, interval, count, prompts, unit, reason,
+                  clusters (null where prompts stand for themselves)
       groups      by metric, a list: name (of the group), and the same as a metric
     comparisons   a list, empty without --compare:
       a, b        the names of the runs
@@ -15,7 +16,7 @@ none of is null; ``reason`` says why there is no interval, null where there is o
       metrics     a list: name, a, b, difference (b - a), low, high, stderr, p_value, prompts, unit, and
                   mcnemar: null, or only_a, only_b, p_value;
                   prompts_a, prompts_b (those that count in each run), interval, test, reason,
-                  detectable (the smallest difference that the prompts show: power 80 %, level 5 %)
+                  detectable (the smallest difference that the prompts show: power 80 %, level 5 %), clusters
       groups      by metric, a list: name (of the group), and the same as a metric
 
 Keys may be added within a version; none is removed or changes its meaning.

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from tensorclass import TensorClass
 from tensorclass.scores.intervals import Interval, interval_of_ratio
-from tensorclass.scores.metrics import Tally
 from tensorclass.scores.paired import McNemar, PairedDifference, mcnemar, paired_difference
 from tensorclass.scores.power import detectable_difference
+from tensorclass.scores.tally import Tally
 
 __all__ = [
     "Difference",
     "Estimate",
+    "check_same_clusters",
     "compared",
     "counted",
     "difference_of",
@@ -41,6 +43,7 @@ class Estimate(TensorClass, stack_objects=True):
         interval: ``"adjusted t"``, ``"t"``, ``"bootstrap"`` or ``"none"``.
         unit: ``"%"`` for a fraction that is shown in percent, else the unit of ``value``.
         reason: why there is no interval; empty where there is one.
+        clusters: int64, the clusters that hold those prompts, where the interval is over clusters; else None.
 
     Example:
         >>> import torch
@@ -59,6 +62,7 @@ class Estimate(TensorClass, stack_objects=True):
     interval: str
     unit: str
     reason: str = ""
+    clusters: Tensor | None = None
 
 
 class Difference(TensorClass, stack_objects=True):
@@ -86,6 +90,7 @@ class Difference(TensorClass, stack_objects=True):
         reason: why there is no interval; empty where there is one.
         detectable: float64, the smallest true difference that so many prompts show with a chance of 80 %, at the level
             of 5 % (:func:`~tensorclass.scores.detectable_difference`); NaN where there is no standard error.
+        clusters: int64, the clusters that hold those prompts, where interval and test are over clusters; else None.
 
     Example:
         >>> import torch
@@ -115,13 +120,15 @@ class Difference(TensorClass, stack_objects=True):
     test: str = "none"
     reason: str = ""
     detectable: Tensor | None = None
+    clusters: Tensor | None = None
 
 
 def estimate(tally: Tally, *, seed: int, resamples: int | None, confidence: float, interval: str) -> Estimate:
-    """Compute the figure of one run, with its interval, from a tally."""
+    """Compute the figure of one run, with its interval, from a tally; over clusters, where the tally has them."""
+    units = tally.by_cluster()
     found = interval_of_ratio(
-        tally.numerator,
-        tally.denominator,
+        units.numerator,
+        units.denominator,
         name=tally.name,
         seed=seed,
         resamples=resamples,
@@ -132,12 +139,13 @@ def estimate(tally: Tally, *, seed: int, resamples: int | None, confidence: floa
     return estimate_of(
         found,
         count=float(tally.denominator.sum()),
-        prompts=int((tally.denominator > 0).sum()),
+        prompts=tally.prompts,
         unit=tally.unit,
+        clusters=None if tally.cluster is None else units.prompts,
     )
 
 
-def estimate_of(found: Interval, *, count: float, prompts: int, unit: str) -> Estimate:
+def estimate_of(found: Interval, *, count: float, prompts: int, unit: str, clusters: int | None = None) -> Estimate:
     """The record of a figure with its interval."""
     return Estimate(
         value=_number(found.value),
@@ -148,25 +156,33 @@ def estimate_of(found: Interval, *, count: float, prompts: int, unit: str) -> Es
         prompts=_count(prompts),
         interval=found.method,
         unit=unit,
-        reason=found.reason,
+        reason=_reason(found.reason, clusters),
+        clusters=None if clusters is None else _count(clusters),
         batch_size=[],
     )
 
 
 def estimate_difference(a: Tally, b: Tally, *, seed: int, resamples: int | None, confidence: float) -> Difference:
     """Compute the difference of a figure between two runs, from tallies with the prompts in the same order."""
+    held = (a.denominator > 0) | (b.denominator > 0)
+    numbers = int(held.sum()), a.prompts, b.prompts
+    check_same_clusters(a, b)
+    units_a, units_b = a.by_cluster(), b.by_cluster()
     found = paired_difference(
-        a.numerator,
-        a.denominator,
-        b.numerator,
-        b.denominator,
+        units_a.numerator,
+        units_a.denominator,
+        units_b.numerator,
+        units_b.denominator,
         name=a.name,
         seed=seed,
         resamples=resamples,
         confidence=confidence,
         share=a.unit == "%",
     )
-    held = (a.denominator > 0) | (b.denominator > 0)
+    if a.cluster is not None:  # McNemar's test is for prompts that are independent of each other
+        clusters = found.prompts
+        found = found._replace(prompts=numbers[0], prompts_a=numbers[1], prompts_b=numbers[2])
+        return difference_of(found, a.unit, clusters=clusters)
     sides = (a.numerator[held], a.denominator[held]), (b.numerator[held], b.denominator[held])
     test = None
     if held.any() and all(((above == 0) | (above == 1)).all() and (below == 1).all() for above, below in sides):
@@ -174,7 +190,9 @@ def estimate_difference(a: Tally, b: Tally, *, seed: int, resamples: int | None,
     return difference_of(found, a.unit, test)
 
 
-def difference_of(found: PairedDifference, unit: str, test: McNemar | None = None) -> Difference:
+def difference_of(
+    found: PairedDifference, unit: str, test: McNemar | None = None, clusters: int | None = None
+) -> Difference:
     """The record of a difference; ``test`` where McNemar's test applies."""
     return Difference(
         a=_number(found.a),
@@ -193,10 +211,25 @@ def difference_of(found: PairedDifference, unit: str, test: McNemar | None = Non
         prompts_b=_count(found.prompts_b),
         interval=found.method,
         test=found.test,
-        reason=found.reason,
+        reason=_reason(found.reason, clusters),
         detectable=_number(detectable_difference(found.stderr)),
+        clusters=None if clusters is None else _count(clusters),
         batch_size=[],
     )
+
+
+def check_same_clusters(a: Tally, b: Tally) -> None:
+    """Raise unless prompts that are paired have the same cluster in both runs."""
+    if a.cluster is None and b.cluster is None:
+        return
+    if a.cluster is None or b.cluster is None:
+        raise ValueError(f"{a.name}: expected clusters in both runs or in none, got them in one")
+    apart = np.flatnonzero(a.cluster != b.cluster)
+    if len(apart):
+        raise ValueError(
+            f"{a.name}: expected the same cluster for a prompt in both runs, got others for {len(apart)} of "
+            f"{len(a.cluster)} prompts"
+        )
 
 
 def show_interval(low: float, high: float, unit: str, *, sign: bool = False) -> str:
@@ -223,9 +256,10 @@ def show(value: float, unit: str, *, sign: bool = False) -> str:
 
 
 def counted(one: Estimate) -> str:
-    """Describe the units that a figure of one run counts: ``161 in 100 prompts``."""
+    """Describe the units that a figure of one run counts: ``161 in 100 prompts in 20 clusters``."""
     count, prompts = float(one.count), int(one.prompts)
-    return f"{prompts} prompts" if count == prompts else f"{count:.10g} in {prompts} prompts"
+    within = "" if one.clusters is None else f" in {int(one.clusters)} clusters"
+    return f"{prompts} prompts{within}" if count == prompts else f"{count:.10g} in {prompts} prompts{within}"
 
 
 def compared(one: Difference) -> str:
@@ -233,6 +267,11 @@ def compared(one: Difference) -> str:
     prompts, own = int(one.prompts), (one.prompts_a, one.prompts_b)
     a, b = (prompts if count is None else int(count) for count in own)
     return f"{prompts}" if a == b == prompts else f"{a} / {b}"
+
+
+def _reason(reason: str, clusters: int | None) -> str:
+    """Why there is no interval, in the words of clusters where these are what varies."""
+    return reason if clusters is None else reason.replace("prompt", "cluster")
 
 
 def _number(value: float) -> Tensor:

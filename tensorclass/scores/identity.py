@@ -6,32 +6,21 @@ are repeats of one prompt. Rows of two runs with the same key are compared.
 
 from __future__ import annotations
 
-from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tensorclass.scores.labels import Vocabulary, common_codes
+from tensorclass.scores.labels import Vocabulary, common_codes, text_hash
 from tensorclass.scores.score_arrays import plain_value
 
 if TYPE_CHECKING:
     from tensorclass.scores.score_data import ScoreData
 
-__all__ = ["paired_keys", "prompt_keys", "task_of_rows", "text_hash"]
+__all__ = ["paired_keys", "prompt_keys", "task_of_rows"]
 
 _SHOWN = 3  # names of tasks in an error
-
-
-def text_hash(text: str) -> int:
-    """A number for a text, the same in every run and on every machine: 64 bits of BLAKE2b (RFC 7693) of its UTF-8.
-
-    Example:
-        >>> text_hash("Write a poem.") == text_hash("Write a poem."), text_hash("a") == text_hash("b")
-        (True, False)
-    """
-    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little", signed=True)
 
 
 def prompt_keys(scores: ScoreData) -> NDArray[np.int64] | None:

@@ -20,12 +20,12 @@ from tensorclass.scores.estimate import (
     estimate_difference,
     estimate_of,
 )
-from tensorclass.scores.metrics import Tally
 from tensorclass.scores.ranking import RankInterval, compact_letters, rank_intervals
 from tensorclass.scores.readers import Run
 from tensorclass.scores.report import difference_dict, estimate_dict
 from tensorclass.scores.run_grid import GridTask, run_grid, task_figures
 from tensorclass.scores.stratified import PairedTask, TaskSums, average_difference, average_interval
+from tensorclass.scores.tally import Tally
 
 __all__ = ["MACRO", "Leaderboard", "PairedRuns", "leaderboard"]
 
@@ -389,4 +389,5 @@ def _by_task(
 
 
 def _sums(tally: Tally) -> TaskSums:
-    return TaskSums(tally.numerator, tally.denominator)
+    units = tally.by_cluster()
+    return TaskSums(units.numerator, units.denominator)

@@ -18,8 +18,9 @@ from typing import Any, ClassVar, Final, SupportsIndex, cast
 from torch import Tensor
 
 from tensorclass import field
-from tensorclass.scores.metrics import Mean, Rows, Tally, codes, metric
+from tensorclass.scores.metrics import Mean, Rows, codes, metric
 from tensorclass.scores.score_data import ScoreData
+from tensorclass.scores.tally import Tally
 
 __all__ = ["LoggedScoreData", "MeanByLabels", "declared_family", "family_of", "field_names"]
 
@@ -45,7 +46,8 @@ class MeanByLabels(Mean):
         found: dict[str, dict[str, Tally]] = {}
         for label in self.labels:
             prefix = f"{label}: " if len(self.labels) > 1 else ""
-            for name, tallies in Mean(by=label, name=self.name, unit=self.unit).groups(field, rows).items():
+            of_label = Mean(by=label, name=self.name, unit=self.unit, cluster=self.cluster)
+            for name, tallies in of_label.groups(field, rows).items():
                 found.setdefault(name, {}).update((prefix + group, tally) for group, tally in tallies.items())
         return found
 

@@ -1,9 +1,10 @@
 """Metrics: rules by which a field of a record becomes one figure.
 
 Every figure here is a ratio of sums over prompts, ``sum(numerator) / sum(denominator)``. A metric says what each prompt
-adds above and below the line; its :class:`Tally`. From tallies follow the figure, its interval and the comparison of
-two runs, without knowing the metric. A mean over prompts adds (score, 1); a mean pooled over instructions adds (sum
-over the prompt's instructions, their number); precision adds (true positives, predicted positives).
+adds above and below the line; its :class:`~tensorclass.scores.Tally`. From tallies follow the figure, its interval and
+the comparison of two runs, without knowing the metric. A mean over prompts adds (score, 1); a mean pooled over
+instructions adds (sum over the prompt's instructions, their number); precision adds (true positives, predicted
+positives).
 
 A family declares its metrics at its fields::
 
@@ -27,35 +28,12 @@ from numpy.typing import NDArray
 from tensorclass.scores.labels import Vocabulary
 from tensorclass.scores.limits import check_counts, check_shares
 from tensorclass.scores.passatk import pass_at_k
+from tensorclass.scores.tally import Tally
 
-__all__ = ["Codes", "Mean", "Metric", "PassAtK", "Ratio", "Rows", "Tally", "codes", "metric"]
+__all__ = ["Codes", "Mean", "Metric", "PassAtK", "Ratio", "Rows", "codes", "metric"]
 
 _METRICS = "tensorclass.scores.metrics"
 _CODES = "tensorclass.scores.codes"
-
-
-@dataclass(frozen=True, eq=False)
-class Tally:
-    """The contributions of each prompt to one figure.
-
-    Attributes:
-        name: the figure's name, unique in a record.
-        numerator: ``[prompts]``, float64.
-        denominator: ``[prompts]``, float64, at least 0: how many units (prompts, instructions, samples) it counts.
-        unit: ``"%"`` for a fraction 0..1, which is shown in percent; any other text is shown after the figure.
-
-    Example:
-        >>> import numpy as np
-        >>> from tensorclass.scores import Tally
-        >>> tally = Tally("accuracy", numerator=np.array([1.0, 0.0]), denominator=np.array([1.0, 1.0]))
-        >>> float(tally.numerator.sum() / tally.denominator.sum())
-        0.5
-    """
-
-    name: str
-    numerator: NDArray[np.float64]
-    denominator: NDArray[np.float64]
-    unit: str = "%"
 
 
 class Rows(Protocol):
@@ -66,6 +44,9 @@ class Rows(Protocol):
 
     def codes(self, field: str) -> tuple[NDArray[np.int64], Vocabulary] | None:
         """``[prompts, ...]`` and the names of the codes, or None where the record doesn't hold the field."""
+
+    def clusters(self, field: str) -> NDArray[np.int64]:
+        """``[prompts]``, a number for the cluster of each prompt: for the same name or number in every run the same."""
 
 
 class Metric(ABC):
@@ -150,16 +131,19 @@ class Mean(Metric):
             then also given for each group. Its shape is the field's, or lacks trailing dimensions of it.
         name: the figure's name; by default the field's.
         unit: ``"%"`` for fractions 0..1, else the unit to show.
+        cluster: an integer field with one number or code a prompt: prompts with the same one (questions on the same
+            passage) are not independent, and intervals and tests are over clusters.
 
     Example:
         >>> from tensorclass.scores import Mean
-        >>> Mean(by="subject_id")
-        Mean(by='subject_id', name=None, unit='%')
+        >>> Mean(by="subject_id", cluster="passage")
+        Mean(by='subject_id', name=None, unit='%', cluster='passage')
     """
 
     by: str | None = None
     name: str | None = None
     unit: str = "%"
+    cluster: str | None = None
 
     def tallies(self, field: str, rows: Rows) -> list[Tally]:
         values = rows.numbers(field)
@@ -174,6 +158,7 @@ class Mean(Metric):
                 _sum_of_prompt(np.where(counted, values, 0.0)),
                 _sum_of_prompt(counted.astype(np.float64)),
                 self.unit,
+                None if self.cluster is None else rows.clusters(self.cluster),
             )
         ]
 
@@ -200,12 +185,13 @@ class Mean(Metric):
         numerator = np.add.reduceat(flat, starts)
         denominator = np.diff(starts, append=len(flat)).astype(np.float64)
         owner, holder = by_group[starts], by_prompt[starts]
+        cluster = None if self.cluster is None else rows.clusters(self.cluster)
         tallies: dict[str, Tally] = {}
         for code in np.unique(owner):
             part = owner == code
             above, below = np.zeros(len(values)), np.zeros(len(values))
             above[holder[part]], below[holder[part]] = numerator[part], denominator[part]
-            tallies[names[code]] = Tally(f"{self.name or field}/{names[code]}", above, below, self.unit)
+            tallies[names[code]] = Tally(f"{self.name or field}/{names[code]}", above, below, self.unit, cluster)
         return {self.name or field: tallies}
 
 
@@ -317,7 +303,7 @@ def metric(*metrics: Metric) -> dict[str, Any]:
         ... class Scores:
         ...     accuracy: float = field(metadata=metric(Mean()))
         >>> declared_metrics(Scores.__dataclass_fields__["accuracy"].metadata)
-        (Mean(by=None, name=None, unit='%'),)
+        (Mean(by=None, name=None, unit='%', cluster=None),)
     """
     return {_METRICS: check_metrics(metrics)}
 

@@ -164,6 +164,8 @@ class Comparison(_Results[Difference]):
             if one.mcnemar_p is not None:
                 line += f", McNemar p = {float(one.mcnemar_p):.2g}"
             line += f", {compared(one)} prompts"
+            if one.clusters is not None:
+                line += f" in {int(one.clusters)} clusters"
             if one.reason:
                 line += f", no interval: {one.reason}"
             lines.append(line)
@@ -209,6 +211,7 @@ def estimate_dict(one: Estimate) -> dict[str, Any]:
         "prompts": _plain(one.prompts),
         "unit": one.unit,
         "reason": _reason(one.reason),
+        "clusters": None if one.clusters is None else _plain(one.clusters),
     }
 
 
@@ -234,6 +237,7 @@ def difference_dict(one: Difference) -> dict[str, Any]:
         "test": one.test,
         "reason": _reason(one.reason),
         "detectable": None if one.detectable is None else _plain(one.detectable),
+        "clusters": None if one.clusters is None else _plain(one.clusters),
     }
 
 

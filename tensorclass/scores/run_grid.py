@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from tensorclass.scores.comparison import pair
 from tensorclass.scores.identity import prompt_keys, task_of_rows
-from tensorclass.scores.metrics import Tally
 from tensorclass.scores.readers import Run
 from tensorclass.scores.score_arrays import RecordRows, RunRows, tallies
+from tensorclass.scores.tally import Tally
 
 __all__ = ["GridTask", "model_name", "run_grid", "task_figures"]
 
@@ -103,11 +103,7 @@ class GridTask:
             places = pair(self.keys[a], self.keys[b], len(first.numerator), len(second.numerator))
         except ValueError as error:
             raise ValueError(f"{self.task}: {a} and {b}: {error}") from None
-        own, other = (
-            Tally(tally.name, tally.numerator[place], tally.denominator[place], tally.unit)
-            for tally, place in zip((first, second), places, strict=True)
-        )
-        return own, other
+        return first.at(places[0]), second.at(places[1])
 
 
 def task_figures(task: str, models: Mapping[str, Run], metric: str | None) -> GridTask | None:

@@ -13,9 +13,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tensorclass import TensorClass
-from tensorclass.scores.labels import Vocabulary, common_codes
-from tensorclass.scores.metrics import Mean, Metric, Tally, check_metrics, declared_codes, declared_metrics
+from tensorclass.scores.labels import Vocabulary, common_codes, text_hash
+from tensorclass.scores.metrics import Mean, Metric, check_metrics, declared_codes, declared_metrics
 from tensorclass.scores.padded_verdicts import ragged
+from tensorclass.scores.tally import Tally
+
+_ALONE = text_hash("a prompt that is a cluster of its own")
 
 __all__ = ["RecordRows", "RunRows", "Tallies", "plain_value", "pooling_note", "tallies"]
 
@@ -51,6 +54,7 @@ class RecordRows:
         self.prompts: int = shape[reduced[-1]]
         self._numbers: dict[str, NDArray[np.float64] | None] = {}
         self._codes: dict[str, tuple[NDArray[np.int64], Vocabulary] | None] = {}
+        self._clusters: dict[str, NDArray[np.int64]] = {}
         self._repeats_are_rows = False
         self.keys: NDArray[np.int64] | None = None
         if keys is not None and all(shape[one] for one in reduced[:-1]):
@@ -94,6 +98,43 @@ class RecordRows:
             tensor = self.tensor(name)
             self._codes[name] = None if tensor is None else self._named(name, tensor)
         return self._codes[name]
+
+    def clusters(self, name: str) -> NDArray[np.int64]:
+        """A number for the cluster of each prompt, ``[runs, prompts]``; see :meth:`RunRows.clusters`."""
+        if name not in self._clusters:
+            self._clusters[name] = self._numbered(name)
+        return self._clusters[name]
+
+    def _numbered(self, name: str) -> NDArray[np.int64]:
+        tensor = self.tensor(name)
+        if tensor is None:
+            raise ValueError(f"{name}: expected the cluster of each prompt, as a code or another integer, got None")
+        shape = tuple(self.record.batch_size)
+        if tuple(tensor.shape) != shape or tensor.is_floating_point() or tensor.is_complex():
+            raise ValueError(
+                f"{name}: expected one integer a prompt, shape {list(shape)}, as it says which prompts belong "
+                f"together, got {tensor.dtype} {list(tensor.shape)}"
+            )
+        if declared_codes(self.fields[name].metadata) is None:
+            return self._of_prompts(name, self._laid_out(tensor.cpu().long().numpy()))
+        codes, names = self._named(name, tensor)
+        table = np.array([*map(text_hash, names), 0], dtype=np.int64)
+        # A prompt without a cluster is one of its own: the same in every run that holds the prompt.
+        keys = np.arange(codes.shape[1])[None, :] if self.keys is None else self.keys
+        own = np.broadcast_to(np.expand_dims(keys, tuple(range(keys.ndim, codes.ndim))), codes.shape) ^ _ALONE
+        return self._of_prompts(name, np.where(codes < 0, own, table[codes]))
+
+    def _of_prompts(self, name: str, clusters: NDArray[np.int64]) -> NDArray[np.int64]:
+        """One cluster for each prompt, or an error if its repeats have several, or prompts of two tasks share one."""
+        found = np.reshape(clusters, (*clusters.shape[:2], -1))
+        if (found != found[..., :1]).any():
+            run, row, _ = (int(axis[0]) for axis in np.nonzero(found != found[..., :1]))
+            raise ValueError(f"{name}: expected one cluster for all repeats of a prompt, got several in row {row}")
+        tasks = self.codes("prompt_task") if "prompt_task" in self.fields else None
+        if tasks is not None:
+            for run, codes in enumerate(tasks[0]):
+                _check_tasks(name, found[run], np.reshape(codes, (len(codes), -1)), tasks[1])
+        return found[..., 0]
 
     def _checked(self, name: str, tensor: Tensor) -> NDArray[np.float64]:
         if tensor.is_complex():
@@ -153,12 +194,7 @@ class RunRows:
         """Convert a tally of rows to one of prompts: contributions of the rows of a prompt are summed."""
         if self.prompts == self.rows:
             return tally
-        place = self._prompts[1]
-        # Sorted by value, so that sums don't depend on the order of the rows.
-        order = np.lexsort((tally.denominator, tally.numerator, place))
-        starts = np.flatnonzero(np.diff(place[order], prepend=-1))
-        numerator, denominator = (np.add.reduceat(side[order], starts) for side in (tally.numerator, tally.denominator))
-        return Tally(tally.name, numerator, denominator, tally.unit)
+        return tally.pooled(self._prompts[1])
 
     @cached_property
     def _prompts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -178,6 +214,30 @@ class RunRows:
         coded = self.whole.codes(field)
         return None if coded is None else (coded[0][self.run], coded[1])
 
+    def clusters(self, field: str) -> NDArray[np.int64]:
+        """``[prompts]``, a number for the cluster of each prompt: for the same name or number in every run the same.
+
+        Args:
+            field: an integer field with one value a prompt: codes with names, of which a negative one makes the prompt
+                a cluster of its own, or any other numbers.
+
+        Raises:
+            ValueError: the record doesn't hold the field, its shape is another, the rows of a prompt have several
+                clusters, or a cluster holds prompts of several tasks.
+        """
+        clusters: NDArray[np.int64] = self.whole.clusters(field)[self.run]
+        if self.prompts < self.rows:
+            place = self._prompts[1]
+            first = np.unique(place, return_index=True)[1]
+            apart = np.flatnonzero(clusters != clusters[first][place])
+            if len(apart):
+                row, other = int(apart[0]), int(first[place[apart[0]]])
+                raise ValueError(
+                    f"{field}: expected one cluster for all rows of a prompt, got several in rows {other} and {row}, "
+                    "which have the same prompt_id"
+                )
+        return clusters
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Tallies:
@@ -187,8 +247,23 @@ class Tallies:
     groups: dict[str, dict[str, Tally]]
 
 
-def tallies(rows: RunRows, metrics: Mapping[str, Metric | Sequence[Metric]] | None = None) -> Tallies:
-    """The tallies of one run by the metrics declared at the fields, or by those given in their place."""
+def tallies(
+    rows: RunRows, metrics: Mapping[str, Metric | Sequence[Metric]] | None = None, cluster: str | None = None
+) -> Tallies:
+    """The tallies of one run by the metrics declared at the fields, or by those given in their place.
+
+    Args:
+        rows: the run.
+        metrics: metrics by field, in place of the declared ones.
+        cluster: a field of clusters for metrics that name none of their own.
+    """
+    clusters = None if cluster is None else rows.clusters(cluster)
+
+    def pooled(tally: Tally) -> Tally:
+        if tally.cluster is None and clusters is not None:
+            tally = dataclasses.replace(tally, cluster=clusters)
+        return rows.pooled(tally)
+
     fields = rows.whole.fields
     metrics = metrics or {}
     for name in metrics:
@@ -203,9 +278,9 @@ def tallies(rows: RunRows, metrics: Mapping[str, Metric | Sequence[Metric]] | No
             for tally in one.tallies(name, rows):
                 if tally.name in found.figures:
                     raise ValueError(f"{name}: two metrics are named {tally.name!r}; name one of them otherwise")
-                found.figures[tally.name] = rows.pooled(tally)
+                found.figures[tally.name] = pooled(tally)
             for figure, groups in one.groups(name, rows).items():
-                found.groups[figure] = {group: rows.pooled(tally) for group, tally in groups.items()}
+                found.groups[figure] = {group: pooled(tally) for group, tally in groups.items()}
     return found
 
 
@@ -214,6 +289,20 @@ def pooling_note(rows: RunRows) -> str | None:
     if rows.prompts == rows.rows:
         return None
     return f"{rows.rows} rows hold {rows.prompts} prompts: rows of one prompt are its repeats, and pooled"
+
+
+def _check_tasks(name: str, clusters: NDArray[np.int64], tasks: NDArray[np.int64], names: Vocabulary) -> None:
+    """Raise if a cluster holds prompts of two tasks: numbers that start anew in each task are no clusters of all."""
+    known = tasks >= 0
+    pairs = np.unique(np.stack([clusters[known], tasks[known]], axis=1), axis=0)
+    crossing = np.flatnonzero(pairs[1:, 0] == pairs[:-1, 0])
+    if len(crossing):
+        a, b = (names[int(pairs[place, 1])] for place in (crossing[0], crossing[0] + 1))
+        row = int(np.flatnonzero((clusters == pairs[crossing[0], 0]).any(axis=1))[0])
+        raise ValueError(
+            f"{name}: expected clusters of one task each, got the cluster of row {row} in {a!r} and in {b!r}; give the "
+            "clusters of each task names or numbers of their own"
+        )
 
 
 def _as_wide(first: NDArray[np.int64], every: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -11,9 +11,10 @@ from torch import Tensor
 from tensorclass import TensorClass, field, stack
 from tensorclass.scores.estimate import Estimate, estimate
 from tensorclass.scores.identity import prompt_keys
-from tensorclass.scores.metrics import Metric, Rows, Tally, codes, metric
+from tensorclass.scores.metrics import Metric, Rows, codes, metric
 from tensorclass.scores.report import Report
 from tensorclass.scores.score_arrays import RecordRows, pooling_note, tallies
+from tensorclass.scores.tally import Tally
 
 __all__ = ["ScoreData"]
 
@@ -95,6 +96,7 @@ class ScoreData(TensorClass, stack_objects=True):
         confidence: float = 0.95,
         interval: str = "auto",
         metrics: Mapping[str, Metric | Sequence[Metric]] | None = None,
+        cluster: str | None = None,
     ) -> Report:
         """Compute every metric with its count and confidence interval.
 
@@ -119,6 +121,10 @@ class ScoreData(TensorClass, stack_objects=True):
             interval: ``"auto"`` as said above; ``"bootstrap"`` for the percentile bootstrap over prompts wherever
                 they vary.
             metrics: metrics to use in place of the declared ones, by field; an empty sequence leaves the field out.
+            cluster: the field that says which prompts belong together, such as questions on the same passage: an
+                integer field with one number a prompt, or codes with names (:func:`~tensorclass.scores.codes`).
+                Intervals and standard errors are then over clusters. Metrics may name another,
+                ``Mean(cluster="passage")``.
 
         Returns:
             The figures by name, as fractions 0..1 where they are shares, and by group where a metric has groups. A
@@ -139,7 +145,7 @@ class ScoreData(TensorClass, stack_objects=True):
         """
         rows = RecordRows(self, dim, prompt_keys(self))
         each_run = rows.each()
-        found = [tallies(run, metrics) for run in each_run]
+        found = [tallies(run, metrics, cluster) for run in each_run]
         notes = [
             f"run {list(map(int, np.unravel_index(run.run, rows.runs)))}: {note}" if rows.runs else note
             for run in each_run
@@ -176,4 +182,4 @@ class ScoreData(TensorClass, stack_objects=True):
 
 
 def _nothing(like: Tally) -> Tally:
-    return Tally(like.name, np.zeros(0), np.zeros(0), like.unit)
+    return like.at(np.zeros(0, dtype=np.int64))

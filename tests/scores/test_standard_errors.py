@@ -33,10 +33,10 @@ def test_instructions_of_a_prompt_stay_together_as_clusters_of_a_regression_do()
     verdicts = [(rng.random(size) < rng.random()).tolist() for size in sizes]
     scores = IFEvalScoreData(None, ragged(verdicts), None, None, batch_size=[40])
     flat, prompt = np.concatenate(verdicts).astype(float), np.repeat(np.arange(40), sizes)
-    fit = sm.OLS(flat, np.ones(len(flat))).fit(cov_type="cluster", cov_kwds={"groups": prompt, "use_correction": False})
+    fit = sm.OLS(flat, np.ones(len(flat))).fit(cov_type="cluster", cov_kwds={"groups": prompt})
     found = scores.aggregate()["inst_level_strict_acc"]
     assert found.value.item() == pytest.approx(fit.params[0], rel=1e-12)
-    assert found.stderr.item() == pytest.approx(fit.bse[0] * np.sqrt(40 / 39), rel=1e-10)
+    assert found.stderr.item() == pytest.approx(fit.bse[0], rel=1e-10)
 
 
 def test_the_standard_error_of_a_difference_is_that_of_the_paired_differences() -> None:

@@ -21,7 +21,6 @@ from tensorclass.scores.metrics import (
     Metric as Metric,
     PassAtK as PassAtK,
     Ratio as Ratio,
-    Tally as Tally,
     codes as codes,
     metric as metric,
 )
@@ -46,6 +45,7 @@ from tensorclass.scores.report import Comparison as Comparison, Report as Report
 from tensorclass.scores.score_data import ScoreData as ScoreData
 from tensorclass.scores.score_errors import MissingExtraError as MissingExtraError, ScoreFileError as ScoreFileError
 from tensorclass.scores.score_files import load_scores as load_scores, save_scores as save_scores
+from tensorclass.scores.tally import Tally as Tally
 
 __all__ = [
     "INSTRUCTION_TYPES",

@@ -7,7 +7,13 @@ from tensorclass.scores.score_data import ScoreData
 __all__ = ["compare", "pair"]
 
 def compare(
-    a: ScoreData, b: ScoreData, *, seed: int = 0, resamples: int | None = None, confidence: float = 0.95
+    a: ScoreData,
+    b: ScoreData,
+    *,
+    seed: int = 0,
+    resamples: int | None = None,
+    confidence: float = 0.95,
+    cluster: str | None = None,
 ) -> Comparison: ...
 def pair(
     keys_a: NDArray[np.int64] | None, keys_b: NDArray[np.int64] | None, prompts_a: int, prompts_b: int

@@ -2,12 +2,13 @@
 from torch import Tensor
 from tensorclass import TensorClass
 from tensorclass.scores.intervals import Interval
-from tensorclass.scores.metrics import Tally
 from tensorclass.scores.paired import McNemar, PairedDifference
+from tensorclass.scores.tally import Tally
 
 __all__ = [
     "Difference",
     "Estimate",
+    "check_same_clusters",
     "compared",
     "counted",
     "difference_of",
@@ -28,6 +29,7 @@ class Estimate(TensorClass, stack_objects=True):
     interval: str
     unit: str
     reason: str = ""
+    clusters: Tensor | None = None
 
 class Difference(TensorClass, stack_objects=True):
     a: Tensor
@@ -48,11 +50,15 @@ class Difference(TensorClass, stack_objects=True):
     test: str = "none"
     reason: str = ""
     detectable: Tensor | None = None
+    clusters: Tensor | None = None
 
 def estimate(tally: Tally, *, seed: int, resamples: int | None, confidence: float, interval: str) -> Estimate: ...
-def estimate_of(found: Interval, *, count: float, prompts: int, unit: str) -> Estimate: ...
+def estimate_of(found: Interval, *, count: float, prompts: int, unit: str, clusters: int | None = None) -> Estimate: ...
 def estimate_difference(a: Tally, b: Tally, *, seed: int, resamples: int | None, confidence: float) -> Difference: ...
-def difference_of(found: PairedDifference, unit: str, test: McNemar | None = None) -> Difference: ...
+def difference_of(
+    found: PairedDifference, unit: str, test: McNemar | None = None, clusters: int | None = None
+) -> Difference: ...
+def check_same_clusters(a: Tally, b: Tally) -> None: ...
 def show_interval(low: float, high: float, unit: str, *, sign: bool = False) -> str: ...
 def show(value: float, unit: str, *, sign: bool = False) -> str: ...
 def counted(one: Estimate) -> str: ...

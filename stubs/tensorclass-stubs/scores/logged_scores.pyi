@@ -3,8 +3,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, SupportsIndex
-from tensorclass.scores.metrics import Mean, Rows, Tally
+from tensorclass.scores.metrics import Mean, Rows
 from tensorclass.scores.score_data import ScoreData
+from tensorclass.scores.tally import Tally
 
 __all__ = ["LoggedScoreData", "MeanByLabels", "declared_family", "family_of", "field_names"]
 

@@ -6,19 +6,14 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 from tensorclass.scores.labels import Vocabulary
+from tensorclass.scores.tally import Tally
 
-__all__ = ["Codes", "Mean", "Metric", "PassAtK", "Ratio", "Rows", "Tally", "codes", "metric"]
-
-@dataclass(frozen=True, eq=False)
-class Tally:
-    name: str
-    numerator: NDArray[np.float64]
-    denominator: NDArray[np.float64]
-    unit: str = "%"
+__all__ = ["Codes", "Mean", "Metric", "PassAtK", "Ratio", "Rows", "codes", "metric"]
 
 class Rows(Protocol):
     def numbers(self, field: str) -> NDArray[np.float64] | None: ...
     def codes(self, field: str) -> tuple[NDArray[np.int64], Vocabulary] | None: ...
+    def clusters(self, field: str) -> NDArray[np.int64]: ...
 
 class Metric(ABC):
     @abstractmethod
@@ -30,6 +25,7 @@ class Mean(Metric):
     by: str | None = None
     name: str | None = None
     unit: str = "%"
+    cluster: str | None = None
 
     def tallies(self, field: str, rows: Rows) -> list[Tally]: ...
     def groups(self, field: str, rows: Rows) -> dict[str, dict[str, Tally]]: ...

@@ -3,9 +3,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
-from tensorclass.scores.metrics import Tally
 from tensorclass.scores.readers import Run
 from tensorclass.scores.score_arrays import tallies
+from tensorclass.scores.tally import Tally
 
 __all__ = ["GridTask", "model_name", "run_grid", "task_figures"]
 

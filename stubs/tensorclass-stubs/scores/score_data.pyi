@@ -25,4 +25,5 @@ class ScoreData(TensorClass, stack_objects=True):
         confidence: float = 0.95,
         interval: str = "auto",
         metrics: Mapping[str, Metric | Sequence[Metric]] | None = None,
+        cluster: str | None = None,
     ) -> Report: ...

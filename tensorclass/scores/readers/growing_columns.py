@@ -11,8 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tensorclass.scores.identity import text_hash
-from tensorclass.scores.labels import Vocabulary
+from tensorclass.scores.labels import Vocabulary, text_hash
 from tensorclass.scores.limits import NOT_A_SHARE, is_share
 from tensorclass.scores.padded_verdicts import pad_rows
 
