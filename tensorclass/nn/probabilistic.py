@@ -17,7 +17,7 @@ from tensorclass.td.keys import FlatKey, NestedKey, unravel_key
 
 from .dispatch import as_outputs, collected, given_values
 from .distributions.aggregation import composite_lp_aggregate
-from .distributions.composite import CompositeDistribution, suffixed
+from .distributions.composite import CompositeDistribution, rename_log_probs, suffixed
 from .distributions.continuous import Delta
 from .distributions.deterministic import deterministic_sample
 from .fx_tracing import as_call
@@ -356,9 +356,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         self._sample_of(tensordict)  # raises with the keys of this module
         log_prob: Any = dist.log_prob(tensordict)
         if isinstance(log_prob, TensorCollection):
-            for key, log_prob_key in zip(self._sample_keys, self._lp_keys, strict=True):
-                if suffixed(key, "_log_prob") != log_prob_key:
-                    log_prob.rename_key_(suffixed(key, "_log_prob"), log_prob_key)
+            rename_log_probs(log_prob, self._sample_keys, self._lp_keys)
         return log_prob
 
     def _sample_of(self, data: TensorCollection) -> list[Any]:

@@ -13,7 +13,7 @@ from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import FlatKey, NestedKey
 from tensorclass.td.tensordict import TensorDict
 
-from .distributions.composite import CompositeDistribution, suffixed
+from .distributions.composite import CompositeDistribution, rename_log_probs
 from .interaction import InteractionType
 from .module_base import T, TensorDictModuleBase
 from .outputs import write
@@ -366,9 +366,7 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
         made: Any = dist
         log_prob: Any = made.log_prob(tensordict)
         if isinstance(log_prob, TensorDict):
-            for key, given in zip(self.dist_sample_keys, self.log_prob_keys, strict=True):
-                if suffixed(key, "_log_prob") != given:
-                    log_prob.rename_key_(suffixed(key, "_log_prob"), given)
+            rename_log_probs(log_prob, self.dist_sample_keys, self.log_prob_keys)
         return log_prob
 
     def _refuse(self, kwargs: Mapping[str, Any]) -> None:

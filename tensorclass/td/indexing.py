@@ -372,13 +372,7 @@ class Indexing(Collection):
             return self
         target = shapes.indexed(self._batch_size, index)
         if rows._batch_size != target:
-            try:
-                rows = with_members(rows).expand(target)
-            except RuntimeError:
-                raise RuntimeError(
-                    f"data[index] = rows: the indexed batch size is {list(target)}, the batch size of the rows is "
-                    f"{list(rows._batch_size)}, which cannot be expanded to it; nothing was written"
-                ) from None
+            rows = expanded_rows(rows, target)
         self._check_rows(rows, len(self._batch_size), len(target), ())
         if objects := self._object_rows(rows, ()):
             check_objects_in_files(self, index, objects)
@@ -560,6 +554,21 @@ def check_broadcast(path: tuple[str, ...], expected: Size, got: Size, row_ndim: 
             f"{dotted(path)}: expected rows of shape {list(expected)} behind the batch dimensions, got {list(got)}; "
             "nothing was written"
         )
+
+
+def expanded_rows(rows: Any, size: Size) -> Any:
+    """Expand rows to the batch size of the items that they are written into.
+
+    Raises:
+        RuntimeError: they cannot be expanded to it.
+    """
+    try:
+        return with_members(rows).expand(size)
+    except RuntimeError:
+        raise RuntimeError(
+            f"data[index] = rows: the indexed batch size is {list(size)}, the batch size of the rows is "
+            f"{list(rows._batch_size)}, which cannot be expanded to it; nothing was written"
+        ) from None
 
 
 def _check_positions(index: Sequence[Any], batch_size: Size) -> None:

@@ -49,17 +49,21 @@ def stack(input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
         >>> stack(rows)["a"].shape
         torch.Size([4, 3])
     """
-    items: Sequence[T] = input
-    if type(input) is not list:
-        items = list(input)
-    if not items:
-        raise RuntimeError("stack: expected at least one collection, got an empty sequence")
-    first = items[0]
-    if not isinstance(first, Combining):
-        raise TypeError(f"stack: expected collections only, item 0 is a {type(first).__name__}")
+    items = input if type(input) is list else list(input)
+    first = _first(items, "stack")
     if out is not None:
         return _write_out(stack(items, dim), out)  # type: ignore[no-any-return]
     return first._stack(items, shapes.unsqueezed_dim(len(first._batch_size), dim))
+
+
+def _first(items: Sequence[T], what: str) -> T:
+    """Return the first item. Raise if there is none, or if it is no collection."""
+    if not items:
+        raise RuntimeError(f"{what}: expected at least one collection, got an empty sequence")
+    first = items[0]
+    if not isinstance(first, Combining):
+        raise TypeError(f"{what}: expected collections only, item 0 is a {type(first).__name__}")
+    return first
 
 
 def cat(input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
@@ -84,14 +88,8 @@ def cat(input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
         >>> cat([TensorDict({"a": torch.zeros(3)}, [3]), TensorDict({"a": torch.zeros(2)}, [2])]).batch_size
         torch.Size([5])
     """
-    items: Sequence[T] = input
-    if type(input) is not list:
-        items = list(input)
-    if not items:
-        raise RuntimeError("cat: expected at least one collection, got an empty sequence")
-    first = items[0]
-    if not isinstance(first, Combining):
-        raise TypeError(f"cat: expected collections only, item 0 is a {type(first).__name__}")
+    items = input if type(input) is list else list(input)
+    first = _first(items, "cat")
     if out is not None:
         return _write_out(cat(items, dim), out)  # type: ignore[no-any-return]
     try:

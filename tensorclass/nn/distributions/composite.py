@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from torch import Size, Tensor
@@ -32,6 +32,13 @@ class MissingVariables(KeyError, ValueError):
 def suffixed(key: FlatKey, suffix: str) -> FlatKey:
     """Return the key with ``suffix`` appended to its last name."""
     return key + suffix if isinstance(key, str) else (*key[:-1], key[-1] + suffix)
+
+
+def rename_log_probs(data: TensorCollection, variables: Iterable[FlatKey], keys: Iterable[FlatKey]) -> None:
+    """Move the log-probability of each variable to its key, in place."""
+    for variable, key in zip(variables, keys, strict=True):
+        if suffixed(variable, "_log_prob") != key:
+            data.rename_key_(suffixed(variable, "_log_prob"), key)
 
 
 def _by_flat_key(mapping: Mapping[Any, T] | None) -> dict[FlatKey, T]:

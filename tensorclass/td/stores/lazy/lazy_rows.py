@@ -11,7 +11,7 @@ from typing_extensions import Self
 
 from tensorclass.td import shapes
 from tensorclass.td.hidden_members import with_members
-from tensorclass.td.indexing import prepare_index
+from tensorclass.td.indexing import expanded_rows, prepare_index
 from tensorclass.td.leaves.object_codes import to_lists
 
 from .lazy_base import LazyParts, lazily
@@ -103,13 +103,7 @@ class LazyRows(LazyParts):
         if not self._is_ragged():
             target = shapes.indexed(self._batch_size, index)
             if rows._batch_size != target:
-                try:
-                    rows = with_members(rows).expand(target)
-                except RuntimeError:
-                    raise RuntimeError(
-                        f"data[index] = rows: the indexed batch size is {list(target)}, the batch size of the rows is "
-                        f"{list(rows._batch_size)}, which cannot be expanded to it; nothing was written"
-                    ) from None
+                rows = expanded_rows(rows, target)
         writes = [(part, inner, rows if taken is None else rows[taken]) for part, inner, taken in selected]
         if not all(inner or isinstance(part, LazyParts) for part, inner, _ in writes):
             writes = [
