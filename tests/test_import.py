@@ -1,7 +1,6 @@
 """Importing the package is cheap: what only some users need is imported when they need it."""
 
-import subprocess
-import sys
+from tests import fresh_python
 
 EXTRAS = ["matplotlib", "pandas", "pyarrow", "polars", "rich", "orjson", "jaxtyping", "ray", "dask"]
 OWN = ["tensorclass.nn", "tensorclass.distributed", "tensorclass.storage"]
@@ -10,7 +9,7 @@ HEAVY = [*EXTRAS, *OWN, "h5py", "numpy.ma", "scipy", "tensordict", "torch._dynam
 
 def test_importing_the_package_imports_no_extra_and_no_compiler() -> None:
     code = f"import sys, tensorclass; print([name for name in {HEAVY!r} if name in sys.modules])"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    result = fresh_python.run(["-c", code], check=True)
     assert result.stdout.strip() == "[]"
 
 
@@ -26,7 +25,7 @@ try:
 except AttributeError as error:
     print(error)
 """
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    result = fresh_python.run(["-c", code], check=True)
     assert result.stdout.splitlines() == [
         "[] True True False",
         "module 'tensorclass' has no attribute 'PersistentTensorDicts'",

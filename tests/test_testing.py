@@ -1,8 +1,6 @@
 """The hypothesis strategy for records."""
 
 import enum
-import subprocess
-import sys
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -14,6 +12,7 @@ from torch import Tensor
 
 from tensorclass import DType, Range, Shape, TensorClass, TensorDict, field, tensorclass
 from tensorclass.testing import records
+from tests import fresh_python
 from tests.contracts.samples import Level, Pair, Plain, Sample
 
 quick = settings(max_examples=40, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
@@ -154,5 +153,5 @@ def test_without_hypothesis_the_extra_is_named() -> None:
         "from tensorclass.testing import records\n"
         "try:\n    records(TensorClass)\nexcept ImportError as error:\n    print(error)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = fresh_python.run(["-c", code], check=True)
     assert "pip install 'tensorclass[testing]'" in done.stdout

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -27,6 +25,7 @@ from torch.utils.data import (
 )
 
 from tensorclass import LazyStackedTensorDict, NonTensorStack, RecordDataset, TensorClass, TensorDict, collate, stack
+from tests import fresh_python
 from tests.checks import assert_consistent, assert_equal
 from tests.samples import Unchanged, mixed, nested
 
@@ -247,7 +246,7 @@ def test_importing_the_package_imports_nothing_of_torch_that_torch_does_not_impo
     code = (
         "import sys, torch; before = set(sys.modules); import tensorclass; print(sorted(sys.modules.keys() - before))"
     )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    result = fresh_python.run(["-c", code], check=True)
     assert "torch.utils.data" not in result.stdout
 
 

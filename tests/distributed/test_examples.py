@@ -12,16 +12,15 @@ from pathlib import Path
 
 import pytest
 
+from tests import fresh_python
+
 FOLDER = Path(__file__).resolve().parents[2] / "examples"
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(FOLDER.parent), "OMP_NUM_THREADS": "1"}
 
 
 def shown(*command: str) -> str:
-    done = subprocess.run(
-        [sys.executable, *command], cwd=FOLDER, env=ENVIRONMENT, capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    shown: str = fresh_python.run(command, cwd=FOLDER, env=ENVIRONMENT, check=True).stdout
+    return shown
 
 
 def under(process: int) -> list[int]:
@@ -56,6 +55,7 @@ def test_a_parameter_server_finds_the_line() -> None:
 @pytest.mark.slow
 def test_the_examples_run_under_torchrun() -> None:
     run = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+    run += ("--no-python", *fresh_python.command())
     check_training(shown(*run, "data_parallel.py"))
     check_server(shown(*run, "parameter_server.py"))
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -14,6 +12,7 @@ import torch
 
 from tensorclass.nn.distributions import InteractionType, composite_lp_aggregate, set_composite_lp_aggregate
 from tensorclass.nn.interaction import interaction_type, set_interaction_type
+from tests import fresh_python
 
 T = TypeVar("T")
 
@@ -119,7 +118,4 @@ def test_log_probabilities_are_added_up_in_a_block_or_for_good() -> None:
 def test_the_environment_says_it_at_the_start(given: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COMPOSITE_LP_AGGREGATE", given)
     code = "from tensorclass.nn.distributions import composite_lp_aggregate; print(composite_lp_aggregate())"
-    assert (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
-        == expected
-    )
+    assert fresh_python.run(["-c", code], check=True).stdout.strip() == expected

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import doctest
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tensorclass.scores import read_runs
+from tests import fresh_python
 
 
 def script(repository: Path, *arguments: object) -> str:
     path = os.pathsep.join([str(repository), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
-    command = [sys.executable, *map(str, arguments)]
-    found = subprocess.run(
-        command, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": path}, cwd=repository
-    )
+    found = fresh_python.run([*map(str, arguments)], env={**os.environ, "PYTHONPATH": path}, cwd=repository)
     assert (found.returncode, found.stderr) == (0, "")
     return found.stdout
 

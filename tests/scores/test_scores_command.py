@@ -18,6 +18,7 @@ from tensorclass.cli import main
 from tensorclass.scores import IFEvalScoreData, load_scores, scores_command
 from tensorclass.scores import score_errors as errors_module
 from tensorclass.support import interrupts
+from tests import fresh_python
 from tests.interrupting import Held, interrupted
 
 Write = Callable[..., Path]
@@ -297,12 +298,9 @@ def test_help_and_version_are_answered(capsys: pytest.CaptureFixture[str]) -> No
         assert text in capsys.readouterr().out
 
 
-def process(repository: Path, *arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
+def process(repository: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join([str(repository), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
-    return subprocess.run(
-        [sys.executable, *map(str, arguments)],
-        capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": path}, **options,
-    )  # fmt: skip
+    return fresh_python.run([*map(str, arguments)], env={**os.environ, "PYTHONPATH": path})
 
 
 def test_a_process_ends_with_the_exit_code(repository: Path, logs: list[Path]) -> None:
@@ -318,7 +316,8 @@ def test_a_reader_that_leaves_early_is_no_error(repository: Path, logs: list[Pat
 import os, subprocess, sys
 read, write = os.pipe()
 os.close(read)
-sys.exit(subprocess.run([sys.executable, "-m", "tensorclass.cli", "scores", {str(logs[0])!r}], stdout=write).returncode)
+command = {[*fresh_python.command(), "-m", "tensorclass.cli", "scores", str(logs[0])]!r}
+sys.exit(subprocess.run(command, stdout=write).returncode)
 """
     found = process(repository, "-c", code)
     assert (found.returncode, found.stderr) == (0, "")

@@ -8,7 +8,6 @@ import os
 import pickle
 import shutil
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from safetensors.torch import save_file
 
 from tensorclass import TensorDict, lazy_stack
 from tensorclass.storage import FileError
+from tests import fresh_python
 from tests.storage.formats import FORMATS
 
 
@@ -371,9 +371,7 @@ def test_nothing_is_run_imported_or_opened_elsewhere(tmp_path: Path) -> None:
         (bad[-1] / "x.memmap").unlink()
         make(bad[-1] / "x.memmap")
     good = saved(tmp_path)
-    done = subprocess.run(
-        [sys.executable, "-c", WATCHED, "folder", str(good), str(root), *map(str, bad)], capture_output=True, text=True
-    )
+    done = fresh_python.run(["-c", WATCHED, "folder", str(good), str(root), *map(str, bad)])
     assert done.stdout.strip() == "[]", done.stdout + done.stderr[-2000:]
 
 

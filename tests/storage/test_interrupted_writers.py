@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
+
+from tests import fresh_python
 
 pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts what Linux tells of a process")
 
@@ -22,21 +22,10 @@ WRITERS = (
 @pytest.fixture(scope="module")
 def results() -> dict[str, dict[str, Any]]:
     """By writer, what came of faults at some points of each kind."""
-    command = [
-        sys.executable,
-        "-W",
-        "ignore",
-        "-m",
-        "tests.storage.interrupts",
-        "--samples",
-        "3",
-        "--fault",
-        "SIGINT",
-        "--fault",
-        "EIO",
-    ]
+    command = ["-W", "ignore", "-m", "tests.storage.interrupts", "--samples", "3", "--fault", "SIGINT"]
+    command += ["--fault", "EIO"]
     command += [word for name in WRITERS for word in ("--writer", name)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    done = fresh_python.run(command, timeout=300)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     found: list[dict[str, Any]] = [json.loads(line) for line in done.stdout.splitlines()]
     return {result["writer"]: result for result in found}

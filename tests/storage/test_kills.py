@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 
+from tests import fresh_python
 from tests.storage.formats import FORMATS
 
 KILLS = 5
@@ -17,8 +16,8 @@ KILLS = 5
 @pytest.fixture(scope="module")
 def results() -> dict[str, dict[str, Any]]:
     """By format, what came of kills; ``python -m tests.storage.kills --kills 1000 --readers 1`` is the long run."""
-    command = [sys.executable, "-W", "ignore", "-m", "tests.storage.kills", "--kills", str(KILLS), "--readers", "1"]
-    done = subprocess.run(command, capture_output=True, text=True)
+    command = ["-W", "ignore", "-m", "tests.storage.kills", "--kills", str(KILLS), "--readers", "1"]
+    done = fresh_python.run(command)
     assert done.returncode == 0, done.stderr[-3000:]
     found: list[dict[str, Any]] = [json.loads(line) for line in done.stdout.splitlines()]
     return {result["format"]: result for result in found}

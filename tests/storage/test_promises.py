@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ import torch
 
 from tensorclass import TensorDict
 from tensorclass.storage import FileError
+from tests import fresh_python
 from tests.storage.formats import FORMATS, a_bit_of_all, contents
 
 COMPRESSED = ("deflated", "h5-chunks", "zarr")  #: what is compressed has checksums, or cannot be read, in any case
@@ -44,8 +43,8 @@ print(json.dumps(errors))
     for form, known in FORMATS.items():
         (folder / form).mkdir()
         known.save(a_bit_of_all(1), folder / form / "place")
-    command = [sys.executable, "-W", "ignore", "-c", program, str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    command = ["-W", "ignore", "-c", program, str(folder)]
+    done = fresh_python.run(command)
     assert done.returncode == 0, done.stderr[-3000:]
     return folder, json.loads(done.stdout)
 
@@ -208,5 +207,5 @@ for form, known in FORMATS.items():
     with torch.device("cpu"):
         assert contents(loaded) == wanted, form
 """
-    done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=False)
+    done = fresh_python.run(["-c", program, str(tmp_path)])
     assert done.returncode == 0, done.stderr

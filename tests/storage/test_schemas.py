@@ -1,8 +1,6 @@
 """What a file says of its fields, and the record that it is loaded into."""
 
 import pickle
-import subprocess
-import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +13,7 @@ from torch import Tensor
 
 from tensorclass import ContractError, Range, TensorClass, TensorDict, TypedTensorDict
 from tensorclass.storage import FileError
+from tests import fresh_python
 
 Save = Callable[[Any, Path], Any]
 Load = Callable[..., Any]
@@ -127,7 +126,7 @@ data.save_safetensors(sys.argv[1] + "/safetensors")
 
 
 def test_what_a_script_wrote_is_loaded_into_another_class(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-c", _SCRIPT, str(tmp_path)], check=True)
+    fresh_python.run(["-c", _SCRIPT, str(tmp_path)], check=True)
     for loaded in (Written.load_memmap(tmp_path / "folder"), Written.load_safetensors(tmp_path / "safetensors")):
         assert type(loaded) is Written
         assert torch.equal(loaded.y, torch.arange(3.0))

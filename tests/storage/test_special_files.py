@@ -6,8 +6,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -33,6 +31,7 @@ from tensorclass.scores.readers.lines import json_rows
 from tensorclass.scores.score_errors import ScoreFileError
 from tensorclass.storage.common.collection_tree import FileError
 from tensorclass.support.regular_files import NotRegular, open_regular
+from tests import fresh_python
 from tests.storage.formats import FORMATS, contents
 
 
@@ -58,8 +57,8 @@ def sample(value: float = 1.0) -> TensorDict:
 
 def test_a_part_of_the_search() -> None:
     """``python -m tests.storage.special_files`` is all of it."""
-    command = [sys.executable, "-W", "ignore", "-m", "tests.storage.special_files", "--cases", "4", "--actions", "2"]
-    done = subprocess.run(command, capture_output=True, text=True)
+    command = ["-W", "ignore", "-m", "tests.storage.special_files", "--cases", "4", "--actions", "2"]
+    done = fresh_python.run(command)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     found: list[dict[str, Any]] = [json.loads(line) for line in done.stdout.splitlines()]
     assert {result["format"] for result in found} == set(FORMATS)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
+from tests import fresh_python
 from tests.storage.writers import KINDS, WRITERS, End, State, ends
 
 ROUNDS = 10
@@ -13,8 +12,8 @@ ROUNDS = 10
 
 def test_the_result_of_two_writers_is_that_of_one_order() -> None:
     """``python -m tests.storage.writers --rounds 1000`` is the long run."""
-    command = [sys.executable, "-W", "ignore", "-m", "tests.storage.writers", "--rounds", str(ROUNDS), "--seed", "3"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    command = ["-W", "ignore", "-m", "tests.storage.writers", "--rounds", str(ROUNDS), "--seed", "3"]
+    done = fresh_python.run(command, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     assert json.loads(done.stdout)["rounds"] == ROUNDS
 

@@ -5,8 +5,6 @@ import os
 import shutil
 import signal
 import stat
-import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -17,7 +15,7 @@ import pytest
 from tensorclass.support import atomic
 from tensorclass.support.atomic import is_swapped, swapped_folder, whole_file, whole_folder, whole_path
 from tensorclass.support.interrupts import uninterrupted
-from tests import interrupting
+from tests import fresh_python, interrupting
 from tests.interrupting import Held, calls, failing, interrupted
 
 
@@ -83,7 +81,7 @@ def test_a_place_that_cannot_be_written_to_is_named_as_it_was_given(
 def a_killed_writer(code: str, folder: Path) -> None:
     """A process that dies in the middle of writing, by a signal that it cannot catch."""
     program = "import os, signal, sys\nfrom tensorclass.support import atomic\nplace = sys.argv[1]\n" + code
-    done = subprocess.run([sys.executable, "-c", program, str(folder / "place")], capture_output=True, text=True)
+    done = fresh_python.run(["-c", program, str(folder / "place")])
     assert done.returncode == -signal.SIGKILL, done.stderr
 
 

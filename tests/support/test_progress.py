@@ -1,13 +1,13 @@
 """Progress bars are shown where they are asked for, or where somebody looks."""
 
 import io
-import subprocess
 import sys
 
 import pytest
 
 from tensorclass.support import progress
 from tensorclass.support.progress import bar, bytes_of
+from tests import fresh_python
 
 
 class Terminal(io.StringIO):
@@ -92,7 +92,7 @@ def test_without_tqdm_only_a_bar_that_was_asked_for_is_an_error(monkeypatch: Pat
 
 def test_nothing_is_imported_for_a_bar_that_is_not_shown() -> None:
     code = "import sys; from tensorclass.support.progress import bar; list(bar([1])); print('tqdm.auto' in sys.modules)"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    result = fresh_python.run(["-c", code], check=True)
     assert result.stdout.strip() == "False"
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gc
 import io
-import subprocess
-import sys
 import weakref
 from collections.abc import Callable
 from multiprocessing.reduction import ForkingPickler
@@ -23,6 +21,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from tensorclass import NonTensorData, TensorClass, TensorDict, TypedTensorDict, lazy_stack, tensorclass
 from tensorclass.td import pytree, safe_unpickling
 from tensorclass.td.pytree import forget_class
+from tests import fresh_python
 
 Made = tuple[Any, list[type[Any]]]
 
@@ -184,7 +183,7 @@ sys.stdout.buffer.write(cloudpickle.dumps((data, typed, lazy_stack([data, data])
 
 
 def test_a_class_of_another_process_is_registered_once() -> None:
-    sent = subprocess.run([sys.executable, "-c", SENDER], capture_output=True, check=True, timeout=120).stdout
+    sent = fresh_python.run(["-c", SENDER], check=True, timeout=120, text=False).stdout
     loaded = cloudpickle.loads(sent)
     before = registry_sizes()
     again = [cloudpickle.loads(sent) for _ in range(100)][-1]

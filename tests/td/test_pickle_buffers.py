@@ -5,7 +5,6 @@ from __future__ import annotations
 import mmap
 import os
 import pickle
-import subprocess
 import sys
 from collections.abc import Iterator
 from multiprocessing.reduction import ForkingPickler
@@ -20,6 +19,7 @@ from torch import Tensor
 
 from tensorclass import TensorClass, TensorDict, lazy_stack
 from tensorclass.td.memory.copy_on_write import copy_on_write
+from tests import fresh_python
 from tests import strategies as draw
 from tests.checks import assert_equal
 from tests.samples import mixed
@@ -162,9 +162,7 @@ def test_a_class_in_a_function_goes_with_cloudpickle() -> None:
     program = (
         "import pickle, sys; back = pickle.loads(sys.stdin.buffer.read()); print(type(back).__name__, back[:2].x.sum())"
     )
-    ran = subprocess.run(
-        [sys.executable, "-c", program], input=cloudpickle.dumps(data), capture_output=True, timeout=60, check=True
-    )
+    ran = fresh_python.run(["-c", program], input=cloudpickle.dumps(data), timeout=60, check=True, text=False)
     assert ran.stdout.decode().strip() == "Local tensor(2.)"
 
 

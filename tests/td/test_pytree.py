@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -14,6 +12,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from tensorclass import NonTensorStack, TensorClass, TensorDict
+from tests import fresh_python
 from tests import strategies as draw
 from tests.checks import assert_consistent, assert_equal
 from tests.samples import Unchanged, mixed, nested
@@ -181,12 +180,12 @@ assert optree.tree_paths(data) == [("a", "b"), ("r", "x")], optree.tree_paths(da
 assert not any(type(finder).__module__ == "tensorclass.td.optree_nodes" for finder in sys.meta_path)
 assert type(optree.__spec__.loader).__module__ != "tensorclass.td.optree_nodes", optree.__spec__
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    fresh_python.run(["-c", code], check=True)
 
 
 def test_optree_is_not_imported_by_this_package() -> None:
     code = "import sys, tensorclass, importlib.util; importlib.util.find_spec('optree'); print('optree' in sys.modules)"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    result = fresh_python.run(["-c", code], check=True)
     assert result.stdout.strip() == "False"
 
 

@@ -4,7 +4,6 @@ import copy
 import io
 import os
 import pickle
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from torch import Tensor
 
 from tensorclass import MetaData, NonTensorData, TensorClass, TensorDict, UnbatchedTensor, lazy_stack
 from tensorclass.td.safe_unpickling import class_named, found
+from tests import fresh_python
 
 RAN: list[str] = []
 
@@ -190,9 +190,7 @@ def test_a_record_of_a_script_comes_back(tmp_path: Path) -> None:
         "else: print(type(torch.load(sys.argv[2])) is Own)\n"
     )
     for task in ("write", "read"):
-        done = subprocess.run(
-            [sys.executable, str(script), task, str(tmp_path / "f")], capture_output=True, text=True, check=True
-        )
+        done = fresh_python.run([str(script), task, str(tmp_path / "f")], check=True)
     assert done.stdout == "True\n"
 
 
@@ -205,9 +203,7 @@ def test_a_record_of_a_class_in_a_class_of_a_script_comes_back(tmp_path: Path) -
         "else: print([type(torch.load(sys.argv[2], weights_only=only)) is Outer.Own for only in (True, False)])\n"
     )
     for task in ("write", "read"):
-        done = subprocess.run(
-            [sys.executable, str(script), task, str(tmp_path / "f")], capture_output=True, text=True, check=True
-        )
+        done = fresh_python.run([str(script), task, str(tmp_path / "f")], check=True)
     assert done.stdout == "[True, True]\n"
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -28,6 +26,7 @@ from tensorclass import (
 )
 from tensorclass.nn import TensorDictParams
 from tensorclass.td import vmapping
+from tests import fresh_python
 from tests import strategies as draw
 from tests.checks import assert_consistent, assert_equal
 from tests.samples import Unchanged
@@ -532,4 +531,4 @@ implementation = torch._functorch.apis.vmap_impl
 import tensorclass
 assert torch._functorch.apis.vmap_impl is implementation
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    fresh_python.run(["-c", code], check=True)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import pickle
-import subprocess
-import sys
 from typing import Any
 
 import attr
@@ -19,6 +17,7 @@ from torch import Tensor
 
 import tensorclass as tc
 from tensorclass import TensorClass, TensorDict
+from tests import fresh_python
 from tests.convert.samples import Inner, Plain, values
 
 
@@ -278,6 +277,6 @@ def test_without_attrs_the_error_names_the_extra() -> None:
         "    except ImportError as error: print(error)\n"
         "print(tc.TensorDict.from_any({'a': [1], 'b': object})['a'])\n"
     )
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()
+    shown = fresh_python.run(["-c", code], check=True).stdout.splitlines()
     hint = "needs attrs, which is not installed: pip install 'tensorclass[attrs]'"
     assert shown == [f"from_attrs {hint}", f"from_attrs {hint}", f"to_attrs {hint}", "tensor([1])"]

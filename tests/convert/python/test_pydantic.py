@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 import pickle
-import subprocess
-import sys
 from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
@@ -19,6 +17,7 @@ from torch import Tensor
 
 import tensorclass as tc
 from tensorclass import TensorClass, TensorDict
+from tests import fresh_python
 from tests.convert.samples import Inner, Plain, values
 
 T = TypeVar("T")
@@ -345,6 +344,6 @@ def test_without_pydantic_the_error_names_the_extra() -> None:
         "    except ImportError as error: print(error)\n"
         "print(tc.TensorDict.from_any({'a': [1], 'b': object})['a'])\n"
     )
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()
+    shown = fresh_python.run(["-c", code], check=True).stdout.splitlines()
     hint = "needs pydantic, which is not installed: pip install 'tensorclass[pydantic]'"
     assert shown == [f"from_pydantic {hint}", f"from_pydantic {hint}", f"to_pydantic {hint}", "tensor([1])"]

@@ -7,8 +7,6 @@ import copy
 import dataclasses
 import enum
 import pickle
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,6 +21,7 @@ from torch.utils import _pytree
 import tensorclass as tc
 from tensorclass import NonTensorData, NonTensorStack, TensorDict
 from tensorclass.convert.python.pytree_converter import TYPE, PytreeNode
+from tests import fresh_python
 from tests.convert.samples import Inner, Pair, Sample, values
 from tests.convert.sides import both
 
@@ -459,7 +458,7 @@ def test_a_class_that_is_registered_no_more_is_told() -> None:
 
 def test_optree_is_not_imported_for_trees() -> None:
     code = "import sys, tensorclass as tc; tc.from_pytree([{1: object()}]).to_pytree(); print('optree' in sys.modules)"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    result = fresh_python.run(["-c", code], check=True)
     assert result.stdout.strip() == "False"
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import datetime
 import enum
-import subprocess
-import sys
 import warnings
 from typing import Any
 
@@ -21,6 +19,7 @@ from torch import Tensor
 from tensorclass import Column, ConversionError, Ragged, TensorClass, TensorDict, Text
 from tensorclass.td.leaves.nontensor import NonTensorStack
 from tensorclass.td.leaves.object_codes import Deferred
+from tests import fresh_python
 from tests.convert.samples import Inner, Sample, values
 from tests.convert.sides import both
 
@@ -610,7 +609,7 @@ def test_an_absent_package_is_an_error_that_names_the_extra() -> None:
         "    except ImportError as error: print(error)\n"
         "print(TensorDict.from_any({'a': [1]})['a'])\n"
     )
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()
+    shown = fresh_python.run(["-c", code], check=True).stdout.splitlines()
     assert shown == [
         "from_pandas needs pandas, which is not installed: pip install 'tensorclass[pandas]'",
         "to_pandas needs pandas, which is not installed: pip install 'tensorclass[pandas]'",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mmap
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 
 from tensorclass.convert.tables.writable_memory import make_writable
+from tests import fresh_python
 
 #: runs in a process of its own, which a write to read-only memory would kill
 SCRIPT = """
@@ -45,7 +45,7 @@ assert again.equals(table) and np.load(f"{folder}/a.npy")[1] == 1
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pages stay for reading alone there")
 def test_tensors_of_files_that_are_mapped_can_be_written_to_and_the_file_stays(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", SCRIPT, str(tmp_path)], capture_output=True, text=True, check=False)
+    done = fresh_python.run(["-c", SCRIPT, str(tmp_path)])
     assert done.returncode == 0, done.stderr
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
@@ -15,6 +13,7 @@ from typing import Any
 import pytest
 
 from tensorclass.distributed import Runner, WorkerDied, WorkerTimeout
+from tests import fresh_python
 from tests.checks import assert_equal
 from tests.distributed import work
 from tests.distributed.leftovers import nothing_left
@@ -23,6 +22,7 @@ from tests.distributed.work import rows
 
 @pytest.fixture(autouse=True)
 def _nothing_left() -> Iterator[None]:
+    fresh_python.start()
     with nothing_left():
         yield
 
@@ -150,9 +150,12 @@ def test_gradients_are_not_sent_and_the_tensors_are_named() -> None:
 def test_processes_of_a_program_without_a_guard_say_what_it_needs(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(
-        "from tests.distributed.work import rows, same\nrows().map(same, num_workers=1, mp_start_method='spawn')\n"
+        "import multiprocessing\n"
+        "from tests.distributed.work import rows, same\n"
+        "multiprocessing.set_forkserver_preload(['tests.distributed.work'])\n"  # several processes are tried
+        "rows().map(same, num_workers=1, mp_start_method='forkserver')\n"
     )
-    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=120, check=False)
+    done = fresh_python.run([program], timeout=120)
     assert done.returncode == 1
     last = done.stderr.strip().rpartition("\n")[2]
     assert "map: a process could not start and ended (" in last

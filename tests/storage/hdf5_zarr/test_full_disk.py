@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ import torch
 
 from tensorclass import TensorDict
 from tensorclass.storage import PersistentTensorDict
+from tests import fresh_python
 from tests.storage.formats import _close, _read, contents
 
 ROWS = 40
@@ -187,7 +186,7 @@ for change in (lambda: zarr.extend(rows(10)), lambda: zarr.set("a", wide), lambd
 
 def test_the_process_goes_on_and_ends_as_any(tmp_path: Path) -> None:
     """The limit of the size of a file stands for the disk; files are left open."""
-    done = subprocess.run([sys.executable, "-c", PROGRAM, str(tmp_path)], capture_output=True, text=True, timeout=120)
+    done = fresh_python.run(["-c", PROGRAM, str(tmp_path)], timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
     first, *others = done.stdout.splitlines()
     undone = "the last change was not written, and the file was closed as it was before"

@@ -9,8 +9,6 @@ import os
 import pickle
 import re
 import signal
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,6 +28,7 @@ from tensorclass.storage import FileError, PersistentTensorDict
 from tensorclass.storage.hdf5_zarr.group_loader import make_backend
 from tensorclass.storage.hdf5_zarr.restorable_file import RestorableFile
 from tensorclass.storage.hdf5_zarr.zarr import Zarr
+from tests import fresh_python
 from tests.storage.memmap.test_memmap_folder import Inner, Sample, a_tree
 
 
@@ -673,7 +672,7 @@ def test_a_checksum_goes_when_values_are_written(path: Path, backend: str) -> No
 def test_a_file_that_is_open_for_writing_is_told_to_a_reader(tmp_path: Path) -> None:
     data = TensorDict(x=torch.zeros(3)).to_h5(tmp_path / "f")
     code = f"from tensorclass import TensorDict; TensorDict.from_h5({str(tmp_path / 'f')!r})"
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True)
+    done = fresh_python.run(["-W", "ignore", "-c", code])
     assert "BlockingIOError" in done.stderr
     data.close()
 

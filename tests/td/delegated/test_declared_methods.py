@@ -4,7 +4,6 @@ import importlib
 import inspect
 import pickle
 import pkgutil
-import subprocess
 import sys
 
 import pytest
@@ -13,6 +12,7 @@ import torch
 from tensorclass import TensorClass, TensorCollection, TensorDict
 from tensorclass.td import delegated as declarations
 from tensorclass.td.delegated.declaration import delegated
+from tests import fresh_python
 from tests.convert.signatures import arguments as unpacked_arguments
 
 
@@ -63,7 +63,7 @@ def test_the_function_takes_the_arguments_that_are_declared(declared):
 
 def test_importing_the_package_imports_none_of_the_functions():
     code = "import sys, tensorclass; print([m for m in sys.modules if m.startswith('tensorclass.')])"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    loaded = fresh_python.run(["-c", code], check=True).stdout
     assert "tensorclass.td.delegated.file_methods" in loaded
     for module in (
         "tensorclass.storage.hdf5_zarr.group_loader",
