@@ -49,21 +49,23 @@ def stack(input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
         >>> stack(rows)["a"].shape
         torch.Size([4, 3])
     """
-    items = input if type(input) is list else list(input)
-    first = _first(items, "stack")
+    items = _collections(input, "stack")
+    first = items[0]
     if out is not None:
         return _write_out(stack(items, dim), out)  # type: ignore[no-any-return]
     return first._stack(items, shapes.unsqueezed_dim(len(first._batch_size), dim))
 
 
-def _first(items: Sequence[T], what: str) -> T:
-    """Return the first item. Raise if there is none, or if it is no collection."""
+def _collections(input: Sequence[T], what: str) -> Sequence[T]:
+    """Return the items as a list. Raise if there are none, or if the first is no collection."""
+    items: Sequence[T] = input
+    if type(input) is not list:
+        items = list(input)
     if not items:
         raise RuntimeError(f"{what}: expected at least one collection, got an empty sequence")
-    first = items[0]
-    if not isinstance(first, Combining):
-        raise TypeError(f"{what}: expected collections only, item 0 is a {type(first).__name__}")
-    return first
+    if not isinstance(items[0], Combining):
+        raise TypeError(f"{what}: expected collections only, item 0 is a {type(items[0]).__name__}")
+    return items
 
 
 def cat(input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
@@ -88,8 +90,8 @@ def cat(input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
         >>> cat([TensorDict({"a": torch.zeros(3)}, [3]), TensorDict({"a": torch.zeros(2)}, [2])]).batch_size
         torch.Size([5])
     """
-    items = input if type(input) is list else list(input)
-    first = _first(items, "cat")
+    items = _collections(input, "cat")
+    first = items[0]
     if out is not None:
         return _write_out(cat(items, dim), out)  # type: ignore[no-any-return]
     try:
