@@ -11,6 +11,7 @@ from torch import Size, Tensor
 from tensorclass.contracts.checking import inferred_size
 from tensorclass.contracts.contract_error import ContractError
 from tensorclass.records.record import TensorClass
+from tensorclass.records.typed import TypedTensorDict
 from tensorclass.td import shapes
 from tensorclass.td.base import TensorCollection, has_shape
 from tensorclass.td.collection import Collection
@@ -84,6 +85,8 @@ def entry_target(target: type[TensorCollection] | TensorCollection, key: str, va
                 if issubclass(one, TensorClass) and matching_record_class(one, value) is not None:
                     return one
         return spec.target(cls)
+    if issubclass(cls, TypedTensorDict) and key in cls._columns:
+        return None
     return TensorDict
 
 

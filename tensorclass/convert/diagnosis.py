@@ -143,7 +143,7 @@ def _diagnose_field(record: Any, spec: FieldSpec, value: Any, problems: Problems
 
 
 def _diagnose_below(record: Any, spec: FieldSpec, value: Any, problems: Problems, path: tuple[str, ...]) -> bool:
-    """Note problems of a nested mapping or collection. ``False`` if there are none."""
+    """Note problems of a nested mapping or collection. ``False`` if there are none, and none were noted before."""
     inner: Any = spec.target(record.__class__)
     if inner is None or inner is Tensor:
         return False
@@ -156,9 +156,8 @@ def _diagnose_below(record: Any, spec: FieldSpec, value: Any, problems: Problems
         size = (inferred_size(item_ranks, found) if item_ranks else None) or size
     else:
         return False
-    known = len(problems)
     diagnose(inner, found, size, problems, path)
-    return len(problems) > known
+    return problems.covers(path)
 
 
 def is_required(spec: FieldSpec) -> bool:

@@ -119,8 +119,12 @@ def generate_init(cls: Any, specs: Mapping[str, FieldSpec]) -> Callable[..., Non
         if field_type is dataclasses._FIELD_INITVAR:  # type: ignore[attr-defined]
             init_vars.append(name)
             continue
-        if f.default_factory is not dataclasses.MISSING:
-            make_default = [f"if {name} is __FACTORY:", f"    {name} = __factory_{name}()"]
+        if (
+            default and f.default is not None and specs[name].kind in (Kind.COLUMN, None)
+        ):  # a default that each row of a batch gets
+            namespace[f"__factory_{name}"] = specs[name].default_value
+        if f"__factory_{name}" in namespace:
+            make_default = [f"if {name} is {default}:", f"    {name} = __factory_{name}()"]
             if f.init and name in cls._item_ranks:
                 shape_defaults += make_default
             else:

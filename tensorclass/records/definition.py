@@ -44,7 +44,7 @@ def define(cls: Any, given: Mapping[str, Any]) -> None:
     _make_dataclass(cls, annotations, kw_only)
     fields = [f for f in cls.__dataclass_fields__.values() if f._field_type is dataclasses._FIELD]  # type: ignore[attr-defined]
     check_field_names(cls, fields, annotations)
-    scope = _scope(cls, annotations)
+    scope = scope_of(cls, annotations)
     specs: dict[str, FieldSpec] = {}
     for f in fields:
         if f.name in annotations:
@@ -228,7 +228,7 @@ def _make_dataclass(cls: Any, annotations: Mapping[str, Any], kw_only: bool) -> 
             type.__setattr__(cls, "__match_args__", tuple(positional))
 
 
-def _scope(cls: Any, annotations: Mapping[str, Any]) -> dict[str, Any]:
+def scope_of(cls: Any, annotations: Mapping[str, Any]) -> dict[str, Any]:
     """Return the names that text annotations can use beside those of the module.
 
     They are the names of the function around the class statement, and of the class itself.
@@ -266,7 +266,10 @@ def _is_defining(module_globals: Mapping[str, Any]) -> bool:
 
 
 #: modules whose calls lie between a class statement and _frame_of_the_class
-_DEFINING = (*[f"{__package__}.{name}" for name in ("definition", "record", "decorator")], "types")
+_DEFINING = (
+    *[f"{__package__}.{name}" for name in ("declared_columns", "definition", "record", "decorator", "typed")],
+    "types",
+)
 _OPTIMIZED = 1  # inspect.CO_OPTIMIZED: the code of a function
 
 

@@ -199,6 +199,11 @@ class FieldSpec:
         """The declaration of a field that holds a column; ``None`` for other fields."""
         return self._column
 
+    def default_value(self) -> Any:
+        """Return the default for a new record. That of a column can be a row, which each row of the batch gets."""
+        assert self.default is not None
+        return self.default() if self._column is None else self._column.default(self.default)
+
     def _check_contract(self) -> None:
         """Raise if the contract is one for tensors and the field does not hold a tensor."""
         contract = self.contract

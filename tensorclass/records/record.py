@@ -203,7 +203,7 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
             if name in values:
                 value = values[name]
             elif spec.default is not None:
-                value = spec.default()
+                value = spec.default_value()
             else:
                 continue
             if value is not None:
@@ -855,7 +855,7 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
             if name in absent:
                 continue
             try:
-                value = values[name] if name in values else None if spec.default is None else spec.default()
+                value = values[name] if name in values else None if spec.default is None else spec.default_value()
                 if value is not None and not _is_none(value):
                     self._store[name] = spec.fit(self, value)
                 elif name in values and not spec.allows_none(self):

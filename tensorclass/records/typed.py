@@ -16,15 +16,19 @@ from typing_extensions import Self, dataclass_transform
 from tensorclass.td import pytree
 from tensorclass.td.collection import Collection
 from tensorclass.td.hidden_members import hide_member, with_members
+from tensorclass.td.leaves.nontensor_base import NonTensorDataBase
 from tensorclass.td.stores.lazy import LazyStacked
 from tensorclass.td.stores.store_classes import OnStore, on_store
 from tensorclass.td.tensordict import TensorDict
 
+from .declared_columns import declared_columns
 from .definition import annotations_of
 from .field_names import unusable
 
 if TYPE_CHECKING:
-    from tensorclass.td.collection import DeviceLike
+    from tensorclass.td.collection import DeviceLike, Value
+
+    from .fields import FieldSpec
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(dataclasses.field, dataclasses.Field), eq_default=False)
@@ -69,7 +73,8 @@ class TypedTensorDict(  # pyright: ignore[reportIncompatibleVariableOverride]  #
     """A :class:`TensorDict` whose keys are declared, as those of a ``TypedDict`` are.
 
     The declared keys are attributes, and the constructor requires them. Otherwise it is a TensorDict: it takes further
-    keys and any values, and operations return its class whatever keys the result has. To check types and to refuse
+    keys and any values, and operations return its class whatever keys the result has. Only lists and other rows under
+    the key of a column (:class:`Text`, :class:`Ragged`, :class:`Column`) are converted. To check types and to refuse
     other keys, declare a record: a :class:`TensorClass`.
 
     ``NotRequired[...]`` marks a key that may be missing, as a default does. A class inherits the keys of its bases.
@@ -111,11 +116,13 @@ class TypedTensorDict(  # pyright: ignore[reportIncompatibleVariableOverride]  #
     __slots__ = ()
 
     if TYPE_CHECKING:
+        _columns: ClassVar[Mapping[str, FieldSpec]]
         _defaults: ClassVar[Mapping[str, Any]]
         _typed_options: ClassVar[frozenset[str]]
         __required_keys__: ClassVar[frozenset[str]]
         __optional_keys__: ClassVar[frozenset[str]]
     else:
+        _columns = {}
         _defaults = {}
         _typed_options = frozenset()
         __required_keys__ = frozenset()
@@ -152,7 +159,12 @@ class TypedTensorDict(  # pyright: ignore[reportIncompatibleVariableOverride]  #
                     f"{sorted(cls.__required_keys__ | cls.__optional_keys__)}. Other keys can be set afterwards"
                 )
             cls._check_required(values)
-            defaults = {name: made() for name, made in cls._defaults.items() if name not in values}
+            columns = cls._columns
+            defaults = {
+                name: columns[name].default_value() if name in columns else made()
+                for name, made in cls._defaults.items()
+                if name not in values
+            }
             given = {**values, **{name: value for name, value in defaults.items() if value is not None}}
             super().__init__(given, batch_size, device, names, non_blocking)
         else:
@@ -161,6 +173,14 @@ class TypedTensorDict(  # pyright: ignore[reportIncompatibleVariableOverride]  #
             super().__init__(source, batch_size, device, names, non_blocking, **values)
         if lock or "frozen" in cls._typed_options:
             self.lock_()
+
+    def _fit(self, key: str, value: Any, non_blocking: bool = False) -> Value:
+        """Return ``value`` as it is stored under ``key``: rows under the key of a column as that column."""
+        spec = self._columns.get(key)
+        is_held = isinstance(value, (Tensor, Collection)) and not isinstance(value, NonTensorDataBase)
+        if spec is None or value is None or is_held:
+            return super()._fit(key, value, non_blocking)
+        return spec.fit(self, value, non_blocking)
 
     @classmethod
     def _check_required(cls, keys: Iterable[str]) -> None:
@@ -289,13 +309,16 @@ def _declare(cls: Any, given: Mapping[str, Any]) -> None:
     required: set[str] = set()
     optional: set[str] = set()
     defaults: dict[str, Callable[[], Any]] = {}
+    columns: dict[str, FieldSpec] = {}
     for base in reversed(cls.__mro__[1:]):
         if issubclass(base, TypedTensorDict):
             options |= base._typed_options
             required |= base.__required_keys__
             optional |= base.__optional_keys__
             defaults.update(base._defaults)
-    for name, annotation in annotations_of(cls).items():
+            columns.update(base._columns)
+    annotations = annotations_of(cls)
+    for name, annotation in annotations.items():
         mark = _mark(annotation)
         if mark == "ClassVar":
             continue
@@ -322,7 +345,9 @@ def _declare(cls: Any, given: Mapping[str, Any]) -> None:
             hide_member(cls, name, inspect.getattr_static(TensorDict, name))
     cls._typed_options = frozenset(options)
     cls.__required_keys__, cls.__optional_keys__ = frozenset(required), frozenset(optional)
-    cls._defaults = defaults
+    columns = {name: spec for name, spec in columns.items() if name not in annotations}
+    columns.update(declared_columns(cls, annotations, defaults))
+    cls._defaults, cls._columns = defaults, columns
 
 
 def _mark(annotation: Any) -> str | None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tensorclass import TensorClass
+from tensorclass import Column, Ragged, TensorClass, Text
 from tests.records.classes import MakeForm
 
 
@@ -187,3 +187,62 @@ def test_post_init_does_not_run_for_results_of_operations() -> None:
     record = Counted(torch.zeros(2), batch_size=[2])
     torch.stack([record[0], record.clone()[1] + 1])
     assert len(runs) == 1
+
+
+class Defaults(TensorClass):
+    x: Tensor
+    tags: Column[list[str]] = field(default_factory=list)
+    prompt: Text = ""
+    tokens: Ragged = field(default_factory=list)
+    weights: Ragged = field(default_factory=lambda: [0.5, 0.5])
+    level: Column[int] = 3
+
+
+@pytest.mark.parametrize("size", [[], [1], [3], [0], [2, 2], [2, 0]], ids=str)
+def test_each_row_gets_the_default_of_a_column(size: list[int]) -> None:
+    record = Defaults(torch.zeros(*size, 4), batch_size=size)
+    flat = record.reshape(-1)
+    count = flat.shape[0]
+    assert all(value.shape[: len(size)] == record.batch_size for value in record.values())
+    assert flat.tags.tolist() == [[]] * count
+    assert flat.prompt.tolist() == [""] * count
+    assert flat.tokens.tolist() == [[]] * count
+    assert flat.weights.tolist() == [[0.5, 0.5]] * count
+    assert flat.level.tolist() == [3] * count
+
+
+def test_rows_get_a_default_object_of_their_own() -> None:
+    first, second = Defaults(torch.zeros(2), batch_size=[2]).tags
+    assert first is not second
+
+
+def test_a_default_with_rows_of_its_own_tells_the_batch_size() -> None:
+    class Named(TensorClass):
+        name: Text = field(default_factory=lambda: ["a", "b"])
+        tags: Column[list[str]] = field(default_factory=lambda: [["u"], ["v"]])
+
+    assert Named().batch_size == (2,)
+    assert Named().tags.tolist() == [["u"], ["v"]]
+
+
+def test_the_default_row_of_a_column_tells_no_batch_size() -> None:
+    class Named(TensorClass):
+        level: Column[int] = 3
+        tags: Column[list[str]] = field(default_factory=list)
+        name: Text = ""
+
+    assert Named(name=["a", "b"]).level.tolist() == [3, 3]
+    assert Named().tags.item() == []
+
+
+def test_columns_that_a_pickle_lacks_get_their_default_in_each_row() -> None:
+    record = Defaults._from_finished({"x": torch.zeros(2)}, [2], None, None)
+    assert (record.tags.tolist(), record.level.tolist()) == ([[], []], [3, 3])
+
+
+def test_a_default_that_does_not_fit_a_column_is_refused() -> None:
+    class Wrong(TensorClass):
+        level: Column[int] = "high"
+
+    with pytest.raises(TypeError, match=r"Wrong\.level: .*a sequence with an object for each row, got a str"):
+        Wrong(batch_size=[2])

@@ -9,12 +9,13 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import pytest
 import torch
+from jaxtyping import Int
 from torch import Tensor
 from torch.utils import _pytree
 from typing_extensions import NotRequired
 
 import tensorclass as ours
-from tensorclass import TensorDict, TypedTensorDict, field, lazy_stack
+from tensorclass import Column, NonTensorData, Ragged, TensorDict, Text, TypedTensorDict, field, lazy_stack
 
 T = TypeVar("T")
 
@@ -252,3 +253,43 @@ def test_it_does_what_the_peers_does(call: Callable[[Any], Any]) -> None:
         return type(result).__name__, list(result.batch_size), values
 
     assert seen(ours) == seen(tensordict)
+
+
+class Rows(TypedTensorDict):
+    prompt: Text
+    tokens: Ragged[Int[Tensor, "n"]]
+    tags: NotRequired[Column[list[str]]]
+    notes: Column[list[str]] = field(default_factory=list)
+    source: str = "web"
+
+
+class MoreRows(Rows):
+    answer: Text
+    notes: Column[list[str]]
+
+
+def test_rows_under_the_key_of_a_column_become_the_column() -> None:
+    rows = Rows(prompt=["a", "b"], tokens=[[1, 2], []], tags=[["u"], []], batch_size=[2])
+    kinds = {key: type(value) for key, value in rows.items()}
+    assert kinds == {"prompt": Text, "tokens": Ragged, "tags": Column, "notes": Column, "source": NonTensorData}
+    assert (rows.prompt[1], rows.tokens.tolist(), rows.tags.item_type) == ("b", [[1, 2], []], list[str])
+    assert rows.notes.tolist() == [[], []]
+    rows.prompt = ["c", "d"]
+    rows["tags"] = [["v"], ["w"]]
+    rows.update({"tokens": [[3], [4]]})
+    assert (rows.prompt[0], rows.tags[0], rows.tokens.tolist()) == ("c", ["v"], [[3], [4]])
+
+
+@pytest.mark.parametrize("make", [MoreRows, MoreRows.from_dict], ids=["constructor", "from_dict"])
+def test_columns_are_inherited_and_made_from_mappings(make: Callable[..., MoreRows]) -> None:
+    rows = make({"prompt": ["a"], "tokens": [[1]], "answer": ["x"], "other": ["free"]}, batch_size=[1])
+    assert [type(rows.get(key)) for key in ("prompt", "tokens", "answer")] == [Text, Ragged, Text]
+
+
+def test_an_inherited_default_of_a_column_is_a_row() -> None:
+    assert MoreRows(prompt=["a"], tokens=[[1]], answer=["x"], batch_size=[1]).notes.tolist() == [[]]
+
+
+def test_rows_that_a_declared_column_cannot_take_are_an_error() -> None:
+    with pytest.raises(TypeError, match=r"Rows\.tags: Column\[list\[str\]\]: row 1: expected list\[str\], got int 3"):
+        Rows(prompt=["a", "b"], tokens=[[1], [2]], tags=[["u"], 3], batch_size=[2])

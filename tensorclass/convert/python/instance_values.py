@@ -21,6 +21,7 @@ from tensorclass.records.fields import shown_annotation
 from tensorclass.records.record import TensorClass
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
+from tensorclass.td.columns.ragged import Ragged
 
 from .class_adapters import ClassAdapter, adapter_of, hints_of
 from .record_class import record_class_of, source_class_of
@@ -146,6 +147,8 @@ def restore_value(value: Any, hint: Any, problems: Problems, path: tuple[str, ..
         return value if issubclass(one, Collection) else _as_object(value, hint, one, problems, path)
     if isinstance(value, Tensor) and not value.requires_grad:
         return _as_number(value, one, typing.get_args(hint))
+    if isinstance(value, Ragged) and not value.requires_grad:
+        return _as_lists(value, one, typing.get_args(hint))
     return value
 
 
@@ -236,6 +239,24 @@ def _as_number(value: Any, cls: Any, parts: tuple[Any, ...]) -> Any:
         or (cls is bool and value.dtype is torch.bool)
     )
     return value.item() if fits else value
+
+
+def _as_lists(value: Ragged[Any], cls: Any, parts: tuple[Any, ...]) -> Any:
+    """Restore ragged rows to the list or array that an annotation says; ``list[Tensor]`` takes a tensor of each row."""
+    if isinstance(value, cls):
+        return value
+    if _is_subclass(cls, np.ndarray) and value.ragged_dims == 1:
+        return value.numpy()
+    if not _is_subclass(list, cls):
+        return value
+    hint = parts[0] if parts else Any
+    options = typing.get_args(hint) if typing.get_origin(hint) in _UNIONS else [hint]
+    kinds = [typing.get_origin(one) or one for one in options]
+    wanted = next((kind for kind in (Tensor, np.ndarray) if any(_is_subclass(one, kind) for one in kinds)), None)
+    if wanted is None or value.ragged_dims != 1 or value.ndim != 1:
+        return value.tolist()
+    rows = [None if row.missing else row.tensor() for row in value]
+    return rows if wanted is Tensor else [None if row is None else row.numpy(force=True) for row in rows]
 
 
 def _expected(what: str, obj: object, expected: str, more: str = "") -> str:

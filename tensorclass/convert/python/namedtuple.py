@@ -10,10 +10,13 @@ from typing import Any
 
 from typing_extensions import Unpack
 
+from tensorclass.convert.conversion_errors import Problems
 from tensorclass.convert.conversion_options import ConversionKwargs, ConversionOptions
 from tensorclass.convert.conversion_steps import C, from_entries, target_class
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
+
+from .instance_values import restore_value
 
 
 def from_namedtuple(
@@ -34,11 +37,14 @@ def to_namedtuple(data: TensorCollection, dest_cls: type[Any] | None = None) -> 
     """See :meth:`TensorDict.to_namedtuple`."""
     hints = {} if dest_cls is None else _hints(dest_cls)
     values: dict[str, Any] = {}
+    problems = Problems("to_namedtuple")
     for key, value in data._items_for_export(dest_cls is None):
+        hint = hints.get(key, Any)
         if isinstance(value, TensorCollection) and value._is_tree():
-            values[key] = to_namedtuple(value, hints.get(key))
+            values[key] = to_namedtuple(value, hint if is_namedtuple(hint) else None)
         else:
-            values[key] = value._unwrapped() if isinstance(value, Collection) else value
+            values[key] = restore_value(value._unwrapped() if isinstance(value, Collection) else value, hint, problems)
+    problems.check()
     if dest_cls is None:
         return _class_of(target_class(data).__name__, tuple(values))(**values)
     fields: tuple[str, ...] = dest_cls._fields
@@ -73,9 +79,8 @@ def _class_of(name: str, fields: tuple[str, ...]) -> Any:
 
 
 def _hints(cls: type[Any]) -> dict[str, Any]:
-    """Return the named tuples among the annotations of a named tuple."""
+    """Return the annotations of a named tuple."""
     try:
-        hints = typing.get_type_hints(cls)
+        return typing.get_type_hints(cls)
     except (NameError, TypeError):  # an annotation cannot be evaluated here
         return {}
-    return {name: hint for name, hint in hints.items() if isinstance(hint, type) and is_namedtuple(hint)}

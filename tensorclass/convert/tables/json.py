@@ -501,12 +501,30 @@ def _of_rows(pa: Any, rows: Sequence[Mapping[str, Any]], schema: Any) -> Any:
 
 def _array(pa: Any, items: list[Any], arrow_type: Any) -> Any:
     """Make an array of values, of a type or of the type that Arrow infers."""
+    if (
+        arrow_type is not None
+        and pa.types.is_struct(arrow_type)
+        and all(isinstance(item, dict | None) for item in items)
+    ):
+        return _struct_array(pa, items, arrow_type)
     if arrow_type is not None:
         return _cast(pa, pa.array(items, _readable(pa, arrow_type)), arrow_type)
     try:
         return pa.array(items)
     except OverflowError:  # larger than int64
         return pa.array(items, pa.uint64())
+
+
+def _struct_array(pa: Any, items: Sequence[dict[str, Any] | None], arrow_type: Any) -> Any:
+    """Make an array of structs. Arrow infers the types of fields that the type lacks."""
+    known = {field.name: field.type for field in arrow_type}
+    names = [*dict.fromkeys([*known, *[name for item in items if item is not None for name in item]])]
+    if not names:
+        return pa.array(items, arrow_type)
+    columns = [
+        _array(pa, [None if item is None else item.get(name) for item in items], known.get(name)) for name in names
+    ]
+    return pa.StructArray.from_arrays(columns, names, mask=pa.array([item is None for item in items], pa.bool_()))
 
 
 def _cast(pa: Any, column: Any, arrow_type: Any) -> Any:

@@ -26,6 +26,8 @@ from tensorclass.convert.conversion_steps import C, build, convert_entries, entr
 from tensorclass.convert.converter_registry import describe_source, is_dataframe
 from tensorclass.support.extras import require
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.columns.column import Column
+from tensorclass.td.columns.item_types import predicate
 from tensorclass.td.columns.ragged import Ragged
 from tensorclass.td.columns.text import Text
 from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
@@ -236,6 +238,8 @@ class _PandasReader(ColumnReader):
         items, missing = column.tolist(), column.isna().to_numpy()
         rows = [None if gone else item for item, gone in zip(items, missing, strict=True)] if missing.any() else items
         if schema.holds == "column":
+            if missing.any() and column.dtype.kind == "f":
+                rows = _integers(rows, schema)
             return declared_rows(rows, schema, self.options.nulls)
         present = [row for row in rows if row is not None]
         if present and all(isinstance(row, (list, tuple, np.ndarray, Tensor)) for row in present):
@@ -410,6 +414,15 @@ class _PandasReader(ColumnReader):
         if whole is None:
             raise UnreadableColumn(schema.shown, *_gaps(missing, "values"))
         return ReadColumn(self._in_dtype(whole), _from_numpy(~missing) if nulls == "mask" else None)
+
+
+def _integers(rows: list[Any], schema: ColumnSchema) -> list[Any]:
+    """Return doubles as integers if the field takes no doubles: pandas has none with missing values beside them."""
+    declared = schema.declared
+    fits = predicate(declared.item_type) if issubclass(declared.cls, Column) else None
+    if fits is None or fits(0.5):
+        return rows
+    return [int(row) if row is not None and row.is_integer() and abs(row) <= _EXACT else row for row in rows]
 
 
 def _numbers(column: Any, schema: ColumnSchema, nulls: NullMode) -> _NumberArray | None:

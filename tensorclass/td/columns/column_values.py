@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Sized
+from collections.abc import Callable, Sequence, Sized
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -17,6 +17,14 @@ from .column import Column, as_column
 from .item_types import predicate
 from .ragged import Ragged, as_ragged
 from .text import Text, as_text
+
+
+class DefaultRow(NamedTuple):
+    """The default of a field that is one row: each row of a batch gets it."""
+
+    row: Any
+    #: makes the default of a further row, which can be another object
+    make: Callable[[], Any]
 
 
 class Declared(NamedTuple):
@@ -37,13 +45,30 @@ class Declared(NamedTuple):
         """Return the batch size that a value has by itself; ``None`` if it could be that of any batch."""
         if isinstance(value, Collection):
             return value._batch_size
-        if value is None or (isinstance(value, str) and issubclass(self.cls, Text)):
+        if value is None or isinstance(value, DefaultRow) or (isinstance(value, str) and issubclass(self.cls, Text)):
             return None
         if self._is_row(value):
             return Size(())
         if is_array(value):
             return Size(value.shape) if value.dtype == object or issubclass(self.cls, Text) else Size(value.shape[:1])
         return Size((len(value),)) if isinstance(value, Sized) else None
+
+    def default(self, make: Callable[[], Any]) -> Any:
+        """Return the default of a field, as a :class:`DefaultRow` unless it is a column or has rows itself.
+
+        Args:
+            make: makes the default.
+        """
+        value = make()
+        return DefaultRow(value, make) if self._can_be_row(value) else value
+
+    def _can_be_row(self, value: Any) -> bool:
+        """Return whether a default is one row: where it has no items, it could also be a batch without rows."""
+        if value is None or isinstance(value, Collection) or issubclass(self.cls, Text):  # one text is for all rows
+            return False
+        if issubclass(self.cls, Column) and predicate(self.item_type) is None:
+            return True
+        return self._is_row(value) or (issubclass(self.cls, Ragged) and _depth_of(value) == (1, False))
 
     def made(self, value: Any, batch_size: Size) -> Any:
         """Return a value as a column of a batch size.
@@ -56,6 +81,8 @@ class Declared(NamedTuple):
             column: Any = as_text(value.tolist() if isinstance(value, NonTensorDataBase) else value)
             if not column._batch_size and batch_size:  # one string for all rows
                 column = column.expand(batch_size)
+        elif isinstance(value, DefaultRow):
+            column = self._rows_of_default(value, batch_size)
         elif issubclass(self.cls, Ragged):
             column = self._ragged(value, batch_size)
         elif isinstance(value, NonTensorDataBase):
@@ -75,6 +102,13 @@ class Declared(NamedTuple):
         if issubclass(made, BufferColumn):
             return cls._of(column._items, column._spans(), column._names, compact=column._is_compact)
         return cls._of(column._objects, column._codes(), column._item_type, column._device, column._names)
+
+    def _rows_of_default(self, default: DefaultRow, batch_size: Size) -> Any:
+        if issubclass(self.cls, Ragged):
+            return self._ragged(default.row, Size(())).expand(batch_size)
+        count = batch_size.numel()
+        rows = [default.row, *[default.make() for _ in range(count - 1)]]
+        return as_column(rows[:count], self.item_type).reshape(batch_size)
 
     def _ragged(self, value: Any, batch_size: Size) -> Any:
         if isinstance(value, NonTensorDataBase):

@@ -644,3 +644,28 @@ def test_text_that_arrow_holds_is_made_when_it_is_asked_for() -> None:
     assert made.title == text["title"].tolist() == ["a", "b", "c"]
     with pytest.raises(ConversionError, match="1 missing values"):
         Titled.from_pandas(pd.DataFrame({"title": pd.Series(["a", None], dtype="string[pyarrow]")}))
+
+
+@pytest.mark.parametrize("annotation, cells, expected", [
+    (int | None, [4, None], [4, None]),
+    (float | None, [4, None], [4.0, None]),
+    (int | str | None, [-2.0, None], [-2, None]),
+])  # fmt: skip
+def test_integers_beside_missing_ones_are_what_the_column_declares(
+    annotation: Any, cells: list[Any], expected: list[Any]
+) -> None:
+    class Leveled(TensorClass):
+        level: Column[annotation]  # type: ignore[valid-type]
+
+    made = Leveled.from_pandas(pd.DataFrame({"level": cells})).level.tolist()
+    assert made == expected
+    assert [type(one) for one in made] == [type(one) for one in expected]
+
+
+@pytest.mark.parametrize("cells", [[4.5, None], [2.0**60, None]], ids=str)
+def test_numbers_that_are_no_exact_integers_do_not_become_integers(cells: list[Any]) -> None:
+    class Leveled(TensorClass):
+        level: Column[int | None]
+
+    with pytest.raises(ConversionError, match=r"level: .*row 0: expected int \| None, got float"):
+        Leveled.from_pandas(pd.DataFrame({"level": cells}))

@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float, Float16, Int, UInt8
 from torch import Tensor
 
-from tensorclass import ConversionError, NonTensorData, TensorClass, TensorDict
+from tensorclass import Column, ConversionError, NonTensorData, TensorClass, TensorDict, Text
 from tests.convert.sides import both
 
 
@@ -360,3 +360,33 @@ def test_integers_that_only_uint64_has_are_read_from_lines_of_json_without_loss(
         path.write_text(f'{{"a": {2**63}}}\n{{"a": {outside}}}\n')
         with pytest.raises(ConversionError, match=r"(?s)a.*0 to 2\*\*64 - 1.*explicit_schema"):
             TensorDict.from_json(path)
+
+
+class Answer(TensorClass):
+    text: Text
+    score: Tensor
+    note: Text | None = None
+    tags: Column[list[str]] | None = None
+
+
+class Answered(TensorClass):
+    answer: Answer | None = None
+
+
+@pytest.mark.parametrize("lines", [False, True], ids=["array", "lines"])
+def test_fields_of_nested_records_are_read_whose_type_is_not_declared(lines: bool) -> None:
+    rows = [
+        '{"answer": {"text": "a", "score": 1.5, "tags": []}}',
+        '{"answer": {"text": "b", "score": 2, "tags": ["u"], "note": "n"}}',
+    ]
+    text = "\n".join(rows) if lines else f"[{','.join(rows)}]"
+    answer = Answered.from_json(io.BytesIO(text.encode()), lines=lines).answer
+    assert answer is not None
+    assert answer.note is not None
+    assert (answer.text.tolist(), answer.score.tolist(), answer.note.tolist()) == (["a", "b"], [1.5, 2.0], [None, "n"])
+
+
+def test_a_nested_record_is_not_reported_for_what_is_wrong_below() -> None:
+    with pytest.raises(ConversionError) as caught:
+        Answered.from_json(io.BytesIO(b'[{"answer": null}, {"answer": {"text": "b", "score": 1}}]'))
+    assert {problem.path for problem in caught.value.problems} == {("answer", "text"), ("answer", "score")}
