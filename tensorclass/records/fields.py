@@ -308,7 +308,7 @@ class FieldSpec:
                     return value
             return self._fit_tensor(record, value, non_blocking)
         if kind is Kind.COLUMN:
-            return self._fit_column(record, value, non_blocking)
+            return self.fit_column(record, value, non_blocking)
         if kind is Kind.COLLECTION:
             if not isinstance(value, self.types):
                 value = self._as_collection(record, value)
@@ -344,7 +344,8 @@ class FieldSpec:
                 if not self._is_item(one):
                     raise self.mismatch(one)
 
-    def _fit_column(self, record: Contracted, value: Any, non_blocking: bool) -> Value:
+    def fit_column(self, record: TensorCollection, value: Any, non_blocking: bool) -> Value:
+        """:meth:`fit` for a field that holds a column."""
         declared = self._column
         assert declared is not None
         try:

@@ -180,7 +180,7 @@ class TypedTensorDict(  # pyright: ignore[reportIncompatibleVariableOverride]  #
         is_held = isinstance(value, (Tensor, Collection)) and not isinstance(value, NonTensorDataBase)
         if spec is None or value is None or is_held:
             return super()._fit(key, value, non_blocking)
-        return spec.fit(self, value, non_blocking)
+        return spec.fit_column(self, value, non_blocking)
 
     @classmethod
     def _check_required(cls, keys: Iterable[str]) -> None:

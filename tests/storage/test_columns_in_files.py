@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import h5py
 import pytest
 import torch
 from hypothesis import given, settings
@@ -312,6 +313,78 @@ def test_a_row_is_read_without_the_others(backend: str, path: Path, monkeypatch:
         assert sum(counts) == 16 + 5
         assert file.get_at("text", 1) == "short"
         assert "short" in repr(file[1:2])
+
+
+@pytest.mark.parametrize("declared", [False, True], ids=["stack", "column"])
+@pytest.mark.parametrize("objects", [["x" * 10, "é", "\0"], [["u"], [], ["v", "w"]], ["\ud800", "a", ""]], ids=str)
+@pytest.mark.parametrize("backend", ["h5", "zarr"])
+def test_some_of_many_objects_are_read_without_the_others(
+    backend: str, objects: list[Any], declared: bool, path: Path, monkeypatch: Any
+) -> None:
+    many = [*objects, *(["z" * 100] * 1000 if isinstance(objects[0], str) else [["z" * 100]] * 1000)]
+
+    class Sample(TensorClass):
+        objects: Column[Any]
+
+    data: Any = Sample(many) if declared else TensorDict({"objects": NonTensorStack(*many)}, [len(many)])
+    with getattr(data, f"to_{backend}")(path) as file:
+        library = type(file._store.file.backend)
+        read, counts = library.read, []
+
+        def counted(self: Any, array: Any, box: Any) -> Any:
+            values = read(self, array, box)
+            counts.append(values.nbytes)
+            return values
+
+        monkeypatch.setattr(library, "read", counted)
+        assert file[1:3].get("objects").tolist() == objects[1:]
+        assert repr(file[2].get("objects")) == repr(data[2].get("objects"))
+        assert repr(file.get_at("objects", 1)) == repr(data.get_at("objects", 1))
+        assert sum(counts) < 200
+        assert file.get("objects").tolist() == many
+        file[0] = data[1]
+        assert file.get("objects").tolist() == [many[1], *many[1:]]
+
+
+@pytest.mark.parametrize("backend", ["h5", "zarr"])
+def test_many_objects_are_extended(backend: str, path: Path) -> None:
+    data = TensorDict({"objects": NonTensorStack(*[{"at": at} for at in range(1000)])}, [1000])
+    with getattr(data, f"to_{backend}")(path, resizable=True) as file:
+        file.extend(data[:2])
+        assert file["objects"][998:] == [{"at": 998}, {"at": 999}, {"at": 0}, {"at": 1}]
+
+
+@pytest.mark.parametrize("backend", ["h5", "zarr"])
+def test_objects_in_arrays_of_text_of_older_files_are_read(backend: str, path: Path, monkeypatch: Any) -> None:
+    many = [{"at": at} for at in range(1200)]
+    with monkeypatch.context() as patch:
+        patch.setattr(collection_tree, "STRINGS_FROM", 10**9)
+        getattr(TensorDict({"objects": NonTensorStack(*many)}, [1200]), f"to_{backend}")(path).close()
+    with getattr(TensorDict, f"from_{backend}")(path) as file:
+        assert file["objects"] == many
+        assert file[7]["objects"] == {"at": 7}
+
+
+@pytest.mark.parametrize("backend", ["h5", "zarr"])
+def test_a_row_of_a_stored_column_of_objects_is_a_column(backend: str, path: Path) -> None:
+    class Sample(TensorClass):
+        tags: Column[list[str]]
+
+    with getattr(Sample([["u"], ["v"]]), f"to_{backend}")(path) as file:
+        assert file[1].tags.item() == ["v"]
+
+
+@pytest.mark.parametrize("damage", ["null", "{"], ids=["missing", "no JSON"])
+def test_a_damaged_row_of_objects_is_an_error_that_names_it(damage: str, path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(collection_tree, "STRINGS_FROM", 1)
+    TensorDict({"objects": NonTensorStack(["a"], ["b"])}, [2]).to_h5(path).close()
+    with h5py.File(path, "r+") as file:
+        if damage == "{":
+            file["objects"]["values"][0] = ord("{")
+        else:
+            file["objects"]["spans"][0, 1] = -1
+    with TensorDict.from_h5(path) as file, pytest.raises(FileError, match="objects: "):
+        file[0]
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -271,6 +271,11 @@ def of_group(group: Any, note: Callable[[Any], Any], text: Callable[[Any, Any], 
     if said["type"] == "jagged":
         return ["jagged", *(values_of(group[part], note(group[part]) or {}) for part in ("values", "offsets"))]
     assert said["version"] == 1
+    if said["type"] == "object_rows":
+        stored, places = bytes(group["values"][...]), np.asarray(group["spans"][...])
+        texts = [stored[start : start + length].decode() for start, length in places.reshape(-1, 2).tolist()]
+        rows = texts if said["form"] == "text" else [object_of(json.loads(row)) for row in texts]
+        return ["objects", list(places.shape[:-1]), rows]
     if said["type"] == "column":
         spans = ["tensor", values_of(group["spans"], note(group["spans"]) or {})]
         items, about = group["values"], note(group["values"]) or {"type": "tensor"}

@@ -147,9 +147,8 @@ def restore_value(value: Any, hint: Any, problems: Problems, path: tuple[str, ..
         return value if issubclass(one, Collection) else _as_object(value, hint, one, problems, path)
     if isinstance(value, Tensor) and not value.requires_grad:
         return _as_number(value, one, typing.get_args(hint))
-    if isinstance(value, Ragged) and not value.requires_grad:
-        return _as_lists(value, one, typing.get_args(hint))
-    return value
+    rows: Any = value
+    return _as_lists(rows, one, typing.get_args(hint)) if isinstance(value, Ragged) and not rows.requires_grad else rows
 
 
 def _as_one_of(value: Any, hints: Sequence[Any], problems: Problems, path: tuple[str, ...]) -> Any:

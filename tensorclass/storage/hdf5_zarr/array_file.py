@@ -6,7 +6,7 @@ import json
 import os
 import weakref
 from collections.abc import Callable, Generator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,7 @@ from tensorclass.support.printable import printable
 from tensorclass.support.progress import Bar
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.columns.buffer_column import BufferColumn
+from tensorclass.td.columns.text import Text
 from tensorclass.td.keys import dotted
 from tensorclass.td.leaves.nontensor import NonTensorDataBase
 from tensorclass.td.leaves.unbatched_tensor import UnbatchedTensor
@@ -331,12 +332,19 @@ class ArrayFile:
         self._write_tensor(group, "offsets", offsets)
         return group
 
-    def _write_column(self, parent: Any, name: str, value: BufferColumn) -> Any:
-        """Write the items of the rows in order, and the spans, to a group of two arrays."""
+    def _write_column(self, parent: Any, name: str, value: BufferColumn, note: Note | None = None) -> Any:
+        """Write the items of the rows in order, and the spans, to a group of two arrays.
+
+        Args:
+            parent: the group.
+            name: its name in the group.
+            value: the rows.
+            note: entries of the note that differ from those of a column.
+        """
         rows = value._allocated(value._batch_size) if self.writes_zeros else value.compact()
         group = self.backend.make_group(parent, name)
-        note = {**collection_tree.column_head(rows), "version": collection_tree.VERSION}
-        self.backend.write_note(group, note)
+        head = {**collection_tree.column_head(rows), "version": collection_tree.VERSION, **(note or {})}
+        self.backend.write_note(group, head)
         self.write_value(group, "values", rows._items)
         self._write_tensor(group, "spans", rows.spans)
         return group
@@ -344,6 +352,8 @@ class ArrayFile:
     def _write_objects(self, parent: Any, name: str, value: NonTensorDataBase) -> Any:
         node, _ = collection_tree.describe_value(value, (name,), self.options.allow_pickle)
         data = node.pop("data")
+        if node["type"] == "objects" and len(data) >= collection_tree.STRINGS_FROM and not self.writes_zeros:
+            return self._write_object_rows(parent, name, data, value._batch_size)
         plain = self.backend.can_hold_text
         texts: str | list[str]
         if node["type"] == "object":
@@ -356,6 +366,15 @@ class ArrayFile:
         made = self.backend.write_texts(parent, name, texts, node)
         self.backend.write_note(made, node)
         return made
+
+    def _write_object_rows(self, parent: Any, name: str, items: list[Any], size: Size) -> Any:
+        """Write many objects as rows of text, which are read without the others."""
+        form, rows = "json", None
+        if all(isinstance(item, str) for item in items):
+            with suppress(ValueError):  # half of a surrogate pair, which only JSON has a form for
+                form, rows = "text", Text.from_list(items)
+        rows = Text.from_list(map(_json, items)) if rows is None else rows
+        return self._write_column(parent, name, rows.reshape(size), {"type": "object_rows", "form": form})
 
 
 def _close_dropped(backend: ArrayBackend, root: Any, pid: int) -> None:

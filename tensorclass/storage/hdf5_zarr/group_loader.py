@@ -177,7 +177,7 @@ class GroupLoader:
                 value_shapes.append((key, child._batch_size))
             elif kind == "tensor" or (kind == "text" and node.shape):
                 value_shapes.append((key, store.shape(key, node)))
-            elif kind == "column":
+            elif kind in ("column", "object_rows"):
                 value_shapes.append((key, store.column_size(key, node)))
             elif kind == "jagged":
                 rows = [(child_note or {}).get("rows")]

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 #: the node types that are arrays
 _OF_ARRAYS = frozenset(("tensor", "unbatched", "object", "objects", "text"))
 #: the node types that are groups
-_OF_GROUPS = frozenset(("collection", "lazy_stack", "jagged", "column"))
+_OF_GROUPS = frozenset(("collection", "lazy_stack", "jagged", "column", "object_rows"))
 
 
 _SHOWN_ROWS = 8
@@ -160,7 +160,10 @@ class GroupStore(MutableMapping[str, "Value"]):
             return self.read(key, node, note, select(index, self.shape(key, node)))
         if kind == "column":
             return self.column(key, node, note or {}, index)
-        return self._value(key, node, note)[item]
+        if kind == "object_rows":
+            return self._as_declared(key, self._object_rows(key, node, note or {}, index))
+        value = self._value(key, node, note)
+        return value[item] if isinstance(value, Tensor) else value._at(item)
 
     def node_type(self, node: Any, note: Note | None) -> str:
         """Return the type of a group or array: one of the types of nodes in ``collection_tree``, or ``"text"``."""
@@ -307,6 +310,8 @@ class GroupStore(MutableMapping[str, "Value"]):
             return self.column(key, node, note or {})
         if kind in ("object", "objects", "text"):
             return self._as_declared(key, self._objects(key, node, note or {}, kind))
+        if kind == "object_rows":
+            return self._as_declared(key, self._object_rows(key, node, note or {}))
         raise FileError(
             f"{self.file.path}: {'.'.join((*self.path, key))}: the type {kind[:40]!r} is unknown here; a newer version "
             "may have written it"
@@ -332,7 +337,7 @@ class GroupStore(MutableMapping[str, "Value"]):
         kind = self.node_type(node, note)
         if kind == "jagged":
             self._jagged(key, node, note or {}, verify=True)
-        elif kind == "column":
+        elif kind in ("column", "object_rows"):
             for name in ("values", "spans"):
                 self.verify(key, *self.column_array(key, node, name))
             column = self.column(key, node, note or {})
@@ -395,6 +400,20 @@ class GroupStore(MutableMapping[str, "Value"]):
             if form == "json":
                 items = [decode(json.loads(item), pickles) for item in items]
             return stack_of(tuple(items), codes_row_by_row(shape), device, None)
+
+    def _object_rows(self, key: str, node: Any, note: Note, index: tuple[Any, ...] | None = None) -> Any:
+        """Read objects from rows of text: all of them, or some rows."""
+        rows = self.column(key, node, {**note, "column": "Text"}, index)
+        pickles = self.file.options.allow_pickle
+        with self.file.reading((*self.path, key)):
+            items: list[Any] = rows.reshape(-1).tolist()
+            if None in items:
+                raise ValueError(f"row {items.index(None)} has no object")
+            if note.get("form") != "text":
+                items = [decode(json.loads(item), pickles) for item in items]
+        size = rows._batch_size
+        stack = stack_of(tuple(items), codes_row_by_row(size or Size((1,))), self.owner()._device, None)
+        return stack if size else stack[0]
 
     def _one(self, value: Any) -> Any:
         """Return one object for all rows: as it is, or as a stack (``objects_as_stack``)."""

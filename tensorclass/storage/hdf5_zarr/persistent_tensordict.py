@@ -416,11 +416,11 @@ class PersistentTensorDict(WrittenBack):
         """
         found = self._array(key)
         if found is None:
-            column = self._column(key)
+            column = self._column(key) or self._node(key, "object_rows")
             if column is None:
                 return super().get_at(key, index, default)
-            store, name, node, note = column
-            rows = store.column(name, node, note or {}, prepare_index(index, store.column_size(name, node)))
+            store, name, node, _ = column
+            rows = store.rows(name, prepare_index(index, store.column_size(name, node)))
             return rows[()] if rows._batch_size else rows.unsqueeze(0)[0]
         store, name, node, note = found
         shape = store.shape(name, node)
