@@ -26,7 +26,7 @@ class ExactMatchScoreData(ScoreData):
         '0.50 [0.05, 0.95] adjusted t'
     """
 
-    exact_match: Tensor | None
+    exact_match: Tensor | None = None
 
 
 class MultipleChoiceScoreData(ScoreData):
@@ -46,7 +46,7 @@ class MultipleChoiceScoreData(ScoreData):
         (0.5, 1.0)
     """
 
-    acc: Tensor | None
+    acc: Tensor | None = None
     acc_norm: Tensor | None = None
 
 
@@ -69,8 +69,8 @@ class PassAtKScoreData(ScoreData):
         {'pass@1': 0.25, 'pass@5': 0.498, 'pass@10': 0.5}
     """
 
-    num_samples: Tensor | None = field(metadata=metric())
-    num_correct: Tensor | None = field(metadata=metric(PassAtK("num_samples")))
+    num_samples: Tensor | None = field(default=None, metadata=metric())
+    num_correct: Tensor | None = field(default=None, metadata=metric(PassAtK("num_samples")))
 
 
 class PreferenceScoreData(ScoreData):
@@ -94,12 +94,15 @@ class PreferenceScoreData(ScoreData):
     """
 
     wins: Tensor | None = field(
+        default=None,
         metadata=metric(
             Ratio("win_rate", {"wins": 1}, {"wins": 1, "ties": 1, "losses": 1}),
             Ratio("preference", {"wins": 1, "ties": 0.5}, {"wins": 1, "ties": 1, "losses": 1}),
-        )
+        ),
     )
-    ties: Tensor | None = field(metadata=metric(Ratio("tie_rate", {"ties": 1}, {"wins": 1, "ties": 1, "losses": 1})))
+    ties: Tensor | None = field(
+        default=None, metadata=metric(Ratio("tie_rate", {"ties": 1}, {"wins": 1, "ties": 1, "losses": 1}))
+    )
     losses: Tensor | None = field(
-        metadata=metric(Ratio("loss_rate", {"losses": 1}, {"wins": 1, "ties": 1, "losses": 1}))
+        default=None, metadata=metric(Ratio("loss_rate", {"losses": 1}, {"wins": 1, "ties": 1, "losses": 1}))
     )

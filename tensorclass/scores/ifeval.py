@@ -44,15 +44,21 @@ INSTRUCTION_TYPES = (
     "startend:end_checker",
     "startend:quotation",
 )
-"""The 25 instruction types of IFEval. Readers give them the codes 0 to 24, and unknown types the codes after them."""
+"""The 25 instruction types of IFEval, of nine categories: the names up to the colon.
+
+Readers give them the codes 0 to 24, and unknown types the codes after them.
+"""
+
+_BY_TYPE = Mean(by="instruction_id", separator=":")
 
 
 class IFEvalScoreData(ScoreData):
     """IFEval's verdicts on a batch of prompts, strict and loose, of the prompts and of their instructions.
 
     A prompt holds 1 to 3 instructions. Its prompt-level verdict says whether all of them were followed; the
-    instruction-level accuracy pools the instructions of all prompts. "Loose" verdicts are those after stripping
-    markdown and the first or last line of the response.
+    instruction-level accuracy pools the instructions of all prompts; it is also given for each type of
+    instruction and for each category of types. "Loose" verdicts are those after stripping markdown and the first or
+    last line of the response.
 
     Attributes:
         prompt_level_strict_acc: bool ``[prompts]``; None where not scored.
@@ -71,8 +77,6 @@ class IFEvalScoreData(ScoreData):
         >>> scores = IFEvalScoreData(
         ...     torch.tensor([True, False]),
         ...     ragged([[True], [True, False]]),
-        ...     None,
-        ...     None,
         ...     instruction_id=torch.tensor([[1, -1], [1, 0]]),
         ...     instruction_types=("punctuation:no_comma", "keywords:existence"),
         ...     batch_size=[2],
@@ -82,13 +86,13 @@ class IFEvalScoreData(ScoreData):
         '0.6667'
         >>> by_type = report.groups["inst_level_strict_acc"]
         >>> {name: one.value.item() for name, one in by_type.items()}
-        {'keywords:existence': 1.0, 'punctuation:no_comma': 0.0}
+        {'keywords': 1.0, 'keywords:existence': 1.0, 'punctuation': 0.5, 'punctuation:no_comma': 0.5}
     """
 
-    prompt_level_strict_acc: Tensor | None
-    inst_level_strict_acc: Tensor | None = field(metadata=metric(Mean(by="instruction_id")))
-    prompt_level_loose_acc: Tensor | None
-    inst_level_loose_acc: Tensor | None = field(metadata=metric(Mean(by="instruction_id")))
+    prompt_level_strict_acc: Tensor | None = None
+    inst_level_strict_acc: Tensor | None = field(default=None, metadata=metric(_BY_TYPE))
+    prompt_level_loose_acc: Tensor | None = None
+    inst_level_loose_acc: Tensor | None = field(default=None, metadata=metric(_BY_TYPE))
     instruction_id: Tensor | None = field(
         default=None,
         kw_only=True,
@@ -113,7 +117,7 @@ class IFEvalScoreData(ScoreData):
         Example:
             >>> import torch
             >>> from tensorclass.scores import IFEvalScoreData
-            >>> wrong = IFEvalScoreData(torch.ones(1), torch.zeros(1, 1), None, None, batch_size=[1])
+            >>> wrong = IFEvalScoreData(torch.ones(1), torch.zeros(1, 1), batch_size=[1])
             >>> wrong.aggregate()
             Traceback (most recent call last):
             ValueError: prompt_level_strict_acc: expected at most 0, ...

@@ -46,7 +46,7 @@ class MeanByLabels(Mean):
         found: dict[str, dict[str, Tally]] = {}
         for label in self.labels:
             prefix = f"{label}: " if len(self.labels) > 1 else ""
-            of_label = Mean(by=label, name=self.name, unit=self.unit, cluster=self.cluster)
+            of_label = Mean(by=label, name=self.name, unit=self.unit, cluster=self.cluster, separator=self.separator)
             for name, tallies in of_label.groups(field, rows).items():
                 found.setdefault(name, {}).update((prefix + group, tally) for group, tally in tallies.items())
         return found

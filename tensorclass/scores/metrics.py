@@ -25,7 +25,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorclass.scores.labels import Vocabulary
+from tensorclass.scores.labels import Vocabulary, merge
 from tensorclass.scores.limits import check_counts, check_shares
 from tensorclass.scores.passatk import pass_at_k
 from tensorclass.scores.tally import Tally
@@ -133,17 +133,20 @@ class Mean(Metric):
         unit: ``"%"`` for fractions 0..1, else the unit to show.
         cluster: an integer field with one number or code a prompt: prompts with the same one (questions on the same
             passage) are not independent, and intervals and tests are over clusters.
+        separator: where names of groups have parents: with ``":"``, the group ``"keywords:existence"`` counts for the
+            group ``"keywords"``, too.
 
     Example:
         >>> from tensorclass.scores import Mean
         >>> Mean(by="subject_id", cluster="passage")
-        Mean(by='subject_id', name=None, unit='%', cluster='passage')
+        Mean(by='subject_id', name=None, unit='%', cluster='passage', separator=None)
     """
 
     by: str | None = None
     name: str | None = None
     unit: str = "%"
     cluster: str | None = None
+    separator: str | None = None
 
     def tallies(self, field: str, rows: Rows) -> list[Tally]:
         values = rows.numbers(field)
@@ -174,25 +177,52 @@ class Mean(Metric):
                 f"got {list(group.shape)}"
             )
         group = np.broadcast_to(np.expand_dims(group, tuple(range(group.ndim, values.ndim))), values.shape)
-        prompt = np.broadcast_to(np.expand_dims(np.arange(len(values)), tuple(range(1, values.ndim))), values.shape)
-        counted = ~np.isnan(values) & (group >= 0)
-        # Sorted by group, values of a prompt lie together; each run of equal (group, prompt) is one prompt's part.
-        order = np.argsort(group[counted], kind="stable")
-        flat, by_group, by_prompt = values[counted][order], group[counted][order], prompt[counted][order]
-        if not len(flat):
-            return {self.name or field: {}}
-        starts = np.flatnonzero(np.diff(by_group, prepend=-1) | np.diff(by_prompt, prepend=-1))
-        numerator = np.add.reduceat(flat, starts)
-        denominator = np.diff(starts, append=len(flat)).astype(np.float64)
-        owner, holder = by_group[starts], by_prompt[starts]
         cluster = None if self.cluster is None else rows.clusters(self.cluster)
-        tallies: dict[str, Tally] = {}
-        for code in np.unique(owner):
-            part = owner == code
-            above, below = np.zeros(len(values)), np.zeros(len(values))
-            above[holder[part]], below[holder[part]] = numerator[part], denominator[part]
-            tallies[names[code]] = Tally(f"{self.name or field}/{names[code]}", above, below, self.unit, cluster)
-        return {self.name or field: tallies}
+        sums = sums_by_group(values, group, names)
+        if self.separator is not None:
+            parents = {name: name.partition(self.separator)[0] for name in names if self.separator in name}
+            above = merge([tuple(parents.values())])
+            table = np.array([above.index(parents[name]) if name in parents else -1 for name in (*names, "")])
+            sums |= sums_by_group(values, table[np.where(group < 0, len(names), group)], above)
+        figure = self.name or field
+        return {figure: {name: Tally(f"{figure}/{name}", *own, self.unit, cluster) for name, own in sums.items()}}
+
+
+def sums_by_group(
+    values: NDArray[np.float64], group: NDArray[np.int64], names: Vocabulary
+) -> dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    """The sum and the number of each prompt's values, by group.
+
+    Args:
+        values: ``[prompts, ...]``; NaN doesn't count.
+        group: of the same shape, the group of each value; negative for none.
+        names: of the groups.
+
+    Returns:
+        By the name of the group, ``[prompts]`` twice. Groups without a value are left out.
+
+    Example:
+        >>> sums_by_group(np.array([[1.0, 0.0], [1.0, np.nan]]), np.array([[0, 1], [1, 1]]), ("a", "b"))["b"]
+        (array([0., 1.]), array([1., 1.]))
+    """
+    prompt = np.broadcast_to(np.expand_dims(np.arange(len(values)), tuple(range(1, values.ndim))), values.shape)
+    counted = ~np.isnan(values) & (group >= 0)
+    # Sorted by group, values of a prompt lie together; each run of equal (group, prompt) is one prompt's part.
+    order = np.argsort(group[counted], kind="stable")
+    flat, by_group, by_prompt = values[counted][order], group[counted][order], prompt[counted][order]
+    if not len(flat):
+        return {}
+    starts = np.flatnonzero(np.diff(by_group, prepend=-1) | np.diff(by_prompt, prepend=-1))
+    numerator = np.add.reduceat(flat, starts)
+    denominator = np.diff(starts, append=len(flat)).astype(np.float64)
+    owner, holder = by_group[starts], by_prompt[starts]
+    found: dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]] = {}
+    for code in np.unique(owner):
+        part = owner == code
+        above, below = np.zeros(len(values)), np.zeros(len(values))
+        above[holder[part]], below[holder[part]] = numerator[part], denominator[part]
+        found[names[code]] = above, below
+    return found
 
 
 @dataclass(frozen=True)
@@ -303,7 +333,7 @@ def metric(*metrics: Metric) -> dict[str, Any]:
         ... class Scores:
         ...     accuracy: float = field(metadata=metric(Mean()))
         >>> declared_metrics(Scores.__dataclass_fields__["accuracy"].metadata)
-        (Mean(by=None, name=None, unit='%', cluster=None),)
+        (Mean(by=None, name=None, unit='%', cluster=None, separator=None),)
     """
     return {_METRICS: check_metrics(metrics)}
 

@@ -350,3 +350,26 @@ def test_a_report_as_plain_values_holds_no_nan() -> None:
     assert (one["low"], one["reason"]) == (None, "a single prompt has no variance to measure")
     assert (figures["inst_level_strict_acc"]["count"], figures["inst_level_strict_acc"]["reason"]) == (2, None)
     assert [one["name"] for one in plain["groups"]["inst_level_strict_acc"]] == ["a", "b"]
+
+
+def test_fields_of_families_are_none_by_default() -> None:
+    scores = IFEvalScoreData(prompt_level_strict_acc=torch.tensor([True, False]), batch_size=[2])
+    assert list(scores.aggregate()) == ["prompt_level_strict_acc"]
+    assert list(PreferenceScoreData(losses=torch.ones(2), batch_size=[2]).aggregate()) == ["loss_rate"]
+    assert list(ExactMatchScoreData(batch_size=[2]).aggregate()) == []
+
+
+def test_categories_pool_the_values_of_their_groups() -> None:
+    scores = IFEvalScoreData(
+        inst_level_strict_acc=ragged([[1, 0, 1], [0]]),
+        instruction_id=torch.tensor([[0, 1, 2], [1, -1, -1]]),
+        instruction_types=("keywords:existence", "keywords:frequency", "custom"),
+        batch_size=[2],
+    )
+    groups = scores.aggregate().groups["inst_level_strict_acc"]
+    assert {name: (one.value.item(), one.count.item(), one.prompts.item()) for name, one in groups.items()} == {
+        "custom": (1.0, 1.0, 1),
+        "keywords": (pytest.approx(1 / 3), 3.0, 2),
+        "keywords:existence": (1.0, 1.0, 1),
+        "keywords:frequency": (0.0, 2.0, 2),
+    }

@@ -74,11 +74,15 @@ def test_after_joining_models(public: Path) -> None:
 def test_types_add_up_to_the_whole(public: Path) -> None:
     report = scores(public, "gpt4").aggregate()
     for metric in ("inst_level_strict_acc", "inst_level_loose_acc"):
-        groups = report.groups[metric].values()
-        assert len(groups) == 25
-        assert sum(one.count.item() for one in groups) == 832
-        followed = sum(one.count.item() * one.value.item() for one in groups)
-        assert followed / 832 == pytest.approx(report[metric].value.item())
+        types = {name: one for name, one in report.groups[metric].items() if ":" in name}
+        categories = {name: one for name, one in report.groups[metric].items() if ":" not in name}
+        assert (len(types), len(categories)) == (25, 9)
+        for groups in (types.values(), categories.values()):
+            assert sum(one.count.item() for one in groups) == 832
+            followed = sum(one.count.item() * one.value.item() for one in groups)
+            assert followed == pytest.approx(832 * report[metric].value.item())
+        keywords = [one for name, one in types.items() if name.startswith("keywords:")]
+        assert categories["keywords"].count.item() == sum(one.count.item() for one in keywords)
     assert report.groups["inst_level_strict_acc"]["length_constraints:number_words"].count.item() == 52
 
 

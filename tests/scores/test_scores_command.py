@@ -88,7 +88,12 @@ def test_json_is_for_machines(logs: list[Path], capsys: pytest.CaptureFixture[st
     assert figures["prompt_level_strict_acc"]["value"] == 0.6
     assert figures["inst_level_strict_acc"]["count"] == 7
     types = {one["name"]: one["value"] for one in second["groups"]["inst_level_strict_acc"]}
-    assert types == {"length_constraints:number_words": 1.0, "punctuation:no_comma": 0.8}
+    assert types == {
+        "length_constraints": 1.0,
+        "length_constraints:number_words": 1.0,
+        "punctuation": 0.8,
+        "punctuation:no_comma": 0.8,
+    }
     (comparison,) = document["comparisons"]
     assert (comparison["a"], comparison["b"], comparison["prompts"]) == ("first", "second", 5)
     assert comparison["metrics"][0]["mcnemar"] == {"only_a": 1, "only_b": 2, "p_value": 1.0}

@@ -5,17 +5,17 @@ from tensorclass.scores.score_data import ScoreData
 __all__ = ["ExactMatchScoreData", "MultipleChoiceScoreData", "PassAtKScoreData", "PreferenceScoreData"]
 
 class ExactMatchScoreData(ScoreData):
-    exact_match: Tensor | None
+    exact_match: Tensor | None = None
 
 class MultipleChoiceScoreData(ScoreData):
-    acc: Tensor | None
+    acc: Tensor | None = None
     acc_norm: Tensor | None = None
 
 class PassAtKScoreData(ScoreData):
-    num_samples: Tensor | None
-    num_correct: Tensor | None
+    num_samples: Tensor | None = ...
+    num_correct: Tensor | None = ...
 
 class PreferenceScoreData(ScoreData):
-    wins: Tensor | None
-    ties: Tensor | None
-    losses: Tensor | None
+    wins: Tensor | None = ...
+    ties: Tensor | None = ...
+    losses: Tensor | None = ...

@@ -9,10 +9,10 @@ __all__ = ["INSTRUCTION_TYPES", "IFEvalScoreData"]
 INSTRUCTION_TYPES: tuple[str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str]
 
 class IFEvalScoreData(ScoreData):
-    prompt_level_strict_acc: Tensor | None
-    inst_level_strict_acc: Tensor | None
-    prompt_level_loose_acc: Tensor | None
-    inst_level_loose_acc: Tensor | None
+    prompt_level_strict_acc: Tensor | None = None
+    inst_level_strict_acc: Tensor | None = ...
+    prompt_level_loose_acc: Tensor | None = None
+    inst_level_loose_acc: Tensor | None = ...
     instruction_id: Tensor | None = field(default=None, kw_only=True)
     instruction_types: tuple[str, ...] | None = field(default=None, kw_only=True)
     ragged_width: ClassVar[int] = 3

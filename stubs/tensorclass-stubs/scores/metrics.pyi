@@ -26,9 +26,14 @@ class Mean(Metric):
     name: str | None = None
     unit: str = "%"
     cluster: str | None = None
+    separator: str | None = None
 
     def tallies(self, field: str, rows: Rows) -> list[Tally]: ...
     def groups(self, field: str, rows: Rows) -> dict[str, dict[str, Tally]]: ...
+
+def sums_by_group(
+    values: NDArray[np.float64], group: NDArray[np.int64], names: Vocabulary
+) -> dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]: ...
 
 @dataclass(frozen=True)
 class Ratio(Metric):
