@@ -86,7 +86,7 @@ class IFEvalScoreData(ScoreData):
         '0.6667'
         >>> by_type = report.groups["inst_level_strict_acc"]
         >>> {name: one.value.item() for name, one in by_type.items()}
-        {'keywords': 1.0, 'keywords:existence': 1.0, 'punctuation': 0.5, 'punctuation:no_comma': 0.5}
+        {'keywords': 1.0, 'keywords:existence': 1.0, 'punctuation': 0.0, 'punctuation:no_comma': 0.0}
     """
 
     prompt_level_strict_acc: Tensor | None = None
