@@ -582,6 +582,13 @@ class Collection:
             else:
                 yield value
 
+    def _bytes(self) -> int:
+        """Return the memory of all values in bytes; of columns that of the rows, not of the buffer."""
+        return sum(
+            value._bytes() if isinstance(value, Collection) else value.numel() * value.element_size()
+            for value in self._store.values()
+        )
+
     def _with_arrays(self, buffers: Iterator[Tensor]) -> Self:
         """Return the same tree with other tensors of the same shapes, in the order of :meth:`_arrays`."""
         return self._same(

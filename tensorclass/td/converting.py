@@ -10,6 +10,7 @@ from typing_extensions import Self
 from tensorclass.support.printable import printable
 
 from .collection import Collection
+from .columns.utf8_rows import EncodingError
 from .hidden_members import with_members
 from .leaves.linked_list import LinkedList
 from .leaves.object_codes import to_lists
@@ -56,22 +57,25 @@ class Converting(Collection):
                     result[key] = value
                 continue
             if isinstance(value, Converting):
-                rows = tolist_first and len(value._batch_size)
-                if value._held() is not None:
-                    entry = with_members(value).to_dict(convert_tensors=convert_tensors)
-                elif not value._is_tree():
-                    entry = with_members(value).tolist() if rows else value._unwrapped()
-                    if entry is value and convert_tensors:  # a column
-                        entry = value.numpy() if convert_tensors == "numpy" else value.tolist()
-                    if not retain_none and value._unwrapped() is None:
-                        result.pop(key, None)
-                        continue
-                elif rows:
-                    entry = with_members(value).tolist(convert_tensors=convert_tensors, tolist_first=True)
-                else:
-                    entry = with_members(value).to_dict(
-                        retain_none=retain_none, convert_tensors=convert_tensors, tolist_first=tolist_first
-                    )
+                try:
+                    rows = tolist_first and len(value._batch_size)
+                    if value._held() is not None:
+                        entry = with_members(value).to_dict(convert_tensors=convert_tensors)
+                    elif not value._is_tree():
+                        entry = with_members(value).tolist() if rows else value._unwrapped()
+                        if entry is value and convert_tensors:  # a column
+                            entry = value.numpy() if convert_tensors == "numpy" else value.tolist()
+                        if not retain_none and value._unwrapped() is None:
+                            result.pop(key, None)
+                            continue
+                    elif rows:
+                        entry = with_members(value).tolist(convert_tensors=convert_tensors, tolist_first=True)
+                    else:
+                        entry = with_members(value).to_dict(
+                            retain_none=retain_none, convert_tensors=convert_tensors, tolist_first=tolist_first
+                        )
+                except EncodingError as error:
+                    raise error.below(key) from None
             elif convert_tensors == "numpy":
                 entry = _array(key, value)
             else:
@@ -94,10 +98,13 @@ class Converting(Collection):
             >>> TensorDict({"a": [1, 2], "b": {"c": "text"}}).numpy()
             {'a': array([1, 2]), 'b': {'c': 'text'}}
         """
-        return {
-            key: with_members(value).numpy() if isinstance(value, Converting) else _array(key, value)
-            for key, value in self._store.items()
-        }
+        result: dict[str, Any] = {}
+        for key, value in self._store.items():
+            try:
+                result[key] = with_members(value).numpy() if isinstance(value, Converting) else _array(key, value)
+            except EncodingError as error:
+                raise error.below(key) from None
+        return result
 
     def tolist(
         self,

@@ -47,6 +47,7 @@ class Padding(Collection):
         Raises:
             RuntimeError: ``pad_size`` has an odd length, is longer than twice the number of batch dimensions, or cuts
                 off more than there is; the collection is locked and ``inplace`` is true.
+            TypeError: a :class:`Column` whose objects cannot be ``None`` would get new rows.
 
         Example:
             >>> import torch
@@ -68,8 +69,15 @@ class Padding(Collection):
         if not inplace:
             return self._padded(pairs, value)
         self._check_unlocked()
+        self._check_padding(pairs)
         self._pad_in_place(pairs, value)
         return self
+
+    def _check_padding(self, pairs: Pairs) -> None:
+        """Raise if a value cannot get new rows."""
+        for item in self._store.values():
+            if isinstance(item, Padding):
+                item._check_padding(pairs)
 
     def _padded(self, pairs: Pairs, value: float) -> Self:
         store = {key: _pad_value(item, pairs, value) for key, item in self._store.items()}
@@ -157,6 +165,7 @@ def pad_sequence(
         RuntimeError: the list is empty; keys, or shapes beside ``pad_dim``, differ; ``return_mask`` is used with
             records, which have no field for masks.
         KeyError: ``padding_value`` has a key that is not the key of a tensor.
+        TypeError: a :class:`Column` whose objects cannot be ``None`` would get new rows.
         ValueError: ``padding_side`` is neither.
 
     Example:
@@ -264,7 +273,10 @@ class _Padder:
         for value in values:
             more = size[dim] - value.shape[dim]
             pairs = [(0, 0)] * dim + [(more, 0) if self.left else (0, more)]
-            padded.append(_pad_value(value, pairs, number) if more else value)
+            try:
+                padded.append(_pad_value(value, pairs, number) if more else value)
+            except TypeError as error:
+                raise TypeError(f"{where}{error}") from None
         return torch.stack(padded)
 
     def mask(self, values: Sequence[Tensor], stacked: Any, batch_size: Size) -> Tensor:

@@ -499,7 +499,11 @@ def register(
     """
     if _is_skeleton():
         return False
-    type.__setattr__(cls, "__registration__", _Registration(cls, flatten, unflatten, flatten_with_keys))
+    functions = flatten, unflatten, flatten_with_keys
+    options: dict[str, Any] = {
+        "entries": entries, "slots": slots, "new_slots": new_slots, "to_text": to_text, "from_text": from_text,
+    }  # fmt: skip
+    type.__setattr__(cls, "__registration__", _Registration(cls, functions, options))
     as_text: dict[str, Any] = {}
     if flatten is _flatten:
         NODE_CLASSES[cls] = _node_class(cls)
@@ -532,25 +536,30 @@ class _Registration:
     keep each of those empty classes, so :func:`register` leaves them out, and the class is registered from here.
     """
 
-    __slots__ = ("cls", "functions")
+    __slots__ = ("cls", "functions", "options")
 
-    def __init__(self, cls: type[Any], *functions: Callable[..., Any]) -> None:
+    def __init__(self, cls: type[Any], functions: tuple[Callable[..., Any], ...], options: dict[str, Any]) -> None:
         self.cls = cls
         self.functions = functions
+        self.options = options
 
     def __reduce__(self) -> Any:
         dense = vars(self.cls).get("_dense")
-        return _register_loaded, (self.cls, dense, self.functions, is_allowed(self.cls))
+        return _register_loaded, (self.cls, dense, self.functions, self.options, is_allowed(self.cls))
 
 
 def _register_loaded(
-    cls: type[Any], dense: type[Any] | None, functions: Iterable[Callable[..., Any]], allowed: bool
+    cls: type[Any],
+    dense: type[Any] | None,
+    functions: Iterable[Callable[..., Any]],
+    options: dict[str, Any],
+    allowed: bool,
 ) -> _Registration:
     """Register a class that cloudpickle is loading, unless it was loaded before."""
     if "__registration__" not in vars(cls):
         if dense is not None:  # its other attributes are set later
             cls._dense = dense
-        register(cls, *functions)
+        register(cls, *functions, **options)
         if allowed:
             allow_class(cls)
     registration: _Registration = vars(cls)["__registration__"]

@@ -247,10 +247,11 @@ class State(Collection):
     # -- measures -----------------------------------------------------------------------------------------------------
 
     def bytes(self, *, count_duplicates: bool = True) -> int:
-        """Return the memory of all tensors in bytes.
+        """Return the memory of all tensors, text and ragged rows in bytes. Other objects count nothing.
 
         Args:
-            count_duplicates: count memory that tensors share once for each of them. Default: ``True``.
+            count_duplicates: count memory that values share once for each of them, and of columns what their rows take;
+                with ``False`` the buffer of a column counts as a whole. Default: ``True``.
 
         Example:
             >>> import torch
@@ -260,11 +261,10 @@ class State(Collection):
             >>> data.bytes(), data.bytes(count_duplicates=False)
             (24, 12)
         """
-        leaves = list(self._leaves())
         if count_duplicates:
-            return sum(leaf.numel() * leaf.element_size() for leaf in leaves)
+            return self._bytes()
         storages: dict[int, tuple[int, dict[Any, int]]] = {}
-        for leaf in leaves:
+        for leaf in self._arrays():
             storage = leaf.untyped_storage()
             _, views = storages.setdefault(storage._cdata, (storage.nbytes(), {}))
             views[leaf.storage_offset(), leaf.shape, leaf.stride()] = leaf.numel() * leaf.element_size()

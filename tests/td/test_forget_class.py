@@ -168,26 +168,33 @@ def test_repeated_loads_with_cloudpickle_do_not_grow_the_registries(make: Callab
 SENDER = """
 import sys, cloudpickle, torch
 from torch import Tensor
-from tensorclass import TensorClass, TypedTensorDict, lazy_stack
+from tensorclass import Column, Ragged, TensorClass, Text, TypedTensorDict, lazy_stack
 
 def make():
     class Sample(TensorClass):
         x: Tensor
     class Typed(TypedTensorDict):
         x: Tensor
-    return Sample(torch.zeros(2), batch_size=[2]), Typed(x=torch.zeros(2), batch_size=[2])
+    class Prompt(Text): pass
+    class Tokens(Ragged): pass
+    class Tags(Column[int]): pass
+    columns = Prompt(["a", None]), Tokens([[1], [2, 3]]), Tags([1, 2])
+    return Sample(torch.zeros(2), batch_size=[2]), Typed(x=torch.zeros(2), batch_size=[2]), columns
 
-data, typed = make()
-sys.stdout.buffer.write(cloudpickle.dumps((data, typed, lazy_stack([data, data]))))
+data, typed, columns = make()
+sys.stdout.buffer.write(cloudpickle.dumps(((data, typed, lazy_stack([data, data])), columns)))
 """
 
 
 def test_a_class_of_another_process_is_registered_once() -> None:
     sent = fresh_python.run(["-c", SENDER], check=True, timeout=120, text=False).stdout
-    loaded = cloudpickle.loads(sent)
+    loaded, _ = cloudpickle.loads(sent)
     before = registry_sizes()
-    again = [cloudpickle.loads(sent) for _ in range(100)][-1]
+    again, columns = [cloudpickle.loads(sent) for _ in range(100)][-1]
     assert registry_sizes() == before
+    for column, rows in zip(columns, (["a", None], [[1], [2, 3]], [1, 2]), strict=True):
+        mapped = tree_map(torch.clone, column)
+        assert (type(mapped), mapped.tolist()) == (type(column), rows)
     for first, second in zip(loaded, again, strict=True):
         assert type(first) is type(second)
         made_as = getattr(type(second), "_dense", type(second))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tensorclass import NonTensorStack, TensorClass, TensorDict, lazy_stack, pad, pad_sequence, unpad_sequence
+from tensorclass import Column, NonTensorStack, TensorClass, TensorDict, lazy_stack, pad, pad_sequence, unpad_sequence
 from tests.checks import assert_consistent, assert_equal
 from tests.samples import Unchanged, mixed
 
@@ -98,3 +98,15 @@ def test_sequences_need_the_same_keys(keys: tuple[str, ...]) -> None:
 def test_a_lazy_stack_is_padded_as_the_dense_one() -> None:
     parts = [TensorDict({"a": torch.full((2,), float(i))}, [2]) for i in range(3)]
     assert torch.equal(lazy_stack(parts).pad([0, 1, 1, 0])["a"], torch.stack(parts).pad([0, 1, 1, 0])["a"])
+
+
+def test_rows_without_an_object_need_a_column_that_takes_none() -> None:
+    rows = [TensorDict({"x": torch.zeros(n), "tags": Column([["u"]] * n, list[str])}, [n]) for n in (1, 2)]
+    with pytest.raises(TypeError, match=r"pad_sequence: tags: Column\[list\[str\]\]: .* \| None\]"):
+        pad_sequence(rows)
+    with pytest.raises(TypeError, match=r"padding adds rows without an object"):
+        rows[0].pad([0, 1], inplace=True)
+    assert [value.shape for value in rows[0].values()] == [(1,), (1,)]
+    assert pad(rows[1], [-1, 0])["tags"].tolist() == [["u"]]
+    optional = TensorDict({"tags": Column([["u"]], list[str] | None)}, [1])
+    assert pad(optional, [0, 1])["tags"].tolist() == [["u"], None]

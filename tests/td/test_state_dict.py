@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from tensorclass import NonTensorData, NonTensorStack, TensorClass, TensorDict, lazy_stack
+from tensorclass import NonTensorData, NonTensorStack, Ragged, TensorClass, TensorDict, Text, lazy_stack
 from tests import strategies as draw
 from tests.checks import assert_consistent, assert_equal
 from tests.samples import Unchanged, mixed, nested
@@ -325,6 +325,18 @@ def test_memory_that_tensors_share_can_count_once(device: str) -> None:
         ({"a": base, "b": other}, 40),
     ):
         assert TensorDict(views).bytes(count_duplicates=False) == size
+
+
+def test_bytes_are_also_those_of_text_and_ragged_rows() -> None:
+    text, rows = Text(["é", "b", "c"]), Ragged([[1], [], [2, 3]])
+    data = TensorDict({"text": text, "below": {"rows": rows, "same": rows}}, [3])
+    spans = 3 * 16
+    assert data.bytes() == (4 + spans) + 2 * (3 * 8 + spans)
+    assert data.bytes(count_duplicates=False) == (4 + spans) + (3 * 8 + spans)
+    assert data[:1].bytes() == (2 + 16) + 2 * (8 + 16)
+    assert data[:1].bytes(count_duplicates=False) == (4 + 16) + (3 * 8 + 16)
+    assert lazy_stack([data, data]).bytes() == 2 * data.bytes()
+    assert data.to("meta").bytes() == data.bytes()
 
 
 def test_depth_counts_the_levels_below() -> None:

@@ -24,6 +24,7 @@ from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.printable import printable
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike
+from tensorclass.td.columns.utf8_rows import EncodingError
 
 from .file_columns import is_beyond_int64, nested_types
 from .file_requests import FileRequest, check_rows
@@ -150,7 +151,12 @@ def _has_lines(what: str, paths: Sequence[Any], lines: bool | None) -> bool:
 
 def _rows_of(data: TensorCollection) -> list[dict[str, Any]]:
     """Return the rows of a collection as dicts."""
-    columns = {key: _row_values(value) for key, value in data._items_for_export(False)}
+    columns: dict[str, list[Any]] = {}
+    for key, value in data._items_for_export(False):
+        try:
+            columns[key] = _row_values(value)
+        except EncodingError as error:
+            raise error.below(key) from None
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)] or [{}] * len(data)
 
 

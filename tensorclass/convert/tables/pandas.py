@@ -30,6 +30,7 @@ from tensorclass.td.columns.column import Column
 from tensorclass.td.columns.item_types import predicate
 from tensorclass.td.columns.ragged import Ragged
 from tensorclass.td.columns.text import Text
+from tensorclass.td.columns.utf8_rows import EncodingError
 from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
 from tensorclass.td.leaves.nontensor import stack_of
 from tensorclass.td.leaves.object_codes import codes_row_by_row
@@ -606,7 +607,10 @@ def _collect(pandas: Any, data: TensorCollection, separator: str | None, path: P
         elif isinstance(value, Ragged) and value.ragged_dims == 1:
             columns[name] = pandas.Series(list(_supported(name, rows).numpy()), dtype=object)
         else:
-            columns[name] = _items(pandas, value.tolist())
+            try:
+                columns[name] = _items(pandas, value.tolist())
+            except EncodingError as error:
+                raise error.below(*where) from None
 
 
 def _array(pandas: Any, name: str, value: Tensor) -> Any:

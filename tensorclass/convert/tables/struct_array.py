@@ -19,6 +19,7 @@ from tensorclass.td.base import TensorCollection
 from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.columns.ragged import Ragged
 from tensorclass.td.columns.text import Text
+from tensorclass.td.columns.utf8_rows import EncodingError
 from tensorclass.td.leaves.nontensor import NonTensorDataBase
 from tensorclass.td.leaves.packed_tensor import as_packed_tensor
 from tensorclass.td.tensordict import TensorDict
@@ -165,7 +166,10 @@ def _columns(data: TensorCollection, ndim: int, path: tuple[str, ...], problems:
     columns: dict[Any, Any] = {None: tuple(data._batch_size[ndim:])}
     for key, value in data._items_for_export(False):
         if isinstance(value, BufferColumn):
-            columns[key] = _array_of_rows(value), len(data._batch_size)
+            try:
+                columns[key] = _array_of_rows(value), len(data._batch_size)
+            except EncodingError as error:
+                raise error.below(*path, key) from None
         elif isinstance(value, NonTensorDataBase):
             columns[key] = _array_of_objects(value), len(data._batch_size)
         elif isinstance(value, TensorCollection):

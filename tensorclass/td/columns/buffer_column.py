@@ -27,6 +27,7 @@ from tensorclass.td.safe_unpickling import allow_function, found
 from tensorclass.td.shapes import Names
 from tensorclass.td.stack_and_cat import _append_dims, _shared_names
 
+from . import column_nodes
 from .column_nodes import SPANS as SPANS
 
 if TYPE_CHECKING:
@@ -50,6 +51,10 @@ class BufferColumn(Leaf):
     _is_compact: bool
     #: a larger tensor of which the buffer is the beginning, to append written rows; only the column that made it has it
     _room: Tensor | None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        column_nodes.register(cls)
 
     # -- private constructors -----------------------------------------------------------------------------------------
 
@@ -248,13 +253,18 @@ class BufferColumn(Leaf):
             35
         """
         spans = self._spans()
-        if isinstance(self._items, Tensor):
+        if isinstance(self._items, Tensor) and spans.is_meta:  # nobody knows the lengths
+            below = self._items.numel() * self._items.element_size()
+        elif isinstance(self._items, Tensor):
             item = self._items.element_size() * self._items.shape[1:].numel()
-            below = int(self.lengths.sum()) * item
+            below = int(span_functions.counts_of(spans).sum()) * item
         else:
             items = self._packed()[0]
             below = items.nbytes if isinstance(items, Tensor) else items.nbytes()
         return below + spans.numel() * spans.element_size()
+
+    def _bytes(self) -> int:
+        return self.nbytes()
 
     # -- reading ------------------------------------------------------------------------------------------------------
 

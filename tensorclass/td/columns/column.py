@@ -117,6 +117,10 @@ class Column(NonTensorStack, Generic[T]):
         new._item_type = item_type
         return new
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        column_nodes.register_column(cls)
+
     def _like(self, store: Store, batch_size: Size, names: Names = None) -> Any:
         return self._of(self._objects, store[CODES], self._item_type, self._device, names)  # type: ignore[arg-type]
 
@@ -258,6 +262,19 @@ class Column(NonTensorStack, Generic[T]):
             lambda codes: _where_value(path, condition.cpu(), codes[0], codes[1], None),
             self._names,
         )
+
+    def _check_padding(self, pairs: Sequence[tuple[int, int]]) -> None:
+        fits = predicate(self._item_type)
+        if any(count > 0 for pair in pairs for count in pair) and not (fits is None or fits(None)):
+            kind = shown(self._item_type)
+            raise TypeError(
+                f"Column[{kind}]: padding adds rows without an object: declare it as Column[{kind} | None], or pad the "
+                "collection without it"
+            )
+
+    def _padded(self, pairs: Sequence[tuple[int, int]], value: float) -> Any:
+        self._check_padding(pairs)
+        return super()._padded(pairs, value)
 
     def map(self, function: Callable[[Any], Any], item_type: Any = None) -> Column[Any]:  # type: ignore[override]
         """Call a function with each object, and return its results as a Column.

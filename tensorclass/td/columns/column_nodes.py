@@ -12,7 +12,8 @@ A traced program must not depend on lengths, so while one is traced the whole bu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import functools
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -74,7 +75,8 @@ def _is_differentiating() -> bool:
     return top is not None and top.key() in (functorch.TransformType.Grad, functorch.TransformType.Jvp)
 
 
-def _flatten_rows(column: Any, keeps_items: bool) -> _Flat:
+def _flatten_rows(column: Any) -> _Flat:
+    """Return items and spans of a Ragged, bytes and spans of a Text, and the context."""
     spans: Any = column._store[SPANS]
     items: Any = column._items
     is_compact = column._is_compact
@@ -89,28 +91,13 @@ def _flatten_rows(column: Any, keeps_items: bool) -> _Flat:
     level = functorch.get_dynamic_layer_stack_depth() if _transforms_active() else 0
     context = cls, _Rows(column._batch_size, column._names, level, content, is_compact)
     if content and _is_differentiating():
-        return ([] if keeps_items else [items]), context
+        return ([] if cls._keeps_items else [items]), context
     return [items, spans], context
 
 
-def flatten_ragged(column: Any) -> _Flat:
-    """Return items and spans of a Ragged, and the context."""
-    return _flatten_rows(column, False)
-
-
-def flatten_text(column: Any) -> _Flat:
-    """Return bytes and spans of a Text, and the context."""
-    return _flatten_rows(column, True)
-
-
-def with_keys(flatten: Callable[[Any], _Flat]) -> Callable[[Any], _Flat]:
-    """Return a function that flattens a column to leaves with their keys."""
-
-    def flatten_with_keys(column: Any) -> _Flat:
-        leaves, context = flatten(column)
-        return [(_pytree.GetAttrKey(key), leaf) for key, leaf in zip(_KEYS, leaves, strict=False)], context
-
-    return flatten_with_keys
+def _flatten_rows_with_keys(column: Any) -> _Flat:
+    leaves, context = _flatten_rows(column)
+    return [(_pytree.GetAttrKey(key), leaf) for key, leaf in zip(_KEYS, leaves, strict=False)], context
 
 
 def unflatten(values: Iterable[Any], context: Any) -> Any:
@@ -210,10 +197,15 @@ def _count(items: Any) -> int | None:
     return len(items) if items.ndim else None
 
 
-def flatten_column(column: Any) -> _Flat:
+def _flatten_column(column: Any) -> _Flat:
     """Return the codes of a Column, and the context, which has the objects and their type."""
     values, context = pytree._flatten(column)
     return values, (context, column._item_type)
+
+
+def _flatten_column_with_keys(column: Any) -> _Flat:
+    values, context = _flatten_column(column)
+    return [(_pytree.GetAttrKey("codes"), value) for value in values], context
 
 
 def _unflatten_column(values: Iterable[Any], context: Any) -> Any:
@@ -224,34 +216,33 @@ def _unflatten_column(values: Iterable[Any], context: Any) -> Any:
 
 def register_column(cls: Any) -> None:
     """Register a class of columns of objects as a node of pytrees."""
-
-    def flatten_with_keys(column: Any) -> _Flat:
-        values, context = flatten_column(column)
-        return [(_pytree.GetAttrKey("codes"), value) for value in values], context
-
     pytree.register(
         cls,
-        flatten_column,
+        _flatten_column,
         _unflatten_column,
-        flatten_with_keys,
+        _flatten_column_with_keys,
         slots=("_objects", "_item_type"),
         new_slots={"_metadata": None},
     )
 
 
-def register(cls: Any, flatten: Callable[[Any], _Flat]) -> None:
-    """Register a class of columns as a node of pytrees."""
+def register(cls: Any) -> None:
+    """Register a class of columns with a buffer as a node of pytrees."""
     pytree.register(
         cls,
-        flatten,
+        _flatten_rows,
         unflatten,
-        with_keys(flatten),
-        entries=lambda leaves: _KEYS[: len(leaves)],
+        _flatten_rows_with_keys,
+        entries=_entries,
         slots=("_items",),
         new_slots={"_is_compact": False, "_room": None},
         to_text=_as_text,
-        from_text=lambda dumped: (cls, _from_text(dumped)),
+        from_text=functools.partial(_of_text, cls),
     )
+
+
+def _entries(leaves: Any) -> tuple[str, ...]:
+    return _KEYS[: len(leaves)]
 
 
 def _as_text(context: Any) -> dict[str, Any]:
@@ -260,6 +251,7 @@ def _as_text(context: Any) -> dict[str, Any]:
     return {"ndim": len(rows.size) if rows is not None else 0, "names": names}
 
 
-def _from_text(dumped: dict[str, Any]) -> _Rows:
+def _of_text(cls: Any, dumped: dict[str, Any]) -> tuple[Any, _Rows]:
+    """Return the context of :func:`_as_text`."""
     names = dumped["names"]
-    return _Rows(Size((0,) * dumped["ndim"]), None if names is None else tuple(names), 0, (), False)
+    return cls, _Rows(Size((0,) * dumped["ndim"]), None if names is None else tuple(names), 0, (), False)

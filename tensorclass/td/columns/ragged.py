@@ -20,7 +20,6 @@ from tensorclass.td.leaves.object_codes import nest_lists, to_lists
 from tensorclass.td.safe_unpickling import allow_class
 from tensorclass.td.value_checks import as_tensor, is_array
 
-from . import column_nodes
 from .buffer_column import SPANS, BufferColumn
 from .column_repr import describe_ragged
 from .items_from_rows import join_jagged, join_rows, split_jagged
@@ -1009,5 +1008,4 @@ def as_ragged(
     return made
 
 
-column_nodes.register(Ragged, column_nodes.flatten_ragged)
 allow_class(Ragged)

@@ -18,7 +18,6 @@ from tensorclass.td.leaves.object_codes import flatten_lists, nest_lists, to_lis
 from tensorclass.td.safe_unpickling import allow_class
 from tensorclass.td.value_checks import is_array
 
-from . import column_nodes
 from .buffer_column import SPANS, BufferColumn
 from .byte_search import equal_rows, rows_equal_to, rows_that_contain, rows_with_end
 from .column_repr import describe_text
@@ -155,18 +154,21 @@ class Text(BufferColumn):
         An index that leaves no batch dimension gives the ``str`` (or ``None`` for a row without one).
         """
         rows = self._at(index)
-        return rows._string() if not rows._batch_size and self._batch_size else rows
+        return rows._string(index) if not rows._batch_size and self._batch_size else rows
 
     def __iter__(self) -> Iterator[str]:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
         """Iterate over the strings of a batch with one dimension, else over the rows of the first."""
         rows: Any = self._strings() if len(self._batch_size) == 1 else super().__iter__()
         return iter(rows)
 
-    def _string(self) -> str | None:
+    def _string(self, index: object = None) -> str | None:
+        """Return the string of one row. ``index``: that of the row in a batch, for the error message."""
         start, length = to_lists(self._spans())
         if length < 0:
             return None
-        return decode_row(bytes(self._items[start : start + length].cpu().numpy()), "this row")
+        return decode_row(
+            bytes(self._items[start : start + length].cpu().numpy()), "this row" if index is None else f"row {index}"
+        )
 
     def item(self) -> str | None:
         """Return the string of one row.
@@ -631,5 +633,4 @@ def _described(data: object) -> str:
     return f"a tensor {data.dtype}{list(data.shape)}" if isinstance(data, Tensor) else f"a {type(data).__name__}"
 
 
-column_nodes.register(Text, column_nodes.flatten_text)
 allow_class(Text)

@@ -8,9 +8,32 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tensorclass.td.keys import dotted
 from tensorclass.td.leaves.object_codes import to_lists
 
 from . import spans as span_functions
+
+
+class EncodingError(ValueError):
+    """The bytes of a row are not UTF-8.
+
+    Args:
+        what: the row, for the message.
+        why: what is wrong with its bytes.
+        path: the key of the column, as far as it is known.
+    """
+
+    def __init__(self, what: str, why: str, path: tuple[str, ...] = ()) -> None:
+        super().__init__(f"{dotted(path) if path else 'Text'}: {what}: the bytes are not UTF-8: {why}")
+        self.parts: tuple[str, str, tuple[str, ...]] = (what, why, path)
+
+    def __reduce__(self) -> Any:
+        return type(self), self.parts
+
+    def below(self, *path: str) -> EncodingError:
+        """Return the error for a column at a key."""
+        what, why, below = self.parts
+        return EncodingError(what, why, (*path, *below))
 
 
 def encode_rows(strings: Sequence[Any]) -> tuple[Tensor, Tensor]:
@@ -52,7 +75,7 @@ def decode_rows(buffer: Tensor, spans: Tensor) -> list[str | None]:
     """Return the strings of all rows in flat order, ``None`` for those without one.
 
     Raises:
-        ValueError: the bytes of a row are not UTF-8. The message names the row.
+        EncodingError: the bytes of a row are not UTF-8. The message names the row.
     """
     data = buffer.cpu().numpy().tobytes()
     flat = spans.reshape(-1, 2).cpu().numpy()
@@ -71,7 +94,7 @@ def check_rows(buffer: Tensor, spans: Tensor) -> None:
     """Raise if the bytes of a row are not UTF-8.
 
     Raises:
-        ValueError: the message names the row.
+        EncodingError: the message names the row.
     """
     data = buffer.cpu().numpy().tobytes()
     if not data.isascii():
@@ -81,11 +104,11 @@ def check_rows(buffer: Tensor, spans: Tensor) -> None:
 
 
 def decode_row(data: bytes, what: str) -> str:
-    """Return the string of bytes; raise ``ValueError`` with the name of the row if they are not UTF-8."""
+    """Return the string of bytes; raise :class:`EncodingError` with the name of the row if they are not UTF-8."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise ValueError(f"Text: {what}: the bytes are not UTF-8: {error}") from None
+        raise EncodingError(what, str(error)) from None
 
 
 def count_characters(buffer: Tensor, spans: Tensor) -> Tensor:

@@ -91,6 +91,9 @@ class Leaf(
     def _arrays(self) -> Iterator[Tensor]:
         yield from self._leaves()
 
+    def _bytes(self) -> int:
+        return sum(leaf.numel() * leaf.element_size() for leaf in self._leaves())
+
     def _with_arrays(self, buffers: Iterator[Tensor]) -> Self:
         return self._with_leaves(buffers)
 

@@ -325,3 +325,27 @@ def test_sequences_of_rows_are_padded() -> None:
     padded = pad_sequence([data, data[:1]])
     assert padded["text"].tolist() == [["a", "bc", None], ["a", None, None]]
     assert padded["numbers"].tolist() == [[[1.0, 2.0], [3.0], []], [[1.0, 2.0], [], []]]
+
+
+class Prompt(Text):
+    """A subclass of a user."""
+
+
+class Tokens(Ragged):
+    """A subclass of a user."""
+
+
+class Tags(Column[list[str]]):
+    """A subclass of a user."""
+
+
+@pytest.mark.parametrize("column", [Prompt(["a", None]), Tokens([[1], [2, 3]]), Tags([["u"], []])], ids=["p", "t", "c"])
+def test_subclasses_are_nodes(column: Any) -> None:
+    for tree in (pytree, optree):
+        leaves = tree.tree_leaves(column)
+        assert all(isinstance(leaf, Tensor) for leaf in leaves)
+        mapped: Any = tree.tree_map(torch.clone, column)
+        assert type(mapped) is type(column)
+        assert mapped.tolist() == column.tolist()
+    data = TensorDict({"x": torch.arange(2.0), "column": column}, [2])
+    assert torch.vmap(lambda row: row["x"] * 2)(data).tolist() == [0.0, 2.0]

@@ -14,6 +14,7 @@ Items: TypeAlias = Tensor | Ragged[Any]
 class BufferColumn(Leaf):
     __slots__ = ("_is_compact", "_items", "_room")
 
+    def __init_subclass__(cls, **kwargs: Any) -> None: ...
     @property
     def spans(self) -> Tensor: ...
     @property

@@ -428,6 +428,9 @@ class LazyParts(OnStore):
         for part in self._store.items_:
             yield from part._arrays()
 
+    def _bytes(self) -> int:
+        return sum(part._bytes() for part in self._store.items_)
+
     def _with_arrays(self, buffers: Iterator[Tensor]) -> Self:
         return self._with_parts([part._with_arrays(buffers) for part in self._store.items_])
 
