@@ -10,7 +10,7 @@ JOBS   ?= auto
 CONSTRAINTS ?= constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test pytest test-long lint format typecheck types stubs bench clean
+.PHONY: help demo test clients pytest test-long lint format typecheck types stubs bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +31,14 @@ test: $(READY) ## lint, check the package's types, run the tests (ARGS="-k name"
 pytest: export PYTHONDONTWRITEBYTECODE :=
 pytest: $(READY) ## the tests alone
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
+
+# TorchRL asks for a tensordict of its own: an environment beside the first, with the packages of that one.
+CLIENTS := $(VENV)-clients
+clients: $(READY) ## tests with libraries that use tensordict (TorchRL), in an environment of their own
+	@[ -x $(CLIENTS)/bin/python ] || { $(BIN)/python -m venv --without-pip $(CLIENTS) && \
+	$(BIN)/python -c 'import site; print(site.getsitepackages()[0])' >$$(echo $(CLIENTS)/lib/python3.*/site-packages)/shared.pth; }
+	@$(BIN)/python -m pip install -q --no-deps --target $$(echo $(CLIENTS)/lib/python3.*/site-packages) --upgrade torchrl==0.14.1
+	@$(CLIENTS)/bin/python -m pytest -n 0 tests/compat tests/examples/test_replay_buffer.py $(ARGS)
 
 test-long: $(READY) ## searches that take hours: all lines, all files, many rounds (ARGS="--only interrupts")
 	@$(BIN)/python -m tests.long $(ARGS)
@@ -58,7 +66,7 @@ bench: $(READY) ## time the package beside the peer and hand-written code (ARGS=
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 clean: ## remove the environment, caches and what the commands wrote
-	rm -rf $(VENV) build dist demo-out .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(CLIENTS) build dist demo-out .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Old pip reads PIP_CONSTRAINT for what it builds with, too; new pip has a variable of its own for that.

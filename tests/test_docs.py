@@ -24,6 +24,7 @@ GUIDES = [
         "probabilistic",
         "stores",
         "storage",
+        "tensordict",
     )
 ]
 

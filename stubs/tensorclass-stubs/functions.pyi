@@ -25,6 +25,7 @@ __all__ = [
     "from_pandas",
     "from_parquet",
     "from_polars",
+    "from_pytorch_tensordict",
     "from_pytree",
     "from_ray_dataset",
     "from_safetensors",
@@ -62,6 +63,7 @@ __all__ = [
     "to_parquet",
     "to_polars",
     "to_pydantic",
+    "to_pytorch_tensordict",
     "to_pytree",
     "to_ray_dataset",
     "to_safetensors",
@@ -83,6 +85,7 @@ from_namedtuple: Final = _TensorDict.from_namedtuple
 from_pandas: Final = _TensorDict.from_pandas
 from_parquet: Final = _TensorDict.from_parquet
 from_polars: Final = _TensorDict.from_polars
+from_pytorch_tensordict: Final = _TensorDict.from_pytorch_tensordict
 from_pytree: Final = _TensorDict.from_pytree
 from_ray_dataset: Final = _TensorDict.from_ray_dataset
 from_struct_array: Final = _TensorDict.from_struct_array
@@ -108,6 +111,7 @@ to_pandas: Final = _Collection.to_pandas
 to_polars: Final = _Collection.to_polars
 to_pydantic: Final = _Collection.to_pydantic
 to_parquet: Final = _Collection.to_parquet
+to_pytorch_tensordict: Final = _Collection.to_pytorch_tensordict
 to_pytree: Final = _Collection.to_pytree
 to_ray_dataset: Final = _Collection.to_ray_dataset
 to_struct_array: Final = _Collection.to_struct_array

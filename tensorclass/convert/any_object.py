@@ -26,9 +26,11 @@ def from_any(cls: type[C], obj: Any, **kwargs: Unpack[ConversionKwargs]) -> Any:
             return build(cls, dict(obj._store), with_metadata_of(obj, options)._replace(names=names))
         unchanged = not options.auto and options.batch_size is None and options.device is None
         return obj if unchanged else with_metadata(obj._shallow(), options)
-    if entries(obj) is not None:
-        return from_entries(cls, obj, options)
     converter = converter_of(obj)
+    if converter is None and entries(obj) is not None:
+        return from_entries(cls, obj, options)
+    if converter is not None and converter.package == "tensordict":  # its batch size is part of it
+        return getattr(cls, converter.method)(obj, **kwargs)
     if converter is not None:
         made = getattr(cls, converter.method)(obj, device=options.device, strict=options.strict)
         return made if not options.auto and options.batch_size is None else with_metadata(made, options)

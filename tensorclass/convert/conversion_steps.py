@@ -98,13 +98,13 @@ def convert_value(value: Any, target: Target, options: ConversionOptions, path: 
     if target is None or isinstance(value, (Tensor, Collection)) or _is(target, Tensor):
         return value
     inner: Any = target
-    found = entries(value)
+    converter = converter_of(value)
+    found = entries(value) if converter is None else None
     if found is not None:
         # the class of the parent may not know this one
         if isinstance(inner, TensorClass) or matching_record_class(inner, value) is not None:
             return build_from_entries(inner, value, found, options._replace(device=None, names=None), path)
         return convert_entries(found, inner, options, path)
-    converter = converter_of(value)
     if converter is not None:
         try:
             return getattr(target_class(inner), converter.method)(value, strict=options.strict)

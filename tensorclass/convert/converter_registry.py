@@ -21,11 +21,18 @@ class ConverterEntry(NamedTuple):
     """Types of a package, and the method that converts them."""
 
     package: str
+    #: names of the types; none if only ``takes`` decides
     classes: tuple[str, ...]
     #: class method of collections; takes ``device`` and ``strict``
     method: str
     #: which instances it takes
     takes: Callable[[Any], bool] = _is_anything
+
+
+def _is_any_collection(obj: Any) -> bool:
+    """Return whether an object is a collection of ``tensordict``. Its records have no common base class."""
+    package: Any = sys.modules["tensordict"]
+    return bool(package.is_tensor_collection(obj))
 
 
 def _is_structured(array: Any) -> bool:
@@ -39,6 +46,7 @@ CONVERTERS: tuple[ConverterEntry, ...] = (
     ConverterEntry("pyarrow", ("Table", "RecordBatch"), "from_arrow"),
     ConverterEntry("polars", ("DataFrame", "LazyFrame"), "from_polars"),
     ConverterEntry("datasets", ("Dataset",), "from_huggingface"),
+    ConverterEntry("tensordict", (), "from_pytorch_tensordict", _is_any_collection),
 )
 
 
@@ -54,7 +62,7 @@ def converter_of(obj: object) -> ConverterEntry | None:
     for entry in CONVERTERS:
         package: Any = sys.modules.get(entry.package)
         if package is not None:
-            classes = tuple([getattr(package, name) for name in entry.classes])
+            classes = tuple([getattr(package, name) for name in entry.classes]) or object
             if isinstance(obj, classes) and entry.takes(obj):
                 return entry
     return None

@@ -117,6 +117,20 @@ class PythonObjects(Collection):
     def to_namedtuple(self: PythonObjects, dest_cls: None = None) -> Any: ...
     @overload
     def to_namedtuple(self: PythonObjects, dest_cls: type[D]) -> D: ...
+    @classmethod
+    @delegated("tensorclass.compat.bridge")
+    def from_pytorch_tensordict(
+        cls,
+        source: Any,
+        *,
+        auto_batch_size: bool = False,
+        batch_dims: int | None = None,
+        device: DeviceLike | None = None,
+        batch_size: BatchSize = None,
+        strict: bool = True,
+    ) -> Any: ...
+    @delegated("tensorclass.compat.bridge")
+    def to_pytorch_tensordict(self: PythonObjects, *, untyped: bool = False) -> Any: ...
     @delegated("tensorclass.convert.python.tuple")
     def to_tuple(self: PythonObjects) -> tuple[Any, ...]: ...
     @delegated("tensorclass.convert.python.pytree_converter")
