@@ -14,6 +14,7 @@ from tensorclass.scores.comparison import compare
 from tensorclass.scores.corrections import benjamini_hochberg, holm
 from tensorclass.scores.estimate import Difference, Estimate
 from tensorclass.scores.families import (
+    AlpacaEvalScoreData,
     ExactMatchScoreData,
     MultipleChoiceScoreData,
     PassAtKScoreData,
@@ -22,6 +23,11 @@ from tensorclass.scores.families import (
 from tensorclass.scores.ifeval import INSTRUCTION_TYPES, IFEvalScoreData
 from tensorclass.scores.intervals import wilson
 from tensorclass.scores.leaderboard import Leaderboard, PairedRuns, leaderboard
+from tensorclass.scores.length_control import (
+    LengthControlledWinRate,
+    instruction_difficulties,
+    length_controlled_win_rate,
+)
 from tensorclass.scores.metrics import Mean, Metric, PassAtK, Ratio, codes, metric
 from tensorclass.scores.padded_verdicts import ragged
 from tensorclass.scores.paired import mcnemar
@@ -48,6 +54,7 @@ from tensorclass.scores.tally import Tally
 
 __all__ = [
     "INSTRUCTION_TYPES",
+    "AlpacaEvalScoreData",
     "Comparison",
     "Difference",
     "Estimate",
@@ -55,6 +62,7 @@ __all__ = [
     "FileHead",
     "IFEvalScoreData",
     "Leaderboard",
+    "LengthControlledWinRate",
     "Mean",
     "Metric",
     "MissingExtraError",
@@ -81,7 +89,9 @@ __all__ = [
     "compare",
     "detectable_difference",
     "holm",
+    "instruction_difficulties",
     "leaderboard",
+    "length_controlled_win_rate",
     "load_scores",
     "mcnemar",
     "metric",

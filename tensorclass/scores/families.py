@@ -5,10 +5,17 @@ from __future__ import annotations
 from torch import Tensor
 
 from tensorclass import field
-from tensorclass.scores.metrics import PassAtK, Ratio, metric
+from tensorclass.scores.length_control import LengthControlledWinRate
+from tensorclass.scores.metrics import Mean, PassAtK, Ratio, codes, metric
 from tensorclass.scores.score_data import ScoreData
 
-__all__ = ["ExactMatchScoreData", "MultipleChoiceScoreData", "PassAtKScoreData", "PreferenceScoreData"]
+__all__ = [
+    "AlpacaEvalScoreData",
+    "ExactMatchScoreData",
+    "MultipleChoiceScoreData",
+    "PassAtKScoreData",
+    "PreferenceScoreData",
+]
 
 
 class ExactMatchScoreData(ScoreData):
@@ -106,3 +113,42 @@ class PreferenceScoreData(ScoreData):
     losses: Tensor | None = field(
         default=None, metadata=metric(Ratio("loss_rate", {"losses": 1}, {"wins": 1, "ties": 1, "losses": 1}))
     )
+
+
+class AlpacaEvalScoreData(ScoreData):
+    """A judge's preferences between the answers of a model and of a baseline, with the lengths of the answers.
+
+    The figures: ``win_rate``, the mean preference, also by dataset; ``length_controlled_win_rate``, what it would be if
+    both answers were equally long.
+
+    Attributes:
+        preference: float ``[prompts]``, 1 where the judge prefers the model, 0 where the baseline, 0.5 for a draw, or a
+            probability; NaN where not judged.
+        length_difference: float ``[prompts]``, characters of the model's answer less those of the baseline's.
+        difficulty: float ``[prompts]``, how easily prompts are won, the same for all models; None leaves the
+            term out of the regression.
+        dataset: integer ``[prompts]``, the dataset that the prompt is from, as a code.
+        datasets: the names of the codes.
+
+    Example:
+        >>> import torch
+        >>> from tensorclass.scores import AlpacaEvalScoreData
+        >>> won, longer = [1, 1, 1, 0, 1, 0, 0, 1], [300, 250, 400, -200, 350, -100, -300, 20]
+        >>> scores = AlpacaEvalScoreData(torch.tensor(won).float(), torch.tensor(longer).float(), batch_size=[8])
+        >>> {name: round(one.value.item(), 3) for name, one in scores.aggregate().items()}
+        {'win_rate': 0.625, 'length_controlled_win_rate': 0.583}
+
+    Source: Dubois et al., 2024, arXiv 2404.04475.
+    """
+
+    preference: Tensor | None = field(
+        default=None,
+        metadata=metric(
+            Mean(name="win_rate", by="dataset"),
+            LengthControlledWinRate("length_difference", "difficulty"),
+        ),
+    )
+    length_difference: Tensor | None = field(default=None, metadata=metric())
+    difficulty: Tensor | None = field(default=None, metadata=metric())
+    dataset: Tensor | None = field(default=None, metadata=codes("datasets", logged=("dataset",)))
+    datasets: tuple[str, ...] | None = field(default=None, metadata=metric())

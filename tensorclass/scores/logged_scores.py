@@ -22,9 +22,10 @@ from tensorclass.scores.metrics import Mean, Rows, codes, metric
 from tensorclass.scores.score_data import ScoreData
 from tensorclass.scores.tally import Tally
 
-__all__ = ["LoggedScoreData", "MeanByLabels", "declared_family", "family_of", "field_names"]
+__all__ = ["NAMES_OF", "LoggedScoreData", "MeanByLabels", "declared_family", "family_of", "field_names"]
 
-_NAMES_OF: Final = "names_of_"
+NAMES_OF: Final = "names_of_"
+"""What the field with the names of a label's codes begins with."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ def family_of(
         annotations[fields[name]] = Tensor | None
         body[fields[name]] = field(default=None, metadata=metric(MeanByLabels(name=name, unit=unit, labels=by)))
     for label in labels:
-        names = _NAMES_OF + fields[label]
+        names = NAMES_OF + fields[label]
         annotations[fields[label]], annotations[names] = Tensor | None, tuple[str, ...] | None
         body[fields[label]] = field(default=None, metadata=codes(names))
         body[names] = field(default=None, metadata=metric())
@@ -160,7 +161,7 @@ def field_names(metrics: Sequence[str], labels: Sequence[str] = ()) -> dict[str,
         made = f"metric_{made}" if made[0].isdigit() else made
         while made in held or hasattr(ScoreData, made) or keyword.iskeyword(made) or made in _OWN:
             made += "_"
-        held.update((made, _NAMES_OF + made))
+        held.update((made, NAMES_OF + made))
         fields[name] = made
     return fields
 

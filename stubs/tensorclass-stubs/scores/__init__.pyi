@@ -4,6 +4,7 @@ from tensorclass.scores.comparison import compare as compare
 from tensorclass.scores.corrections import benjamini_hochberg as benjamini_hochberg, holm as holm
 from tensorclass.scores.estimate import Difference as Difference, Estimate as Estimate
 from tensorclass.scores.families import (
+    AlpacaEvalScoreData as AlpacaEvalScoreData,
     ExactMatchScoreData as ExactMatchScoreData,
     MultipleChoiceScoreData as MultipleChoiceScoreData,
     PassAtKScoreData as PassAtKScoreData,
@@ -15,6 +16,11 @@ from tensorclass.scores.leaderboard import (
     Leaderboard as Leaderboard,
     PairedRuns as PairedRuns,
     leaderboard as leaderboard,
+)
+from tensorclass.scores.length_control import (
+    LengthControlledWinRate as LengthControlledWinRate,
+    instruction_difficulties as instruction_difficulties,
+    length_controlled_win_rate as length_controlled_win_rate,
 )
 from tensorclass.scores.metrics import (
     Mean as Mean,
@@ -49,6 +55,7 @@ from tensorclass.scores.tally import Tally as Tally
 
 __all__ = [
     "INSTRUCTION_TYPES",
+    "AlpacaEvalScoreData",
     "Comparison",
     "Difference",
     "Estimate",
@@ -56,6 +63,7 @@ __all__ = [
     "FileHead",
     "IFEvalScoreData",
     "Leaderboard",
+    "LengthControlledWinRate",
     "Mean",
     "Metric",
     "MissingExtraError",
@@ -82,7 +90,9 @@ __all__ = [
     "compare",
     "detectable_difference",
     "holm",
+    "instruction_difficulties",
     "leaderboard",
+    "length_controlled_win_rate",
     "load_scores",
     "mcnemar",
     "metric",

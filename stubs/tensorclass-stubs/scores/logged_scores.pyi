@@ -2,12 +2,13 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, SupportsIndex
+from typing import Any, ClassVar, Final, SupportsIndex
 from tensorclass.scores.metrics import Mean, Rows
 from tensorclass.scores.score_data import ScoreData
 from tensorclass.scores.tally import Tally
 
-__all__ = ["LoggedScoreData", "MeanByLabels", "declared_family", "family_of", "field_names"]
+__all__ = ["NAMES_OF", "LoggedScoreData", "MeanByLabels", "declared_family", "family_of", "field_names"]
+NAMES_OF: Final = "names_of_"
 
 @dataclass(frozen=True)
 class MeanByLabels(Mean):

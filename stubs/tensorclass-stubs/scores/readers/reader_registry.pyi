@@ -11,7 +11,7 @@ from tensorclass.scores.score_data import ScoreData
 
 __all__ = ["MODULES", "FileHead", "Progress", "ReadOptions", "Reader", "reader_of", "register_reader", "registered"]
 Progress: TypeAlias = Callable[[str], OnProgress]
-MODULES: Final = ("ifeval_reference", "lm_eval")
+MODULES: Final
 
 @dataclass(frozen=True)
 class ReadOptions:

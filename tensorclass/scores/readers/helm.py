@@ -1,0 +1,268 @@
+"""Results of HELM: a folder a run, with ``per_instance_stats.json``, ``stats.json`` and ``run_spec.json``.
+
+``per_instance_stats.json`` is an array with an entry for each instance, train trial and perturbation, each with its
+``stats``: a name, the split, and the sum and count of the values. Source: the files of crfm-helm 0.5,
+https://crfm-helm.readthedocs.io.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from typing_extensions import TypedDict
+
+from tensorclass.scores.readers.gathered_scores import GatheredScores, refuse_options
+from tensorclass.scores.readers.growing_columns import prompt_id
+from tensorclass.scores.readers.json_document import document_beside, read_document
+from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions
+from tensorclass.scores.readers.run import PromptText, Published, Run
+from tensorclass.scores.score_errors import ScoreFileError
+
+__all__ = ["READER", "HelmReader"]
+
+_ROWS: Final = "per_instance_stats.json"
+_BOOKKEEPING: Final = re.compile(
+    r"num_.*|training_.*|inference_.*|batch_size|finish_reason_.*|prompt_truncated|max_prob|logprob|estimated_.*"
+)
+"""Statistics that HELM keeps of every run and that are no scores: counts of tokens, costs, reasons to stop."""
+
+_OF_LANGUAGE_MODELS: Final = ("perplexity", "bits_per_byte", "logprob_per_byte")
+"""Figures of ``stats.json`` that HELM makes of the sums of ``logprob``, ``num_perplexity_tokens`` and ``num_bytes``."""
+
+
+class _Perturbation(TypedDict, total=False):
+    name: str
+    computed_on: str
+
+
+class _Name(TypedDict, total=False):
+    name: str
+    split: str | None
+    sub_split: str | None
+    perturbation: _Perturbation | None
+
+
+class _Stat(TypedDict, total=False):
+    name: _Name
+    count: float
+    sum: float
+    mean: float | None
+
+
+class _Instance(TypedDict, total=False):
+    instance_id: str
+    train_trial_index: int
+    perturbation: _Perturbation | None
+    stats: list[_Stat]
+
+
+class _AdapterSpec(TypedDict, total=False):
+    model: str
+
+
+class _RunSpec(TypedDict, total=False):
+    name: str
+    adapter_spec: _AdapterSpec
+
+
+class _Request(TypedDict, total=False):
+    prompt: str
+
+
+class _Completion(TypedDict, total=False):
+    text: str
+
+
+class _Result(TypedDict, total=False):
+    completions: list[_Completion]
+
+
+class _InstanceId(TypedDict, total=False):
+    id: str
+
+
+class _RequestState(TypedDict, total=False):
+    instance: _InstanceId
+    request: _Request
+    result: _Result | None
+
+
+class _ScenarioState(TypedDict, total=False):
+    request_states: list[_RequestState]
+
+
+class HelmReader(Reader):
+    """Reads results of HELM."""
+
+    name = "helm"
+    description = "per_instance_stats.json of HELM (instance_id, train_trial_index, stats)"
+
+    def recognises(self, head: FileHead) -> bool:
+        row = head.first_row
+        if row is None:
+            return False
+        return ("instance_id" in row and "stats" in row) or _is_summary(row)
+
+    def read(self, head: FileHead, options: ReadOptions) -> list[Run]:
+        refuse_options(head, options, self.name, roles=("filter",))
+        if head.first_row is not None and _is_summary(head.first_row):
+            raise ScoreFileError(
+                str(head.path), None, f"stats.json of HELM holds figures only; expected {_ROWS}, which holds instances"
+            )
+        return [_read(head, options)]
+
+
+READER = HelmReader()
+
+
+def _is_summary(row: Mapping[str, object]) -> bool:
+    return isinstance(row.get("name"), dict) and "count" in row and "sum_squared" in row
+
+
+@dataclass
+class _Splits:
+    """The number of rows of each split. Perturbed instances are a split of their own."""
+
+    counts: dict[str, int] = field(default_factory=dict[str, int])
+
+    def wanted(self, asked: str | None, path: str) -> str:
+        if asked is not None and asked not in self.counts:
+            raise ScoreFileError(
+                path, None, f"filter: expected one of {', '.join(map(repr, self.counts))}, got {asked!r}"
+            )
+        plain = [name for name in self.counts if "/" not in name]
+        return asked or ("test" if "test" in plain else (plain or list(self.counts))[0])
+
+
+def _read(head: FileHead, options: ReadOptions) -> Run:
+    path = str(head.path)
+    instances = read_document(head.location, list[_Instance], path)
+    splits = _Splits()
+    for instance in instances:
+        name = _split(instance)
+        splits.counts[name] = splits.counts.get(name, 0) + 1
+    if not instances:
+        raise ScoreFileError(path, None, "no instances; expected an array with one entry for each of them")
+    wanted = splits.wanted(options.filter, path)
+    spec = document_beside(head.path, "run_spec.json", _RunSpec)
+    run_name = "" if spec is None else spec[1].get("name", "")
+    task = _without_model(run_name) or None
+    gathered = GatheredScores(path)
+    ignored: dict[str, None] = {}
+    for instance in instances:
+        if _split(instance) != wanted:
+            continue
+        values: dict[str, float | None] = {}
+        for stat in instance.get("stats", ()):
+            name = stat.get("name", {}).get("name", "")
+            if _BOOKKEEPING.fullmatch(name):
+                ignored[name] = None
+            elif (count := stat.get("count", 0)) > 0:
+                values[name] = stat.get("sum", 0.0) / count
+        gathered.add(_document(instance, path), values, task=task)
+    if not gathered.metrics():
+        raise ScoreFileError(
+            path,
+            None,
+            f"{gathered.rows} instances without a score: there is nothing to aggregate; HELM logs "
+            f"{', '.join(ignored) or 'nothing'} of them",
+        )
+    summary = document_beside(head.path, "stats.json", list[_Stat])
+    published = _published([] if summary is None else summary[1], wanted)
+    held = gathered.metrics()
+    notes: list[str] = []
+    if len(splits.counts) > 1:
+        others = ", ".join(repr(name) for name in splits.counts if name != wanted)
+        notes.append(f"instances of the split {wanted!r} are read; left out {others}")
+    left_out = [
+        f"{name} is {figure.value:g} in stats.json; {_why_left_out(name)}"
+        for name, figure in published.items()
+        if name not in held and not _BOOKKEEPING.fullmatch(name)
+    ]
+    return gathered.run(
+        options.family,
+        name=head.path.absolute().parent.name or head.name,
+        format=READER.name,
+        files=(path, *(str(found[0]) for found in (spec, summary) if found is not None)),
+        filter=wanted,
+        filters=splits.counts,
+        ignored=tuple(ignored),
+        notes=tuple(notes),
+        model=None if spec is None else spec[1].get("adapter_spec", {}).get("model"),
+        task=task,
+        published={name: figure for name, figure in published.items() if name in held},
+        left_out=tuple(left_out),
+        texts=_texts_of(head, wanted),
+    )
+
+
+def _why_left_out(name: str) -> str:
+    if name in _OF_LANGUAGE_MODELS:
+        return "it is made of sums of log-likelihoods, which are not read"
+    return f"{_ROWS} doesn't hold what it is made of"
+
+
+def _split(instance: _Instance) -> str:
+    """The split of an instance, ``test``; that of a perturbed one with the perturbation: ``test/robustness``."""
+    split = next((stat["name"].get("split") for stat in instance.get("stats", ()) if "name" in stat), None) or "test"
+    perturbation = instance.get("perturbation")
+    return split if perturbation is None else f"{split}/{perturbation.get('name', '')}"
+
+
+def _document(instance: _Instance, path: str) -> str:
+    if "instance_id" not in instance:
+        raise ScoreFileError(path, None, "instance_id: expected in each entry, but one lacks it")
+    return f"instance {instance['instance_id']}"
+
+
+def _without_model(name: str) -> str:
+    """The scenario of a run's name, ``bbq:subject=all,model=openai_gpt-4o`` without the model."""
+    scenario, _, arguments = name.partition(":")
+    kept = [one for one in arguments.split(",") if one and not one.startswith(("model=", "model_deployment="))]
+    return f"{scenario}:{','.join(kept)}" if kept else scenario
+
+
+def _published(stats: list[_Stat], wanted: str) -> dict[str, Published]:
+    split, _, perturbation = wanted.partition("/")
+    found: dict[str, Published] = {}
+    for stat in stats:
+        name = stat.get("name", {})
+        perturbed = name.get("perturbation")
+        if name.get("split") != split or name.get("sub_split") is not None:
+            continue
+        if perturbation != ("" if perturbed is None else perturbed.get("name", "")):
+            continue
+        if perturbed is not None and perturbed.get("computed_on") != "perturbed":
+            continue
+        mean = stat.get("mean")
+        if stat.get("count", 0) > 0 and mean is not None:
+            found[name.get("name", "")] = Published(mean)
+    return found
+
+
+def _texts_of(head: FileHead, wanted: str) -> partial[Iterator[PromptText]] | None:
+    if not head.can_be_read_again or "/" in wanted:
+        return None
+    for suffix in ("", ".gz"):
+        states = head.path.with_name(f"scenario_state.json{suffix}")
+        if states.is_file():
+            return partial(_texts, head.path, states, wanted)
+    return None
+
+
+def _texts(path: Path, states: Path, wanted: str) -> Iterator[PromptText]:
+    """The texts of the rows, from the file of requests."""
+    found: dict[str, tuple[str, str | None]] = {}
+    for state in read_document(states, _ScenarioState).get("request_states", ()):
+        completions = (state.get("result") or {}).get("completions") or [{}]
+        number = state.get("instance", {}).get("id", "")
+        found.setdefault(number, (state.get("request", {}).get("prompt", ""), completions[0].get("text")))
+    for instance in read_document(path, list[_Instance]):
+        if _split(instance) == wanted:
+            prompt, response = found.get(instance["instance_id"], ("", None))
+            yield PromptText(prompt_id(_document(instance, str(path))), prompt, response)

@@ -1,0 +1,368 @@
+"""Logs of inspect_ai: ``.eval``, a zip archive with a member for each sample, and ``.json``, one document.
+
+An archive holds ``header.json`` once the run has ended (``_journal/start.json`` before), ``samples/ID_epoch_N.json``
+and, of a scored run, ``reductions.json``. A sample has ``scores``: for each scorer a ``value``, which is a number, true
+or false, a letter (C correct, I incorrect, P partially correct, N no answer), or a dictionary or list of these.
+Source: https://inspect.aisi.org.uk/eval-logs.html and https://inspect.aisi.org.uk/scorers.html.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TypeVar, cast
+
+from typing_extensions import TypedDict
+
+from tensorclass.scores.readers.gathered_scores import GatheredScores, refuse_options
+from tensorclass.scores.readers.growing_columns import prompt_id, shown
+from tensorclass.scores.readers.json_document import parsed, read_document
+from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions
+from tensorclass.scores.readers.run import PromptText, Published, Run
+from tensorclass.scores.readers.run_names import run_name
+from tensorclass.scores.readers.zip_members import ZipMembers
+from tensorclass.scores.score_errors import ScoreFileError
+
+__all__ = ["READER", "InspectReader", "value_of"]
+
+_Shape = TypeVar("_Shape")
+
+_LETTERS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
+
+
+class _Score(TypedDict, total=False):
+    value: object
+
+
+class _Sample(TypedDict, total=False):
+    id: int | str
+    epoch: int
+    scores: dict[str, _Score] | None
+    score: _Score | None
+    metadata: dict[str, object] | None
+    error: object
+
+
+class _Texts(TypedDict, total=False):
+    id: int | str
+    epoch: int
+    input: object
+    target: object
+    output: dict[str, object] | None
+
+
+class _Dataset(TypedDict, total=False):
+    name: str | None
+
+
+class _Eval(TypedDict, total=False):
+    task: str
+    model: str
+    dataset: _Dataset | None
+
+
+class _MetricValue(TypedDict, total=False):
+    value: object
+
+
+class _ScorerResults(TypedDict, total=False):
+    name: str
+    scorer: str
+    reducer: str | None
+    metrics: dict[str, _MetricValue]
+
+
+class _Results(TypedDict, total=False):
+    scores: list[_ScorerResults]
+
+
+class _ReducedSample(TypedDict, total=False):
+    sample_id: int | str | None
+    value: object
+
+
+class _Reduction(TypedDict, total=False):
+    scorer: str
+    reducer: str | None
+    samples: list[_ReducedSample]
+
+
+class _Header(TypedDict, total=False):
+    status: str
+    eval: _Eval
+    results: _Results | None
+    reductions: list[_Reduction] | None
+    invalidated: bool
+
+
+class _Log(_Header, total=False):
+    samples: list[_Sample] | None
+
+
+class _LogOfTexts(TypedDict, total=False):
+    samples: list[_Texts] | None
+
+
+class InspectReader(Reader):
+    """Reads logs of inspect_ai."""
+
+    name = "inspect_ai"
+    description = "a log of inspect_ai (.eval, or .json with version, status, eval, ...)"
+
+    def recognises(self, head: FileHead) -> bool:
+        if head.is_zip:
+            return head.name.endswith(".eval") or b"_journal/start.json" in head.start or b"header.json" in head.start
+        return _DOCUMENT.match(head.start) is not None
+
+    def read(self, head: FileHead, options: ReadOptions) -> list[Run]:
+        refuse_options(head, options, self.name, roles=("group",))
+        with _opened(head.location, str(head.path), head.is_zip) as log:
+            run = _run(log, head, options)
+        return [run]
+
+
+READER = InspectReader()
+
+_DOCUMENT = re.compile(rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:')
+
+
+@dataclass
+class _OpenLog:
+    """A log whose samples are read one by one."""
+
+    header: _Header
+    samples: Iterator[_Sample]
+
+
+@contextmanager
+def _opened(path: Path, name: str, is_zip: bool) -> Generator[_OpenLog, None, None]:
+    if not is_zip:
+        log = read_document(path, _Log, name)
+        yield _OpenLog(log, iter(log.get("samples") or ()))
+        return
+    with ZipMembers.of(path, name) as members:
+        header = _header(members, name)
+        if "reductions.json" in members:
+            header["reductions"] = parsed(members.read("reductions.json"), list[_Reduction], f"{name}/reductions.json")
+        yield _OpenLog(header, _members(members, name, _Sample))
+
+
+def _header(members: ZipMembers, name: str) -> _Header:
+    if "header.json" in members:
+        return parsed(members.read("header.json"), _Header, f"{name}/header.json")
+    if "_journal/start.json" in members:  # the run has not ended
+        header = parsed(members.read("_journal/start.json"), _Header, f"{name}/_journal/start.json")
+        header["status"] = "started"
+        return header
+    raise ScoreFileError(name, None, "a zip archive without header.json; expected a log of inspect_ai")
+
+
+def _members(members: ZipMembers, name: str, shape: type[_Shape]) -> Iterator[_Shape]:
+    for member in members.names("samples/", ".json"):
+        yield parsed(members.read(member), shape, f"{name}/{member}")
+
+
+def _run(log: _OpenLog, head: FileHead, options: ReadOptions) -> Run:
+    path = str(head.path)
+    header = log.header
+    evaluation = header.get("eval") or {}
+    task = evaluation.get("task")
+    gathered = GatheredScores(path)
+    reduced = _reduced(header)
+    first_rows: set[str] = set()
+    failed = 0
+    unreadable: dict[str, list[object]] = {}
+    group = options.columns.get("group")
+    for sample in log.samples:
+        document = _document(sample, path)
+        values = _values(sample, unreadable)
+        if document not in first_rows:  # a reduced value counts once for all epochs of a sample
+            first_rows.add(document)
+            values.update(reduced.get(document, {}))
+        failed += sample.get("error") is not None
+        metadata = sample.get("metadata") or {}
+        labels = metadata if group is None else {group: metadata.get(group)}
+        gathered.add(document, values, labels=labels, task=task)
+    if not gathered.rows:
+        raise ScoreFileError(path, None, "the log holds no samples; expected a log with log_samples on")
+    if not gathered.metrics():
+        raise ScoreFileError(
+            path,
+            None,
+            f"{gathered.rows} samples, none of them scored: there is nothing to aggregate; score the log with "
+            "`inspect score` first",
+        )
+    notes: list[str] = []
+    status = header.get("status", "success")
+    if status != "success":
+        notes.append(f"the run's status is {status!r}: the figures are of the {gathered.rows} samples that it logged")
+    if header.get("invalidated"):
+        notes.append("the log is marked as invalidated")
+    if failed:
+        notes.append(f"{failed} of {gathered.rows} samples ended with an error; one without a score isn't counted")
+    for name, examples in unreadable.items():
+        notes.append(f"{name}: {len(examples)} values are no scores, such as {shown(examples[0])}; they aren't counted")
+    published, left_out = _published(header, gathered.metrics())
+    return gathered.run(
+        options.family,
+        name=run_name(head.path),
+        format=READER.name,
+        files=(path,),
+        notes=tuple(notes),
+        model=evaluation.get("model"),
+        task=task,
+        published=published,
+        left_out=tuple(left_out),
+        texts=partial(_texts, head.path, head.is_zip) if head.can_be_read_again else None,
+        groups=None if group is None else (group,),
+    )
+
+
+def _document(sample: _Sample | _Texts, path: str) -> str:
+    number = sample.get("id")
+    if number is None:
+        raise ScoreFileError(path, None, "id: expected in each sample of a log of inspect_ai, but one lacks it")
+    return f"sample {number}"
+
+
+def _values(sample: _Sample, unreadable: dict[str, list[object]]) -> dict[str, float | None]:
+    """The scores of a sample by name. What is no score is None, and added to ``unreadable``."""
+    values: dict[str, float | None] = {}
+    for scorer, score in (sample.get("scores") or {}).items():
+        for name, value in _flat(scorer, score.get("value")):
+            try:
+                values[name] = value_of(value)
+            except ValueError:
+                values[name] = None
+                unreadable.setdefault(name, []).append(value)
+    return values
+
+
+def _flat(name: str, value: object) -> Iterator[tuple[str, object]]:
+    """The values of a score with their names: a dictionary's by its keys, a list's by their positions."""
+    if isinstance(value, dict):
+        for key, one in cast("dict[str, object]", value).items():
+            yield f"{name}/{key}", one
+    elif isinstance(value, list):
+        for place, one in enumerate(cast("list[object]", value)):
+            yield f"{name}/{place}", one
+    else:
+        yield name, value
+
+
+def value_of(value: object) -> float | None:
+    """Convert a value of a score to a number, as inspect_ai does before it aggregates.
+
+    Args:
+        value: a number, true or false, a letter (C, I, P or N), yes or no, or a number as text.
+
+    Returns:
+        The number; None if the value is null or NaN, which inspect_ai writes for a sample that isn't scored.
+
+    Raises:
+        ValueError: the value is no score.
+
+    Example:
+        >>> value_of("C"), value_of("P"), value_of("I"), value_of(True), value_of("0.25")
+        (1.0, 0.5, 0.0, 1.0, 0.25)
+    """
+    if value is None:
+        return None
+    if isinstance(value, str):
+        letter = _LETTERS.get(value, _LETTERS.get(value.lower()))
+        value = float(value) if letter is None else letter
+    if not isinstance(value, (bool, int, float)):
+        raise ValueError(f"expected a number or a letter, got {shown(value)}")
+    return None if value != value else float(value)
+
+
+def _reduced(header: _Header) -> dict[str, dict[str, float | None]]:
+    """Values of several epochs that the run reduced to one otherwise than by the mean, by document and name."""
+    found: dict[str, dict[str, float | None]] = {}
+    for reduction in header.get("reductions") or ():
+        reducer = reduction.get("reducer")
+        if reducer is None or reducer == "mean":  # the mean is what repeats of a prompt are pooled to
+            continue
+        for sample in reduction.get("samples", ()):
+            values = found.setdefault(f"sample {sample.get('sample_id')}", {})
+            for name, value in _flat(reduction.get("scorer", ""), sample.get("value")):
+                with suppress(ValueError):
+                    values[f"{name}/{reducer}"] = value_of(value)
+    return found
+
+
+def _published(header: _Header, metrics: Sequence[str]) -> tuple[dict[str, Published], list[str]]:
+    """The figures that the log itself states, and sentences on those that are of no metric of the record."""
+    published: dict[str, Published] = {}
+    left_out: list[str] = []
+    results = header.get("results") or {}
+    for scorer in results.get("scores", ()):
+        name = _published_name(scorer, metrics)
+        values = {
+            key.rpartition("/")[2]: float(value)
+            for key, metric in scorer.get("metrics", {}).items()
+            if isinstance(value := metric.get("value"), (int, float))
+        }
+        mean = next((values.pop(key) for key in ("accuracy", "mean") if key in values), None)
+        if mean is not None and name in metrics:
+            published[name] = Published(mean, values.pop("stderr", None))
+        left_out.extend(f"{name}: the log states {key} {value:g}" for key, value in values.items())
+    return published, left_out
+
+
+def _published_name(scorer: _ScorerResults, metrics: Sequence[str]) -> str:
+    name, own = scorer.get("name", ""), scorer.get("scorer", "")
+    if name != own and f"{own}/{name}" in metrics:  # a key of a dictionary of values
+        name = f"{own}/{name}"
+    reducer = scorer.get("reducer")
+    return name if reducer is None or reducer == "mean" else f"{name}/{reducer}"
+
+
+def _texts(path: Path, is_zip: bool) -> Iterator[PromptText]:
+    """The texts of a log's samples, read again."""
+    name = str(path)
+    if is_zip:
+        with ZipMembers.of(path, name) as members:
+            for sample in _members(members, name, _Texts):
+                yield _text(sample, name)
+    else:
+        for sample in read_document(path, _LogOfTexts, name).get("samples") or ():
+            yield _text(sample, name)
+
+
+def _text(sample: _Texts, name: str) -> PromptText:
+    target = sample.get("target")
+    return PromptText(
+        prompt_id(_document(sample, name)),
+        _plain(sample.get("input")) or "",
+        _response(sample.get("output") or {}),
+        "\n".join(map(str, cast("list[object]", target))) if isinstance(target, list) else _plain(target),
+    )
+
+
+def _response(output: Mapping[str, object]) -> str | None:
+    completion = output.get("completion")
+    if isinstance(completion, str):
+        return completion
+    choices = output.get("choices")
+    first = cast("list[object]", choices)[0] if isinstance(choices, list) and choices else None
+    message = cast("dict[str, object]", first).get("message") if isinstance(first, dict) else None
+    return _plain(message)
+
+
+def _plain(value: object) -> str | None:
+    """The text of a message, of a list of messages, or of a list of pieces of content."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        texts = [_plain(one) for one in cast("list[object]", value)]
+        return "\n\n".join(text for text in texts if text)
+    if isinstance(value, dict):
+        held = cast("dict[str, object]", value)
+        content = held.get("content", held.get("text"))
+        return _plain(content)
+    return str(value)

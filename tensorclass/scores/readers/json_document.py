@@ -1,0 +1,90 @@
+"""A JSON document that is read whole, of which only the named keys are made into Python values."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from tensorclass.scores.readers.unpacked_file import BROKEN, broken, opened
+from tensorclass.scores.score_errors import ScoreFileError, require
+
+__all__ = ["document_beside", "parsed", "read_document"]
+
+_Shape = TypeVar("_Shape")
+
+
+def parsed(content: bytes, shape: type[_Shape], name: str) -> _Shape:
+    """Parse JSON and check its shape. Keys that the shape doesn't name are skipped without being made.
+
+    Args:
+        content: the document, UTF-8. ``NaN`` and ``Infinity``, which Python's ``json`` writes, are read as numbers.
+        shape: a :class:`typing.TypedDict`, a list of them, or another type that msgspec knows.
+        name: the file, for errors.
+
+    Raises:
+        ScoreFileError: not JSON, or of another shape.
+        MissingExtraError: msgspec is not installed.
+    """
+    msgspec: Any = require("msgspec", "reading score files")
+    try:
+        return cast("_Shape", msgspec.json.decode(content, type=shape))
+    except msgspec.ValidationError as error:
+        raise ScoreFileError(name, None, f"of another shape than logs of this format: {error}") from None
+    except msgspec.DecodeError:
+        return _leniently(content, shape, name, msgspec)
+
+
+def read_document(path: Path, shape: type[_Shape], name: str | None = None) -> _Shape:
+    """Read a file that holds one JSON document, compressed or not.
+
+    Args:
+        path: the file.
+        shape: what to make of it; see :func:`parsed`.
+        name: the file as the caller named it, for errors; by default its path.
+
+    Raises:
+        ScoreFileError: the file can't be read, is not JSON, or of another shape.
+    """
+    name = str(path) if name is None else name
+    with opened(path, name) as (stream, _):
+        try:
+            content = stream.read()
+        except BROKEN as error:
+            raise broken(name, None, error) from None
+    return parsed(content, shape, name)
+
+
+def document_beside(path: Path, name: str, shape: type[_Shape]) -> tuple[Path, _Shape] | None:
+    """Read the document called ``name`` in the folder of a file; None if there is none.
+
+    Args:
+        path: the file whose folder is looked at.
+        name: the document's name, without ``.gz``, ``.bz2`` or ``.zst``.
+        shape: what to make of it; see :func:`parsed`.
+
+    Raises:
+        ScoreFileError: it is there and can't be read.
+    """
+    for suffix in ("", ".gz", ".bz2", ".zst"):
+        found = path.with_name(name + suffix)
+        if found.is_file():
+            return found, read_document(found, shape)
+    return None
+
+
+def _leniently(content: bytes, shape: type[_Shape], name: str, msgspec: Any) -> _Shape:
+    try:
+        value: object = json.loads(content.decode("utf-8-sig"))
+    except RecursionError:
+        raise ScoreFileError(name, None, "not a log of scores: nested too deeply") from None
+    except UnicodeDecodeError as error:
+        raise ScoreFileError(name, None, f"not JSON: not UTF-8 at byte {error.start + 1}") from None
+    except json.JSONDecodeError as error:
+        raise ScoreFileError(
+            name, error.lineno, f"not JSON at column {error.colno}: {error.msg}; is the file complete?"
+        ) from None
+    try:
+        return cast("_Shape", msgspec.convert(value, type=shape))
+    except msgspec.ValidationError as error:
+        raise ScoreFileError(name, None, f"of another shape than logs of this format: {error}") from None

@@ -1,0 +1,62 @@
+"""The logs of other harnesses give the figures that their repositories publish, through the command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tensorclass.cli import main
+
+
+@pytest.fixture(scope="session")
+def logs(data_dir: Path) -> Path:
+    """The folder with logs of other harnesses; where it is absent, the test is skipped."""
+    return data_dir / "logs"
+
+
+def scored(path: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """The run of a file, as the command prints it, with its metrics by name."""
+    assert main(["scores", "--json", str(path)]) == 0
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    return {**run, "metrics": {one["name"]: one for one in run["metrics"]}}
+
+
+def test_inspect_ai_archive(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = scored(logs / "inspect" / "mmlu-no-summary-choices.eval", capsys)
+    assert (run["format"], run["prompts"]) == ("inspect_ai", 1)
+    assert run["metrics"]["choice"]["value"] == 0.0
+
+
+def test_inspect_ai_document(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = scored(logs / "inspect" / "2025-05-12T20-28-26-04-00_security-guide.json", capsys)
+    figure = run["metrics"]["model_graded_fact"]
+    assert (run["prompts"], figure["value"], figure["stderr"]) == (3, 1.0, 0.0)
+
+
+def test_inspect_ai_archive_that_nobody_scored(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (path,) = (logs / "inspect").glob("*popularity*.eval")
+    assert main(["scores", str(path)]) == 2
+    assert "10 samples, none of them scored: there is nothing to aggregate" in capsys.readouterr().err
+
+
+def test_helm(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = scored(logs / "helm" / "bbq-gpt-4o" / "per_instance_stats.json.gz", capsys)
+    figure = run["metrics"]["quasi_exact_match"]
+    assert (run["name"], run["prompts"], figure["value"]) == ("bbq-gpt-4o", 100, pytest.approx(0.95))
+    assert figure["stderr"] == pytest.approx((0.95 * 0.05 / 99) ** 0.5)
+
+
+def test_alpaca_eval(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = scored(logs / "alpaca" / "LMCocktail-10.7B-v1.annotations.json.gz", capsys)
+    figure = run["metrics"]["win_rate"]
+    assert (run["name"], run["prompts"], figure["count"]) == ("LMCocktail-10.7B-v1", 805, 803)
+    assert 100 * figure["value"] == pytest.approx(92.21669, abs=1e-5)
+    assert 100 * figure["stderr"] == pytest.approx(0.94396, abs=1e-5)
+    assert "wins: 740, losses: 62, draws: 1, not judged: 2" in run["notes"]
+    # The published 84.78 also has the difficulties of the instructions, fitted to the judgements on many models.
+    controlled = run["metrics"]["length_controlled_win_rate"]
+    assert controlled["low"] < 0.8478402 < controlled["high"]
+    assert abs(controlled["value"] - 0.8478402) < 0.02
