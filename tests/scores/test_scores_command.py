@@ -152,9 +152,13 @@ def failures(write: Write, reference_row: Make, ifeval_row: Make, log_row: Make)
     exact = write("exact.jsonl", [log_row(0, {"exact_match": 1.0})])
     strict = write("x.eval_results_strict.jsonl", [reference_row(0, [True]), reference_row(1, [True])])
     write("x.eval_results_loose.jsonl", [reference_row(0, [True]), reference_row(2, [True])])
+    settings = write("settings/run.json", "{\n}").parent
     cases: dict[str, tuple[list[Any], str]] = {
         "missing": ([good.with_name("nowhere.jsonl")], "{0}: no such file"),
-        "folder": ([good.parent], "{0}: is a folder"),
+        "folder": (
+            [settings],
+            "{0}: expected score files in this folder, found only files of unknown formats: run.json",
+        ),
         "truncated": ([write("cut.jsonl", f"{text}\n{text[:50]}")], "{0}:2: the line is cut off"),
         "not JSON": ([write("text.jsonl", f"{text}\nhello\n")], "{0}:2: not JSON at column 1"),
         "unknown format": ([write("unknown.jsonl", '{"score": 1}\n')], "{0}:1: unknown format"),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tensorclass.scores.readers.distinct_runs import OnError, distinct_runs
 from tensorclass.scores.readers.file_head import FileHead
+from tensorclass.scores.readers.log_files import log_files
 from tensorclass.scores.readers.reader_registry import (
     Progress,
     Reader,
@@ -37,19 +39,28 @@ __all__ = [
 ]
 
 
-def read_scores(path: str | Path, *, filter: str | None = None, family: type[ScoreData] | None = None) -> ScoreData:
+def read_scores(
+    path: str | Path,
+    *,
+    filter: str | Mapping[str, str] | None = None,
+    family: type[ScoreData] | None = None,
+    columns: Mapping[str, str] | None = None,
+    results: str | Path | None = None,
+) -> ScoreData:
     """Read the scores in a file: a record with one row per prompt.
 
     The same as ``read_run(path).scores``.
 
     Args:
         path: the file; see :func:`read_run` for the formats.
-        filter: of a sample log, the filter whose rows are taken; by default that of the first row.
-        family: the class of the scores of a sample log; by default the one of this package that fits its metrics.
+        filter: of a sample log, the filter whose rows are taken; see :func:`read_run`.
+        family: the class of the scores; see :func:`read_run`.
+        columns: of a table, the column of each role; see :func:`read_run`.
+        results: of a sample log, the results file of its run; see :func:`read_run`.
 
     Raises:
         ScoreFileError: the file cannot be read; see :func:`read_run`.
-        MissingExtraError: orjson is not installed.
+        MissingExtraError: a package of the extra ``scores`` is not installed.
 
     Example:
         >>> import json, pathlib, tempfile
@@ -61,36 +72,41 @@ def read_scores(path: str | Path, *, filter: str | None = None, family: type[Sco
         ...     read_scores(file).acc
         tensor([0., 1., 1., 1.])
     """
-    return read_run(path, filter=filter, family=family).scores
+    return read_run(path, filter=filter, family=family, columns=columns, results=results).scores
 
 
 def read_run(
     path: str | Path,
     *,
-    filter: str | None = None,
+    filter: str | Mapping[str, str] | None = None,
     family: type[ScoreData] | None = None,
+    columns: Mapping[str, str] | None = None,
+    results: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Run:
-    """Read the run in a file, whose format is found by looking at its first row.
+    """Read the run in a file, whose format is found by looking at the start of the file.
 
-    Known are sample logs of lm-evaluation-harness, and the result files of IFEval's reference scorer; of these the
-    strict and the loose file of a run are read together, whichever of them is given, if both are there. The file may be
-    compressed with gzip. It is read row by row, and only scores are kept (about 100 bytes a row), so it may be larger
-    than memory.
+    ``docs/scores.md`` lists the formats. Of the result files of IFEval's reference scorer, the strict and the loose
+    file of a run are read together, whichever of them is given, if both are there. A sample log of
+    lm-evaluation-harness is read together with the results file beside it. The file may be compressed with gzip, bzip2
+    or zstd. Logs are read in chunks, and only scores are kept (about 100 bytes a row), so they may be larger than
+    memory.
 
     Args:
-        path: the file.
-        filter: of a sample log, the filter whose rows are taken (``"strict-match"``); by default that of the first row.
-        family: the class of the scores of a sample log, with fields named as its metrics; by default one of
-            :class:`~tensorclass.scores.IFEvalScoreData`, :class:`~tensorclass.scores.MultipleChoiceScoreData` and
-            :class:`~tensorclass.scores.ExactMatchScoreData`.
+        path: the file; ``"-"`` is the standard input.
+        filter: of a sample log, the filter whose rows are taken (``"strict-match"``), or a mapping from tasks to
+            filters; by default that of the first row.
+        family: the class of the scores, with fields named as the metrics of the log; by default the class of this
+            package that has all of them, or else one that is made for them.
+        columns: of a table, the column of each role, ``{"prompt": "id", "accuracy": "correct"}``.
+        results: of a sample log, the results file of its run; by default the one of the same date in its folder.
         progress: told of the bytes read.
 
     Raises:
         ScoreFileError: the file is missing, empty, cut off, not JSON or of an unknown format, holds scores that cannot
-            be (a share above 1, verdicts that contradict each other), or the strict and loose files disagree; names the
-            file and the line.
-        MissingExtraError: orjson is not installed.
+            be (a share above 1, verdicts that contradict each other), the strict and loose files disagree, or the
+            figures are others than in the results file; names the file and the line.
+        MissingExtraError: a package of the extra ``scores`` is not installed.
 
     Example:
         >>> import json, pathlib, tempfile
@@ -103,9 +119,9 @@ def read_run(
         >>> run.name, run.format, run.scores.acc.tolist()
         ('samples_arc_2025-01-01', 'lm-eval', [0.0, 1.0, 1.0, 1.0])
     """
-    runs = read_runs([path], filter=filter, family=family, progress=progress)
+    runs = read_runs([path], filter=filter, family=family, columns=columns, results=results, progress=progress)
     if len(runs) != 1:
-        names = ", ".join(repr(run.name) for run in runs) or "none"
+        names = ", ".join(repr(run.name) for run in runs)
         raise ScoreFileError(str(path), None, f"expected one run, got {len(runs)} ({names}); read them with read_runs")
     return runs[0]
 
@@ -113,26 +129,36 @@ def read_run(
 def read_runs(
     paths: Sequence[str | Path],
     *,
-    filter: str | None = None,
+    filter: str | Mapping[str, str] | None = None,
     family: type[ScoreData] | None = None,
+    columns: Mapping[str, str] | None = None,
+    results: str | Path | None = None,
     progress: Progress | None = None,
     executor: Any = None,
+    on_error: OnError | None = None,
 ) -> list[Run]:
     """Read the runs in several files, in the order of the files; see :func:`read_run`.
 
-    A strict and a loose file of the same run give one run, and so does a file given twice. Runs whose files have the
-    same name are told apart by their folders.
+    A strict and a loose file of the same run give one run, and so does a file given twice. Runs of the same name are
+    told apart by their folders.
 
     Args:
-        paths: the files.
-        filter: see :func:`read_run`, as for ``family``.
+        paths: files; folders, of which the files that a reader recognises are taken, also those in folders within;
+            patterns (``"runs/*/samples_*.jsonl"``); results files of lm-evaluation-harness, which stand for the sample
+            logs of the same date beside them.
+        filter: see :func:`read_run`, as for ``family``, ``columns`` and ``results``.
         family: see :func:`read_run`.
+        columns: see :func:`read_run`.
+        results: see :func:`read_run`.
         progress: told of the bytes read; without an ``executor``.
         executor: where the files are read, a file at a time: an executor of ``concurrent.futures``, a client of
             ``dask.distributed``, or the module ``ray``. Its processes must see the files under the same paths.
+        on_error: called with the error of each file that cannot be read, and the other files are read; by default the
+            first error is raised.
 
     Raises:
-        ScoreFileError: see :func:`read_run`; of several files that cannot be read the first one.
+        ScoreFileError: see :func:`read_run`; a folder or a pattern without score files; two files that hold the same
+            run.
         WorkerError: the process that read a file ended before it was done.
 
     Example:
@@ -140,52 +166,47 @@ def read_runs(
         >>> from tensorclass.scores import read_runs
         >>> row = {"doc_id": 0, "metrics": ["acc"], "acc": 1.0}
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     files = [pathlib.Path(folder, f"samples_{task}_2025-01-01.jsonl") for task in ("arc", "piqa")]
-        ...     for file in files:
-        ...         _ = file.write_text(json.dumps(row))
-        ...     [run.name for run in read_runs(files)]
-        ['samples_arc_2025-01-01', 'samples_piqa_2025-01-01']
+        ...     for task in ("arc", "piqa"):
+        ...         _ = pathlib.Path(folder, f"samples_{task}_2025-01-01.jsonl").write_text(json.dumps(row))
+        ...     [run.task for run in read_runs([folder])]
+        ['arc', 'piqa']
     """
     if isinstance(paths, (str, Path)):
         raise TypeError(f"paths: expected a list of files, got {str(paths)!r}; one file is read with read_run")
     if family is not None and not (isinstance(family, type) and issubclass(family, ScoreData)):
         raise TypeError(f"family: expected a class derived from ScoreData, got {family!r}")
-    work = _Reading(ReadOptions(filter, family, progress=progress if executor is None else None), registered())
-    distinct = list({path.absolute(): path for path in map(Path, paths)}.values())
-    if executor is not None:
+    options = ReadOptions(
+        filter,
+        family,
+        {} if columns is None else columns,
+        None if results is None else Path(results),
+        progress if executor is None else None,
+    )
+    failed = _raised if on_error is None else on_error
+    files = log_files(paths, on_error=failed).files
+    work = [partial(_read_file, path, options, registered()) for path in files]
+    if executor is None:
+        runs = distinct_runs(zip(files, work, strict=True), failed)
+    else:
         from tensorclass.scores.readers.parallel import read_spread
 
-        each = read_spread([partial(work.read, path) for path in distinct], list(map(str, distinct)), executor)
-        return _named(_merged(zip(distinct, each, strict=True)))
-    return _named(_merged((path, partial(work.read, path)) for path in distinct))
-
-
-def _merged(found: Iterable[tuple[Path, Sequence[Run] | Callable[[], Sequence[Run]]]]) -> list[Run]:
-    """The runs of the files, without those of files that an earlier run was read from."""
-    runs: list[Run] = []
-    held: set[Path] = set()
-    for path, read in found:
-        if path.absolute() in held:
-            continue
-        own = read() if callable(read) else read
-        held.update(Path(file).absolute() for run in own for file in run.files)
-        runs.extend(own)
-    return runs
-
-
-def _named(runs: Sequence[Run]) -> list[Run]:
-    """The runs under names that tell them apart."""
+        found = read_spread(work, list(map(str, files)), executor, keep_going=on_error is not None)
+        runs = distinct_runs(zip(files, (partial(_outcome, one) for one in found), strict=True), failed)
     names = distinct_names([Path(run.files[0]) for run in runs], [run.name for run in runs])
     return [run if run.name == name else replace(run, name=name) for run, name in zip(runs, names, strict=True)]
 
 
-@dataclass(frozen=True)
-class _Reading:
-    """Reads files with the same options, also in another process: with the readers registered here."""
+def _read_file(path: Path, options: ReadOptions, readers: tuple[Reader, ...]) -> Sequence[Run]:
+    """Read a file, also in another process: with the readers registered in this one."""
+    head = FileHead.of(path)
+    return reader_of(head, readers).read(head, options)
 
-    options: ReadOptions
-    readers: tuple[Reader, ...]
 
-    def read(self, path: Path) -> Sequence[Run]:
-        head = FileHead.of(path)
-        return reader_of(head, self.readers).read(head, self.options)
+def _outcome(found: Sequence[Run] | ScoreFileError) -> Sequence[Run]:
+    if isinstance(found, ScoreFileError):
+        raise found
+    return found
+
+
+def _raised(error: ScoreFileError) -> None:
+    raise error

@@ -11,8 +11,8 @@ from io import BufferedIOBase
 from pathlib import Path
 from typing import IO, Final, cast
 
-from tensorclass.scores.readers.lines import LONGEST_LINE, OnProgress, Row, json_rows
-from tensorclass.scores.readers.unpacked_file import BROKEN, STANDARD_INPUT, copied, is_stream, opened
+from tensorclass.scores.readers.lines import LONGEST_LINE, OnProgress, Row, json_rows, rows_of_array
+from tensorclass.scores.readers.unpacked_file import BROKEN, STANDARD_INPUT, broken, copied, is_stream, opened
 
 __all__ = ["START", "FileHead"]
 
@@ -142,10 +142,25 @@ class FileHead:
             ...     FileHead.of(file).first_row
             {'preference': 1.0}
         """
-        start = self.start.removeprefix(_BOM).lstrip()
+        start = self._stripped
         if start[:1] == b"{":
             return self._first_line()
         return self._first_of_array() if start[:1] == b"[" else None
+
+    @property
+    def is_array(self) -> bool:
+        """True for a JSON array of objects.
+
+        Example:
+            >>> import pathlib, tempfile
+            >>> from tensorclass.scores import FileHead
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     file = pathlib.Path(folder, "annotations.json")
+            ...     _ = file.write_text('[{"preference": 1.0}]')
+            ...     FileHead.of(file).is_array
+            True
+        """
+        return self._stripped[:1] == b"[" and self.first_row is not None
 
     @contextmanager
     def open(self) -> Generator[BufferedIOBase, None, None]:
@@ -170,6 +185,8 @@ class FileHead:
     def rows(self, on_progress: OnProgress | None = None) -> Iterator[tuple[int, Row]]:
         """Yield the objects of a JSON Lines file, one at a time, each with its line number (from 1).
 
+        A JSON array of objects is read at once; its objects are numbered from 1.
+
         Args:
             on_progress: called with the bytes read so far.
 
@@ -185,7 +202,17 @@ class FileHead:
             ...     list(FileHead.of(file).rows())
             [(1, {'right': True}), (3, {'right': False})]
         """
-        return json_rows(self.location, on_progress, str(self.path))
+        if not self.is_array:
+            return json_rows(self.location, on_progress, str(self.path))
+        with self.open() as stream:
+            try:
+                return rows_of_array(str(self.path), stream.read())
+            except BROKEN as error:
+                raise broken(str(self.path), None, error) from None
+
+    @property
+    def _stripped(self) -> bytes:
+        return self.start.removeprefix(_BOM).lstrip()
 
     def _first_line(self) -> Row | None:
         with self.open() as stream:

@@ -1,9 +1,11 @@
-"""Columns that grow row by row, in a few bytes a value, while a log is streamed."""
+"""Columns that grow row by row, or many rows at a time, in a few bytes a value, while a log is streamed."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+from itertools import chain
 from typing import Protocol, cast
 
 import numpy as np
@@ -12,12 +14,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tensorclass.scores.labels import Vocabulary, text_hash
-from tensorclass.scores.limits import NOT_A_SHARE, is_share
+from tensorclass.scores.limits import NOT_A_SHARE, ROUNDING, is_share
 from tensorclass.scores.padded_verdicts import pad_rows
 
 __all__ = [
     "Column",
     "LabelColumn",
+    "Misfit",
     "NumberColumn",
     "PromptColumn",
     "RaggedColumn",
@@ -30,6 +33,7 @@ __all__ = [
 
 _NAN = float("nan")
 _LARGEST = float(np.finfo(np.float32).max)  # what the record can hold
+_NUMBERS = frozenset((bool, int, float, type(None)))
 
 
 class Column(Protocol):
@@ -38,9 +42,21 @@ class Column(Protocol):
     def add(self, value: object) -> None:
         """Add the value of the next row. Raise a TypeError that says what was expected if it doesn't fit."""
 
+    def checked(self, values: Sequence[object]) -> Callable[[], None]:
+        """Check the values of the next rows, and return the function that adds them.
+
+        Raises:
+            Misfit: one of them doesn't fit. :meth:`add` says which and why.
+        """
+        ...
+
     def tensor(self, width: int) -> Tensor:
         """The values of all rows, ragged ones padded to at least ``width``."""
         ...
+
+
+class Misfit(Exception):
+    """Of many rows, one doesn't fit; they have to be added one by one."""
 
 
 class NumberColumn:
@@ -68,9 +84,29 @@ class NumberColumn:
             raise TypeError(f"a fraction from 0 to 1, since it is a share, got {shown(value)}; {NOT_A_SHARE}")
         self._values.append(value)
 
+    def checked(self, values: Sequence[object]) -> Callable[[], None]:
+        kinds = set(map(type, values))
+        if not kinds <= _NUMBERS:
+            raise Misfit
+        try:
+            numbers = np.array(values, dtype=np.float64)  # None becomes NaN
+        except OverflowError:
+            raise Misfit from None
+        _check(numbers, self._share)
+
+        def add() -> None:
+            self._bool = self._bool and kinds <= {bool}
+            self._values.frombytes(numbers.tobytes())
+
+        return add
+
     def last(self) -> float:
         """The value of the last row."""
         return self._values[-1]
+
+    def numbers(self) -> NDArray[np.float64]:
+        """The values of all rows, NaN where not scored."""
+        return np.array(self._values, dtype=np.float64)
 
     def tensor(self, width: int) -> Tensor:
         values = torch.as_tensor(np.array(self._values, dtype=np.float64), device="cpu")
@@ -106,6 +142,26 @@ class RaggedColumn:
             )
         self.lengths.append(len(numbers))
 
+    def checked(self, values: Sequence[object]) -> Callable[[], None]:
+        flat, lengths = _flat(values)
+        if not set(map(type, flat)) <= _NUMBERS - {type(None)}:
+            raise Misfit
+        try:
+            numbers = np.array(flat, dtype=np.float64)
+        except OverflowError:
+            raise Misfit from None
+        _check(numbers, self._share)
+
+        def add() -> None:
+            self._values.frombytes(numbers.tobytes())
+            self.lengths.extend(lengths)
+
+        return add
+
+    def numbers(self) -> NDArray[np.float64]:
+        """The values of all rows, one row after the other."""
+        return np.array(self._values, dtype=np.float64)
+
     def last(self) -> Sequence[float]:
         """The values of the last row."""
         return self._values[len(self._values) - self.lengths[-1] :]
@@ -140,6 +196,10 @@ class LabelColumn(_Names):
     def add(self, value: object) -> None:
         self._values.append(self.code(value))
 
+    def checked(self, values: Sequence[object]) -> Callable[[], None]:
+        names = _names(values)
+        return lambda: self._values.extend(map(self.code, names))
+
     def tensor(self, width: int) -> Tensor:
         return torch.as_tensor(np.array(self._values, dtype=np.int32), device="cpu")
 
@@ -149,6 +209,10 @@ class TaskColumn(LabelColumn):
 
     def add(self, value: object) -> None:
         self._values.append(-1 if value is None else self.code(value))
+
+    def repeat(self, value: str | None, count: int) -> None:
+        """Add the same task for the next rows."""
+        self._values.extend(array("i", [-1 if value is None else self.code(value)]) * count)
 
 
 class RaggedLabelColumn(_Names):
@@ -165,6 +229,16 @@ class RaggedLabelColumn(_Names):
         names = cast("list[object]", value)
         self._values.extend(map(self.code, names))
         self.lengths.append(len(names))
+
+    def checked(self, values: Sequence[object]) -> Callable[[], None]:
+        flat, lengths = _flat(values)
+        names = _names(flat)
+
+        def add() -> None:
+            self._values.extend(map(self.code, names))
+            self.lengths.extend(lengths)
+
+        return add
 
     def tensor(self, width: int) -> Tensor:
         width = max(width, max(self.lengths, default=0))
@@ -188,6 +262,12 @@ class PromptColumn:
         self._documents.append(prompt_id(document))
         self._texts.append(0 if text is None else prompt_id(text))
         self._has_text.append(text is not None)
+
+    def add_all(self, documents: Sequence[str], texts: Sequence[str] | None = None) -> None:
+        """Add the next rows, of which each has a text or none has."""
+        self._documents.frombytes(_digests(documents))
+        self._texts.frombytes(bytes(8 * len(documents)) if texts is None else _digests(texts))
+        self._has_text.extend(array("b", [texts is not None]) * len(documents))
 
     def shared(self) -> int:
         """Count the rows whose text other documents have, too."""
@@ -227,6 +307,35 @@ def shared_texts(prompts: PromptColumn) -> list[str]:
     if not count:
         return []
     return [f"{count} rows have the prompt of another document: these are told apart by their documents, not by text"]
+
+
+def _flat(values: Sequence[object]) -> tuple[list[object], list[int]]:
+    """The items of lists, one list after the other, and the length of each."""
+    if not set(map(type, values)) <= {list}:
+        raise Misfit
+    lists = cast("Sequence[list[object]]", values)
+    return list(chain.from_iterable(lists)), list(map(len, lists))
+
+
+def _names(values: Sequence[object]) -> Sequence[str]:
+    if not set(map(type, values)) <= {str}:
+        raise Misfit
+    return cast("Sequence[str]", values)
+
+
+def _check(numbers: NDArray[np.float64], share: bool) -> None:
+    low, high = (-ROUNDING, 1 + ROUNDING) if share else (-_LARGEST, _LARGEST)
+    if ((numbers < low) | (numbers > high)).any():
+        raise Misfit
+
+
+def _digests(texts: Sequence[str]) -> bytes:
+    """The hashes of texts as the bytes of int64; see :func:`prompt_id`."""
+    try:
+        digests = b"".join([blake2b(text.encode(), digest_size=8).digest() for text in texts])
+    except UnicodeEncodeError:  # half a surrogate pair
+        return array("q", map(prompt_id, texts)).tobytes()
+    return np.frombuffer(digests, dtype="<i8").astype(np.int64).tobytes()
 
 
 def _int64(values: array[int]) -> NDArray[np.int64]:

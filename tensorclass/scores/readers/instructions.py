@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
-from tensorclass.scores.limits import contradiction
+import numpy as np
+
+from tensorclass.scores.limits import ROUNDING, contradiction
 from tensorclass.scores.readers.growing_columns import Column, NumberColumn, RaggedColumn
 from tensorclass.scores.score_errors import ScoreFileError
 
-__all__ = ["check_levels", "levels"]
+__all__ = ["check_levels", "levels", "levels_agree"]
 
 
 def levels(columns: Mapping[str, Column]) -> list[tuple[str, str, NumberColumn, RaggedColumn]]:
@@ -44,6 +47,29 @@ def check_levels(path: str, number: int, name: str, each_name: str, every: float
             f"{name}: expected {expected} in {each_name}, got {_verdict(every)}; a prompt is followed where all of its "
             "instructions are",
         )
+
+
+def levels_agree(every: Sequence[float | None], each: Sequence[Sequence[float]]) -> bool:
+    """Return whether no verdict on a prompt contradicts those on its instructions; see :func:`check_levels`.
+
+    Args:
+        every: the verdict on each prompt; None where not scored.
+        each: the verdicts on the instructions of each prompt.
+
+    Example:
+        >>> levels_agree([True, False, None], [[True, True], [True, False], [True]]), levels_agree([True], [[False]])
+        (True, False)
+    """
+    lengths = np.array(list(map(len, each)), dtype=np.int64)
+    counted = lengths > 0
+    if not counted.any():
+        return True
+    flat = np.array(list(chain.from_iterable(each)), dtype=np.float64)
+    starts = (np.cumsum(lengths) - lengths)[counted]
+    least, total = np.minimum.reduceat(flat, starts), np.add.reduceat(flat, starts)
+    fewest = np.maximum(0.0, total - (lengths[counted] - 1))
+    whole = np.array(every, dtype=np.float64)[counted]
+    return not ((whole > least + ROUNDING) | (whole < fewest - ROUNDING)).any()
 
 
 def _verdict(value: float) -> str:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from functools import partial
+from io import BufferedIOBase
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 from tensorclass.scores.readers.unpacked_file import BROKEN, broken, opened
 from tensorclass.scores.score_errors import ScoreFileError, require
 
-__all__ = ["LONGEST_LINE", "OnProgress", "Row", "json_rows"]
+__all__ = ["LONGEST_LINE", "OnProgress", "Row", "json_rows", "rows_of_array", "rows_of_lines"]
 
 Row: TypeAlias = dict[str, Any]
 
@@ -22,6 +24,7 @@ LONGEST_LINE = 256 * 1024 * 1024
 """A line of more bytes is an error rather than a reason to run out of memory."""
 
 _ROWS_A_REPORT = 1024
+_BOM = b"\xef\xbb\xbf"
 
 
 def json_rows(
@@ -42,38 +45,72 @@ def json_rows(
             something else than an object.
         MissingExtraError: orjson is not installed.
     """
-    loads = cast("Callable[[bytes], object]", require("orjson", "reading score files").loads)
     name = str(path) if name is None else name
-    number = 0
     with opened(path, name) as (stream, raw):
-        lines = iter(partial(stream.readline, LONGEST_LINE), b"")
-        while True:
-            number += 1
-            try:
-                line = next(lines, None)
-            except BROKEN as error:
-                raise broken(name, number, error) from None
-            if line is None:
-                break
-            try:
-                row = loads(line)
-            except ValueError:
-                if line.isspace():
-                    continue
-                row = _leniently(name, number, line)
-            if type(row) is not dict:
-                raise ScoreFileError(name, number, f"expected a JSON object on each line, got {_kind(row)}")
+        for number, row in rows_of_lines(name, stream):
             if on_progress is not None and number % _ROWS_A_REPORT == 0:
                 on_progress(raw.tell())
-            yield number, cast("Row", row)
+            yield number, row
         if on_progress is not None:
             on_progress(raw.tell())
 
 
+def rows_of_lines(name: str, stream: BufferedIOBase, first: int = 1) -> Iterator[tuple[int, Row]]:
+    """The objects in the lines of a stream; see :func:`json_rows`.
+
+    Args:
+        name: the file, for errors.
+        stream: the lines.
+        first: the number of the first line.
+    """
+    loads = cast("Callable[[bytes], object]", require("orjson", "reading score files").loads)
+    lines = iter(partial(stream.readline, LONGEST_LINE), b"")
+    for number in count(first):
+        try:
+            line = next(lines, None)
+        except BROKEN as error:
+            raise broken(name, number, error) from None
+        if line is None:
+            return
+        try:
+            row = loads(line)
+        except ValueError:
+            if line.isspace():
+                continue
+            row = _leniently(name, number, line)
+        yield number, _object(name, number, row)
+
+
+def rows_of_array(name: str, data: bytes) -> Iterator[tuple[int, Row]]:
+    """The objects of a JSON array, each with its number in the array, from 1.
+
+    Args:
+        name: the file, for errors.
+        data: the array.
+
+    Raises:
+        ScoreFileError: it is not JSON, or holds something else than objects.
+    """
+    try:
+        found = json.loads(data.removeprefix(_BOM).decode())
+    except json.JSONDecodeError as error:
+        raise ScoreFileError(name, error.lineno, f"not JSON at column {error.colno}: {error.msg}") from None
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise ScoreFileError(name, None, f"not JSON: {error}") from None
+    for number, row in enumerate(cast("list[object]", found), 1):
+        yield number, _object(name, number, row)
+
+
+def _object(name: str, number: int, row: object) -> Row:
+    if type(row) is not dict:
+        raise ScoreFileError(name, number, f"expected a JSON object on each line, got {_kind(row)}")
+    return cast("Row", row)
+
+
 def _leniently(name: str, number: int, line: bytes) -> object:
     """Parse a line that orjson refuses with Python's json, or say what is wrong with it."""
-    if number == 1 and line.startswith(b"\xef\xbb\xbf"):
-        line = line[3:]
+    if number == 1:
+        line = line.removeprefix(_BOM)
     try:
         return json.loads(line.decode())
     except RecursionError:

@@ -18,14 +18,15 @@ __all__ = ["read_spread"]
 
 
 def read_spread(
-    work: Sequence[Callable[[], Sequence[Run]]], files: Sequence[str], executor: Any
-) -> list[Sequence[Run]]:
+    work: Sequence[Callable[[], Sequence[Run]]], files: Sequence[str], executor: Any, keep_going: bool
+) -> list[Sequence[Run] | ScoreFileError]:
     """Read files in the processes of an executor.
 
     Args:
         work: functions that read the runs of one file each.
         files: the file of each function, for messages.
         executor: where the functions run.
+        keep_going: return the error of a file that can't be read in place of its runs.
 
     Returns:
         The runs of each file, in the order of ``work``.
@@ -37,13 +38,16 @@ def read_spread(
     runner = runner_of(executor)
     folder = os.getcwd()
     futures: list[Future[Any]] = []
-    runs: list[Sequence[Run]] = []
+    runs: list[Sequence[Run] | ScoreFileError] = []
     try:
         for one in work:
             futures.append(runner.submit(_attempted, one, folder))  # noqa: PERF401  what was submitted is cancelled
         with bar(len(work), "reading", unit="file", delay=2.0) as shown:
             for future, file in zip(futures, files, strict=True):
-                runs.append(_outcome(future, file, runner.name))
+                found = _outcome(future, file, runner.name)
+                if isinstance(found, Exception) and not (keep_going and isinstance(found, ScoreFileError)):
+                    raise found
+                runs.append(found)
                 shown.advance()
     finally:
         for future in futures[len(runs) :]:
@@ -51,17 +55,15 @@ def read_spread(
     return runs
 
 
-def _outcome(future: Future[Any], file: str, where: str) -> Sequence[Run]:
+def _outcome(future: Future[Any], file: str, where: str) -> Sequence[Run] | Exception:
     try:
         found: Sequence[Run] | Exception = future.result()
+        return found
     except Exception as error:  # of the executor: all others come as results
         reason = str(error).strip() or type(error).__name__
         raise WorkerDied(
             printable(f"{file}: the process of {where} that read it did not come back: {reason}")
         ) from error
-    if isinstance(found, Exception):
-        raise found
-    return found
 
 
 def _attempted(read: Callable[[], Sequence[Run]], folder: str) -> Sequence[Run] | Exception:

@@ -19,7 +19,17 @@ from tensorclass.scores.readers.run import Run
 from tensorclass.scores.score_data import ScoreData
 from tensorclass.scores.score_errors import ScoreFileError
 
-__all__ = ["MODULES", "FileHead", "Progress", "ReadOptions", "Reader", "reader_of", "register_reader", "registered"]
+__all__ = [
+    "MODULES",
+    "FileHead",
+    "Progress",
+    "ReadOptions",
+    "Reader",
+    "UnknownFormatError",
+    "reader_of",
+    "register_reader",
+    "registered",
+]
 
 Progress: TypeAlias = Callable[[str], OnProgress]
 """Called with each file before it is read; what it returns is called with the bytes read so far."""
@@ -33,7 +43,8 @@ class ReadOptions:
     """Options of reading files, which each reader gets.
 
     Attributes:
-        filter: of a sample log, the filter whose rows are taken; by default that of the first row.
+        filter: of a sample log, the filter whose rows are taken; by default that of the first row. A mapping has the
+            filter of each task.
         family: the class of the scores; by default the one that fits the metrics of the file.
         columns: of a table, the column of each role: ``{"prompt": "id", "accuracy": "correct"}``.
         results: the results file of the run; by default the one beside the log.
@@ -45,11 +56,27 @@ class ReadOptions:
         'strict-match'
     """
 
-    filter: str | None = None
+    filter: str | Mapping[str, str] | None = None
     family: type[ScoreData] | None = None
     columns: Mapping[str, str] = field(default_factory=dict[str, str])
     results: Path | None = None
     progress: Progress | None = field(default=None, compare=False)
+
+    def filter_of(self, task: str | None) -> str | None:
+        """Return the filter to take of the log of a task; None for that of the first row.
+
+        Args:
+            task: the task, if it is known.
+
+        Example:
+            >>> from tensorclass.scores import ReadOptions
+            >>> options = ReadOptions(filter={"gsm8k": "strict-match"})
+            >>> options.filter_of("gsm8k"), options.filter_of("arc")
+            ('strict-match', None)
+        """
+        if isinstance(self.filter, Mapping):
+            return None if task is None else self.filter.get(task)
+        return self.filter
 
     def on_progress(self, path: str | Path) -> OnProgress | None:
         """Return the function to call with the bytes of a file that have been read; None if nobody asks.
@@ -137,6 +164,10 @@ class Reader(ABC):
         """
 
 
+class UnknownFormatError(ScoreFileError):
+    """No reader recognises a file that is not broken."""
+
+
 _registered: list[Reader] = []
 
 
@@ -217,14 +248,20 @@ def _own_reader(module: str) -> Reader:
 
 def _unknown(head: FileHead) -> ScoreFileError:
     """Say what is wrong with a file that no reader recognises. A line that is not JSON is the error of reading it."""
-    first = None if head.is_zip or head.is_parquet else next(head.rows(), None)
+    path = str(head.path)
     known = ", or ".join(_own_reader(module).description for module in MODULES)
-    if first is not None:
-        number, row = first
-        keys = ", ".join(map(repr, list(row)[:4]))
-        got = f"an object with {keys or 'no keys'}"
-    elif head.start.strip():
-        number, got = 1, "a zip archive" if head.is_zip else "a Parquet file"
-    else:
-        return ScoreFileError(str(head.path), 1, "the file is empty; expected one JSON object on each line")
-    return ScoreFileError(str(head.path), number, f"unknown format: expected {known}; got {got}")
+    if head.is_zip or head.is_parquet:
+        got = "a zip archive" if head.is_zip else "a Parquet file"
+        return UnknownFormatError(path, None, f"unknown format: expected {known}; got {got}")
+    if head.name.endswith(".json") and head.first_row is None and head.start.strip():
+        return UnknownFormatError(
+            path,
+            1,
+            f"unknown format: JSON over several lines, or no JSON; expected {known}. A summary (results_*.json) "
+            "stands for the sample logs of its date beside it: there are none",
+        )
+    number, row = next(head.rows(), (1, None))
+    if row is None:
+        return ScoreFileError(path, 1, "the file is empty; expected one JSON object on each line")
+    keys = ", ".join(map(repr, list(row)[:4]))
+    return UnknownFormatError(path, number, f"unknown format: expected {known}; got an object with {keys or 'no keys'}")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tensorclass.scores.readers.unpacked_file import STANDARD_INPUT
 
-__all__ = ["distinct_names", "run_name", "task_name"]
+__all__ = ["distinct_names", "model_name", "run_name", "task_name"]
 
 _SUFFIX = re.compile(r"(\.jsonl?)?(\.(gz|bz2|zst))?$")
 _REFERENCE = re.compile(r"[._-]?(eval[._-]results[._-])?(strict|loose)$", re.IGNORECASE)
@@ -54,6 +54,23 @@ def task_name(path: str | Path) -> str | None:
     """
     log = _DATED.match(_SUFFIX.sub("", Path(path).name, count=1))
     return log["task"] if log is not None else None
+
+
+def model_name(path: str | Path) -> str | None:
+    """The model of a run: the folder of a sample log, else the name of the file; None for the standard input.
+
+    lm-evaluation-harness names the folder for the model, with ``__`` in place of a slash.
+
+    Example:
+        >>> model_name("Qwen__Qwen3-8B/samples_gsm8k_2026-01-31.jsonl"), model_name("runs/gpt4.jsonl")
+        ('Qwen/Qwen3-8B', 'gpt4')
+    """
+    if str(path) == STANDARD_INPUT:
+        return None
+    if task_name(path) is None:
+        return run_name(path)
+    folder = Path(path).absolute().parent.name
+    return folder.replace("__", "/", 1) or None
 
 
 def distinct_names(paths: Sequence[Path], names: Sequence[str]) -> list[str]:

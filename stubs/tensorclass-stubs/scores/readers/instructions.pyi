@@ -2,7 +2,8 @@
 from collections.abc import Mapping, Sequence
 from tensorclass.scores.readers.growing_columns import Column, NumberColumn, RaggedColumn
 
-__all__ = ["check_levels", "levels"]
+__all__ = ["check_levels", "levels", "levels_agree"]
 
 def levels(columns: Mapping[str, Column]) -> list[tuple[str, str, NumberColumn, RaggedColumn]]: ...
 def check_levels(path: str, number: int, name: str, each_name: str, every: float, each: Sequence[float]) -> None: ...
+def levels_agree(every: Sequence[float | None], each: Sequence[Sequence[float]]) -> bool: ...

@@ -2,9 +2,10 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 from tensorclass.scores.readers.run import Run
+from tensorclass.scores.score_errors import ScoreFileError
 
 __all__ = ["read_spread"]
 
 def read_spread(
-    work: Sequence[Callable[[], Sequence[Run]]], files: Sequence[str], executor: Any
-) -> list[Sequence[Run]]: ...
+    work: Sequence[Callable[[], Sequence[Run]]], files: Sequence[str], executor: Any, keep_going: bool
+) -> list[Sequence[Run] | ScoreFileError]: ...

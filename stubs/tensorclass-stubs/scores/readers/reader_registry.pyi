@@ -8,19 +8,31 @@ from tensorclass.scores.readers.file_head import FileHead as FileHead
 from tensorclass.scores.readers.lines import OnProgress
 from tensorclass.scores.readers.run import Run
 from tensorclass.scores.score_data import ScoreData
+from tensorclass.scores.score_errors import ScoreFileError
 
-__all__ = ["MODULES", "FileHead", "Progress", "ReadOptions", "Reader", "reader_of", "register_reader", "registered"]
+__all__ = [
+    "MODULES",
+    "FileHead",
+    "Progress",
+    "ReadOptions",
+    "Reader",
+    "UnknownFormatError",
+    "reader_of",
+    "register_reader",
+    "registered",
+]
 Progress: TypeAlias = Callable[[str], OnProgress]
 MODULES: Final
 
 @dataclass(frozen=True)
 class ReadOptions:
-    filter: str | None = None
+    filter: str | Mapping[str, str] | None = None
     family: type[ScoreData] | None = None
     columns: Mapping[str, str] = ...
     results: Path | None = None
     progress: Progress | None = ...
 
+    def filter_of(self, task: str | None) -> str | None: ...
     def on_progress(self, path: str | Path) -> OnProgress | None: ...
 
 class Reader(ABC):
@@ -31,6 +43,8 @@ class Reader(ABC):
     def recognises(self, head: FileHead) -> bool: ...
     @abstractmethod
     def read(self, head: FileHead, options: ReadOptions) -> Sequence[Run]: ...
+
+class UnknownFormatError(ScoreFileError): ...
 
 def register_reader(reader: Reader) -> Reader: ...
 def registered() -> tuple[Reader, ...]: ...

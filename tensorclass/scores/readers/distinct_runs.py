@@ -1,0 +1,77 @@
+"""Runs of several files, each once: files that belong to one run, and files that hold the same run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+from torch import Tensor
+
+from tensorclass.scores.readers.run import Run
+from tensorclass.scores.score_errors import ScoreFileError
+
+__all__ = ["OnError", "distinct_runs"]
+
+OnError: TypeAlias = Callable[[ScoreFileError], None]
+"""Called with the error of a file that can't be read."""
+
+
+def distinct_runs(work: Iterable[tuple[Path, Callable[[], Sequence[Run]]]], on_error: OnError) -> list[Run]:
+    """Read files one after the other.
+
+    A file that an earlier run was read from, too, is not read again.
+
+    Args:
+        work: each file, and the function that reads its runs.
+        on_error: called with the error of a file that can't be read, and of one that holds the same rows of the same
+            model, task and filter as an earlier one. Runs of one model and task with other rows get a note.
+
+    Returns:
+        The runs, in the order of the files.
+    """
+    runs: list[Run] = []
+    held: set[Path] = set()
+    by_identity: dict[tuple[str, str, str | None], Run] = {}
+    for path, read in work:
+        if path.absolute() in held:
+            continue
+        try:
+            for run in read():
+                held.update(Path(file).absolute() for file in run.files)
+                runs.append(_compared(run, by_identity))
+        except ScoreFileError as error:
+            on_error(error)
+    return runs
+
+
+def _compared(run: Run, earlier: dict[tuple[str, str, str | None], Run]) -> Run:
+    """The run, with a note if there is an earlier one of the same model and task.
+
+    Raises:
+        ScoreFileError: the earlier one has the same rows.
+    """
+    if run.model is None or run.task is None:
+        return run
+    same = earlier.setdefault((run.model, run.task, run.filter), run)
+    if same is run:
+        return run
+    file, other = run.files[0], same.files[0]
+    if file != other and _same_rows(run, same):
+        raise ScoreFileError(file, None, f"holds the same run as {other}: the same model, task and rows; give one")
+    return replace(run, notes=(*run.notes, f"the same model and task as {other}, with other rows"))
+
+
+def _same_rows(a: Run, b: Run) -> bool:
+    if type(a.scores) is not type(b.scores) or a.scores.batch_size != b.scores.batch_size:
+        return False
+    for field in fields(a.scores):
+        one, other = getattr(a.scores, field.name), getattr(b.scores, field.name)
+        if isinstance(one, Tensor) and isinstance(other, Tensor):
+            if not np.array_equal(one.numpy(), other.numpy(), equal_nan=one.is_floating_point()):
+                return False
+        elif isinstance(one, Tensor) or isinstance(other, Tensor):
+            return False
+    return True

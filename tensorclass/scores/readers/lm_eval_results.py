@@ -1,0 +1,162 @@
+"""Results files of lm-evaluation-harness: what the harness itself says about the runs whose samples it logged.
+
+``results_<date>.json`` stands beside ``samples_<task>_<date>.jsonl`` of the same date. It names the model, and for each
+task the figures (``"acc,none"`` and ``"acc_stderr,none"`` for the metric ``acc`` of the filter ``none``), the number of
+documents, how each metric is aggregated and whether higher is better; and the groups with their tasks.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import isfinite
+from pathlib import Path
+from typing import Any, Final, TypeGuard, cast
+
+from tensorclass.scores.readers.run import Published
+from tensorclass.scores.readers.run_names import task_name
+from tensorclass.scores.score_errors import ScoreFileError
+
+__all__ = ["HarnessResults", "logs_beside", "results_beside"]
+
+_DATE: Final = re.compile(r"_(\d{4}-\d\d-\d\d(?:T[\d.:-]*\d)?)(?:\.jsonl?)?(?:\.(?:gz|bz2|zst))?$")
+_MEANS: Final = (None, "mean", "nanmean")
+_LARGEST: Final = 256 * 1024 * 1024
+
+
+def results_beside(log: Path) -> list[Path]:
+    """The results files of the date of a sample log, in its folder.
+
+    Example:
+        >>> results_beside(Path("nowhere/samples_arc_2026-01-31.jsonl"))
+        []
+    """
+    date = _DATE.search(log.name)
+    if date is None or task_name(log) is None or not log.parent.is_dir():
+        return []
+    return sorted(path for path in log.parent.glob("results*.json") if path.name.endswith(f"{date[1]}.json"))
+
+
+def logs_beside(results: Path) -> list[Path]:
+    """The sample logs of the date of a results file, in its folder; none if the file has another name.
+
+    Example:
+        >>> logs_beside(Path("nowhere/results_2026-01-31.json"))
+        []
+    """
+    date = _DATE.search(results.name)
+    if date is None or not results.name.startswith("results") or not results.parent.is_dir():
+        return []
+    found = (_DATE.search(path.name) for path in results.parent.glob("samples_*"))
+    return sorted(results.parent / one.string for one in found if one is not None and one[1] == date[1])
+
+
+@dataclass(frozen=True, eq=False)
+class HarnessResults:
+    """A results file.
+
+    Args:
+        path: the file.
+    """
+
+    path: Path
+
+    @cached_property
+    def content(self) -> Mapping[str, Any]:
+        """The document.
+
+        Raises:
+            ScoreFileError: the file can't be read, or is another one.
+        """
+        name = str(self.path)
+        try:
+            if self.path.stat().st_size > _LARGEST:
+                raise ScoreFileError(name, None, f"expected a results file, got one of more than {_LARGEST >> 20} MiB")
+            found: object = json.loads(self.path.read_bytes())
+        except OSError as error:
+            raise ScoreFileError(name, None, f"can't be read: {error.strerror or error}") from None
+        except (ValueError, RecursionError) as error:
+            raise ScoreFileError(name, getattr(error, "lineno", None), f"not JSON: {error}") from None
+        if not isinstance(found, dict) or not isinstance(cast("dict[str, Any]", found).get("results"), dict):
+            raise ScoreFileError(name, None, "expected a results file of lm-evaluation-harness, with the key 'results'")
+        return cast("dict[str, Any]", found)
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The tasks with figures; groups are among them."""
+        return tuple(self.content["results"])
+
+    @property
+    def model(self) -> str | None:
+        """The model's name."""
+        name = self.content.get("model_name")
+        if isinstance(name, str) and name:
+            return name
+        arguments = _mapping(self.content.get("config")).get("model_args")
+        if isinstance(arguments, str):
+            arguments = dict(part.partition("=")[::2] for part in arguments.split(","))
+        named = _mapping(arguments)
+        name = named.get("pretrained", named.get("model"))
+        return name if isinstance(name, str) and name else None
+
+    @property
+    def groups(self) -> dict[str, tuple[str, ...]]:
+        """The groups, and the tasks in each of them, also those of groups within it."""
+        children = {
+            name: tuple(map(str, tasks))
+            for name, tasks in _mapping(self.content.get("group_subtasks")).items()
+            if isinstance(tasks, list) and tasks
+        }
+        return {name: tuple(dict.fromkeys(_leaves(name, children, ()))) for name in children}
+
+    def figures(self, task: str, filter: str | None) -> dict[str, Published]:
+        """The figures of a task and a filter, by the name of the metric."""
+        found: dict[str, Published] = {}
+        own = _mapping(self.content["results"].get(task))
+        for key, value in own.items():
+            name, comma, of = key.partition(",")
+            if (comma and of != (filter or "none")) or name.endswith("_stderr") or not _is_number(value):
+                continue
+            error = own.get(f"{name}_stderr{comma}{of}")
+            if comma or f"{name}_stderr" in own:
+                found[name] = Published(value, error if _is_number(error) else None)
+        return found
+
+    def higher_is_better(self, task: str) -> dict[str, bool]:
+        """Return whether a larger value is better, by the name of the metric."""
+        own = _mapping(_mapping(self.content.get("higher_is_better")).get(task))
+        return {name: value for name, value in own.items() if isinstance(value, bool)}
+
+    def documents(self, task: str) -> int | None:
+        """The number of documents that the figures of a task are of."""
+        count = _mapping(_mapping(self.content.get("n-samples")).get(task)).get("effective")
+        return count if isinstance(count, int) else None
+
+    def is_mean(self, task: str, metric: str) -> bool:
+        """Return whether the figure of a metric is the mean over documents; True if the file doesn't say."""
+        listed = _mapping(_mapping(self.content.get("configs")).get(task)).get("metric_list")
+        for one in cast("list[object]", listed) if isinstance(listed, list) else ():
+            if _mapping(one).get("metric") == metric:
+                return _mapping(one).get("aggregation") in _MEANS
+        return True
+
+
+def _leaves(name: str, children: Mapping[str, tuple[str, ...]], above: tuple[str, ...]) -> Iterable[str]:
+    if name in above:  # a group that holds itself
+        return
+    for child in children.get(name, ()):
+        if child in children:
+            yield from _leaves(child, children, (*above, name))
+        else:
+            yield child
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value)
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}

@@ -1,0 +1,150 @@
+"""JSON Lines in chunks: only the keys that a format needs are decoded, into structs of msgspec.
+
+A chunk that doesn't decode is read row by row: it holds a row that is wrong, which the reader of rows then names, or
+something that Python's ``json`` writes and JSON doesn't have (NaN, half a surrogate pair).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from io import BufferedIOBase, BytesIO
+from typing import Any, Final
+
+from tensorclass.scores.readers.file_head import FileHead
+from tensorclass.scores.readers.lines import LONGEST_LINE, OnProgress, Row, rows_of_array, rows_of_lines
+from tensorclass.scores.readers.unpacked_file import BROKEN, broken, opened
+from tensorclass.scores.score_errors import require
+
+__all__ = ["CHUNK", "RowChunk", "Struct", "row_chunks", "struct_of"]
+
+CHUNK: Final = 512 * 1024
+"""The bytes of a chunk; a longer line makes a longer one."""
+
+Struct = Any  # a class made at run time, with a field for each key
+
+
+@dataclass(frozen=True)
+class RowChunk:
+    """Some lines of a file.
+
+    Attributes:
+        name: the file, for errors.
+        line: the number of its first line, from 1.
+        data: the lines.
+        structs: the rows; None if they don't decode.
+        is_array: the data is a JSON array of rows, whose lines are counted as rows.
+    """
+
+    name: str
+    line: int
+    data: bytes
+    structs: list[Struct] | None
+    is_array: bool = False
+
+    def rows(self) -> Iterator[tuple[int, Row]]:
+        """The rows as dictionaries, with their line numbers.
+
+        Raises:
+            ScoreFileError: a line that is not JSON, is cut off, or is something else than an object.
+        """
+        if self.is_array:
+            return rows_of_array(self.name, self.data)
+        return rows_of_lines(self.name, BytesIO(self.data), self.line)
+
+
+def struct_of(keys: dict[str, Any], name: str = "Row") -> Struct:
+    """Make a struct of msgspec.
+
+    Args:
+        keys: the type of the value of each key; a dictionary stands for an object with these keys. A key that a row
+            lacks is ``UNSET``.
+        name: the name of the class.
+
+    Returns:
+        The class; its fields are ``v0``, ``v1``, ... in the order of ``keys``.
+
+    Example:
+        >>> import msgspec
+        >>> row = struct_of({"pass@1": float, "doc": {"subject": str}})
+        >>> found = msgspec.json.decode(b'{"pass@1": 1, "doc": {"subject": "law", "text": "..."}}', type=row)
+        >>> found.v0, found.v1.v0
+        (1.0, 'law')
+    """
+    msgspec = require("msgspec", "reading score files")
+    fields = [
+        (f"v{number}", struct_of(kind, f"{name}{number}_") if isinstance(kind, dict) else kind, msgspec.UNSET)
+        for number, kind in enumerate(keys.values())
+    ]
+    names = {f"v{number}": key for number, key in enumerate(keys)}
+    return msgspec.defstruct(
+        name, [(one, kind | msgspec.UnsetType, unset) for one, kind, unset in fields], rename=names
+    )
+
+
+def row_chunks(head: FileHead, struct: Struct, on_progress: OnProgress | None = None) -> Iterator[RowChunk]:
+    """Read a JSON Lines file, or a JSON array of objects, in chunks.
+
+    Args:
+        head: the file.
+        struct: what to decode of each row, made with :func:`struct_of`.
+        on_progress: called with the bytes read so far.
+
+    Raises:
+        ScoreFileError: the file can't be opened, or is damaged.
+        MissingExtraError: msgspec is not installed.
+    """
+    msgspec = require("msgspec", "reading score files")
+    name = str(head.path)
+    if head.is_array:
+        with head.open() as stream:
+            data = _whole(stream, name)
+        yield RowChunk(name, 1, data, _structs(msgspec.json.Decoder(list[struct]).decode, data, msgspec), True)
+        return
+    decode = msgspec.json.Decoder(struct).decode_lines
+    line, error = 1, None
+    held: list[bytes] = []  # the start of a line whose end was not read yet
+    with opened(head.location, name) as (stream, raw):
+        while error is None:
+            more, error = _block(stream)
+            is_last = not more and error is None
+            end = more.rfind(b"\n") + 1
+            if not (end or is_last or error) and sum(map(len, held)) < LONGEST_LINE:
+                held.append(more)
+                continue
+            data = b"".join([*held, more if is_last else more[:end]])
+            held = [more[end:]]
+            yield RowChunk(name, line, data, _structs(decode, data, msgspec))
+            line += data.count(b"\n")
+            if on_progress is not None:
+                on_progress(raw.tell())
+            if is_last:
+                return
+    raise broken(name, line, error)
+
+
+def _block(stream: BufferedIOBase) -> tuple[bytes, Exception | None]:
+    """The next bytes, none at the end of the file; those before a damage come with its error."""
+    parts: list[bytes] = []
+    size = 0
+    try:
+        while size < CHUNK and (part := stream.read1(CHUNK - size)):
+            parts.append(part)
+            size += len(part)
+    except BROKEN as error:
+        return b"".join(parts), error
+    return b"".join(parts), None
+
+
+def _whole(stream: BufferedIOBase, name: str) -> bytes:
+    try:
+        return stream.read()
+    except BROKEN as error:
+        raise broken(name, None, error) from None
+
+
+def _structs(decode: Callable[[bytes], list[Struct]], data: bytes, msgspec: Any) -> list[Struct] | None:
+    try:
+        return decode(data)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
