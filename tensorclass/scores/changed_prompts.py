@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from tensorclass.scores.comparison import pair
 from tensorclass.scores.identity import paired_keys
-from tensorclass.scores.metrics import Tally
 from tensorclass.scores.score_arrays import RecordRows, RunRows, tallies
 from tensorclass.scores.score_data import ScoreData
+from tensorclass.scores.tally import Tally
 
 __all__ = ["ChangedPrompt", "ChangedPrompts", "changed_prompts"]
 

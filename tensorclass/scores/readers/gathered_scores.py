@@ -260,7 +260,7 @@ def refuse_options(head: FileHead, options: ReadOptions, name: str, *, roles: Co
         ScoreFileError: names the option.
     """
     path = str(head.path)
-    if options.filter is not None and "filter" not in roles:
+    if options.filter_of(None) is not None and "filter" not in roles:
         raise ScoreFileError(path, None, f"filter: expected none for {name}, got {options.filter!r}")
     if options.results is not None:
         raise ScoreFileError(path, None, f"results: expected none for {name}, got {str(options.results)!r}")

@@ -283,6 +283,8 @@ class PromptColumn:
 
     def _is_shared(self) -> NDArray[np.bool_]:
         """Return a mask of the rows whose text several documents share."""
+        if 1 not in self._has_text:
+            return np.zeros(len(self._has_text), dtype=np.bool_)
         _, text = np.unique(_int64(self._texts), return_inverse=True)
         _, document = np.unique(_int64(self._documents), return_inverse=True)
         of_both = np.unique(np.stack([text, document]), axis=1)  # each pair of a text and a document once

@@ -148,7 +148,7 @@ def _read(head: FileHead, options: ReadOptions) -> Run:
         splits.counts[name] = splits.counts.get(name, 0) + 1
     if not instances:
         raise ScoreFileError(path, None, "no instances; expected an array with one entry for each of them")
-    wanted = splits.wanted(options.filter, path)
+    wanted = splits.wanted(options.filter_of(None), path)
     spec = document_beside(head.path, "run_spec.json", _RunSpec)
     run_name = "" if spec is None else spec[1].get("name", "")
     task = _without_model(run_name) or None

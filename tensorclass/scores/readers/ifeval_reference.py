@@ -53,7 +53,7 @@ class IFEvalReferenceReader(Reader):
 
     def read(self, head: FileHead, options: ReadOptions) -> list[Run]:
         path = head.path
-        if options.filter is not None:
+        if options.filter_of(None) is not None:
             raise ScoreFileError(str(path), 1, f"filter: expected none for this format, got {options.filter!r}")
         if options.family not in (None, IFEvalScoreData):
             raise TypeError(f"family: expected IFEvalScoreData for {path}, got {options.family.__name__}")

@@ -134,11 +134,18 @@ class _LoggedRun:
         """Add the rows of a chunk at once. Return False if they have to be added one by one."""
         if chunk.structs is None or not set(map(type, map(number_of, chunk.structs))) <= {int, str}:
             return False
-        of_rows = [own if isinstance(own, str) else None for own in map(filter_of, chunk.structs)]
-        counts = Counter(of_rows)
+        of_rows = list(map(filter_of, chunk.structs))
+        counts: Counter[str | None] = Counter()
+        for own, count in Counter(of_rows).items():
+            counts[own if isinstance(own, str) else None] += count  # a row without a filter, or with null
         chosen: list[Struct] = chunk.structs
         if len(counts) > 1:
-            chosen = [row for row, own in zip(chunk.structs, of_rows, strict=True) if own == self._wanted]
+            wanted = self._wanted
+            chosen = [
+                row
+                for row, own in zip(chunk.structs, of_rows, strict=True)
+                if own == wanted or (wanted is None and not isinstance(own, str))
+            ]
         elif self._wanted not in counts:
             chosen = []
         try:
