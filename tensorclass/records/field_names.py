@@ -12,15 +12,18 @@ from typing import Any
 
 from .record import METADATA, TensorClass
 
-#: names of members of records: fields can have them only with the option ``shadow``
+#: names of members of records: a field of such a name hides the member
 MEMBER_NAMES = frozenset(name for name in dir(TensorClass) if not name.startswith("__")) | set(METADATA)
+
+#: members that code around a record reads of any tensor or collection: hiding them needs the option ``shadow``
+NEED_SHADOW = frozenset({"device", "names", "shape"})
 
 
 def check_field_names(cls: Any, fields: Sequence[dataclasses.Field[Any]], annotations: Mapping[str, Any]) -> None:
     """Raise if a field or an ``InitVar`` of a new class has a name that it cannot have.
 
     Raises:
-        AttributeError: the name is not one for an argument, or that of a member of records.
+        AttributeError: the name is not one for an argument, or that of a member that cannot be hidden.
     """
     names = [f.name for f in fields]
     for name in annotations:
@@ -34,20 +37,20 @@ def check_field_names(cls: Any, fields: Sequence[dataclasses.Field[Any]], annota
     check_usable(cls, names)
     taken = MEMBER_NAMES.intersection(names)
     private = sorted(name for name in taken if name.startswith("_"))
-    if private and cls._options["shadow"]:
+    if private:
         raise AttributeError(
             f"{cls.__name__}: records keep what they hold under the names {private}, which cannot be hidden; rename "
             "them"
         )
-    if taken and not cls._options["shadow"]:
-        raise AttributeError(
-            f"{cls.__name__}: records have members of their own with the names {sorted(taken)}, which operations need; "
-            "rename the fields, or hide the members with the option shadow=True: "
-            f"class {cls.__name__}(..., shadow=True)"
-        )
     if "batch_size" in taken:
         raise AttributeError(
             f"{cls.__name__}: no field can be called batch_size: the constructor takes it; rename the field"
+        )
+    if (hidden := sorted(taken & NEED_SHADOW)) and not cls._options["shadow"]:
+        raise AttributeError(
+            f"{cls.__name__}: records have members of their own with the names {hidden}, which most code reads; rename "
+            "the fields, or hide the members with the option shadow=True: "
+            f"class {cls.__name__}(..., shadow=True)"
         )
 
 

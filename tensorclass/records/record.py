@@ -122,7 +122,8 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
     - ``nocast``: take only tensors for tensor fields; by default numbers, arrays and lists of numbers become tensors.
     - ``frozen``: fields cannot be set, replaced or removed, except by ``__post_init__``; tensors can be written to.
     - ``tensor_only``: every field holds a tensor (or a collection), whatever its annotation.
-    - ``shadow``: allow fields with the name of a method or attribute of records, which they then hide.
+    - ``shadow``: allow fields called ``device``, ``names`` or ``shape``. They hide the attributes, as a field with any
+      other name of a member does.
     - ``kw_only``: fields are given by keyword only.
     - ``cast_filter``: a function, called with a key (a tuple) and its tensor. It returns whether casts to another dtype
       (``half()``, ``to(dtype)``) cast the tensor, if they are given no filter of their own. A class keyword only.

@@ -23,7 +23,7 @@ from tensorclass.td.tensordict import TensorDict
 
 from .declared_columns import declared_columns
 from .definition import annotations_of
-from .field_names import unusable
+from .field_names import NEED_SHADOW, unusable
 
 if TYPE_CHECKING:
     from tensorclass.td.collection import DeviceLike, Value
@@ -91,7 +91,8 @@ class TypedTensorDict(  # pyright: ignore[reportIncompatibleVariableOverride]  #
 
     Options are class keywords, ``class State(TypedTensorDict, frozen=True)``, or ``TypedTensorDict["frozen"]``:
 
-    - ``shadow``: allow keys with the name of a method or attribute, which they then hide.
+    - ``shadow``: allow a key called ``shape``, which hides the attribute, as a key with any other name of a member
+      does.
     - ``frozen``: the constructor locks the collection.
 
     Raises:
@@ -324,15 +325,15 @@ def _declare(cls: Any, given: Mapping[str, Any]) -> None:
             continue
         if why := unusable(name):
             raise AttributeError(f"{cls.__name__}: no key can be declared as {name!r}: {why}; rename the key")
-        if name in _RESERVED and name.startswith("_") and "shadow" in options:
+        if name in _RESERVED and name.startswith("_"):
             raise AttributeError(
                 f"{cls.__name__}: collections keep what they hold under the name {name!r}, which cannot be hidden; "
                 "rename it"
             )
-        if name in _RESERVED and ("shadow" not in options or name in _ARGUMENTS):
+        if name in _ARGUMENTS or (name in NEED_SHADOW and "shadow" not in options):
             raise AttributeError(
-                f"{cls.__name__}: collections have a member of their own with the name {name!r}, which operations may "
-                "need; rename the key"
+                f"{cls.__name__}: collections have a member of their own with the name {name!r}, which most code "
+                "reads; rename the key"
                 + ("" if name in _ARGUMENTS else ", or hide the member with the option shadow=True")
             )
         if name in vars(cls):

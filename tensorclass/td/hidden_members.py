@@ -1,6 +1,6 @@
 """The engine's view of records whose fields hide members of collections.
 
-A field of a class with ``shadow=True`` can have the name of a member: ``record.shape`` is then the field. So the engine
+A field can have the name of a member: ``record.values`` is then the field. So the engine
 does not ask a record that it was given for its members: it reads ``_batch_size`` and the like, and calls methods of
 :func:`with_members`. Where it treats tensors and collections alike, it takes the values from :func:`member_items` or
 :func:`member_values`.

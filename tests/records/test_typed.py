@@ -129,13 +129,13 @@ def test_a_frozen_one_is_locked_when_it_is_made() -> None:
         data.a = torch.ones(2)
 
 
-def test_a_key_that_hides_a_member_needs_the_option() -> None:
-    with pytest.raises(AttributeError, match=r"a member of their own with the name 'keys'.* shadow=True"):
+def test_a_key_can_hide_a_member() -> None:
+    with pytest.raises(AttributeError, match=r"a member of their own with the name 'shape'.* shadow=True"):
 
         class A(TypedTensorDict):
-            keys: Tensor
+            shape: Tensor
 
-    class B(TypedTensorDict, shadow=True):
+    class B(TypedTensorDict):
         keys: Tensor
         values: Tensor
 

@@ -116,7 +116,7 @@ def _record_from_dataclass(
         autocast: convert values to the type of the annotation.
         nocast: take only tensors for tensor fields.
         inplace: not supported: a class cannot become another one.
-        shadow: allow fields named like a method of records.
+        shadow: allow fields called ``device``, ``names`` or ``shape``.
         tensor_only: every field holds a tensor.
         device: device of the record.
         strict: ``False`` leaves out fields that ``dest_cls`` does not have.
@@ -200,7 +200,7 @@ _ARGUMENTS = """
         frozen: option of the record class, as are the next four: see :class:`tensorclass.TensorClass`.
         autocast: convert values to the type of the annotation. Default: ``False``.
         nocast: take only tensors for tensor fields. Default: ``False``.
-        shadow: allow fields named like a method of records. Default: ``False``.
+        shadow: allow fields called ``device``, ``names`` or ``shape``. Default: ``False``.
         tensor_only: every field holds a tensor. Default: ``False``.
         device: device of the record; by default values stay where they are.
         strict: ``False`` leaves out fields that ``dest_cls`` does not have. Default: ``True``.

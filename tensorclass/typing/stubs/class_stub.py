@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import TypeAlias
 
+from tensorclass.records.field_names import MEMBER_NAMES
+
 from .function_stub import parameter_types
 from .inference import SAME, Function, own_nodes, union
 from .public_names import RECORDS, Names, bound
@@ -52,10 +54,8 @@ def class_stub(definition: ast.ClassDef, context: Context) -> ast.ClassDef:
     kind = kind_of(definition, names)
     bases, keywords, options = list(definition.bases), list(definition.keywords), record_options(definition, names)
     decorators = [one for one in definition.decorator_list if not names.is_record_decorator(one)]
-    shadow = False
     if options is not None:
         bases, keywords = _as_record(definition, options, context)
-        shadow = any(one.arg == "shadow" and _is_true(one.value) for one in keywords)
     bases, more = _without_subscripts(bases, names)
     place = InClass(definition, kind, context)
     body = stubs_of(definition.body, context, place)
@@ -68,9 +68,9 @@ def class_stub(definition: ast.ClassDef, context: Context) -> ast.ClassDef:
                 more.append(ast.keyword("frozen", ast.Constant(True)))  # inherited, which checkers want to see
             if not all(below):
                 comment = _FROZEN  # they know it of dataclasses, where it is an error
-    if shadow:
+    if kind is ClassStyle.RECORD:
         for statement in body:
-            if isinstance(statement, (ast.AnnAssign, ast.Assign)):
+            if isinstance(statement, ast.AnnAssign) and getattr(statement.target, "id", "") in MEMBER_NAMES:
                 context.comments.setdefault(statement, "# type: ignore")  # it hides a member of records on purpose
     parameters = {name: getattr(definition, name) for name in ("type_params",) if hasattr(definition, name)}
     stub = ast.ClassDef(
