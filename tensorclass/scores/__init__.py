@@ -15,6 +15,7 @@ from tensorclass.scores.corrections import benjamini_hochberg, holm
 from tensorclass.scores.estimate import Difference, Estimate
 from tensorclass.scores.families import (
     AlpacaEvalScoreData,
+    EvalPlusScoreData,
     ExactMatchScoreData,
     MultipleChoiceScoreData,
     PassAtKScoreData,
@@ -58,6 +59,7 @@ __all__ = [
     "Comparison",
     "Difference",
     "Estimate",
+    "EvalPlusScoreData",
     "ExactMatchScoreData",
     "FileHead",
     "IFEvalScoreData",

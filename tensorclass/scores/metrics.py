@@ -279,6 +279,7 @@ class PassAtK(Metric):
     Args:
         total: the field with the number of samples of each problem.
         ks: the k to report.
+        prefix: what the names of the figures begin with: ``"plus/"`` for ``plus/pass@1``.
 
     Example:
         >>> from tensorclass.scores import PassAtK
@@ -290,6 +291,7 @@ class PassAtK(Metric):
 
     total: str
     ks: Sequence[int] = (1, 5, 10, 25, 50, 100)
+    prefix: str = ""
 
     def tallies(self, field: str, rows: Rows) -> list[Tally]:
         correct, total = rows.numbers(field), rows.numbers(self.total)
@@ -303,7 +305,7 @@ class PassAtK(Metric):
             counted = ~np.isnan(estimate)
             if counted.any():
                 above, below = np.where(counted, estimate, 0.0), counted.astype(np.float64)
-                tallies.append(Tally(f"pass@{k}", _sum_of_prompt(above), _sum_of_prompt(below)))
+                tallies.append(Tally(f"{self.prefix}pass@{k}", _sum_of_prompt(above), _sum_of_prompt(below)))
         return tallies
 
 

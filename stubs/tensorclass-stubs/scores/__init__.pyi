@@ -5,6 +5,7 @@ from tensorclass.scores.corrections import benjamini_hochberg as benjamini_hochb
 from tensorclass.scores.estimate import Difference as Difference, Estimate as Estimate
 from tensorclass.scores.families import (
     AlpacaEvalScoreData as AlpacaEvalScoreData,
+    EvalPlusScoreData as EvalPlusScoreData,
     ExactMatchScoreData as ExactMatchScoreData,
     MultipleChoiceScoreData as MultipleChoiceScoreData,
     PassAtKScoreData as PassAtKScoreData,
@@ -59,6 +60,7 @@ __all__ = [
     "Comparison",
     "Difference",
     "Estimate",
+    "EvalPlusScoreData",
     "ExactMatchScoreData",
     "FileHead",
     "IFEvalScoreData",

@@ -4,6 +4,7 @@ from tensorclass.scores.score_data import ScoreData
 
 __all__ = [
     "AlpacaEvalScoreData",
+    "EvalPlusScoreData",
     "ExactMatchScoreData",
     "MultipleChoiceScoreData",
     "PassAtKScoreData",
@@ -20,6 +21,11 @@ class MultipleChoiceScoreData(ScoreData):
 class PassAtKScoreData(ScoreData):
     num_samples: Tensor | None = ...
     num_correct: Tensor | None = ...
+
+class EvalPlusScoreData(ScoreData):
+    num_samples: Tensor | None = ...
+    num_correct: Tensor | None = ...
+    num_correct_plus: Tensor | None = ...
 
 class PreferenceScoreData(ScoreData):
     wins: Tensor | None = ...

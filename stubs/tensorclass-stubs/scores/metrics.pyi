@@ -48,6 +48,7 @@ class Ratio(Metric):
 class PassAtK(Metric):
     total: str
     ks: Sequence[int] = ...
+    prefix: str = ""
 
     def tallies(self, field: str, rows: Rows) -> list[Tally]: ...
 

@@ -18,7 +18,7 @@ from typing_extensions import TypedDict
 
 from tensorclass.scores.readers.gathered_scores import GatheredScores, refuse_options
 from tensorclass.scores.readers.growing_columns import prompt_id
-from tensorclass.scores.readers.json_document import document_beside, read_document
+from tensorclass.scores.readers.json_document import PACKED, document_beside, read_document
 from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions
 from tensorclass.scores.readers.run import PromptText, Published, Run
 from tensorclass.scores.score_errors import ScoreFileError
@@ -110,11 +110,13 @@ class HelmReader(Reader):
 
     def read(self, head: FileHead, options: ReadOptions) -> list[Run]:
         refuse_options(head, options, self.name, roles=("filter",))
-        if head.first_row is not None and _is_summary(head.first_row):
-            raise ScoreFileError(
-                str(head.path), None, f"stats.json of HELM holds figures only; expected {_ROWS}, which holds instances"
-            )
-        return [_read(head, options)]
+        if head.first_row is None or not _is_summary(head.first_row):
+            return [_read(head, options)]
+        for suffix in ("", *PACKED):
+            instances = head.path.with_name(_ROWS + suffix)
+            if instances.is_file():
+                return [_read(FileHead.of(instances), options)]
+        raise ScoreFileError(str(head.path), None, f"stats.json of HELM holds figures only; expected {_ROWS} beside it")
 
 
 READER = HelmReader()
@@ -248,7 +250,7 @@ def _published(stats: list[_Stat], wanted: str) -> dict[str, Published]:
 def _texts_of(head: FileHead, wanted: str) -> partial[Iterator[PromptText]] | None:
     if not head.can_be_read_again or "/" in wanted:
         return None
-    for suffix in ("", ".gz"):
+    for suffix in ("", *PACKED):
         states = head.path.with_name(f"scenario_state.json{suffix}")
         if states.is_file():
             return partial(_texts, head.path, states, wanted)

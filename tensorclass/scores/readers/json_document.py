@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from tensorclass.scores.readers.unpacked_file import BROKEN, broken, opened
 from tensorclass.scores.score_errors import ScoreFileError, require
 
-__all__ = ["document_beside", "parsed", "read_document"]
+__all__ = ["PACKED", "document_beside", "parsed", "read_document"]
 
 _Shape = TypeVar("_Shape")
+
+PACKED: Final = (".gz", ".bz2", ".zst")
+"""What the name of a compressed file may end with."""
 
 
 def parsed(content: bytes, shape: type[_Shape], name: str) -> _Shape:
@@ -66,7 +69,7 @@ def document_beside(path: Path, name: str, shape: type[_Shape]) -> tuple[Path, _
     Raises:
         ScoreFileError: it is there and can't be read.
     """
-    for suffix in ("", ".gz", ".bz2", ".zst"):
+    for suffix in ("", *PACKED):
         found = path.with_name(name + suffix)
         if found.is_file():
             return found, read_document(found, shape)
