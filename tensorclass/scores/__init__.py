@@ -10,15 +10,19 @@ Reading files, tables and plots need the extra: ``pip install 'tensorclass[score
 """
 
 from tensorclass.scores.align import align
+from tensorclass.scores.class_metrics import F1, Accuracy
 from tensorclass.scores.comparison import compare
 from tensorclass.scores.corrections import benjamini_hochberg, holm
 from tensorclass.scores.estimate import Difference, Estimate
 from tensorclass.scores.families import (
     AlpacaEvalScoreData,
+    CalibrationScoreData,
+    ClassificationScoreData,
     EvalPlusScoreData,
     ExactMatchScoreData,
     MultipleChoiceScoreData,
     PassAtKScoreData,
+    PerplexityScoreData,
     PreferenceScoreData,
 )
 from tensorclass.scores.ifeval import INSTRUCTION_TYPES, IFEvalScoreData
@@ -48,14 +52,31 @@ from tensorclass.scores.readers import (
     register_reader,
 )
 from tensorclass.scores.report import Comparison, Report
+from tensorclass.scores.row_metrics import (
+    AUROC,
+    MCC,
+    CalibrationError,
+    MacroF1,
+    Perplexity,
+    Quantile,
+    RowMetric,
+    Statistic,
+)
 from tensorclass.scores.score_data import ScoreData
 from tensorclass.scores.score_errors import MissingExtraError, ScoreFileError
 from tensorclass.scores.score_files import load_scores, save_scores
 from tensorclass.scores.tally import Tally
 
 __all__ = [
+    "AUROC",
+    "F1",
     "INSTRUCTION_TYPES",
+    "MCC",
+    "Accuracy",
     "AlpacaEvalScoreData",
+    "CalibrationError",
+    "CalibrationScoreData",
+    "ClassificationScoreData",
     "Comparison",
     "Difference",
     "Estimate",
@@ -65,6 +86,7 @@ __all__ = [
     "IFEvalScoreData",
     "Leaderboard",
     "LengthControlledWinRate",
+    "MacroF1",
     "Mean",
     "Metric",
     "MissingExtraError",
@@ -73,17 +95,22 @@ __all__ = [
     "PairedRuns",
     "PassAtK",
     "PassAtKScoreData",
+    "Perplexity",
+    "PerplexityScoreData",
     "PreferenceScoreData",
     "PromptText",
     "Published",
+    "Quantile",
     "RankInterval",
     "Ratio",
     "ReadOptions",
     "Reader",
     "Report",
+    "RowMetric",
     "Run",
     "ScoreData",
     "ScoreFileError",
+    "Statistic",
     "Tally",
     "align",
     "benjamini_hochberg",

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorclass.scores.estimate import Difference, estimate_difference
+from tensorclass import stack
+from tensorclass.scores.estimate import Difference, estimate_difference, estimate_sample_difference
 from tensorclass.scores.identity import paired_keys
 from tensorclass.scores.logged_scores import LoggedScoreData
 from tensorclass.scores.report import Comparison
-from tensorclass.scores.score_arrays import RecordRows, pooling_note, tallies
+from tensorclass.scores.row_sample import Sample
+from tensorclass.scores.score_arrays import RecordRows, RunRows, Tallies, pooling_note, tallies
 from tensorclass.scores.score_data import ScoreData
 from tensorclass.scores.tally import Tally
 
@@ -24,6 +29,7 @@ def compare(
     resamples: int | None = None,
     confidence: float = 0.95,
     cluster: str | None = None,
+    dim: int | Sequence[int] = -1,
 ) -> Comparison:
     """Compare run ``b`` with run ``a`` on the prompts that both hold.
 
@@ -36,7 +42,7 @@ def compare(
     neither run has ids, both must hold the same number of prompts, and the i-th of one goes with the i-th of the other.
 
     Args:
-        a: the first run, of one batch dimension.
+        a: the first run; of several batch dimensions, see ``dim``.
         b: the second run, of the same class. Classes made for the metrics of a log may differ: the metrics that both
             runs have are compared.
         seed: the seed of the test, where it can't count all ways to flip.
@@ -45,6 +51,9 @@ def compare(
         cluster: the field that says which prompts belong together, as in
             :meth:`~tensorclass.scores.ScoreData.aggregate`. Intervals, standard errors and the test are then over
             clusters: the test swaps all outcomes of a cluster at once, and there is no McNemar's test.
+        dim: the batch dimensions to reduce, as in :meth:`~tensorclass.scores.ScoreData.aggregate`: the last one given
+            holds the prompts, those before it repeats of them. The other dimensions are broadcast against each other,
+            so ``compare(models[:1], models)`` compares each of ``[models, prompts]`` with the first.
 
     Returns:
         The differences by the name of the figure.
@@ -62,6 +71,9 @@ def compare(
         >>> one = compare(a, b)["exact_match"]
         >>> f"{one.value:+.2f}, only b right: {int(one.only_b)}, McNemar p = {one.mcnemar_p:.2f}"
         '+0.40, only b right: 2, McNemar p = 0.50'
+        >>> models = torch.stack([a, b, a])
+        >>> compare(models[:1], models)["exact_match"].value
+        tensor([0.0000, 0.4000, 0.0000], dtype=torch.float64)
     """
     for name, run in (("a", a), ("b", b)):
         if not isinstance(run, ScoreData):
@@ -71,35 +83,35 @@ def compare(
             )
     if type(a) is not type(b) and not (isinstance(a, LoggedScoreData) and isinstance(b, LoggedScoreData)):
         raise TypeError(f"expected two runs of one class, got {type(a).__name__} and {type(b).__name__}")
-    for name, run in (("a", a), ("b", b)):
-        if len(run.batch_size) != 1:
-            raise ValueError(
-                f"{name}: expected one batch dimension, which holds the prompts, got {list(run.batch_size)}; "
-                f"take one run of a stack by its index"
-            )
     without = a.prompt_id is None and b.prompt_id is None
     keys_a, keys_b = (None, None) if without else paired_keys(a, b)
-    (run_a,), (run_b,) = RecordRows(a, -1, keys_a).each(), RecordRows(b, -1, keys_b).each()
-    positions_a, positions_b = pair(run_a.keys, run_b.keys, run_a.prompts, run_b.prompts)
-    tallies_a, tallies_b = tallies(run_a, cluster=cluster), tallies(run_b, cluster=cluster)
-
-    def difference(one: Tally, other: Tally) -> Difference:
-        return estimate_difference(
-            one.at(positions_a), other.at(positions_b), seed=seed, resamples=resamples, confidence=confidence
-        )
-
-    figures = {
-        name: difference(tally, tallies_b.figures[name])
-        for name, tally in tallies_a.figures.items()
-        if name in tallies_b.figures
+    rows_a, rows_b = RecordRows(a, dim, keys_a), RecordRows(b, dim, keys_b)
+    try:
+        shape = np.broadcast_shapes(rows_a.runs, rows_b.runs)
+    except ValueError:
+        raise ValueError(
+            f"expected runs that go together, in dimensions of the same size or of size 1, got {list(rows_a.runs)} and "
+            f"{list(rows_b.runs)} beside those that are reduced (dim={dim})"
+        ) from None
+    runs_a, runs_b = ([_Run(run, tallies(run, cluster=cluster)) for run in rows.each()] for rows in (rows_a, rows_b))
+    places = (
+        np.broadcast_to(np.arange(len(runs)).reshape(rows.runs), shape).ravel().tolist()
+        for runs, rows in ((runs_a, rows_a), (runs_b, rows_b))
+    )
+    pairs = [
+        _PairOfRuns(runs_a[one], runs_b[other], seed=seed, resamples=resamples, confidence=confidence)
+        for one, other in zip(*places, strict=True)
+    ]
+    figures = _stacked([one.figures() for one in pairs], shape)
+    held_a, held_b = ({name: None for run in runs for name in run.found.names} for runs in (runs_a, runs_b))
+    if not figures and held_a and held_b:
+        raise ValueError(f"expected a metric that both runs have, got {', '.join(held_a)} and {', '.join(held_b)}")
+    each = [one.groups() for one in pairs]
+    groups = {
+        name: _stacked([own[name] for own in each], shape)
+        for name in dict.fromkeys(name for own in each for name in own)
+        if all(name in own for own in each)
     }
-    if not figures and tallies_a.figures and tallies_b.figures:
-        held_a, held_b = (", ".join(found.figures) for found in (tallies_a, tallies_b))
-        raise ValueError(f"expected a metric that both runs have, got {held_a} and {held_b}")
-    groups: dict[str, dict[str, Difference]] = {}
-    for name, own in tallies_a.groups.items():
-        other = tallies_b.groups.get(name, {})
-        groups[name] = {group: difference(own[group], other[group]) for group in sorted(own) if group in other}
     return Comparison(
         figures=figures,
         groups=groups,
@@ -107,13 +119,91 @@ def compare(
         seed=seed,
         resamples=resamples,
         confidence=confidence,
-        prompts=len(positions_a),
-        only_a=run_a.prompts - len(positions_a),
-        only_b=run_b.prompts - len(positions_b),
-        notes=tuple(
-            f"{name}: {note}" for name, run in (("a", run_a), ("b", run_b)) if (note := pooling_note(run)) is not None
-        ),
+        prompts=min(len(one.positions_a) for one in pairs),
+        only_a=max(one.a.rows.prompts - len(one.positions_a) for one in pairs),
+        only_b=max(one.b.rows.prompts - len(one.positions_b) for one in pairs),
+        batch_size=tuple(shape),
+        notes=(*_notes("a", runs_a, rows_a), *_notes("b", runs_b, rows_b)),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    rows: RunRows
+    found: Tallies
+
+
+class _PairOfRuns:
+    """Two runs and the prompts that both hold."""
+
+    def __init__(self, a: _Run, b: _Run, *, seed: int, resamples: int | None, confidence: float) -> None:
+        self.a, self.b = a, b
+        self._seed, self._resamples, self._confidence = seed, resamples, confidence
+        self.positions_a, self.positions_b = pair(a.rows.keys, b.rows.keys, a.rows.prompts, b.rows.prompts)
+
+    def figures(self) -> dict[str, Difference]:
+        """The differences by name, in the order of the fields."""
+        a, b = self.a.found, self.b.found
+        found: dict[str, Difference] = {}
+        for name in a.names:
+            if name in a.figures and name in b.figures:
+                found[name] = self._difference(a.figures[name], b.figures[name])
+            elif name in a.samples and name in b.samples:
+                found[name] = self._of_samples(a.samples[name], b.samples[name])
+        return found
+
+    def groups(self) -> dict[str, dict[str, Difference]]:
+        """The differences by the name of the figure and of the group."""
+        a, b = self.a.found, self.b.found
+        found: dict[str, dict[str, Difference]] = {}
+        for name, own in a.groups.items():
+            other = b.groups.get(name, {})
+            found[name] = {group: self._difference(own[group], other[group]) for group in sorted(own) if group in other}
+        for name, members in a.sample_groups.items():
+            others = b.sample_groups.get(name, {})
+            shared = [group for group in sorted(members) if group in others]
+            found[name] = {group: self._of_samples(members[group], others[group]) for group in shared}
+        return found
+
+    def _difference(self, one: Tally, other: Tally) -> Difference:
+        return estimate_difference(
+            one.at(self.positions_a),
+            other.at(self.positions_b),
+            seed=self._seed,
+            resamples=self._resamples,
+            confidence=self._confidence,
+        )
+
+    def _of_samples(self, one: Sample, other: Sample) -> Difference:
+        return estimate_sample_difference(
+            one.at(self.positions_a),
+            other.at(self.positions_b),
+            seed=self._seed,
+            resamples=self._resamples,
+            confidence=self._confidence,
+        )
+
+
+def _stacked(each: Sequence[Mapping[str, Difference]], shape: tuple[int, ...]) -> dict[str, Difference]:
+    """The differences that all pairs have, with the dimensions of the pairs."""
+    names = [name for name in each[0] if all(name in own for own in each)]
+    if not shape:
+        return {name: each[0][name] for name in names}
+    found: dict[str, Difference] = {}
+    for name in names:
+        own = [one[name] for one in each]
+        if any(one.mcnemar_p is None for one in own):  # the test applies to all of them or is left out
+            own = [one.replace(only_a=None, only_b=None, mcnemar_p=None) for one in own]
+        found[name] = stack(own).reshape(shape)
+    return found
+
+
+def _notes(name: str, runs: Sequence[_Run], rows: RecordRows) -> list[str]:
+    return [
+        f"{name}{list(map(int, np.unravel_index(one.rows.run, rows.runs))) if rows.runs else ''}: {note}"
+        for one in runs
+        if (note := pooling_note(one.rows)) is not None
+    ]
 
 
 def pair(

@@ -7,9 +7,11 @@ import torch
 from torch import Tensor
 
 from tensorclass import TensorClass
+from tensorclass.scores.bootstrap import bootstrap_difference, bootstrap_interval
 from tensorclass.scores.intervals import Interval, interval_of_ratio
 from tensorclass.scores.paired import McNemar, PairedDifference, mcnemar, paired_difference
 from tensorclass.scores.power import detectable_difference
+from tensorclass.scores.row_sample import Sample
 from tensorclass.scores.tally import Tally
 
 __all__ = [
@@ -22,6 +24,8 @@ __all__ = [
     "estimate",
     "estimate_difference",
     "estimate_of",
+    "estimate_sample",
+    "estimate_sample_difference",
     "show",
     "show_interval",
 ]
@@ -40,7 +44,7 @@ class Estimate(TensorClass, stack_objects=True):
         count: float64, the units counted: verdicts (instructions at the instruction level), or what the figure divides
             by.
         prompts: int64, the prompts that hold at least one of them.
-        interval: ``"adjusted t"``, ``"t"``, ``"bootstrap"`` or ``"none"``.
+        interval: ``"adjusted t"``, ``"t"``, ``"bootstrap"``, ``"BCa"`` or ``"none"``.
         unit: ``"%"`` for a fraction that is shown in percent, else the unit of ``value``.
         reason: why there is no interval; empty where there is one.
         clusters: int64, the clusters that hold those prompts, where the interval is over clusters; else None.
@@ -85,7 +89,7 @@ class Difference(TensorClass, stack_objects=True):
         unit: ``"%"`` for fractions, else the unit of the figures.
         prompts_a: int64, how many of the prompts count in the first run.
         prompts_b: int64, how many count in the second.
-        interval: ``"adjusted t"``, ``"t"`` or ``"none"``.
+        interval: ``"adjusted t"``, ``"t"``, ``"BCa"`` or ``"none"``.
         test: ``"exact"``; ``"sampled"`` where the p-value is counted among drawn ways to flip; ``"none"``.
         reason: why there is no interval; empty where there is one.
         detectable: float64, the smallest true difference that so many prompts show with a chance of 80 %, at the level
@@ -145,6 +149,26 @@ def estimate(tally: Tally, *, seed: int, resamples: int | None, confidence: floa
     )
 
 
+def estimate_sample(sample: Sample, *, seed: int, resamples: int | None, confidence: float) -> Estimate:
+    """Compute a figure of rows, with its interval; over clusters, where the sample has them."""
+    found = bootstrap_interval(
+        sample.figure,
+        sample.columns,
+        sample.unit_of_row,
+        name=sample.name,
+        seed=seed,
+        resamples=resamples,
+        confidence=confidence,
+    )
+    return estimate_of(
+        found,
+        count=float(len(sample.prompt)),
+        prompts=sample.held,
+        unit=sample.unit,
+        clusters=sample.held_clusters,
+    )
+
+
 def estimate_of(found: Interval, *, count: float, prompts: int, unit: str, clusters: int | None = None) -> Estimate:
     """The record of a figure with its interval."""
     return Estimate(
@@ -190,6 +214,44 @@ def estimate_difference(a: Tally, b: Tally, *, seed: int, resamples: int | None,
     return difference_of(found, a.unit, test)
 
 
+def estimate_sample_difference(
+    a: Sample, b: Sample, *, seed: int, resamples: int | None, confidence: float
+) -> Difference:
+    """Compute the difference of a figure of rows between two runs, from samples with the prompts in the same order."""
+    check_same_clusters(a, b)
+    found = bootstrap_difference(
+        a.figure,
+        [np.concatenate(both) for both in zip(a.columns, b.columns, strict=True)],
+        np.repeat([False, True], [len(a.prompt), len(b.prompt)]),
+        np.concatenate([a.unit_of_row, b.unit_of_row]),
+        name=a.name,
+        seed=seed,
+        resamples=resamples,
+        confidence=confidence,
+    )
+    one = found.difference
+    either = np.union1d(a.prompt, b.prompt)
+    return difference_of(
+        PairedDifference(
+            found.a,
+            found.b,
+            one.value,
+            one.low,
+            one.high,
+            found.p_value,
+            len(either),
+            a.held,
+            b.held,
+            one.method,
+            "none" if found.p_value != found.p_value else "sampled",
+            one.reason,
+            one.stderr,
+        ),
+        a.unit,
+        clusters=None if a.cluster is None else len(np.unique(a.cluster[either])),
+    )
+
+
 def difference_of(
     found: PairedDifference, unit: str, test: McNemar | None = None, clusters: int | None = None
 ) -> Difference:
@@ -218,7 +280,7 @@ def difference_of(
     )
 
 
-def check_same_clusters(a: Tally, b: Tally) -> None:
+def check_same_clusters(a: Tally | Sample, b: Tally | Sample) -> None:
     """Raise unless prompts that are paired have the same cluster in both runs."""
     if a.cluster is None and b.cluster is None:
         return

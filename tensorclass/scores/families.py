@@ -5,16 +5,21 @@ from __future__ import annotations
 from torch import Tensor
 
 from tensorclass import field
+from tensorclass.scores.class_metrics import Accuracy
 from tensorclass.scores.length_control import LengthControlledWinRate
 from tensorclass.scores.metrics import Mean, PassAtK, Ratio, codes, metric
+from tensorclass.scores.row_metrics import AUROC, MCC, CalibrationError, MacroF1, Perplexity
 from tensorclass.scores.score_data import ScoreData
 
 __all__ = [
     "AlpacaEvalScoreData",
+    "CalibrationScoreData",
+    "ClassificationScoreData",
     "EvalPlusScoreData",
     "ExactMatchScoreData",
     "MultipleChoiceScoreData",
     "PassAtKScoreData",
+    "PerplexityScoreData",
     "PreferenceScoreData",
 ]
 
@@ -178,3 +183,68 @@ class AlpacaEvalScoreData(ScoreData):
     difficulty: Tensor | None = field(default=None, metadata=metric())
     dataset: Tensor | None = field(default=None, metadata=codes("datasets", logged=("dataset",)))
     datasets: tuple[str, ...] | None = field(default=None, metadata=metric())
+
+
+class ClassificationScoreData(ScoreData):
+    """Predicted and expected classes.
+
+    The figures: ``accuracy``, ``macro_f1`` and ``mcc``. F1 of one class: ``metrics={"predicted": F1("target")}``.
+
+    Attributes:
+        predicted: integer ``[prompts]``; a subclass may declare it as :func:`~tensorclass.scores.codes` with names.
+        target: likewise.
+
+    Example:
+        >>> import torch
+        >>> from tensorclass.scores import ClassificationScoreData
+        >>> scores = ClassificationScoreData(torch.tensor([0, 1, 1, 2]), torch.tensor([0, 1, 2, 2]), batch_size=[4])
+        >>> {name: round(one.value.item(), 4) for name, one in scores.aggregate().items()}
+        {'accuracy': 0.75, 'macro_f1': 0.7778, 'mcc': 0.7}
+    """
+
+    predicted: Tensor | None = field(
+        default=None, metadata=metric(Accuracy("target"), MacroF1("target"), MCC("target"))
+    )
+    target: Tensor | None = field(default=None, metadata=metric())
+
+
+class CalibrationScoreData(ScoreData):
+    """Confidences of a model, and whether it was right.
+
+    The figures: ``auroc``, ``ece`` (the expected calibration error) and ``accuracy``.
+
+    Attributes:
+        confidence: float ``[prompts]``, 0 to 1.
+        correct: bool or 0 and 1, ``[prompts]``.
+
+    Example:
+        >>> import torch
+        >>> from tensorclass.scores import CalibrationScoreData
+        >>> scores = CalibrationScoreData(torch.tensor([0.9, 0.6, 0.7]), torch.tensor([1, 0, 1]), batch_size=[3])
+        >>> {name: round(one.value.item(), 4) for name, one in scores.aggregate().items()}
+        {'auroc': 1.0, 'ece': 0.3333, 'accuracy': 0.6667}
+    """
+
+    confidence: Tensor | None = field(default=None, metadata=metric(AUROC("correct"), CalibrationError("correct")))
+    correct: Tensor | None = field(default=None, metadata=metric(Mean(name="accuracy")))
+
+
+class PerplexityScoreData(ScoreData):
+    """Log-likelihoods of texts.
+
+    The figure is ``perplexity``, per unit that is counted.
+
+    Attributes:
+        log_likelihood: float ``[prompts]``, the natural logarithm of the likelihood of the text.
+        units: integer ``[prompts]``, the number of its tokens, words or bytes.
+
+    Example:
+        >>> import torch
+        >>> from tensorclass.scores import PerplexityScoreData
+        >>> scores = PerplexityScoreData(torch.tensor([-2.0, -4.0]), torch.tensor([1, 2]), batch_size=[2])
+        >>> f"{scores.aggregate()['perplexity'].value:.4f}"
+        '7.3891'
+    """
+
+    log_likelihood: Tensor | None = field(default=None, metadata=metric(Perplexity("units")))
+    units: Tensor | None = field(default=None, metadata=metric())

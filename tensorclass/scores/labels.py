@@ -15,7 +15,7 @@ from typing import TypeAlias, TypeGuard, cast
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Vocabulary", "common_codes", "is_vocabulary", "merge", "text_hash", "translate"]
+__all__ = ["Vocabulary", "common_codes", "is_vocabulary", "label_number", "merge", "text_hash", "translate"]
 
 Vocabulary: TypeAlias = tuple[str, ...]
 
@@ -28,6 +28,16 @@ def text_hash(text: str) -> int:
         (True, False)
     """
     return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little", signed=True)
+
+
+def label_number(name: str) -> float:
+    """A number for a label, the same in every run: 53 bits of :func:`text_hash`, which float64 holds.
+
+    Example:
+        >>> label_number("yes") == label_number("yes"), label_number("yes") == label_number("no")
+        (True, False)
+    """
+    return float(text_hash(name) >> 11)
 
 
 def is_vocabulary(names: object) -> TypeGuard[Sequence[str]]:

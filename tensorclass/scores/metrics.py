@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from tensorclass.scores.labels import Vocabulary, merge
 from tensorclass.scores.limits import check_counts, check_shares
 from tensorclass.scores.passatk import pass_at_k
+from tensorclass.scores.row_sample import Sample
 from tensorclass.scores.tally import Tally
 
 __all__ = ["Codes", "Mean", "Metric", "PassAtK", "Ratio", "Rows", "codes", "metric"]
@@ -44,6 +45,9 @@ class Rows(Protocol):
 
     def codes(self, field: str) -> tuple[NDArray[np.int64], Vocabulary] | None:
         """``[prompts, ...]`` and the names of the codes, or None where the record doesn't hold the field."""
+
+    def labels(self, field: str) -> NDArray[np.float64] | None:
+        """``[prompts, ...]``, a number for each label, the same in every run; NaN where there is none."""
 
     def clusters(self, field: str) -> NDArray[np.int64]:
         """``[prompts]``, a number for the cluster of each prompt: for the same name or number in every run the same."""
@@ -115,6 +119,43 @@ class Metric(ABC):
             >>> groups = Mean(by="instruction_id").groups("inst_level_strict_acc", rows)
             >>> {name: tally.numerator.tolist() for name, tally in groups["inst_level_strict_acc"].items()}
             {'title': [1.0, 0.0], 'no_comma': [0.0, 0.0]}
+        """
+        return {}
+
+    def samples(self, field: str, rows: Rows) -> Sequence[Sample]:
+        """Return the figures that are no ratio of sums; see :class:`~tensorclass.scores.RowMetric`.
+
+        Args:
+            field: the name of the field.
+            rows: the fields of one run.
+
+        Returns:
+            The samples; none for a metric of tallies.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass.scores import ExactMatchScoreData, Quantile
+            >>> from tensorclass.scores.score_arrays import RecordRows
+            >>> (rows,) = RecordRows(ExactMatchScoreData(torch.tensor([1.0, 0.0]), batch_size=[2]), -1).each()
+            >>> [sample.name for sample in Quantile(0.9).samples("exact_match", rows)]
+            ['exact_match_p90']
+        """
+        return ()
+
+    def sample_groups(self, field: str, rows: Rows) -> Mapping[str, Mapping[str, Sample]]:
+        """Return such figures by the name of the figure, then by the name of the group.
+
+        Args:
+            field: the name of the field.
+            rows: the fields of one run.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass.scores import ExactMatchScoreData, Quantile
+            >>> from tensorclass.scores.score_arrays import RecordRows
+            >>> (rows,) = RecordRows(ExactMatchScoreData(torch.tensor([1.0, 0.0]), batch_size=[2]), -1).each()
+            >>> Quantile(0.9).sample_groups("exact_match", rows)
+            {}
         """
         return {}
 

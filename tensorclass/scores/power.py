@@ -133,7 +133,11 @@ class PairedDesign:
         return cls(stderr**2 * int(difference.prompts))
 
     def stderr(self, prompts: int, repeats: int = 1) -> float:
-        """Return the standard error of the difference on so many prompts, each repeated so often in both runs.
+        """Return the standard error of the difference.
+
+        Args:
+            prompts: the number of prompts.
+            repeats: the number of repeats of each prompt in each run.
 
         Example:
             >>> from tensorclass.scores import PairedDesign
@@ -147,6 +151,12 @@ class PairedDesign:
 
     def detectable(self, prompts: int, repeats: int = 1, *, power: float = 0.8, level: float = 0.05) -> float:
         """Return the smallest difference that so many prompts and repeats show; see :func:`detectable_difference`.
+
+        Args:
+            prompts: the number of prompts.
+            repeats: the number of repeats of each prompt in each run.
+            power: the chance to show it.
+            level: the level of the two-sided test.
 
         Example:
             >>> from tensorclass.scores import PairedDesign
@@ -179,7 +189,11 @@ class PairedDesign:
     def repeats_needed(self, difference: float, prompts: int, *, power: float = 0.8, level: float = 0.05) -> int | None:
         """Return the number of repeats (seeds) that show a difference on so many prompts; None if no number does.
 
-        The arguments are as for :meth:`prompts_needed`.
+        Args:
+            difference: the true difference, not 0.
+            prompts: the number of prompts.
+            power: the chance to show it.
+            level: the level of the two-sided test.
 
         Example:
             >>> from tensorclass.scores import PairedDesign

@@ -93,7 +93,7 @@ class Report(_Results[Estimate]):
                 one = figure[run] if run else figure
                 interval = show_interval(float(one.low), float(one.high), one.unit)
                 method = f"no interval: {one.reason}" if one.reason else one.interval
-                value = f"{show(float(one.value), one.unit)} {one.unit}"
+                value = f"{show(float(one.value), one.unit)} {one.unit}".rstrip()
                 lines.append(f"{name:{width}}  {value}  {interval}  {counted(one)}, {method}")
         return "\n".join(map(printable, lines))
 
@@ -137,6 +137,8 @@ class Comparison(_Results[Difference]):
         prompts: the number of prompts that both hold.
         only_a: the number of prompts that only the first run holds; they are left out.
         only_b: the number of prompts that only the second run holds; they are left out.
+        batch_size: the dimensions of the pairs of runs: empty for two runs. Of several pairs, ``prompts`` is the
+            smallest number, ``only_a`` and ``only_b`` are the largest.
 
     Example:
         >>> import torch
@@ -151,24 +153,15 @@ class Comparison(_Results[Difference]):
     prompts: int = 0
     only_a: int = 0
     only_b: int = 0
+    batch_size: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         lines = [f"{self.family}, b - a on {self.prompts} prompts, {100 * self.confidence:g} % intervals", *self.notes]
         width = max(map(len, self.figures), default=0)
-        for name, one in self.figures.items():
-            a, b = (show(float(number), one.unit) for number in (one.a, one.b))
-            value = show(float(one.value), one.unit, sign=True)
-            interval = show_interval(float(one.low), float(one.high), one.unit, sign=True)
-            p_value = "-" if one.p_value.isnan() else f"{float(one.p_value):.2g}"
-            line = f"{name:{width}}  {a} -> {b} {one.unit}  {value} {interval}  p = {p_value}"
-            if one.mcnemar_p is not None:
-                line += f", McNemar p = {float(one.mcnemar_p):.2g}"
-            line += f", {compared(one)} prompts"
-            if one.clusters is not None:
-                line += f" in {int(one.clusters)} clusters"
-            if one.reason:
-                line += f", no interval: {one.reason}"
-            lines.append(line)
+        for run in _positions(self.batch_size):
+            if run:
+                lines.append(f"runs {list(run)}")
+            lines += [f"{name:{width}}  {_line(one[run] if run else one)}" for name, one in self.figures.items()]
         return "\n".join(map(printable, lines))
 
     def to_dict(self) -> dict[str, Any]:
@@ -197,6 +190,20 @@ class Comparison(_Results[Difference]):
                 for name, groups in self.groups.items()
             },
         }
+
+
+def _line(one: Difference) -> str:
+    a, b = (show(float(number), one.unit) for number in (one.a, one.b))
+    value = show(float(one.value), one.unit, sign=True)
+    interval = show_interval(float(one.low), float(one.high), one.unit, sign=True)
+    p_value = "-" if one.p_value.isnan() else f"{float(one.p_value):.2g}"
+    line = f"{a} -> {b} {one.unit}".rstrip() + f"  {value} {interval}  p = {p_value}"
+    if one.mcnemar_p is not None:
+        line += f", McNemar p = {float(one.mcnemar_p):.2g}"
+    line += f", {compared(one)} prompts"
+    if one.clusters is not None:
+        line += f" in {int(one.clusters)} clusters"
+    return f"{line}, no interval: {one.reason}" if one.reason else line
 
 
 def estimate_dict(one: Estimate) -> dict[str, Any]:
@@ -233,8 +240,8 @@ def difference_dict(one: Difference) -> dict[str, Any]:
         "unit": one.unit,
         "prompts_a": None if one.prompts_a is None else _plain(one.prompts_a),
         "prompts_b": None if one.prompts_b is None else _plain(one.prompts_b),
-        "interval": one.interval,
-        "test": one.test,
+        "interval": plain_value(one.interval),
+        "test": plain_value(one.test),
         "reason": _reason(one.reason),
         "detectable": None if one.detectable is None else _plain(one.detectable),
         "clusters": None if one.clusters is None else _plain(one.clusters),

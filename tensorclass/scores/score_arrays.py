@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from math import prod
+from math import nan, prod
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tensorclass import TensorClass
-from tensorclass.scores.labels import Vocabulary, common_codes, text_hash
+from tensorclass.scores.labels import Vocabulary, common_codes, label_number, text_hash
 from tensorclass.scores.metrics import Mean, Metric, check_metrics, declared_codes, declared_metrics
 from tensorclass.scores.padded_verdicts import ragged
+from tensorclass.scores.row_sample import Sample
 from tensorclass.scores.tally import Tally
 
 _ALONE = text_hash("a prompt that is a cluster of its own")
@@ -98,6 +99,17 @@ class RecordRows:
             tensor = self.tensor(name)
             self._codes[name] = None if tensor is None else self._named(name, tensor)
         return self._codes[name]
+
+    def labels(self, name: str) -> NDArray[np.float64] | None:
+        """A number for each label, laid out as :meth:`numbers`; see :meth:`RunRows.labels`."""
+        if name not in self.fields or declared_codes(self.fields[name].metadata) is None:
+            return self.numbers(name)
+        coded = self.codes(name)
+        if coded is None:
+            return None
+        table = np.array([*map(label_number, coded[1]), nan])
+        found: NDArray[np.float64] = table[coded[0]]
+        return found
 
     def clusters(self, name: str) -> NDArray[np.int64]:
         """A number for the cluster of each prompt, ``[runs, prompts]``; see :meth:`RunRows.clusters`."""
@@ -196,6 +208,10 @@ class RunRows:
             return tally
         return tally.pooled(self._prompts[1])
 
+    def of_prompts(self, sample: Sample) -> Sample:
+        """Convert a sample whose rows belong to rows of the record to one whose rows belong to prompts."""
+        return sample if self.prompts == self.rows else sample.pooled(self._prompts[1])
+
     @cached_property
     def _prompts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The keys of the prompts, and the place among them of each row."""
@@ -213,6 +229,14 @@ class RunRows:
         """``[prompts, ...]`` and the names of the codes, or None where the record doesn't hold the field."""
         coded = self.whole.codes(field)
         return None if coded is None else (coded[0][self.run], coded[1])
+
+    def labels(self, field: str) -> NDArray[np.float64] | None:
+        """``[prompts, ...]``, a number for each label, the same in every run; NaN where there is none.
+
+        Codes with names become numbers of their names, other fields stay as they are.
+        """
+        values = self.whole.labels(field)
+        return None if values is None else values[self.run]
 
     def clusters(self, field: str) -> NDArray[np.int64]:
         """``[prompts]``, a number for the cluster of each prompt: for the same name or number in every run the same.
@@ -241,10 +265,35 @@ class RunRows:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Tallies:
-    """The tallies of one run: of figures by name, and of groups by the figure's name and the group's."""
+    """The tallies and samples of one run: of figures by name, and of groups by the figure's name and the group's.
 
-    figures: dict[str, Tally]
-    groups: dict[str, dict[str, Tally]]
+    Attributes:
+        figures: of ratios of sums.
+        groups: likewise.
+        samples: of other figures.
+        sample_groups: likewise.
+        names: of all figures, in the order of the fields.
+    """
+
+    figures: dict[str, Tally] = dataclasses.field(default_factory=dict[str, Tally])
+    groups: dict[str, dict[str, Tally]] = dataclasses.field(default_factory=dict[str, dict[str, Tally]])
+    samples: dict[str, Sample] = dataclasses.field(default_factory=dict[str, Sample])
+    sample_groups: dict[str, dict[str, Sample]] = dataclasses.field(default_factory=dict[str, dict[str, Sample]])
+    names: list[str] = dataclasses.field(default_factory=list[str])
+
+    def of(self, name: str) -> Tally | Sample | None:
+        """Return the tally or the sample of a figure."""
+        return self.figures.get(name) or self.samples.get(name)
+
+    def groups_of(self, name: str) -> Mapping[str, Tally | Sample]:
+        """Return the tallies or samples of the groups of a figure."""
+        return {**self.groups.get(name, {}), **self.sample_groups.get(name, {})}
+
+    def add_name(self, field: str, name: str) -> None:
+        """Take the name of one more figure, or raise if another has it."""
+        if name in self.names:
+            raise ValueError(f"{field}: two metrics are named {name!r}; name one of them otherwise")
+        self.names.append(name)
 
 
 def tallies(
@@ -264,6 +313,11 @@ def tallies(
             tally = dataclasses.replace(tally, cluster=clusters)
         return rows.pooled(tally)
 
+    def of_prompts(sample: Sample) -> Sample:
+        if sample.cluster is None and clusters is not None:
+            sample = dataclasses.replace(sample, cluster=clusters)
+        return rows.of_prompts(sample)
+
     fields = rows.whole.fields
     metrics = metrics or {}
     for name in metrics:
@@ -272,15 +326,19 @@ def tallies(
     check = getattr(type(rows.whole.record), "check_rows", None)
     if check is not None:
         check(rows)
-    found = Tallies({}, {})
+    found = Tallies()
     for name, field in fields.items():
         for one in _metrics_of(rows.whole, field, metrics.get(name)):
             for tally in one.tallies(name, rows):
-                if tally.name in found.figures:
-                    raise ValueError(f"{name}: two metrics are named {tally.name!r}; name one of them otherwise")
+                found.add_name(name, tally.name)
                 found.figures[tally.name] = pooled(tally)
             for figure, groups in one.groups(name, rows).items():
                 found.groups[figure] = {group: pooled(tally) for group, tally in groups.items()}
+            for sample in one.samples(name, rows):
+                found.add_name(name, sample.name)
+                found.samples[sample.name] = of_prompts(sample)
+            for figure, members in one.sample_groups(name, rows).items():
+                found.sample_groups[figure] = {group: of_prompts(sample) for group, sample in members.items()}
     return found
 
 

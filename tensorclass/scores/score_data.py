@@ -9,14 +9,17 @@ import numpy as np
 from torch import Tensor
 
 from tensorclass import TensorClass, field, stack
-from tensorclass.scores.estimate import Estimate, estimate
+from tensorclass.scores.estimate import Estimate, estimate, estimate_sample
 from tensorclass.scores.identity import prompt_keys
 from tensorclass.scores.metrics import Metric, Rows, codes, metric
 from tensorclass.scores.report import Report
+from tensorclass.scores.row_sample import Sample
 from tensorclass.scores.score_arrays import RecordRows, pooling_note, tallies
 from tensorclass.scores.tally import Tally
 
 __all__ = ["ScoreData"]
+
+_NONE = np.zeros(0, dtype=np.int64)
 
 
 class ScoreData(TensorClass, stack_objects=True):
@@ -106,9 +109,9 @@ class ScoreData(TensorClass, stack_objects=True):
 
         Intervals are t intervals over prompts, in which the verdicts of a prompt stay together. For shares, about two
         prompts with everything right and two with everything wrong are added first (sources:
-        :func:`~tensorclass.scores.intervals.interval_of_ratio`). The same prompts in another order give the same
-        intervals. Rows with the same ``prompt_id`` are repeats of one prompt: they are pooled, and the report's
-        ``notes`` say so.
+        :func:`~tensorclass.scores.intervals.interval_of_ratio`). Figures that are no ratio of sums have bootstrap
+        intervals (:class:`~tensorclass.scores.RowMetric`). The same prompts in another order give the same intervals.
+        Rows with the same ``prompt_id`` are repeats of one prompt: they are pooled, and the report's ``notes`` say so.
 
         Args:
             dim: the batch dimensions to reduce. The last one given holds the prompts; those given before it hold
@@ -116,7 +119,7 @@ class ScoreData(TensorClass, stack_objects=True):
                 where there is one, else by position.
             seed: the seed of the bootstrap.
             resamples: the number of bootstrap resamples; by default 10,000, or fewer (at least 1,000) where more than
-                20,000 prompts have nearly all distinct values.
+                20,000 prompts have nearly all distinct values; 2,000, or fewer, of figures that are no ratio of sums.
             confidence: the level of the intervals, 0.95 for 95 %.
             interval: ``"auto"`` as said above; ``"bootstrap"`` for the percentile bootstrap over prompts wherever
                 they vary.
@@ -152,21 +155,21 @@ class ScoreData(TensorClass, stack_objects=True):
             if (note := pooling_note(run)) is not None
         ]
 
-        def figure(parts: list[Tally | None]) -> Estimate:
+        def one_of(part: Tally | Sample) -> Estimate:
+            if isinstance(part, Sample):
+                return estimate_sample(part, seed=seed, resamples=resamples, confidence=confidence)
+            return estimate(part, seed=seed, resamples=resamples, confidence=confidence, interval=interval)
+
+        def figure(parts: Sequence[Tally | Sample | None]) -> Estimate:
             present = next(part for part in parts if part is not None)
-            each = [
-                estimate(
-                    part or _nothing(present), seed=seed, resamples=resamples, confidence=confidence, interval=interval
-                )
-                for part in parts
-            ]
+            each = [one_of(present.at(_NONE) if part is None else part) for part in parts]
             return stack(each).reshape(rows.runs) if rows.runs else each[0]
 
-        names = dict.fromkeys(name for run in found for name in run.figures)
-        figures = {name: figure([run.figures.get(name) for run in found]) for name in names}
+        names = dict.fromkeys(name for run in found for name in run.names)
+        figures = {name: figure([run.of(name) for run in found]) for name in names}
         groups: dict[str, dict[str, Estimate]] = {}
-        for name in dict.fromkeys(name for run in found for name in run.groups):
-            parts = [run.groups.get(name, {}) for run in found]
+        for name in dict.fromkeys(name for run in found for name in (*run.groups, *run.sample_groups)):
+            parts = [run.groups_of(name) for run in found]
             members = sorted({member for part in parts for member in part})
             groups[name] = {member: figure([part.get(member) for part in parts]) for member in members}
         return Report(
@@ -179,7 +182,3 @@ class ScoreData(TensorClass, stack_objects=True):
             batch_size=rows.runs,
             notes=tuple(notes),
         )
-
-
-def _nothing(like: Tally) -> Tally:
-    return like.at(np.zeros(0, dtype=np.int64))

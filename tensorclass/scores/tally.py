@@ -1,4 +1,4 @@
-"""What each prompt adds to a figure that is a ratio of two sums, and how contributions are pooled."""
+"""Contributions of prompts to a figure that is a ratio of two sums, and how they are pooled."""
 
 from __future__ import annotations
 
@@ -49,7 +49,10 @@ class Tally:
         return int((self.denominator > 0).sum())
 
     def at(self, positions: NDArray[np.int64]) -> Tally:
-        """Return the tally of the prompts at these positions, in their order.
+        """Return the tally of some prompts.
+
+        Args:
+            positions: ``[n]``, the positions of the prompts, in the order of the result.
 
         Example:
             >>> import numpy as np

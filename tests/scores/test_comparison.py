@@ -109,8 +109,9 @@ def test_runs_that_cannot_be_compared_are_errors() -> None:
         compare(exact([1.0]), exact([1.0, 0.0]))
     with pytest.raises(ValueError, match="prompt_id: expected in both runs or in none"):
         compare(exact([1.0], [1]), exact([1.0]))
-    with pytest.raises(ValueError, match=r"a: expected one batch dimension.*got \[2, 1\]"):
-        compare(torch.stack([exact([1.0])] * 2), exact([1.0]))
+    two, three = (ExactMatchScoreData(torch.ones(runs, 1), batch_size=[runs, 1]) for runs in (2, 3))
+    with pytest.raises(ValueError, match=r"of the same size or of size 1, got \[2\] and \[3\] beside"):
+        compare(two, three)
 
 
 def test_a_comparison_prints_and_serialises() -> None:
@@ -120,3 +121,35 @@ def test_a_comparison_prints_and_serialises() -> None:
     plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert plain["metrics"][0]["mcnemar"] == {"only_a": 0, "only_b": 1, "p_value": 1.0}
     assert plain["metrics"][0]["difference"] == pytest.approx(1 / 3)
+
+
+def test_stacked_runs_compare_along_their_dimensions() -> None:
+    generator = torch.Generator().manual_seed(0)
+    values = torch.rand(3, 20, generator=generator).round()
+    values[2, 0] = 0.5  # McNemar's test doesn't apply to this run
+    models = ExactMatchScoreData(values, prompt_id=torch.arange(20).expand(3, 20), batch_size=[3, 20])
+    found = compare(models[:1], models)
+    assert found.batch_size == (3,)
+    one = found["exact_match"]
+    assert one.batch_size == (3,)
+    assert one.mcnemar_p is None
+    for number in range(3):
+        alone = compare(models[0], models[number])["exact_match"]
+        for name in ("a", "b", "value", "low", "high", "stderr", "p_value", "prompts", "detectable"):
+            assert getattr(one, name)[number].item() == pytest.approx(getattr(alone, name).item(), nan_ok=True), name
+    assert "runs [2]" in str(found)
+    assert json.loads(json.dumps(found.to_dict()))["metrics"][0]["interval"] == ["adjusted t"] * 3
+    every = compare(models[:, None], models[None])["exact_match"]
+    assert every.batch_size == (3, 3)
+    torch.testing.assert_close(every.value, -every.value.T)
+    torch.testing.assert_close(every.value[0], one.value)
+
+
+def test_repeats_are_pooled_within_their_prompts() -> None:
+    generator = torch.Generator().manual_seed(1)
+    a, b = (ExactMatchScoreData(torch.rand(4, 15, generator=generator).round(), batch_size=[4, 15]) for _ in range(2))
+    found = compare(a, b, dim=(0, 1))["exact_match"]
+    means = [ExactMatchScoreData(run.exact_match.mean(0), batch_size=[15]) for run in (a, b)]
+    alone = compare(*means)["exact_match"]
+    for name in ("a", "b", "value", "low", "high", "p_value"):
+        assert getattr(found, name).item() == pytest.approx(getattr(alone, name).item(), abs=1e-6), name

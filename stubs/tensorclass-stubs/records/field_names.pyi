@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 MEMBER_NAMES: Incomplete
+NEED_SHADOW: frozenset[Incomplete]
 
 def check_field_names(cls: Any, fields: Sequence[dataclasses.Field[Any]], annotations: Mapping[str, Any]) -> None: ...
 def check_usable(cls: Any, names: Iterable[str]) -> None: ...

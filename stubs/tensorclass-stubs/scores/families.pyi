@@ -4,10 +4,13 @@ from tensorclass.scores.score_data import ScoreData
 
 __all__ = [
     "AlpacaEvalScoreData",
+    "CalibrationScoreData",
+    "ClassificationScoreData",
     "EvalPlusScoreData",
     "ExactMatchScoreData",
     "MultipleChoiceScoreData",
     "PassAtKScoreData",
+    "PerplexityScoreData",
     "PreferenceScoreData",
 ]
 
@@ -38,3 +41,15 @@ class AlpacaEvalScoreData(ScoreData):
     difficulty: Tensor | None = ...
     dataset: Tensor | None = ...
     datasets: tuple[str, ...] | None = ...
+
+class ClassificationScoreData(ScoreData):
+    predicted: Tensor | None = ...
+    target: Tensor | None = ...
+
+class CalibrationScoreData(ScoreData):
+    confidence: Tensor | None = ...
+    correct: Tensor | None = ...
+
+class PerplexityScoreData(ScoreData):
+    log_likelihood: Tensor | None = ...
+    units: Tensor | None = ...

@@ -36,6 +36,7 @@ class Comparison(_Results[Difference]):
     prompts: int = 0
     only_a: int = 0
     only_b: int = 0
+    batch_size: tuple[int, ...] = ()
 
     def __str__(self) -> str: ...
     def to_dict(self) -> dict[str, Any]: ...
