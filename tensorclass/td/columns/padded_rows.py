@@ -49,11 +49,11 @@ def padded_length(spans: Tensor, length: int | None, multiple_of: int | None) ->
     Raises:
         ValueError: a row is longer than ``length``.
     """
-    counts = span_functions.counts_of(spans)
+    lengths = spans[..., 1]  # -1 for a row without a value
     longest = length
     if longest is None:
         span_functions.check_readable(spans)
-        longest = int(counts.max()) if counts.numel() else 0
+        longest = max(int(lengths.max()), 0) if lengths.numel() else 0
     if multiple_of is not None:
         if multiple_of < 1:
             raise ValueError(f"to_padded: expected multiple_of of at least 1, got {multiple_of}")
@@ -61,11 +61,11 @@ def padded_length(spans: Tensor, length: int | None, multiple_of: int | None) ->
     if length is None:
         return longest
     if is_dynamo_compiling():
-        is_long_enough = (counts <= longest).all()
+        is_long_enough = (lengths <= longest).all()
         torch._assert_async(is_long_enough, "to_padded: a row has more items than length=")  # pyright: ignore[reportPrivateImportUsage]
-    elif span_functions.has_values(spans) and bool((counts > longest).any()):
+    elif span_functions.has_values(spans) and bool((lengths > longest).any()):
         raise ValueError(
-            f"to_padded: a row has {int(counts.max())} items, more than length={length}; truncate the rows first"
+            f"to_padded: a row has {int(lengths.max())} items, more than length={length}; truncate the rows first"
         )
     return longest
 
@@ -85,13 +85,13 @@ def pad_rows(items: Tensor, spans: Tensor, length: int, padding: complex = 0, si
         tensor([[0, 1],
                 [2, 0]])
     """
-    counts = span_functions.counts_of(spans)
+    lengths = spans[..., 1].unsqueeze(-1)  # -1 for a row without a value: no step is below
     steps = torch.arange(length, device=spans.device)
     if side == "left":
-        steps = steps - (length - counts.unsqueeze(-1))
+        steps = steps - (length - lengths)
         mask = steps >= 0
     else:
-        mask = steps < counts.unsqueeze(-1)
+        mask = steps < lengths
     if is_dynamo_compiling():
         from torch.fx.experimental.symbolic_shapes import statically_known_true
 
