@@ -216,6 +216,18 @@ def test_rows_get_a_default_object_of_their_own() -> None:
     assert first is not second
 
 
+def test_a_column_without_batch_dimensions_is_a_default_row() -> None:
+    class Named(TensorClass):
+        name: Text
+        tags: Column[list[str]] = field(default_factory=lambda: Column([list[str]()], batch_size=()))
+        tokens: Ragged = field(default_factory=lambda: Ragged([[1, 2]])[0])
+
+    record = Named(["a", "b"])
+    assert (record.tags.tolist(), record.tokens.tolist()) == ([[], []], [[1, 2], [1, 2]])
+    assert record.tags[0] is not record.tags[1]
+    assert Named("a").tags.item() == []
+
+
 def test_a_default_with_rows_of_its_own_tells_the_batch_size() -> None:
     class Named(TensorClass):
         name: Text = field(default_factory=lambda: ["a", "b"])

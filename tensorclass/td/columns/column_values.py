@@ -54,18 +54,20 @@ class Declared(NamedTuple):
         return Size((len(value),)) if isinstance(value, Sized) else None
 
     def default(self, make: Callable[[], Any]) -> Any:
-        """Return the default of a field, as a :class:`DefaultRow` unless it is a column or has rows itself.
+        """Return the default of a field, as a :class:`DefaultRow` unless it has rows itself.
 
         Args:
-            make: makes the default.
+            make: makes the default: rows, one row, or a column without batch dimensions.
         """
         value = make()
         return DefaultRow(value, make) if self._can_be_row(value) else value
 
     def _can_be_row(self, value: Any) -> bool:
         """Return whether a default is one row: where it has no items, it could also be a batch without rows."""
-        if value is None or isinstance(value, Collection) or issubclass(self.cls, Text):  # one text is for all rows
+        if value is None or issubclass(self.cls, Text):  # one text is for all rows
             return False
+        if isinstance(value, Collection):
+            return not value._batch_size
         if issubclass(self.cls, Column) and predicate(self.item_type) is None:
             return True
         return self._is_row(value) or (issubclass(self.cls, Ragged) and _depth_of(value) == (1, False))
@@ -107,8 +109,9 @@ class Declared(NamedTuple):
         if issubclass(self.cls, Ragged):
             return self._ragged(default.row, Size(())).expand(batch_size)
         count = batch_size.numel()
-        rows = [default.row, *[default.make() for _ in range(count - 1)]]
-        return as_column(rows[:count], self.item_type).reshape(batch_size)
+        rows = [default.row, *[default.make() for _ in range(count - 1)]][:count]
+        items = [row.item() if isinstance(row, Column) else row for row in rows]
+        return as_column(items, self.item_type).reshape(batch_size)
 
     def _ragged(self, value: Any, batch_size: Size) -> Any:
         if isinstance(value, NonTensorDataBase):

@@ -11,7 +11,7 @@ from records import Question
 from torch import Tensor
 from typing_extensions import assert_type
 
-from tensorclass import Column, Ragged, TensorDict, Text
+from tensorclass import Column, Ragged, TensorDict, Text, cat, pad_sequence, stack
 
 
 def fields(question: Question) -> None:
@@ -22,6 +22,8 @@ def fields(question: Question) -> None:
     assert_type(question.note, Text | None)
     assert_type(question.answers, Column[list[str]] | None)
     assert_type(question.words, Ragged[Ragged[Tensor]] | None)
+    assert_type(question.remarks, Column[list[str]])
+    assert_type(question.level[0], int)
     if question.note is not None:
         assert_type(question.note, Text)
         assert_type(question.note[0], str)
@@ -79,6 +81,17 @@ def operations(question: Question) -> None:
     assert_type(question.tokens.flip(0), Ragged[Int[Tensor, "n"]])
     assert_type(question.to("cpu").tags, Column[list[str]])
     assert_type(question.to_tensordict(), TensorDict)
+
+
+def combining(question: Question, text: Text, tokens: Ragged[Tensor], tags: Column[list[str]]) -> None:
+    assert_type(cat([text, text]), Text)
+    assert_type(stack([text, text]), Text)
+    assert_type(cat([tokens, tokens]), Ragged[Tensor])
+    assert_type(stack([tokens, tokens], 1), Ragged[Tensor])
+    assert_type(cat([tags, tags[1:]]), Column[list[str]])
+    assert_type(cat([question.prompt, question[1:].prompt]), Text)
+    assert_type(cat([question, question]).tokens, Ragged[Int[Tensor, "n"]])
+    assert_type(pad_sequence([question, question]).prompt, Text)
 
 
 def constructors(

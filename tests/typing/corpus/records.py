@@ -128,6 +128,8 @@ class Question(TensorClass):
     note: Text | None = None
     answers: Column[list[str]] | None = None
     words: Ragged[Ragged[Tensor]] | None = None
+    remarks: Column[list[str]] = field(default_factory=lambda: Column([list[str]()], batch_size=()))
+    level: Column[int] = field(default_factory=lambda: Column([3], batch_size=()))
 
 
 class Pair(TensorClass, Generic[L, R]):
