@@ -374,7 +374,8 @@ def interval_of_ratio(
         raise ValueError(f"interval: expected 'auto' or 'bootstrap', got {interval!r}")
     check_confidence(confidence)
     held = denominator > 0
-    numerator, denominator = numerator[held], denominator[held]
+    if not held.all():
+        numerator, denominator = numerator[held], denominator[held]
     if not len(numerator):
         return Interval(nan, nan, nan, "none", NOTHING)
     table = distinct_rows([numerator, denominator])

@@ -195,12 +195,16 @@ class Mean(Metric):
             return []
         if self.unit == "%":
             check_shares(field, values)
-        counted = ~np.isnan(values)
+        missing = np.isnan(values)
+        if missing.any():
+            above, below = np.where(missing, 0.0, values), (~missing).astype(np.float64)
+        else:  # without copies
+            above, below = values, np.broadcast_to(1.0, values.shape)
         return [
             Tally(
                 self.name or field,
-                _sum_of_prompt(np.where(counted, values, 0.0)),
-                _sum_of_prompt(counted.astype(np.float64)),
+                _sum_of_prompt(above),
+                _sum_of_prompt(below),
                 self.unit,
                 None if self.cluster is None else rows.clusters(self.cluster),
             )
@@ -424,5 +428,7 @@ def declared_codes(metadata: Mapping[Any, Any]) -> Codes | None:
 
 
 def _sum_of_prompt(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    if values.ndim == 1:
+        return values
     total: NDArray[np.float64] = values.sum(axis=tuple(range(1, values.ndim)))
     return total

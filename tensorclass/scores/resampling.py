@@ -25,6 +25,7 @@ FEWEST_RESAMPLES = 1_000
 
 _DRAWS_BY_DEFAULT = 200_000_000  # rows drawn by index at most by default: about two seconds
 _CHUNK = 1_000_000  # numbers held at a time while resampling
+_BLOCK = 1 << 16  # rows sorted at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +62,16 @@ def distinct_rows(columns: Sequence[NDArray[np.float64]]) -> DistinctRows:
         >>> table.rows.tolist(), table.counts.tolist()
         ([[0.0, 2.0], [1.0, 2.0]], [1, 2])
     """
-    counts, first, _ = distinct_places(columns)
-    return DistinctRows(np.stack([column[first] for column in columns], axis=1), counts)
+    if len(columns[0]) <= _BLOCK:
+        counts, first, _ = distinct_places(columns)
+        return DistinctRows(np.stack([column[first] for column in columns], axis=1), counts)
+    # Block by block: in the processor's cache, and in little memory.
+    starts = range(0, len(columns[0]), _BLOCK)
+    tables = [distinct_rows([column[start : start + _BLOCK] for column in columns]) for start in starts]
+    rows = np.concatenate([table.rows for table in tables])
+    _, first, place = distinct_places(list(rows.T))
+    counts = np.bincount(place, weights=np.concatenate([table.counts for table in tables]))
+    return DistinctRows(rows[first], counts.astype(np.int64))
 
 
 def distinct_places(

@@ -190,7 +190,9 @@ class RunRows:
     @cached_property
     def keys(self) -> NDArray[np.int64] | None:
         """A number for each prompt, in the order of the tallies: rising where rows are pooled; None without ids."""
-        return None if self.whole.keys is None else self._prompts[0]
+        if self.whole.keys is None:
+            return None
+        return self.whole.keys[self.run] if self._are_distinct else self._prompts[0]
 
     @cached_property
     def rows(self) -> int:
@@ -213,12 +215,17 @@ class RunRows:
         return sample if self.prompts == self.rows else sample.pooled(self._prompts[1])
 
     @cached_property
-    def _prompts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The keys of the prompts, and the place among them of each row."""
+    def _are_distinct(self) -> bool:
+        """Return whether each row is a prompt of its own."""
         assert self.whole.keys is not None
-        keys = self.whole.keys[self.run]
-        found, place = np.unique(keys, return_inverse=True)
-        return (keys, np.arange(len(keys))) if len(found) == len(keys) else (found, place)
+        keys = np.sort(self.whole.keys[self.run])
+        return not (keys[1:] == keys[:-1]).any()
+
+    @cached_property
+    def _prompts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The keys of the prompts, and the place among them of each row, where prompts have several rows."""
+        assert self.whole.keys is not None
+        return np.unique(self.whole.keys[self.run], return_inverse=True)
 
     def numbers(self, field: str) -> NDArray[np.float64] | None:
         """``[prompts, ...]`` as float64, or None where the record doesn't hold the field."""

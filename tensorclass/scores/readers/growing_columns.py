@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from itertools import chain
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
@@ -68,7 +68,7 @@ class NumberColumn:
 
     def __init__(self, share: bool = False) -> None:
         self._share = share
-        self._values = array("d")
+        self._values = array("f")  # as in the record
         self._bool = True
 
     def add(self, value: object) -> None:
@@ -96,7 +96,7 @@ class NumberColumn:
 
         def add() -> None:
             self._bool = self._bool and kinds <= {bool}
-            self._values.frombytes(numbers.tobytes())
+            self._values.frombytes(numbers.astype(np.float32).tobytes())
 
         return add
 
@@ -104,13 +104,13 @@ class NumberColumn:
         """The value of the last row."""
         return self._values[-1]
 
-    def numbers(self) -> NDArray[np.float64]:
+    def numbers(self) -> NDArray[np.float32]:
         """The values of all rows, NaN where not scored."""
-        return np.array(self._values, dtype=np.float64)
+        return np.frombuffer(self._values, dtype=np.float32) if self._values else np.zeros(0, dtype=np.float32)
 
     def tensor(self, width: int) -> Tensor:
-        values = torch.as_tensor(np.array(self._values, dtype=np.float64), device="cpu")
-        return values.to(torch.bool if self._bool else torch.float32)
+        values = _shared(self._values, torch.float32)
+        return values.to(torch.bool) if self._bool else values
 
 
 class RaggedColumn:
@@ -122,7 +122,7 @@ class RaggedColumn:
 
     def __init__(self, share: bool = False) -> None:
         self._share = share
-        self._values = array("d")
+        self._values = array("f")
         self.lengths: array[int] = array("i")
 
     def add(self, value: object) -> None:
@@ -153,14 +153,14 @@ class RaggedColumn:
         _check(numbers, self._share)
 
         def add() -> None:
-            self._values.frombytes(numbers.tobytes())
+            self._values.frombytes(numbers.astype(np.float32).tobytes())
             self.lengths.extend(lengths)
 
         return add
 
-    def numbers(self) -> NDArray[np.float64]:
+    def numbers(self) -> NDArray[np.float32]:
         """The values of all rows, one row after the other."""
-        return np.array(self._values, dtype=np.float64)
+        return np.array(self._values, dtype=np.float32)
 
     def last(self) -> Sequence[float]:
         """The values of the last row."""
@@ -201,7 +201,7 @@ class LabelColumn(_Names):
         return lambda: self._values.extend(map(self.code, names))
 
     def tensor(self, width: int) -> Tensor:
-        return torch.as_tensor(np.array(self._values, dtype=np.int32), device="cpu")
+        return _shared(self._values, torch.int32)
 
 
 class TaskColumn(LabelColumn):
@@ -254,39 +254,41 @@ class PromptColumn:
 
     def __init__(self) -> None:
         self._documents = array("q")
-        self._texts = array("q")
+        self._texts = array("q")  # of the rows with a text
         self._has_text = array("b")
 
     def add(self, document: str, text: str | None = None) -> None:
         """Add the next row: the identity of its document, and its text if that may identify the document."""
         self._documents.append(prompt_id(document))
-        self._texts.append(0 if text is None else prompt_id(text))
         self._has_text.append(text is not None)
+        if text is not None:
+            self._texts.append(prompt_id(text))
 
     def add_all(self, documents: Sequence[str], texts: Sequence[str] | None = None) -> None:
         """Add the next rows, of which each has a text or none has."""
         self._documents.frombytes(_digests(documents))
-        self._texts.frombytes(bytes(8 * len(documents)) if texts is None else _digests(texts))
         self._has_text.extend(array("b", [texts is not None]) * len(documents))
+        if texts is not None:
+            self._texts.frombytes(_digests(texts))
 
     def shared(self) -> int:
         """Count the rows whose text other documents have, too."""
-        return int((self._is_text() & self._is_shared()).sum())
+        return int(self._is_shared().sum())
 
     def tensor(self, width: int) -> Tensor:
-        documents, texts = _int64(self._documents), _int64(self._texts)
-        ids = np.where(self._is_text() & ~self._is_shared(), texts, documents)
+        if not self._texts:
+            return _shared(self._documents, torch.int64)
+        ids, shared = _int64(self._documents), self._is_shared()
+        ids[np.flatnonzero(self._has_text)[~shared]] = _int64(self._texts)[~shared]
         return torch.as_tensor(ids, device="cpu")
 
-    def _is_text(self) -> NDArray[np.bool_]:
-        return np.array(self._has_text, dtype=np.bool_)
-
     def _is_shared(self) -> NDArray[np.bool_]:
-        """Return a mask of the rows whose text several documents share."""
-        if 1 not in self._has_text:
-            return np.zeros(len(self._has_text), dtype=np.bool_)
+        """Return a mask of the rows with a text: whether several documents share it."""
+        if not self._texts:
+            return np.zeros(0, dtype=np.bool_)
+        documents = _int64(self._documents)[np.flatnonzero(self._has_text)]
         _, text = np.unique(_int64(self._texts), return_inverse=True)
-        _, document = np.unique(_int64(self._documents), return_inverse=True)
+        _, document = np.unique(documents, return_inverse=True)
         of_both = np.unique(np.stack([text, document]), axis=1)  # each pair of a text and a document once
         documents_of_text = np.bincount(of_both[0], minlength=len(text))
         shared: NDArray[np.bool_] = documents_of_text[text] > 1
@@ -338,6 +340,13 @@ def _digests(texts: Sequence[str]) -> bytes:
     except UnicodeEncodeError:  # half a surrogate pair
         return array("q", map(prompt_id, texts)).tobytes()
     return np.frombuffer(digests, dtype="<i8").astype(np.int64).tobytes()
+
+
+def _shared(values: array[Any], dtype: torch.dtype) -> Tensor:
+    """A tensor on the memory of an array, which can't grow any more."""
+    if not values:
+        return torch.empty(0, dtype=dtype, device="cpu")
+    return torch.frombuffer(values, dtype=dtype)
 
 
 def _int64(values: array[int]) -> NDArray[np.int64]:
