@@ -8,12 +8,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from rich.console import Console
-
 from tensorclass.scores import compare, read_runs
 from tensorclass.scores.document import ComparedRuns, ScoredRun
 from tensorclass.scores.plot import plot
-from tensorclass.scores.table import tables
+from tensorclass.scores.score_sheets import score_sheets
+from tensorclass.scores.sheet_formats import to_text
 from tensorclass.support.atomic import whole_file
 
 DATA = Path(__file__).parent / "data"
@@ -23,18 +22,15 @@ LABEL = "SYNTHETIC DATA: two invented runs, made by examples/make_samples.py; th
 
 def main() -> None:
     picture = Path(sys.argv[1]) if len(sys.argv) > 1 else Path("demo-out", "scores.png")
-    console = Console(width=None if sys.stdout.isatty() else 100)
-    console.print(f"{LABEL}\n", style="bold", highlight=False, soft_wrap=True)
+    print(f"{LABEL}\n")
 
     runs = read_runs(FILES)
     for run in runs:
-        console.print(f"{run.name}: {run.scores.batch_size[0]} prompts, format {run.format}", highlight=False)
-    console.print()
+        print(f"{run.name}: {run.scores.batch_size[0]} prompts, format {run.format}")
 
     scored = [ScoredRun(run, run.scores.aggregate()) for run in runs]
     compared = ComparedRuns(runs[0].name, runs[1].name, compare(runs[0].scores, runs[1].scores))
-    for table in tables(scored, [compared]):
-        console.print(table, "")
+    print(f"\n{to_text(score_sheets(scored, [compared]), width=100)}\n")
 
     figure = plot(
         scored,
@@ -45,7 +41,7 @@ def main() -> None:
     picture.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(picture) as file:
         figure.savefig(file, format="png", dpi=150)
-    console.print(f"{LABEL}\nPlot: {picture}", style="bold", highlight=False, soft_wrap=True)
+    print(f"{LABEL}\nPlot: {picture}")
 
 
 if __name__ == "__main__":

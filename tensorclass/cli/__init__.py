@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
+import sys
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from importlib import import_module
 from typing import NoReturn
 
 from tensorclass import __version__
+from tensorclass.cli.scores_options import SUBCOMMANDS, add_scores
 from tensorclass.support.printable import printable
 
 __all__ = ["main"]
@@ -28,7 +30,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         Traceback (most recent call last):
         SystemExit: 0
     """
-    arguments = _parser().parse_args(argv)
+    given = list(sys.argv[1:] if argv is None else argv)
+    if given[:1] == ["scores"] and given[1:2] and given[1] in SUBCOMMANDS:
+        given = [" ".join(given[:2]), *given[2:]]
+    arguments = _parser().parse_args(given)
     code: int = import_module(arguments.module).run(arguments)
     return code
 
@@ -44,25 +49,7 @@ def _parser() -> ArgumentParser:
     parser = _Parser(prog="tensorclass", description="Typed records of tensors for PyTorch.", allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"tensorclass {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    _add_scores(
-        commands.add_parser(
-            "scores",
-            help="aggregate and compare the scores of language-model evaluations",
-            description=(
-                "Aggregate the scores in sample logs of lm-evaluation-harness and in result files of IFEval's\n"
-                "reference scorer: every metric with its count and a 95 % interval, and by instruction type where\n"
-                "there are types. A strict and a loose file of the same run are read together, whichever of them\n"
-                "is given."
-            ),
-            epilog=(
-                "exit codes: 0; 2, with one line on stderr, where a file is missing, empty, cut off, not JSON or of\n"
-                "an unknown format, holds scores that cannot be, or where strict and loose files disagree.\n"
-                "needs: pip install 'tensorclass[scores]'; with --ray 'tensorclass[scores,ray]'"
-            ),
-            formatter_class=RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-    )
+    add_scores(commands)
     _add_stubs(
         commands.add_parser(
             "stubs",
@@ -91,35 +78,3 @@ def _add_stubs(parser: ArgumentParser) -> None:
     parser.add_argument("--out", default="typings", metavar="DIR", help="the folder of the stubs (default: typings)")
     parser.add_argument("--check", action="store_true", help="write nothing; list the stubs that are not up to date")
     parser.set_defaults(module="tensorclass.typing.stubs.stubs_command")
-
-
-def _add_scores(parser: ArgumentParser) -> None:
-    parser.add_argument("files", nargs="+", metavar="FILE", help="a log or result file, .jsonl or .jsonl.gz")
-    parser.add_argument(
-        "--compare",
-        action="store_true",
-        help="compare each run with the first, prompt by prompt: intervals, sign-flip test, McNemar's test",
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON (docs/scores.md has its schema), not tables")
-    parser.add_argument("--save", metavar="DIR", help="write scores.json and each run's record (.pt) to this folder")
-    parser.add_argument(
-        "--seed", type=_seed, default=0, metavar="N", help="seed of what is drawn at random (default: 0)"
-    )
-    parser.add_argument(
-        "--filter",
-        metavar="NAME",
-        help="the filter to take of logs that hold each document once a filter (default: that of the first row)",
-    )
-    parser.add_argument("--ray", action="store_true", help="read the files on a Ray cluster, several at a time")
-    parser.add_argument(
-        "--ray-address",
-        metavar="ADDRESS",
-        help="the cluster; by default that of RAY_ADDRESS, or one on this machine that ends with the command",
-    )
-    parser.set_defaults(module="tensorclass.scores.scores_command")
-
-
-def _seed(text: str) -> int:
-    if not text.isdecimal():
-        raise ArgumentTypeError(f"expected a whole number of at least 0, got {text!r}")
-    return int(text)

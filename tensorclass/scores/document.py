@@ -5,7 +5,7 @@ none of is null; ``reason`` says why there is no interval, null where there is o
 
     schema        "tensorclass.scores/1"
     runs          a list, in the order of the files:
-      name, files, format, prompts, filter, filters, ignored, notes      where the scores come from
+      name, model, task, files, format, prompts, filter, filters, ignored, notes, left_out
       family, confidence, seed, pooled (notes on repeats of prompts)
       metrics     a list: name, value, low, high, stderr, interval, count, prompts, unit, reason,
                   clusters (null where prompts stand for themselves)
@@ -18,6 +18,14 @@ none of is null; ``reason`` says why there is no interval, null where there is o
                   prompts_a, prompts_b (those that count in each run), interval, test, reason,
                   detectable (the smallest difference that the prompts show: power 80 %, level 5 %), clusters
       groups      by metric, a list: name (of the group), and the same as a metric
+    leaderboard   null without --leaderboard:
+      confidence, seed, correction, baseline, notes
+      averaged    the tasks that the averages are over
+      tasks       a list: task, metric, higher_is_better
+      models      a list, the best first: model, rank, rank_low, rank_high, letters, and
+                  macro, micro, tasks (by task): as a metric of a run, without the name
+      differences a list: a, b, task (or "macro"), p_adjusted, and the same as a metric of a comparison
+    gates         a list: condition, passed, reason
 
 Keys may be added within a version; none is removed or changes its meaning.
 """
@@ -29,6 +37,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tensorclass.scores.leaderboard import Leaderboard
 from tensorclass.scores.readers import Run
 from tensorclass.scores.report import Comparison, Report
 
@@ -54,13 +63,27 @@ class ComparedRuns:
     comparison: Comparison
 
 
-def document(runs: Sequence[ScoredRun], comparisons: Sequence[ComparedRuns] = ()) -> dict[str, Any]:
-    """The document of a few runs, as plain Python values."""
+def document(
+    runs: Sequence[ScoredRun],
+    comparisons: Sequence[ComparedRuns] = (),
+    board: Leaderboard | None = None,
+    gates: Sequence[dict[str, object]] = (),
+) -> dict[str, Any]:
+    """The document of a few runs, as plain Python values.
+
+    Args:
+        runs: the runs with their figures.
+        comparisons: of some of them.
+        board: their leaderboard.
+        gates: the outcomes of conditions on the figures.
+    """
     return {
         "schema": SCHEMA,
         "runs": [
             {
                 "name": one.run.name,
+                "model": one.run.model,
+                "task": one.run.task,
                 "files": list(one.run.files),
                 "format": one.run.format,
                 "prompts": one.run.scores.batch_size[0],
@@ -68,11 +91,14 @@ def document(runs: Sequence[ScoredRun], comparisons: Sequence[ComparedRuns] = ()
                 "filters": one.run.filters,
                 "ignored": list(one.run.ignored),
                 "notes": list(one.run.notes),
+                "left_out": list(one.run.left_out),
                 **one.report.to_dict(),
             }
             for one in runs
         ],
         "comparisons": [{"a": one.a, "b": one.b, **one.comparison.to_dict()} for one in comparisons],
+        "leaderboard": None if board is None else board.to_dict(),
+        "gates": list(gates),
     }
 
 

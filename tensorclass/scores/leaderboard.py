@@ -190,6 +190,7 @@ def leaderboard(
     confidence: float = 0.95,
     seed: int = 0,
     resamples: int | None = None,
+    cluster: str | None = None,
 ) -> Leaderboard:
     """Rank models by their runs on one or several tasks.
 
@@ -208,6 +209,8 @@ def leaderboard(
         confidence: the level of the intervals.
         seed: the seed of the tests that draw.
         resamples: the number of draws; by default as in :meth:`~tensorclass.scores.ScoreData.aggregate`.
+        cluster: the field that says which prompts belong together, as in
+            :meth:`~tensorclass.scores.ScoreData.aggregate`.
 
     Returns:
         The models, the best first, with figures, averages, ranks and differences.
@@ -238,7 +241,7 @@ def leaderboard(
     if correction not in _CORRECTIONS:
         raise ValueError(f"correction: expected {', '.join(map(repr, _CORRECTIONS))}, got {correction!r}")
     grid = run_grid(list(runs))
-    found = {task: task_figures(task, models, metric) for task, models in grid.items()}
+    found = {task: task_figures(task, models, metric, cluster) for task, models in grid.items()}
     tasks = {task: one for task, one in found.items() if one is not None}
     if not tasks:
         wanted = "a figure that all models have" if metric is None else repr(metric)

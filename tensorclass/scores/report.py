@@ -13,7 +13,7 @@ from tensorclass.scores.estimate import Difference, Estimate, compared, counted,
 from tensorclass.scores.score_arrays import plain_value
 from tensorclass.support.printable import printable
 
-__all__ = ["Comparison", "Report", "difference_dict", "estimate_dict"]
+__all__ = ["Comparison", "Report", "difference_dict", "estimate_dict", "positions"]
 
 _Result = TypeVar("_Result", Estimate, Difference)
 
@@ -86,7 +86,7 @@ class Report(_Results[Estimate]):
     def __str__(self) -> str:
         lines = [f"{self.family}, {100 * self.confidence:g} % intervals", *self.notes]
         width = max(map(len, self.figures), default=0)
-        for run in _positions(self.batch_size):
+        for run in positions(self.batch_size):
             if run:
                 lines.append(f"run {list(run)}")
             for name, figure in self.figures.items():
@@ -158,7 +158,7 @@ class Comparison(_Results[Difference]):
     def __str__(self) -> str:
         lines = [f"{self.family}, b - a on {self.prompts} prompts, {100 * self.confidence:g} % intervals", *self.notes]
         width = max(map(len, self.figures), default=0)
-        for run in _positions(self.batch_size):
+        for run in positions(self.batch_size):
             if run:
                 lines.append(f"runs {list(run)}")
             lines += [f"{name:{width}}  {_line(one[run] if run else one)}" for name, one in self.figures.items()]
@@ -272,10 +272,11 @@ def _whole(count: object) -> object:
     return int(count) if isinstance(count, float) and count.is_integer() else count
 
 
-def _positions(batch_size: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+def positions(batch_size: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """The position of each run of a report; one empty position for a single run."""
     if not batch_size:
         yield ()
         return
     for first in range(batch_size[0]):
-        for rest in _positions(batch_size[1:]):
+        for rest in positions(batch_size[1:]):
             yield (first, *rest)

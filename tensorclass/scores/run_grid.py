@@ -14,17 +14,17 @@ from tensorclass.scores.readers import Run
 from tensorclass.scores.score_arrays import RecordRows, RunRows, tallies
 from tensorclass.scores.tally import Tally
 
-__all__ = ["GridTask", "model_name", "run_grid", "task_figures"]
+__all__ = ["GridTask", "model_of", "run_grid", "runs_by_task", "task_figures"]
 
 
-def model_name(run: Run) -> str:
+def model_of(run: Run) -> str:
     """The model of a run: what its file says, else the run's name without the task.
 
     Example:
         >>> import torch
         >>> from tensorclass.scores import ExactMatchScoreData, Run
         >>> scores = ExactMatchScoreData(torch.ones(1), batch_size=[1])
-        >>> model_name(Run("llama/gsm8k", scores, (), "lm-eval", task="gsm8k"))
+        >>> model_of(Run("llama/gsm8k", scores, (), "lm-eval", task="gsm8k"))
         'llama'
     """
     if run.model is not None:
@@ -34,10 +34,7 @@ def model_name(run: Run) -> str:
 
 
 def run_grid(runs: Sequence[Run]) -> dict[str, dict[str, Run]]:
-    """Sort runs into tasks, and the runs of each task into models.
-
-    A run that doesn't say its task is put with the other runs of its family if those are of one task; otherwise its
-    family is taken for the task.
+    """Sort runs into tasks, as :func:`runs_by_task`, and the runs of each task into models.
 
     Args:
         runs: the runs, in any order.
@@ -50,24 +47,46 @@ def run_grid(runs: Sequence[Run]) -> dict[str, dict[str, Run]]:
     """
     if not runs:
         raise ValueError("runs: expected at least one run, got none")
+    grid: dict[str, dict[str, Run]] = {}
+    for task, own in runs_by_task(runs).items():
+        models = grid.setdefault(task, {})
+        for one in own:
+            model = model_of(one)
+            if model in models:
+                raise ValueError(
+                    f"expected one run of each model on a task, got two of {model!r} on {task!r}: "
+                    f"{_origin(models[model])} and {_origin(one)}; leave one out, or tell them apart by names"
+                )
+            models[model] = one
+    return grid
+
+
+def runs_by_task(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """Sort runs into tasks, in the order of first occurrence.
+
+    A run that doesn't say its task is put with the other runs of its family if those are of one task; otherwise its
+    family is taken for the task.
+
+    Example:
+        >>> import torch
+        >>> from tensorclass.scores import ExactMatchScoreData, Run
+        >>> scores = ExactMatchScoreData(torch.ones(1), batch_size=[1])
+        >>> found = runs_by_task([Run("a", scores, (), "lm-eval", task="gsm8k"), Run("b", scores, (), "lm-eval")])
+        >>> {task: [run.name for run in runs] for task, runs in found.items()}
+        {'gsm8k': ['a', 'b']}
+    """
     tasks_of_family: dict[type, set[str]] = {}
     for one in runs:
         if (task := _said_task(one)) is not None:
             tasks_of_family.setdefault(type(one.scores), set()).add(task)
-    grid: dict[str, dict[str, Run]] = {}
+    found: dict[str, list[Run]] = {}
     for one in runs:
         task = _said_task(one)
         if task is None:
             of_family = tasks_of_family.get(type(one.scores), set())
             task = next(iter(of_family)) if len(of_family) == 1 else type(one.scores).__name__.removesuffix("ScoreData")
-        models, model = grid.setdefault(task, {}), model_name(one)
-        if model in models:
-            raise ValueError(
-                f"expected one run of each model on a task, got two of {model!r} on {task!r}: {_origin(models[model])} "
-                f"and {_origin(one)}; leave one out, or tell them apart by names"
-            )
-        models[model] = one
-    return grid
+        found.setdefault(task, []).append(one)
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,13 +125,16 @@ class GridTask:
         return first.at(places[0]), second.at(places[1])
 
 
-def task_figures(task: str, models: Mapping[str, Run], metric: str | None) -> GridTask | None:
+def task_figures(
+    task: str, models: Mapping[str, Run], metric: str | None, cluster: str | None = None
+) -> GridTask | None:
     """Take one figure of each model on a task.
 
     Args:
         task: the task.
         models: the run of each model.
         metric: the figure; by default the first one that all these runs have.
+        cluster: the field that says which prompts belong together.
 
     Returns:
         The figure of each model; None if some run doesn't have it.
@@ -121,7 +143,7 @@ def task_figures(task: str, models: Mapping[str, Run], metric: str | None) -> Gr
         ValueError: some of the runs have ids of prompts and others don't.
     """
     rows = _rows(task, models)
-    found = {model: tallies(one).figures for model, one in rows.items()}
+    found = {model: tallies(one, cluster=cluster).figures for model, one in rows.items()}
     shared = [name for name in next(iter(found.values())) if all(name in figures for figures in found.values())]
     name = metric if metric is not None else next(iter(shared), None)
     if name is None or name not in shared:

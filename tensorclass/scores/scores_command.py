@@ -1,148 +1,165 @@
-"""The command ``tensorclass scores``: read, aggregate, compare, print, save."""
+"""The command ``tensorclass scores``: read, aggregate, compare, rank, check, print, save."""
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
-import threading
 from argparse import Namespace
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
-from typing import Any, NoReturn, cast
+from typing import Any
 
-from tensorclass.distributed.worker_errors import WorkerError
+from tensorclass.scores.command.exit_codes import CommandError, exit_code
+from tensorclass.scores.command.gates import Gate, bound_gates, worse_gates
+from tensorclass.scores.command.output import print_result
+from tensorclass.scores.command.run_files import read_files
 from tensorclass.scores.comparison import compare
 from tensorclass.scores.document import ComparedRuns, ScoredRun, document, to_json
-from tensorclass.scores.readers import Progress, Run, read_runs
-from tensorclass.scores.readers.lines import OnProgress
-from tensorclass.scores.score_errors import MissingExtraError, ScoreFileError, require
+from tensorclass.scores.leaderboard import Leaderboard, leaderboard
+from tensorclass.scores.leaderboard_sheets import leaderboard_sheets
+from tensorclass.scores.model_names import find_model, renamed, short_names, told_apart
+from tensorclass.scores.readers import Run
+from tensorclass.scores.run_grid import model_of, runs_by_task
+from tensorclass.scores.score_errors import ScoreFileError
 from tensorclass.scores.score_files import save_scores
-from tensorclass.scores.table import tables
+from tensorclass.scores.score_rows import leaderboard_rows, scored_rows
+from tensorclass.scores.score_sheets import run_notes, score_sheets
+from tensorclass.scores.sheet import Sheet
 from tensorclass.support.atomic import whole_folder
-from tensorclass.support.extras import require as require_extra
 from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.printable import printable
 
 __all__ = ["run"]
-
-LONG_FILE = 16 * 1024 * 1024
-"""Files of at least so many bytes show their progress, on a terminal."""
-
-_WIDE = 140  # columns where nobody says how wide the output is
 
 
 def run(arguments: Namespace) -> int:
     """Run the command.
 
     Args:
-        arguments: ``files``, ``compare``, ``json``, ``save``, ``seed``, ``filter``, ``ray``, ``ray_address``, as
-            ``tensorclass scores --help`` tells.
+        arguments: as ``tensorclass scores --help`` tells.
 
     Returns:
-        The exit code: 0, or 2 after one line on stderr.
+        The exit code: 0; 1 if a gate fails; 2 after one line on stderr.
     """
-    try:
-        with _ended_by_signals():
-            _run(arguments)
-    except (ScoreFileError, MissingExtraError, WorkerError) as error:
-        return _failed(str(error))
-    except KeyboardInterrupt:
-        return _failed("interrupted") + 128  # 130, as shells have it
-    except BrokenPipeError:
-        # The reader of our output has gone (| head). Python would complain again when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except OSError as error:
-        place = f"{error.filename}: " if error.filename else ""
-        return _failed(f"{place}{error.strerror or error}")
-    return 0
+    return exit_code(lambda: _run(arguments))
 
 
-def _run(arguments: Namespace) -> None:
-    if not arguments.json:
-        require("rich", "printing a table")  # before hours of reading, not after
+@dataclass(frozen=True)
+class _Results:
+    """The results of the command."""
+
+    runs: list[ScoredRun]
+    comparisons: list[ComparedRuns]
+    board: Leaderboard | None
+    gates: list[Gate]
+
+
+def _run(arguments: Namespace) -> int:
+    if arguments.margin is not None and arguments.fail_if_worse_than is None:
+        raise CommandError("--margin is for --fail-if-worse-than NAME, which is not given")
     if arguments.save is not None and Path(arguments.save).exists() and not Path(arguments.save).is_dir():
         raise ScoreFileError(str(arguments.save), None, "expected a folder to save in, found a file")
-    runs = _read(arguments)
-    if arguments.compare and len(runs) < 2:
-        problem = "--compare needs at least two runs, got one"
-        if len(arguments.files) > 1:
-            problem += "; a file given twice is one run, and so are its strict and its loose file"
-        raise ScoreFileError(runs[0].files[0], None, problem)
-    scored = [ScoredRun(one, one.scores.aggregate(seed=arguments.seed)) for one in runs]
-    compared = [_compared(runs[0], other, arguments.seed) for other in runs[1:]] if arguments.compare else []
-    text = to_json(document(scored, compared))
+    try:
+        runs = told_apart(read_files(arguments))
+        if arguments.names is not None:
+            runs = renamed(runs, arguments.names)
+        found = _results(arguments, runs)
+    except ScoreFileError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise CommandError(str(error)) from error
+    text = document(found.runs, found.comparisons, found.board, [gate.to_dict() for gate in found.gates])
     if arguments.save is not None:
-        with uninterrupted() as section, whole_folder(arguments.save) as folder, section.interruptible():
-            for one, name in zip(runs, _file_names(runs), strict=True):
-                save_scores(one.scores, folder / name)
-            (folder / "scores.json").write_text(text, encoding="utf-8")
-    if arguments.json:
-        sys.stdout.write(text)
-    else:
-        console = require("rich.console", "printing a table").Console(width=_width())
-        console.on_broken_pipe = _raised_again  # rich would exit with 1
-        for table in tables(scored, compared):
-            console.print(table, "")
-    sys.stdout.flush()
+        _save(arguments.save, runs, to_json(text))
+    has_board = arguments.leaderboard and found.board is not None
+    rows = leaderboard_rows(found.board) if has_board and found.board else scored_rows(found.runs, found.comparisons)
+    print_result(arguments.format, _sheets(found, has_board=has_board), rows=rows, document=text)
+    failed = [gate for gate in found.gates if not gate.passed]
+    for gate in failed:
+        sys.stderr.write(f"tensorclass scores: {printable(f'{gate.condition}: {gate.reason}')}\n")
+    return 1 if failed else 0
 
 
-def _read(arguments: Namespace) -> list[Run]:
-    if arguments.ray or arguments.ray_address is not None:
-        with _cluster(arguments.ray_address) as ray:
-            return read_runs(arguments.files, filter=arguments.filter, executor=ray)
-    with _progress() as progress:
-        return read_runs(arguments.files, filter=arguments.filter, progress=progress)
+def _results(arguments: Namespace, runs: Sequence[Run]) -> _Results:
+    settings: dict[str, Any] = {
+        "seed": arguments.seed,
+        "confidence": arguments.confidence,
+        "cluster": arguments.cluster,
+    }
+    baseline, worse_than = (
+        None if name is None else find_model(name, runs) for name in (arguments.baseline, arguments.fail_if_worse_than)
+    )
+    scored = [ScoredRun(one, one.scores.aggregate(**settings)) for one in runs]
+    ranking = {**settings, "metric": arguments.metric, "correction": arguments.correction}
+    is_compared = arguments.compare or (baseline is not None and not arguments.leaderboard)
+    comparisons = list(_comparisons(arguments, runs, baseline, settings)) if is_compared else []
+    board = None
+    if arguments.leaderboard:
+        board = leaderboard(runs, baseline=baseline if baseline is not None else worse_than, **ranking)
+    gates = [
+        gate
+        for bounds, is_lower in ((arguments.fail_under, True), (arguments.fail_over, False))
+        for gate in bound_gates(scored, bounds, is_lower=is_lower, board=board, without=worse_than or baseline)
+    ]
+    if worse_than is not None:
+        checked = board if board is not None and board.baseline == worse_than else None
+        gates += worse_gates(checked or leaderboard(runs, baseline=worse_than, **ranking), arguments.margin)
+    return _Results(scored, comparisons, board, gates)
 
 
-@contextmanager
-def _cluster(address: str | None) -> Generator[Any, None, None]:
-    """Ray, connected to a cluster; one that was started here ends with the block."""
+def _comparisons(
+    arguments: Namespace, runs: Sequence[Run], baseline: str | None, settings: dict[str, Any]
+) -> Iterator[ComparedRuns]:
+    """Compare the runs of each task with the first of them, or with that of the baseline."""
+    tasks = runs_by_task(runs)
+    if all(len(own) < 2 for own in tasks.values()):
+        problem = "--compare needs at least two runs of one task"
+        if len(runs) == 1:
+            problem += ", got one run"
+            if len(arguments.files) > 1:
+                problem += "; a file given twice is one run, and so are its strict and its loose file"
+        else:
+            problem += f", got {'; '.join(f'{task}: {own[0].name}' for task, own in tasks.items())}"
+        raise ScoreFileError(runs[0].files[0], None, problem)
+    for task, own in tasks.items():
+        first = next((one for one in own if baseline is None or model_of(one) == baseline), None)
+        if first is None:
+            raise CommandError(f"--baseline {baseline}: there is no run of it on {task}")
+        for one in own:
+            if one is not first:
+                yield _compared(first, one, settings)
+
+
+def _compared(a: Run, b: Run, settings: dict[str, Any]) -> ComparedRuns:
     try:
-        ray = require_extra("ray", "ray", "--ray")
-    except ImportError as error:
-        raise MissingExtraError(str(error), name="ray") from None
-    if ray.is_initialized():
-        yield ray
-        return
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # else the command would report to Ray's makers
-    try:
-        ray.init(address=address, log_to_driver=False, logging_level="error")
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        raise ScoreFileError(f"--ray-address {address}" if address else "--ray", None, str(error)) from error
-    try:
-        yield ray
-    finally:
-        ray.shutdown()
-
-
-@contextmanager
-def _ended_by_signals() -> Generator[None, None, None]:
-    """Let a request to end unwind the command, so that drafts of what it was saving are removed."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def end(number: int, frame: FrameType | None) -> NoReturn:
-        raise SystemExit(128 + number)
-
-    with uninterrupted() as section:
-        before = section.set_handler(signal.SIGTERM, end)
-        try:
-            with section.interruptible():
-                yield
-        finally:
-            section.set_handler(signal.SIGTERM, before)
-
-
-def _compared(a: Run, b: Run, seed: int) -> ComparedRuns:
-    try:
-        return ComparedRuns(a.name, b.name, compare(a.scores, b.scores, seed=seed))
+        return ComparedRuns(a.name, b.name, compare(a.scores, b.scores, **settings))
     except (TypeError, ValueError) as error:
         raise ScoreFileError(b.files[0], None, f"can't be compared with {a.files[0]}: {error}") from error
+
+
+def _sheets(found: _Results, *, has_board: bool) -> Iterator[Sheet | str]:
+    models = {one.run.name: model_of(one.run) for one in found.runs}
+    short = short_names(list(models.values()))
+    several = len({one.run.task for one in found.runs}) > 1
+    if has_board and found.board is not None:
+        yield from leaderboard_sheets(found.board, short)
+        yield from run_notes(found.runs, {})
+    else:
+        is_model = len(set(models.values())) == len(models) or several
+        yield from score_sheets(
+            found.runs,
+            found.comparisons,
+            {name: short[model] for name, model in models.items()} if is_model else short_names(list(models)),
+        )
+    for gate in found.gates:
+        yield printable(f"{'passed' if gate.passed else 'failed'}: {gate.condition}: {gate.reason}")
+
+
+def _save(folder: str, runs: Sequence[Run], text: str) -> None:
+    with uninterrupted() as section, whole_folder(folder) as drafts, section.interruptible():
+        for one, name in zip(runs, _file_names(runs), strict=True):
+            save_scores(one.scores, drafts / name)
+        (drafts / "scores.json").write_text(text, encoding="utf-8")
 
 
 def _file_names(runs: Sequence[Run]) -> list[str]:
@@ -155,41 +172,3 @@ def _file_names(runs: Sequence[Run]) -> list[str]:
             name, number = f"{stem}-{number}.pt", number + 1
         names.append(name)
     return names
-
-
-def _raised_again() -> NoReturn:
-    raise  # the BrokenPipeError that rich is handling
-
-
-def _width() -> int | None:
-    """The terminal's own width; where the output is no terminal and nobody says, wide enough for every table."""
-    return None if sys.stdout.isatty() or "COLUMNS" in os.environ else _WIDE
-
-
-@contextmanager
-def _progress() -> Generator[Progress | None, None, None]:
-    """A bar for each long file, on stderr if that is a terminal."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    console = require("rich.console", "showing progress").Console(stderr=True)
-    bars = require("rich.progress", "showing progress").Progress(console=console, transient=True)
-    escape = require("rich.markup", "showing progress").escape  # brackets in a name are no markup
-
-    def follow(path: str) -> OnProgress:
-        try:
-            size = os.path.getsize(path)
-        except OSError:  # reading it will say so
-            size = 0
-        if size < LONG_FILE:
-            return lambda done: None
-        task = bars.add_task(escape(printable(Path(path).name)), total=size)
-        return lambda done: cast("None", bars.update(task, completed=done))
-
-    with bars:
-        yield follow
-
-
-def _failed(problem: str) -> int:
-    sys.stderr.write(f"tensorclass scores: {printable(' '.join(problem.split()))}\n")
-    return 2

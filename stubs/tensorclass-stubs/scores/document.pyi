@@ -2,6 +2,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from tensorclass.scores.leaderboard import Leaderboard
 from tensorclass.scores.readers import Run
 from tensorclass.scores.report import Comparison, Report
 
@@ -19,5 +20,10 @@ class ComparedRuns:
     b: str
     comparison: Comparison
 
-def document(runs: Sequence[ScoredRun], comparisons: Sequence[ComparedRuns] = ()) -> dict[str, Any]: ...
+def document(
+    runs: Sequence[ScoredRun],
+    comparisons: Sequence[ComparedRuns] = (),
+    board: Leaderboard | None = None,
+    gates: Sequence[dict[str, object]] = (),
+) -> dict[str, Any]: ...
 def to_json(value: dict[str, Any]) -> str: ...

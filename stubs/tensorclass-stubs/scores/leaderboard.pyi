@@ -48,4 +48,5 @@ def leaderboard(
     confidence: float = 0.95,
     seed: int = 0,
     resamples: int | None = None,
+    cluster: str | None = None,
 ) -> Leaderboard: ...

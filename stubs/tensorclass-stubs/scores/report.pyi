@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 from tensorclass.scores.estimate import Difference, Estimate
 
-__all__ = ["Comparison", "Report", "difference_dict", "estimate_dict"]
+__all__ = ["Comparison", "Report", "difference_dict", "estimate_dict", "positions"]
 _Result = TypeVar("_Result", Estimate, Difference)
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -43,3 +43,4 @@ class Comparison(_Results[Difference]):
 
 def estimate_dict(one: Estimate) -> dict[str, Any]: ...
 def difference_dict(one: Difference) -> dict[str, Any]: ...
+def positions(batch_size: tuple[int, ...]) -> Iterator[tuple[int, ...]]: ...

@@ -2,6 +2,5 @@
 from argparse import Namespace
 
 __all__ = ["run"]
-LONG_FILE: int
 
 def run(arguments: Namespace) -> int: ...

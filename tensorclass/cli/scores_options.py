@@ -1,0 +1,271 @@
+"""The options of ``tensorclass scores``, ``tensorclass scores diff`` and ``tensorclass scores power``."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
+from collections.abc import Sequence
+from typing import Any
+
+__all__ = ["SUBCOMMANDS", "add_scores"]
+
+SUBCOMMANDS = ("diff", "power")
+"""Words after ``scores`` that are no files."""
+
+FORMATS = ("table", "json", "csv", "markdown", "latex", "html")
+
+
+def add_scores(commands: Any) -> None:
+    """Add the commands to a parser.
+
+    Args:
+        commands: what ``ArgumentParser.add_subparsers`` gives.
+    """
+    _scores(
+        commands.add_parser(
+            "scores",
+            help="aggregate, compare and rank the scores of language-model evaluations",
+            description=(
+                "Aggregate the scores in logs and results of evaluation harnesses: every metric with its count, its\n"
+                "standard error and an interval. Compare runs prompt by prompt, rank models over tasks, and fail\n"
+                "where a figure is too low. docs/scores.md lists the formats that are read."
+            ),
+            epilog=(
+                "exit codes: 0; 1 where a gate fails (--fail-under, --fail-over, --fail-if-worse-than); 2, with one\n"
+                "line on stderr, where a file is missing, empty, cut off, not JSON or of an unknown format, or holds\n"
+                "scores that cannot be.\n"
+                "more: tensorclass scores diff A B; tensorclass scores power (a file of such a name is ./diff).\n"
+                "needs: pip install 'tensorclass[scores]'; with --ray 'tensorclass[scores,ray]'"
+            ),
+            formatter_class=RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+    )
+    _diff(
+        commands.add_parser(
+            "scores diff",
+            help="list the prompts that two runs score differently",
+            description=(
+                "List the prompts that run B scores differently from run A, the largest differences first, with the\n"
+                "texts of the prompt and of the responses where the logs hold them."
+            ),
+            formatter_class=RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+    )
+    _power(
+        commands.add_parser(
+            "scores power",
+            help="tell which differences an evaluation can show, and how many prompts are needed",
+            description=(
+                "Tell the smallest difference between two models that a paired comparison on so many prompts shows,\n"
+                "or how many prompts a given difference needs. The spread is that of the runs in FILE..., or follows\n"
+                "from the rates of right answers."
+            ),
+            formatter_class=RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+    )
+
+
+def _scores(parser: ArgumentParser) -> None:
+    parser.add_argument("files", nargs="+", metavar="FILE", help="a log or result file, compressed or not")
+    several = parser.add_argument_group("several runs")
+    several.add_argument(
+        "--compare",
+        action="store_true",
+        help="compare the runs of each task with the first, prompt by prompt: intervals and tests",
+    )
+    several.add_argument(
+        "--leaderboard",
+        action="store_true",
+        help="rank the models over all tasks: averages, intervals of ranks, groups that cannot be told apart",
+    )
+    several.add_argument("--metric", metavar="NAME", help="the metric to rank by (default: the first of each task)")
+    several.add_argument(
+        "--baseline", metavar="NAME", help="the model that the others are compared with (default: the first; all pairs)"
+    )
+    several.add_argument(
+        "--correction",
+        choices=("holm", "bh", "none"),
+        default="holm",
+        help="of the p-values of a leaderboard and of gates: Holm's, Benjamini and Hochberg's, none (default: holm)",
+    )
+    several.add_argument(
+        "--names",
+        metavar="NAMES",
+        help="names for the models, in the order of the files: A,B,...; or for some of them: OLD=NEW,...",
+    )
+    figures = parser.add_argument_group("figures")
+    figures.add_argument(
+        "--confidence", type=_level, default=0.95, metavar="P", help="the level of intervals and tests (default: 0.95)"
+    )
+    figures.add_argument("--cluster", metavar="FIELD", help="the field whose values group prompts that belong together")
+    _add_reading(figures)
+    _add_seed(figures)
+    gates = parser.add_argument_group("gates (exit code 1)")
+    gates.add_argument(
+        "--fail-under",
+        type=_bound,
+        action="append",
+        default=[],
+        metavar="METRIC=VALUE",
+        help="fail where a run's metric is below; TASK/METRIC=VALUE for one task, macro=VALUE for averages",
+    )
+    gates.add_argument(
+        "--fail-over",
+        type=_bound,
+        action="append",
+        default=[],
+        metavar="METRIC=VALUE",
+        help="fail where a run's metric is above: for metrics of which less is better",
+    )
+    gates.add_argument(
+        "--fail-if-worse-than",
+        metavar="NAME",
+        help="fail where a model is significantly worse than this one, on a task or in the average",
+    )
+    gates.add_argument(
+        "--margin", type=_margin, metavar="X", help="of --fail-if-worse-than: fail where it is worse by more than X"
+    )
+    output = parser.add_argument_group("output")
+    _add_format(output)
+    output.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
+    output.add_argument("--save", metavar="DIR", help="write scores.json and each run's record (.pt) to this folder")
+    _add_cluster_of_machines(parser)
+    parser.set_defaults(module="tensorclass.scores.scores_command")
+
+
+def _diff(parser: ArgumentParser) -> None:
+    parser.add_argument("files", nargs=2, metavar=("A", "B"), help="the files of two runs of one task")
+    parser.add_argument("--metric", metavar="NAME", help="the metric to look at (default: the first that both have)")
+    parser.add_argument(
+        "--limit", type=_count, default=20, metavar="N", help="how many prompts to list (default: 20; 0 for all)"
+    )
+    parser.add_argument("--no-text", action="store_true", help="leave the texts in the logs")
+    parser.add_argument("--full-text", action="store_true", help="print texts in full, not their first lines")
+    _add_reading(parser)
+    _add_format(parser, ("table", "json", "csv"))
+    parser.set_defaults(module="tensorclass.scores.command.diff_command")
+
+
+def _power(parser: ArgumentParser) -> None:
+    parser.add_argument("files", nargs="*", metavar="FILE", help="the files of two runs of one task")
+    parser.add_argument("--metric", metavar="NAME", help="the metric of the runs (default: the first that both have)")
+    parser.add_argument("--rate", type=_share, metavar="P", help="without files: the share of right answers of a model")
+    parser.add_argument("--rate-b", type=_share, metavar="P", help="that of the other model (default: the same)")
+    parser.add_argument(
+        "--correlation",
+        type=_correlation,
+        default=0.0,
+        metavar="R",
+        help="of the models' verdicts on a prompt (default: 0, on the safe side; similar models have 0.3 to 0.7)",
+    )
+    parser.add_argument("--prompts", type=_count, action="append", default=[], metavar="N", help="how many prompts")
+    parser.add_argument(
+        "--difference", type=_positive, action="append", default=[], metavar="X", help="a difference to show"
+    )
+    parser.add_argument("--power", type=_level, default=0.8, metavar="P", help="the chance to show it (default: 0.8)")
+    parser.add_argument("--level", type=_level, default=0.05, metavar="P", help="the level of the test (default: 0.05)")
+    _add_reading(parser)
+    _add_format(parser)
+    parser.set_defaults(module="tensorclass.scores.command.power_command")
+
+
+def _add_reading(group: Any) -> None:
+    group.add_argument(
+        "--filter",
+        metavar="NAME",
+        help="the filter to take of logs that hold each document once a filter (default: that of the first row)",
+    )
+
+
+def _add_seed(group: Any) -> None:
+    group.add_argument(
+        "--seed", type=_seed, default=0, metavar="N", help="seed of what is drawn at random (default: 0)"
+    )
+
+
+def _add_format(group: Any, formats: Sequence[str] = FORMATS) -> None:
+    group.add_argument(
+        "--format",
+        choices=formats,
+        default="table",
+        help="of the output: tables as wide as the terminal, JSON (docs/scores.md has its schema), or others",
+    )
+
+
+def _add_cluster_of_machines(parser: ArgumentParser) -> None:
+    machines = parser.add_argument_group("reading on several machines")
+    machines.add_argument("--ray", action="store_true", help="read the files on a Ray cluster, several at a time")
+    machines.add_argument(
+        "--ray-address",
+        metavar="ADDRESS",
+        help="the cluster; by default that of RAY_ADDRESS, or one on this machine that ends with the command",
+    )
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal():
+        raise ArgumentTypeError(f"expected a whole number of at least 0, got {text!r}")
+    return int(text)
+
+
+_count = _seed
+
+
+def _number(text: str, expected: str) -> float:
+    try:
+        return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        raise ArgumentTypeError(f"expected {expected}, got {text!r}") from None
+
+
+def _level(text: str) -> float:
+    expected = "a fraction between 0 and 1"
+    value = _number(text, expected)
+    if not 0 < value < 1:
+        raise ArgumentTypeError(f"expected {expected}, got {text!r}")
+    return value
+
+
+def _share(text: str) -> float:
+    expected = "a fraction from 0 to 1"
+    value = _number(text, expected)
+    if not 0 <= value <= 1:
+        raise ArgumentTypeError(f"expected {expected}, got {text!r}")
+    return value
+
+
+def _correlation(text: str) -> float:
+    expected = "a number from -1 to 1"
+    value = _number(text, expected)
+    if not -1 <= value <= 1:
+        raise ArgumentTypeError(f"expected {expected}, got {text!r}")
+    return value
+
+
+def _positive(text: str) -> float:
+    expected = "a number above 0"
+    value = _number(text, expected)
+    if not 0 < value < float("inf"):
+        raise ArgumentTypeError(f"expected {expected}, got {text!r}")
+    return value
+
+
+def _margin(text: str) -> float:
+    expected = "a number of at least 0, such as 0.02 or 2%"
+    value = _number(text, expected)
+    if not 0 <= value < float("inf"):
+        raise ArgumentTypeError(f"expected {expected}, got {text!r}")
+    return value
+
+
+def _bound(text: str) -> tuple[str, float]:
+    name, equals, value = text.rpartition("=")
+    expected = "METRIC=VALUE, such as acc=0.7"
+    if not equals or not name:
+        raise ArgumentTypeError(f"expected {expected}, got {text!r}")
+    bound = _number(value, expected)
+    if bound != bound:
+        raise ArgumentTypeError(f"expected {expected}, got {text!r}")
+    return name, bound

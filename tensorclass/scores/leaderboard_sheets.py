@@ -1,0 +1,156 @@
+"""Sheets of a leaderboard, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from tensorclass.scores.estimate import Estimate, show, show_interval
+from tensorclass.scores.leaderboard import MACRO, Leaderboard, PairedRuns
+from tensorclass.scores.score_sheets import numbers_of, shown_p_value, verdict_style
+from tensorclass.scores.sheet import Sheet, SheetColumn
+from tensorclass.support.printable import printable
+
+__all__ = ["leaderboard_sheets"]
+
+_CORRECTED = {"holm": "corrected by Holm's method", "bh": "corrected by Benjamini and Hochberg's method"}
+_MOST_ROWS = 60
+
+
+def leaderboard_sheets(board: Leaderboard, names: Mapping[str, str] | None = None) -> Iterator[Sheet | str]:
+    """Lay out a leaderboard: ranks, figures task by task, differences; and notes as text.
+
+    Args:
+        board: the leaderboard.
+        names: the names to show, by those of models.
+    """
+    shown = {model: (names or {}).get(model, model) for model in board.models}
+    yield _ranks(board, shown)
+    if len(board.tasks) > 1:
+        yield _tasks(board, shown)
+    macro = [one for one in board.differences if one.task == MACRO]
+    by_task = [one for one in board.differences if one.task != MACRO]
+    yield from _differences(board, macro, shown)
+    if len(board.tasks) > 1 and board.baseline is not None:
+        yield from _differences(board, by_task, shown)
+    yield from map(printable, board.notes)
+
+
+def _ranks(board: Leaderboard, shown: Mapping[str, str]) -> Sheet:
+    several = len(board.averaged) > 1
+    first = board.averaged[0]
+    unit = next(iter(board.macro.values())).unit
+    metrics = ", ".join(dict.fromkeys(board.metrics[task] for task in board.averaged))
+    about = f"macro average of {len(board.averaged)} tasks" if several else first
+    level = f"{100 * board.confidence:g} % interval"
+    headings = ["macro", level, "std. error", "micro"] if several else ["score", level, "std. error"]
+    sheet = Sheet(
+        f"Leaderboard: {about}, {metrics}, {unit}".removesuffix(", "),
+        [SheetColumn("model", is_label=True), *numbers_of("rank", "ranks", *headings, "group")],
+    )
+    for model in board.models:
+        rank, macro = board.ranks[model], board.macro[model]
+        sheet.add(
+            shown[model],
+            str(rank.rank),
+            f"{rank.low}" if rank.low == rank.high else f"{rank.low} to {rank.high}",
+            _value(macro),
+            show_interval(float(macro.low), float(macro.high), macro.unit),
+            show(float(macro.stderr), macro.unit),
+            *([_value(board.micro[model])] if several else []),
+            board.letters[model],
+        )
+    sheet.caption = (
+        "Models that share a letter can't be told apart; the ranks that the tests leave possible: all pairs, p-values "
+        f"{_CORRECTED.get(board.correction, 'uncorrected')}, {100 * board.confidence:g} %."
+    )
+    return sheet
+
+
+def _tasks(board: Leaderboard, shown: Mapping[str, str]) -> Sheet:
+    units = {one.unit for figures in board.figures.values() for one in figures.values()}
+    unit = units.pop() if len(units) == 1 else None
+    metrics = set(board.metrics.values())
+    title = "Task by task" if len(metrics) > 1 else f"{metrics.pop()}, task by task"
+    sheet = Sheet(
+        f"{title}, {unit}" if unit else title,
+        [SheetColumn("task", is_label=True), *numbers_of(*(shown[model] for model in board.models))],
+    )
+    for task in board.tasks:
+        figures = board.figures[task]
+        label = task if len(set(board.metrics.values())) == 1 else f"{task}, {board.metrics[task]}"
+        if unit is None:
+            label += f", {next(iter(figures.values())).unit}"
+        best = _best(figures, higher=board.higher_is_better[task])
+        sheet.add(
+            label,
+            *(_value(figures[model]) if model in figures else "-" for model in board.models),
+            styles={place + 1: "head" for place, model in enumerate(board.models) if model in best},
+        )
+    return sheet
+
+
+def _differences(board: Leaderboard, found: Sequence[PairedRuns], shown: Mapping[str, str]) -> Iterator[Sheet | str]:
+    if not found:
+        return
+    is_macro = found[0].task == MACRO
+    several = len(board.averaged) > 1
+    about = ("of macro averages" if several else f"on {board.averaged[0]}") if is_macro else "task by task"
+    if len(found) > _MOST_ROWS:
+        yield f"{len(found)} differences {about} are not shown: --format json and --format csv have them"
+        return
+    units = {one.difference.unit for one in found}
+    unit = units.pop() if len(units) == 1 else None
+    to_baseline = board.baseline is not None
+    title = f"Differences {about}" + (f" to {shown[board.baseline]}" if board.baseline is not None else "")
+    labels = ["model"] if to_baseline else ["better", "than"]
+    if not is_macro:
+        labels = ["task", *labels]
+    corrected = ["adjusted p"] if board.correction != "none" else []
+    level = f"{100 * board.confidence:g} % interval"
+    sheet = Sheet(
+        f"{title}, {unit}" if unit else title,
+        [
+            *(SheetColumn(label, is_label=True, is_merged=label == "task") for label in labels),
+            *numbers_of("difference", level, "p", *corrected, "detects"),
+        ],
+    )
+    order = {task: place for place, task in enumerate(board.tasks)}
+    for one in sorted(found, key=lambda one: order.get(one.task, 0)):
+        difference, higher = one.difference, board.higher_is_better[board.averaged[0] if is_macro else one.task]
+        # All pairs are told from the better model's side.
+        sign = 1.0 if to_baseline or (float(difference.value) >= 0) == higher else -1.0
+        low, high = sorted((sign * float(difference.low), sign * float(difference.high)))
+        models = (
+            [shown[one.b]]
+            if to_baseline
+            else [shown[one.b], shown[one.a]]
+            if sign > 0
+            else [shown[one.a], shown[one.b]]
+        )
+        place = len(labels)
+        style = verdict_style(low, high, higher_is_better=higher)
+        sheet.add(
+            *([] if is_macro else [one.task]),
+            *(models[:1] if to_baseline else models),
+            show(sign * float(difference.value), difference.unit, sign=True),
+            show_interval(low, high, difference.unit, sign=True),
+            shown_p_value(float(difference.p_value)),
+            *([shown_p_value(one.p_adjusted)] if corrected else []),
+            "-" if difference.detectable is None else show(float(difference.detectable), difference.unit),
+            styles={place: style, place + 1: style},
+        )
+    if corrected:
+        sheet.caption = f"p-values of the sign-flip test, {_CORRECTED[board.correction]} for the {len(found)} rows."
+    yield sheet
+
+
+def _best(figures: Mapping[str, Estimate], *, higher: bool) -> set[str]:
+    values = {model: float(one.value) for model, one in figures.items() if float(one.value) == float(one.value)}
+    if len(values) < 2:
+        return set()
+    best = max(values.values()) if higher else min(values.values())
+    return {model for model, value in values.items() if value == best}
+
+
+def _value(one: Estimate) -> str:
+    return show(float(one.value), one.unit)

@@ -1,0 +1,223 @@
+"""Sheets of scores and comparisons, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tensorclass.scores.document import ComparedRuns, ScoredRun
+from tensorclass.scores.estimate import Difference, Estimate, show, show_interval
+from tensorclass.scores.estimate import compared as compared_prompts
+from tensorclass.scores.sheet import Sheet, SheetColumn
+from tensorclass.support.printable import printable
+
+__all__ = ["numbers_of", "run_notes", "score_sheets", "shown_p_value", "verdict_style"]
+
+_METHODS = {
+    "adjusted t": "t over prompts, two right and two wrong ones added,",
+    "t": "t over prompts",
+    "bootstrap": "bootstrap over prompts",
+}
+
+
+def score_sheets(
+    runs: Sequence[ScoredRun], comparisons: Sequence[ComparedRuns] = (), names: Mapping[str, str] | None = None
+) -> Iterator[Sheet | str]:
+    """Lay out a few runs for people: sheets, and notes as text.
+
+    Scores with their intervals, task by task; comparisons; then groups (instruction types): compared where two runs
+    were, else the runs beside each other.
+
+    Args:
+        runs: the runs with their figures.
+        comparisons: of some of them.
+        names: the names to show, by the names of the runs.
+    """
+    shown = names or {}
+    kinds = list(dict.fromkeys((one.run.task, one.report.family) for one in runs))
+    by_kind = [[one for one in runs if (one.run.task, one.report.family) == kind] for kind in kinds]
+    for own in by_kind:
+        yield _scores(own, shown)
+    for compared in comparisons:
+        yield _comparison(compared, shown)
+    if len(comparisons) == 1:
+        yield from _compared_groups(comparisons[0], shown)
+    else:
+        for own in by_kind:
+            yield from _groups(own, shown)
+    yield from run_notes(runs, shown)
+
+
+def run_notes(runs: Sequence[ScoredRun], names: Mapping[str, str]) -> Iterator[str]:
+    """Return the notes on each run: rows left out, other filters, repeats."""
+    for one in runs:
+        for note in (*one.run.notes, *one.run.left_out, *one.report.notes):
+            yield printable(f"{_name(one, names)}: {note}")
+
+
+def numbers_of(*headings: str) -> list[SheetColumn]:
+    """Columns of numbers."""
+    return [SheetColumn(heading) for heading in headings]
+
+
+def shown_p_value(p_value: float) -> str:
+    """A p-value as text.
+
+    Example:
+        >>> shown_p_value(0.0312), shown_p_value(0.0001), shown_p_value(float("nan"))
+        ('0.031', '<0.001', '-')
+    """
+    return "-" if p_value != p_value else "<0.001" if p_value < 0.001 else f"{p_value:.3f}"
+
+
+def verdict_style(low: float, high: float, *, higher_is_better: bool = True) -> str:
+    """The style of a difference: plain unless its interval lies on one side of 0."""
+    if low > 0 or high < 0:
+        return "good" if (low > 0) == higher_is_better else "bad"
+    return ""
+
+
+def _name(one: ScoredRun, names: Mapping[str, str]) -> str:
+    return names.get(one.run.name, one.run.name)
+
+
+def _scores(runs: Sequence[ScoredRun], names: Mapping[str, str]) -> Sheet:
+    several, first = len(runs) > 1, runs[0]
+    about = [first.report.family] if first.run.task is None else [first.run.task, first.report.family]
+    unit = _common_unit(one.report.figures for one in runs)
+    columns = [SheetColumn("metric", is_label=True, is_merged=several)]
+    if several:
+        columns.append(SheetColumn("run", is_label=True))
+    level = _level(first.report.confidence)
+    has_clusters = any(figure.clusters is not None for one in runs for figure in one.report.values())
+    headings = ["score", level, "std. error", "counted", "prompts", *["clusters"] * has_clusters]
+    title = ", ".join(about if several else [_name(first, names), *about])
+    sheet = Sheet(title + _after(unit), columns + numbers_of(*headings))
+    by: dict[str, list[str]] = {}
+    for name in dict.fromkeys(name for one in runs for name in one.report):
+        for one in runs:
+            figure = one.report.figures.get(name)
+            if figure is None:
+                continue
+            sheet.add(
+                name,
+                *([_name(one, names)] if several else []),
+                _value(figure, figure.value, unit),
+                _interval(figure.low, figure.high, figure.unit),
+                show(float(figure.stderr), figure.unit),
+                _whole(figure.count),
+                _whole(figure.prompts),
+                *([_whole(figure.clusters) if figure.clusters is not None else "-"] if has_clusters else []),
+            )
+            method = f"none ({figure.reason})" if figure.reason else _METHODS.get(figure.interval, figure.interval)
+            if figure.clusters is not None:
+                method = method.replace("prompts", "clusters of prompts")
+            if name not in by.setdefault(method, []):
+                by[method].append(name)
+    caption = "; ".join(f"{method} for {', '.join(names)}" for method, names in by.items())
+    sheet.caption = printable(f"Intervals: {caption}." if by else "")
+    return sheet
+
+
+def _groups(runs: Sequence[ScoredRun], names: Mapping[str, str]) -> Iterator[Sheet]:
+    several = len(runs) > 1
+    for name in dict.fromkeys(name for one in runs for name in one.report.groups):
+        own = [one.report.groups.get(name, {}) for one in runs]
+        columns = [_name(one, names) for one in runs] if several else ["score", _level(runs[0].report.confidence)]
+        sheet = Sheet(
+            f"{name} by type{_after(_common_unit(own))}",
+            [SheetColumn("type", is_label=True), *numbers_of("counted", *columns)],
+        )
+        for group in sorted({group for groups in own for group in groups}):
+            held = [groups.get(group) for groups in own]
+            counts = ["0" if one is None else _whole(one.count) for one in held]
+            values = ["-" if one is None else show(float(one.value), one.unit) for one in held]
+            if not several:
+                values += [_interval(one.low, one.high, one.unit) for one in held if one is not None]
+            sheet.add(group, counts[0] if len(set(counts)) == 1 else " / ".join(counts), *values)
+        yield sheet
+
+
+def _comparison(compared: ComparedRuns, names: Mapping[str, str]) -> Sheet:
+    found = compared.comparison
+    a, b = names.get(compared.a, compared.a), names.get(compared.b, compared.b)
+    title = f"{b} beside {a}, on the {found.prompts} prompts that both hold"
+    if found.only_a or found.only_b:
+        title += f" ({found.only_a} + {found.only_b} left out)"
+    unit = _common_unit([found.figures])
+    has_verdicts = any(one.mcnemar_p is not None for one in found.values())
+    columns = numbers_of("prompts", a, b, "difference", _level(found.confidence), "p", "detects")
+    sheet = Sheet(title + _after(unit), [SheetColumn("metric", is_label=True), *columns])
+    if has_verdicts:
+        sheet.columns = [*sheet.columns, SheetColumn("right in one only")]
+    without: dict[str, list[str]] = {}
+    for name, one in found.items():
+        style = verdict_style(float(one.low), float(one.high))
+        right = "-" if one.only_a is None or one.only_b is None else f"{_whole(one.only_a)} / {_whole(one.only_b)}"
+        sheet.add(
+            name,
+            compared_prompts(one),
+            _value(one, one.a, unit),
+            _value(one, one.b, unit),
+            show(float(one.value), one.unit, sign=True),
+            _interval(one.low, one.high, one.unit, sign=True),
+            shown_p_value(float(one.p_value)),
+            "-" if one.detectable is None else show(float(one.detectable), one.unit),
+            *([right] if has_verdicts else []),
+            styles={4: style, 5: style},
+        )
+        if one.reason:
+            without.setdefault(one.reason, []).append(name)
+    caption = "Intervals: t over prompts, of shares with two added for each run; p-values: sign-flip test"
+    caption += ", for verdicts of 0 or 1 McNemar's exact test" if has_verdicts else ""
+    caption += "; detects: the smallest difference that so many prompts show with a chance of 80 %."
+    for reason, held in without.items():
+        caption += f" No interval for {', '.join(held)}: {reason}."
+    sheet.caption = printable(" ".join([caption, *(f"{note}." for note in found.notes)]))
+    return sheet
+
+
+def _compared_groups(compared: ComparedRuns, names: Mapping[str, str]) -> Iterator[Sheet]:
+    a, b = names.get(compared.a, compared.a), names.get(compared.b, compared.b)
+    for name, groups in compared.comparison.groups.items():
+        sheet = Sheet(
+            f"{name} by type{_after(_common_unit([groups]))}",
+            [SheetColumn("type", is_label=True), *numbers_of("prompts", a, b, "difference")],
+        )
+        for group, one in groups.items():
+            sheet.add(
+                group,
+                compared_prompts(one),
+                show(float(one.a), one.unit),
+                show(float(one.b), one.unit),
+                show(float(one.value), one.unit, sign=True),
+                styles={4: verdict_style(float(one.low), float(one.high))},
+            )
+        yield sheet
+
+
+def _common_unit(found: Iterable[Mapping[str, Estimate | Difference]]) -> str | None:
+    """The unit of all figures, to stand in a heading; None if they differ."""
+    units = {one.unit for figures in found for one in figures.values()}
+    return units.pop() if len(units) == 1 else None
+
+
+def _after(unit: str | None) -> str:
+    return f", {unit}" if unit else ""
+
+
+def _value(one: Estimate | Difference, value: Any, unit: str | None) -> str:
+    text = show(float(value), one.unit)
+    return f"{text} {one.unit}" if unit is None and one.unit else text
+
+
+def _level(confidence: float) -> str:
+    return f"{100 * confidence:g} % interval"
+
+
+def _interval(low: Any, high: Any, unit: str, *, sign: bool = False) -> str:
+    return show_interval(float(low), float(high), unit, sign=sign)
+
+
+def _whole(count: Any) -> str:
+    return f"{float(count):.10g}"

@@ -1,0 +1,183 @@
+"""Sheets as text, Markdown, LaTeX and HTML."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable
+
+from tensorclass.scores.sheet import Sheet, SheetColumn
+from tensorclass.scores.sheet_layout import lay_out
+
+__all__ = ["to_html", "to_latex", "to_markdown", "to_text"]
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    **{char: f"\\{char}" for char in "&%$#_{}"},
+}
+_COLOURS = {"good": "#1a7f37", "bad": "#c62828", "dim": "#6b7280"}
+
+
+def to_text(sheets: Iterable[Sheet | str], width: int | None = None) -> str:
+    """Sheets and notes as plain text, a blank line between them.
+
+    Args:
+        sheets: the sheets, and notes as text.
+        width: of the output; None for as wide as they are.
+
+    Example:
+        >>> from tensorclass.scores.sheet import Sheet, SheetColumn
+        >>> sheet = Sheet("", [SheetColumn("model", is_label=True), SheetColumn("acc")])
+        >>> sheet.add("gpt", "71.00")
+        >>> print(to_text([sheet, "gpt: a note"]))
+        model    acc
+        ────────────
+        gpt    71.00
+        <BLANKLINE>
+        gpt: a note
+    """
+    return "\n\n".join(
+        one
+        if isinstance(one, str)
+        else "\n".join("".join(piece.text for piece in line) for line in lay_out(one, width))
+        for one in sheets
+    )
+
+
+def to_markdown(sheets: Iterable[Sheet | str]) -> str:
+    """Sheets and notes as Markdown, with the tables of GitHub.
+
+    Example:
+        >>> from tensorclass.scores.sheet import Sheet, SheetColumn
+        >>> sheet = Sheet("Scores, %", [SheetColumn("model", is_label=True), SheetColumn("acc")], caption="One run.")
+        >>> sheet.add("gpt", "71.00")
+        >>> print(to_markdown([sheet]), end="")
+        **Scores, %**
+        <BLANKLINE>
+        | model | acc |
+        | :--- | ---: |
+        | gpt | 71.00 |
+        <BLANKLINE>
+        One run.
+    """
+    blocks: list[str] = []
+    for one in sheets:
+        if isinstance(one, str):
+            blocks.append(_markdown(one))
+            continue
+        rows = [
+            [_markdown(column.heading) for column in one.columns],
+            [":---" if column.is_label else "---:" for column in one.columns],
+            *([_markdown(cell) for cell in row.cells] for row in one.rows),
+        ]
+        title = [f"**{_markdown(one.title)}**"] if one.title else []
+        caption = [_markdown(one.caption)] if one.caption else []
+        blocks += [*title, "\n".join(f"| {' | '.join(row)} |" for row in rows), *caption]
+    return "\n\n".join(blocks) + "\n"
+
+
+def to_latex(sheets: Iterable[Sheet | str]) -> str:
+    r"""Sheets and notes as LaTeX; the tables need ``\usepackage{booktabs}``.
+
+    Example:
+        >>> from tensorclass.scores.sheet import Sheet, SheetColumn
+        >>> sheet = Sheet("Scores, %", [SheetColumn("model", is_label=True), SheetColumn("acc")])
+        >>> sheet.add("gpt_4", "71.00")
+        >>> print(to_latex([sheet]), end="")
+        \begin{table}
+        \caption{Scores, \%}
+        \begin{tabular}{lr}
+        \toprule
+        model & acc \\
+        \midrule
+        gpt\_4 & 71.00 \\
+        \bottomrule
+        \end{tabular}
+        \end{table}
+    """
+    blocks: list[str] = []
+    for one in sheets:
+        if isinstance(one, str):
+            blocks.append(_latex(one))
+            continue
+        caption = " ".join(filter(None, [f"{one.title}." if one.title and one.caption else one.title, one.caption]))
+        blocks.append(
+            "\n".join(
+                [
+                    r"\begin{table}",
+                    *([f"\\caption{{{_latex(caption)}}}"] if caption else []),
+                    f"\\begin{{tabular}}{{{''.join('l' if column.is_label else 'r' for column in one.columns)}}}",
+                    r"\toprule",
+                    _latex_row([column.heading for column in one.columns]),
+                    r"\midrule",
+                    *(_latex_row(row.cells) for row in one.rows),
+                    r"\bottomrule",
+                    r"\end{tabular}",
+                    r"\end{table}",
+                ]
+            )
+        )
+    return "\n\n".join(blocks) + "\n"
+
+
+def to_html(sheets: Iterable[Sheet | str]) -> str:
+    """Sheets and notes as HTML: tables and paragraphs, to stand in a page.
+
+    Example:
+        >>> from tensorclass.scores.sheet import Sheet, SheetColumn
+        >>> sheet = Sheet("", [SheetColumn("model", is_label=True), SheetColumn("acc")])
+        >>> sheet.add("<gpt>", "71.00")
+        >>> "<th scope=\\"row\\" style=\\"text-align: left\\">&lt;gpt&gt;</th>" in to_html([sheet])
+        True
+    """
+    blocks: list[str] = []
+    for one in sheets:
+        if isinstance(one, str):
+            blocks.append(f"<p>{html.escape(one)}</p>")
+            continue
+        title = f"<caption>{html.escape(one.title)}</caption>" if one.title else ""
+        head = "".join(_html_cell("th", column, column.heading, ' scope="col"') for column in one.columns)
+        body = "\n".join(
+            "<tr>"
+            + "".join(
+                _html_cell(
+                    "th" if column.is_label else "td",
+                    column,
+                    cell,
+                    ' scope="row"' if column.is_label else "",
+                    row.styles.get(place, ""),
+                )
+                for place, (column, cell) in enumerate(zip(one.columns, row.cells, strict=True))
+            )
+            + "</tr>"
+            for row in one.rows
+        )
+        caption = f"\n<p>{html.escape(one.caption)}</p>" if one.caption else ""
+        blocks.append(f"<table>{title}\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>{caption}")
+    return "\n".join(blocks) + "\n"
+
+
+def _markdown(text: str) -> str:
+    return re.sub(r"([\\|*_<>`\[\]])", r"\\\1", text)
+
+
+def _latex(text: str) -> str:
+    return "".join(_LATEX.get(char, char) for char in text)
+
+
+def _latex_row(cells: Iterable[str]) -> str:
+    # A row must not begin with a bracket, which the line break before it would take for its argument.
+    return " & ".join(f"{{{_latex(cell)}}}" if cell.startswith("[") else _latex(cell) for cell in cells) + r" \\"
+
+
+def _html_cell(tag: str, column: SheetColumn, text: str, scope: str, style: str = "") -> str:
+    looks = f"text-align: {'left' if column.is_label else 'right'}"
+    if style in _COLOURS:
+        looks += f"; color: {_COLOURS[style]}"
+    elif style:
+        looks += "; font-weight: bold"
+    return f'<{tag}{scope} style="{looks}">{html.escape(text)}</{tag}>'

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tensorclass.scores import ExactMatchScoreData, Run
+from tensorclass.scores.model_names import find_model, renamed, short_names, told_apart
+
+
+def run(model: str, task: str | None = None, file: str | None = None) -> Run:
+    scores = ExactMatchScoreData(torch.ones(1), batch_size=[1])
+    return Run(f"{model}/{task}", scores, () if file is None else (file,), "test", model=model, task=task)
+
+
+@pytest.mark.parametrize(
+    "names, short",
+    [
+        (["gpt", "llama"], ["gpt", "llama"]),
+        (["meta-llama/Llama-3-8B", "Qwen/Qwen3-8B"], ["Llama-3-8B", "Qwen3-8B"]),
+        (["a/model", "b/model", "b/other"], ["a/model", "b/model", "other"]),
+        (["org__model-a", "org__model-b"], ["model-a", "model-b"]),
+        (["experiment-of-yesterday-lr-1-final", "experiment-of-yesterday-lr-2-final"], ["1", "2"]),
+        (["synthetic-alpha", "synthetic-beta"], ["synthetic-alpha", "synthetic-beta"]),
+        (["a-very-long-name-of-one-single-model"], ["a-very-long-name-of-one-single-model"]),
+        (["same", "same"], ["same"]),
+        (["", "a"], ["", "a"]),
+    ],
+)
+def test_names_are_as_short_as_they_can_be_told_apart(names: list[str], short: list[str]) -> None:
+    assert list(short_names(names).values()) == short
+
+
+def test_runs_of_one_model_and_task_are_told_apart_by_their_folders() -> None:
+    runs = [
+        run("qwen", "arc", "/data/before/qwen/samples_arc.jsonl"),
+        run("qwen", "piqa", "/data/before/qwen/samples_piqa.jsonl"),
+        run("qwen", "arc", "/data/after/qwen/samples_arc.jsonl"),
+        run("llama", "arc", "/data/after/llama/samples_arc.jsonl"),
+    ]
+    assert [one.model for one in told_apart(runs)] == ["before/qwen", "before/qwen", "after/qwen", "llama"]
+
+
+def test_runs_in_one_folder_keep_their_name() -> None:
+    runs = [run("qwen", "arc", f"/data/qwen/samples_arc_{number}.jsonl") for number in range(2)]
+    assert [one.model for one in told_apart(runs)] == ["qwen", "qwen"]
+
+
+def test_models_are_renamed_in_all_their_runs() -> None:
+    runs = [run("org/a", "arc"), run("org/b", "arc"), run("org/a", "piqa")]
+    assert [(one.model, one.name) for one in renamed(runs, "x, y")] == [("x", "x/arc"), ("y", "y/arc"), ("x", "x/piqa")]
+    assert [one.model for one in renamed(runs, "org/b=y")] == ["org/a", "y", "org/a"]
+
+
+@pytest.mark.parametrize(
+    "names, message",
+    [
+        ("x", r"names: expected one for each model \(a, b\), got 1: x"),
+        ("x,x", "names: expected a different name for each model, got x, x"),
+        ("x,", "names: expected a different name"),
+        ("c=x", "names: expected models among a, b, got 'c'"),
+        ("a=b", "names: expected a different name for each model, got b, b"),
+    ],
+)
+def test_names_that_fit_no_model_are_an_error(names: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        renamed([run("a"), run("b")], names)
+
+
+def test_a_model_is_found_by_its_name_or_its_files() -> None:
+    runs = [run("org/a", "arc", "/data/a/log.jsonl"), run("org/b", "arc", "/data/b/log.jsonl")]
+    for name in ("org/b", "b", "org/b/arc", "/data/b", "/data/b/log.jsonl"):
+        assert find_model(name, runs) == "org/b"
+    for name in ("c", "/data"):
+        with pytest.raises(ValueError, match="expected one of the models org/a, org/b, got"):
+            find_model(name, runs)
