@@ -60,6 +60,7 @@ class LoggedScoreData(ScoreData):
         logged_metrics: for each metric its name in the log and its unit.
         logged_labels: the labels of the rows: fields of codes.
         grouped_by: the labels by whose groups the figures are given as well.
+        clustered_by: the label of prompts that are not independent of each other; None if all are.
 
     Example:
         >>> import torch
@@ -75,17 +76,20 @@ class LoggedScoreData(ScoreData):
     logged_metrics: ClassVar[tuple[tuple[str, str], ...]] = ()
     logged_labels: ClassVar[tuple[str, ...]] = ()
     grouped_by: ClassVar[tuple[str, ...]] = ()
+    clustered_by: ClassVar[str | None] = None
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
         """Pickle the declaration of the class in place of its name, under which no other process finds it."""
         rebuild, (own, *arguments), *state = cast("tuple[Any, ...]", super().__reduce_ex__(protocol))
-        declaration = own.logged_metrics, own.logged_labels, own.grouped_by
+        declaration = own.logged_metrics, own.logged_labels, own.grouped_by, own.clustered_by
         return _rebuilt, (rebuild, declaration, arguments), *state
 
 
-@cache
 def family_of(
-    metrics: tuple[tuple[str, str], ...], labels: tuple[str, ...] = (), groups: tuple[str, ...] = ()
+    metrics: tuple[tuple[str, str], ...],
+    labels: tuple[str, ...] = (),
+    groups: tuple[str, ...] = (),
+    cluster: str | None = None,
 ) -> type[LoggedScoreData]:
     """Make a family for metrics of any names. The same arguments give the same class.
 
@@ -94,12 +98,14 @@ def family_of(
         labels: names of labels that rows have. Each is a field of codes, whose names are in the field
             ``names_of_<label>``.
         groups: the labels among them by whose groups the figures are given as well.
+        cluster: the label of prompts that are not independent, such as questions on one passage: intervals and tests
+            are over its values.
 
     Returns:
         The class: a field for each metric and label, which :func:`field_names` maps to.
 
     Raises:
-        ValueError: two metrics or labels of the same name, or a group that is no label.
+        ValueError: two metrics or labels of the same name, or a group or cluster that is no label.
 
     Example:
         >>> import torch
@@ -109,10 +115,18 @@ def family_of(
         >>> {name: one.value.item() for name, one in scores.aggregate().groups["f1"].items()}
         {'art': 0.5, 'law': 1.0}
     """
+    return _made(metrics, labels, groups, cluster)
+
+
+@cache
+def _made(
+    metrics: tuple[tuple[str, str], ...], labels: tuple[str, ...], groups: tuple[str, ...], cluster: str | None
+) -> type[LoggedScoreData]:
     fields = field_names([name for name, _ in metrics], labels)
-    for group in groups:
-        if group not in labels:
-            raise ValueError(f"groups: expected labels ({', '.join(labels) or 'none'}), got {group!r}")
+    for argument, named in (("groups", groups), ("cluster", () if cluster is None else (cluster,))):
+        for label in named:
+            if label not in labels:
+                raise ValueError(f"{argument}: expected labels ({', '.join(labels) or 'none'}), got {label!r}")
     by = tuple(fields[group] for group in groups)
     body: dict[str, Any] = {
         "__module__": __name__,
@@ -120,11 +134,13 @@ def family_of(
         "logged_metrics": metrics,
         "logged_labels": labels,
         "grouped_by": groups,
+        "clustered_by": cluster,
     }
     annotations: dict[str, object] = {}
     for name, unit in metrics:
         annotations[fields[name]] = Tensor | None
-        body[fields[name]] = field(default=None, metadata=metric(MeanByLabels(name=name, unit=unit, labels=by)))
+        mean = MeanByLabels(name=name, unit=unit, labels=by, cluster=None if cluster is None else fields[cluster])
+        body[fields[name]] = field(default=None, metadata=metric(mean))
     for label in labels:
         names = NAMES_OF + fields[label]
         annotations[fields[label]], annotations[names] = Tensor | None, tuple[str, ...] | None
@@ -170,13 +186,14 @@ _OWN: Final = frozenset((*(one.name for one in dataclasses.fields(ScoreData)), *
 
 
 def declared_family(
-    metrics: Iterable[Iterable[str]], labels: Iterable[str], groups: Iterable[str]
+    metrics: Iterable[Iterable[str]], labels: Iterable[str], groups: Iterable[str], cluster: str | None
 ) -> type[LoggedScoreData]:
     """The family of a declaration that was read from a file, in which tuples may be lists."""
-    return family_of(cast("tuple[tuple[str, str], ...]", tuple(map(tuple, metrics))), tuple(labels), tuple(groups))
+    pairs = cast("tuple[tuple[str, str], ...]", tuple(map(tuple, metrics)))
+    return family_of(pairs, tuple(labels), tuple(groups), cluster)
 
 
 def _rebuilt(
-    rebuild: Callable[..., LoggedScoreData], declaration: tuple[Any, Any, Any], arguments: Sequence[Any]
+    rebuild: Callable[..., LoggedScoreData], declaration: tuple[Any, Any, Any, Any], arguments: Sequence[Any]
 ) -> LoggedScoreData:
     return rebuild(declared_family(*declaration), *arguments)

@@ -65,7 +65,7 @@ def save_scores(scores: ScoreData, path: str | Path) -> None:
         "fields": fields,
     }
     if isinstance(scores, LoggedScoreData):
-        content["declaration"] = [scores.logged_metrics, scores.logged_labels, scores.grouped_by]
+        content["declaration"] = [scores.logged_metrics, scores.logged_labels, scores.grouped_by, scores.clustered_by]
     with uninterrupted() as section, whole_file(path) as file, section.interruptible():
         torch.save(content, file)
 

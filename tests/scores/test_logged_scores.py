@@ -48,6 +48,16 @@ def test_groups_of_several_labels_name_their_label() -> None:
     }
 
 
+def test_arguments_that_are_left_out_are_those_of_the_default() -> None:
+    assert family_of(METRICS) is family_of(METRICS, (), (), None)
+
+
+def test_figures_are_over_the_clusters_that_the_family_declares() -> None:
+    family = family_of(METRICS[:1], ("passage",), cluster="passage")
+    figure = family(torch.tensor([1.0, 1, 0, 0]), torch.tensor([0, 0, 1, 1]), ("a", "b"), batch_size=[4]).aggregate()
+    assert (figure["pass@1"].clusters.item(), figure["pass@1"].prompts.item()) == (2, 4)
+
+
 def test_the_same_declaration_gives_the_same_class_so_that_records_stack() -> None:
     assert torch.stack([scores(), scores()]).aggregate()["latency"].value.tolist() == [1.75, 1.75]
 

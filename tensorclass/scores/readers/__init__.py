@@ -21,6 +21,7 @@ from tensorclass.scores.readers.reader_registry import (
 )
 from tensorclass.scores.readers.run import PromptText, Published, Run
 from tensorclass.scores.readers.run_names import distinct_names
+from tensorclass.scores.readers.tabular import TableReader
 from tensorclass.scores.score_data import ScoreData
 from tensorclass.scores.score_errors import ScoreFileError
 
@@ -183,8 +184,9 @@ def read_runs(
         progress if executor is None else None,
     )
     failed = _raised if on_error is None else on_error
-    files = log_files(paths, on_error=failed).files
-    work = [partial(_read_file, path, options, registered()) for path in files]
+    tables = (TableReader(columns),) if columns else ()
+    files = log_files(paths, last=tables, on_error=failed).files
+    work = [partial(_read_file, path, options, registered(), tables) for path in files]
     if executor is None:
         runs = distinct_runs(zip(files, work, strict=True), failed)
     else:
@@ -196,10 +198,10 @@ def read_runs(
     return [run if run.name == name else replace(run, name=name) for run, name in zip(runs, names, strict=True)]
 
 
-def _read_file(path: Path, options: ReadOptions, readers: tuple[Reader, ...]) -> Sequence[Run]:
+def _read_file(path: Path, options: ReadOptions, first: tuple[Reader, ...], last: tuple[Reader, ...]) -> Sequence[Run]:
     """Read a file, also in another process: with the readers registered in this one."""
     head = FileHead.of(path)
-    return reader_of(head, readers).read(head, options)
+    return reader_of(head, first, last).read(head, options)
 
 
 def _outcome(found: Sequence[Run] | ScoreFileError) -> Sequence[Run]:

@@ -17,12 +17,11 @@ from tensorclass.scores.limits import ROUNDING
 from tensorclass.scores.logged_scores import NAMES_OF, family_of, field_names
 from tensorclass.scores.metrics import declared_codes
 from tensorclass.scores.readers.growing_columns import PromptColumn, TaskColumn, shown
-from tensorclass.scores.readers.reader_registry import FileHead, ReadOptions
 from tensorclass.scores.readers.run import Run
 from tensorclass.scores.score_data import ScoreData
 from tensorclass.scores.score_errors import ScoreFileError
 
-__all__ = ["GatheredScores", "refuse_options"]
+__all__ = ["GatheredScores"]
 
 _NAN: Final = float("nan")
 _LARGEST: Final = float(np.finfo(np.float32).max)  # what the record can hold
@@ -104,7 +103,7 @@ class GatheredScores:
         *,
         units: Mapping[str, str] | None = None,
         groups: Collection[str] | None = None,
-        labels: Collection[str] = (),
+        cluster: str | None = None,
         **about: Any,
     ) -> Run:
         """The run that the rows make.
@@ -115,18 +114,19 @@ class GatheredScores:
                 0 to 1, and has no unit otherwise.
             groups: the labels by whose groups figures are given; by default those with at least two values, at most
                 half as many as there are rows, and at most a hundred. Numbers are labels only if they are whole.
-            labels: further labels that the record is to have, by which nothing is grouped.
+            cluster: the label of prompts that are not independent of each other.
             about: the other fields of the run.
 
         Raises:
             ScoreFileError: the family has no field for any of the metrics, or a label isn't there.
         """
         groups = self._groups(groups)
-        for label in (*groups, *labels):
+        clusters = () if cluster is None else (cluster,)
+        for label in (*groups, *clusters):
             if label not in self._labels:
                 known = ", ".join(self._labels) or "none"
                 raise ScoreFileError(self._path, None, f"{label}: expected a label of the rows ({known})")
-        held = tuple(dict.fromkeys((*groups, *labels)))
+        held = tuple(dict.fromkeys((*groups, *clusters)))
         metrics = self.metrics()
         fields: dict[str, Any] = {
             "prompt_id": self._prompts.tensor(1),
@@ -135,7 +135,7 @@ class GatheredScores:
         }
         if family is None:
             unit = {name: (units or {}).get(name, self._numbers[name].unit()) for name in metrics}
-            family = family_of(tuple(unit.items()), held, tuple(groups))
+            family = family_of(tuple(unit.items()), held, tuple(groups), cluster)
             names = field_names(metrics, held)
             fields.update((names[name], self._numbers[name].tensor()) for name in metrics)
             for label in held:
@@ -245,26 +245,3 @@ class _Labels:
         names = merge((vocabulary, own))
         codes = translate(np.array(self._values, dtype=np.int64), own, names)
         return torch.as_tensor(codes, device="cpu").to(torch.int32), names
-
-
-def refuse_options(head: FileHead, options: ReadOptions, name: str, *, roles: Collection[str] = ()) -> None:
-    """Raise if an option is given that the format has no use for.
-
-    Args:
-        head: the file.
-        options: how to read it.
-        name: the format.
-        roles: the roles of columns that the format knows.
-
-    Raises:
-        ScoreFileError: names the option.
-    """
-    path = str(head.path)
-    if options.filter_of(None) is not None and "filter" not in roles:
-        raise ScoreFileError(path, None, f"filter: expected none for {name}, got {options.filter!r}")
-    if options.results is not None:
-        raise ScoreFileError(path, None, f"results: expected none for {name}, got {str(options.results)!r}")
-    for role in options.columns:
-        if role not in roles:
-            known = ", ".join(one for one in roles if one != "filter") or "none"
-            raise ScoreFileError(path, None, f"columns: expected roles of {name} ({known}), got {role!r}")

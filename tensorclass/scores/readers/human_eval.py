@@ -11,10 +11,11 @@ from functools import partial
 from pathlib import Path
 
 from tensorclass.scores.families import PassAtKScoreData
-from tensorclass.scores.readers.gathered_scores import GatheredScores, refuse_options
+from tensorclass.scores.readers.gathered_scores import GatheredScores
 from tensorclass.scores.readers.growing_columns import prompt_id, shown
 from tensorclass.scores.readers.lines import Row
 from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions
+from tensorclass.scores.readers.refused_options import refuse_options
 from tensorclass.scores.readers.run import PromptText, Run
 from tensorclass.scores.readers.run_names import run_name
 from tensorclass.scores.score_errors import ScoreFileError

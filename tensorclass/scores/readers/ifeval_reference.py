@@ -28,6 +28,7 @@ from tensorclass.scores.readers.growing_columns import (
 from tensorclass.scores.readers.instructions import check_levels
 from tensorclass.scores.readers.lines import Row
 from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions
+from tensorclass.scores.readers.refused_options import refuse_options
 from tensorclass.scores.readers.run import Run
 from tensorclass.scores.readers.run_names import run_name
 from tensorclass.scores.score_errors import ScoreFileError
@@ -53,8 +54,7 @@ class IFEvalReferenceReader(Reader):
 
     def read(self, head: FileHead, options: ReadOptions) -> list[Run]:
         path = head.path
-        if options.filter_of(None) is not None:
-            raise ScoreFileError(str(path), 1, f"filter: expected none for this format, got {options.filter!r}")
+        refuse_options(head, options, self.name)
         if options.family not in (None, IFEvalScoreData):
             raise TypeError(f"family: expected IFEvalScoreData for {path}, got {options.family.__name__}")
         level, other = level_of(path), other_level(path)

@@ -18,10 +18,11 @@ from typing import TypeVar, cast
 
 from typing_extensions import TypedDict
 
-from tensorclass.scores.readers.gathered_scores import GatheredScores, refuse_options
+from tensorclass.scores.readers.gathered_scores import GatheredScores
 from tensorclass.scores.readers.growing_columns import prompt_id, shown
 from tensorclass.scores.readers.json_document import parsed, read_document
 from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions
+from tensorclass.scores.readers.refused_options import refuse_options
 from tensorclass.scores.readers.run import PromptText, Published, Run
 from tensorclass.scores.readers.run_names import run_name
 from tensorclass.scores.readers.zip_members import ZipMembers

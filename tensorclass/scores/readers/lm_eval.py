@@ -21,6 +21,7 @@ from tensorclass.scores.readers.lm_eval_results import HarnessResults, results_b
 from tensorclass.scores.readers.lm_eval_texts import LoggedTexts
 from tensorclass.scores.readers.projected_rows import RowChunk, Struct, row_chunks, struct_of
 from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions
+from tensorclass.scores.readers.refused_options import refuse_columns
 from tensorclass.scores.readers.run import Published, Run
 from tensorclass.scores.readers.run_names import model_name, run_name, task_name
 from tensorclass.scores.score_errors import ScoreFileError
@@ -43,6 +44,7 @@ class LmEvalReader(Reader):
         return row is not None and "doc_id" in row and ("metrics" in row or "filtered_resps" in row)
 
     def read(self, head: FileHead, options: ReadOptions) -> list[Run]:
+        refuse_columns(head, options, self.name)
         return [_LoggedRun(head, options).read()]
 
 

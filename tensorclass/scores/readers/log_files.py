@@ -17,7 +17,7 @@ from tensorclass.scores.score_errors import ScoreFileError
 
 __all__ = ["LogFiles", "log_files"]
 
-_DATA: Final = (".jsonl", ".json", ".eval", ".parquet", ".csv")
+_DATA: Final = (".jsonl", ".json", ".eval", ".parquet", ".csv", ".tsv")
 _PACKED: Final = (".gz", ".bz2", ".zst")
 
 
@@ -38,6 +38,7 @@ def log_files(
     paths: Iterable[str | Path],
     *,
     readers: Iterable[Reader] | None = None,
+    last: Iterable[Reader] = (),
     on_error: Callable[[ScoreFileError], None] | None = None,
 ) -> LogFiles:
     """Find the files to read.
@@ -47,6 +48,7 @@ def log_files(
             those in folders within; patterns such as ``runs/*/samples_*.jsonl``; results files of
             lm-evaluation-harness, which stand for the sample logs beside them.
         readers: readers that look at a file before those of this package; by default the registered ones.
+        last: readers that look at a file after them.
         on_error: called with the error of a folder or pattern, in place of raising it.
 
     Raises:
@@ -54,13 +56,13 @@ def log_files(
     """
     files: dict[Path, Path] = {}
     unknown: list[Path] = []
-    asked = None if readers is None else tuple(readers)
+    asked, after = None if readers is None else tuple(readers), tuple(last)
     for given in paths:
         try:
             for path in _matching(given):
                 found = [path]
                 if path.is_dir() and str(path) != STANDARD_INPUT:
-                    found, others = _in_folder(path, asked)
+                    found, others = _in_folder(path, asked, after)
                     unknown += others
                 for file in found:
                     for one in logs_beside(file) or [file]:
@@ -83,13 +85,13 @@ def _matching(given: str | Path) -> list[Path]:
     return list(map(Path, found))
 
 
-def _in_folder(folder: Path, readers: Iterable[Reader] | None) -> tuple[list[Path], list[Path]]:
+def _in_folder(folder: Path, readers: Iterable[Reader] | None, last: Iterable[Reader]) -> tuple[list[Path], list[Path]]:
     """The score files in a folder, and other data files. Files that are broken are score files: reading says why."""
     known: list[Path] = []
     unknown: list[Path] = []
     for path in _walked(folder):
         try:
-            reader_of(FileHead.of(path), readers)
+            reader_of(FileHead.of(path), readers, last)
         except UnknownFormatError:
             if logs_beside(path):
                 known.append(path)

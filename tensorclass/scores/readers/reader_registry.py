@@ -38,6 +38,9 @@ MODULES: Final = ("ifeval_reference", "lm_eval", "inspect_ai", "helm", "alpaca_e
 """The modules of the package's own readers, which look at a file in this order; each has a ``READER``."""
 
 
+_TABLES: Final = "for a table, name the roles of its columns: --columns prompt=id,accuracy=correct"
+
+
 @dataclass(frozen=True)
 class ReadOptions:
     """Options of reading files, which each reader gets.
@@ -221,12 +224,13 @@ def registered() -> tuple[Reader, ...]:
     return tuple(_registered)
 
 
-def reader_of(head: FileHead, first: Iterable[Reader] | None = None) -> Reader:
+def reader_of(head: FileHead, first: Iterable[Reader] | None = None, last: Iterable[Reader] = ()) -> Reader:
     """Find the reader of a file.
 
     Args:
         head: the start of the file.
         first: readers that look at it before those of this package; by default the registered ones.
+        last: readers that look at it after them.
 
     Raises:
         ScoreFileError: the file is empty, or no reader recognises it.
@@ -236,6 +240,9 @@ def reader_of(head: FileHead, first: Iterable[Reader] | None = None) -> Reader:
             return reader
     for module in MODULES:
         reader = _own_reader(module)
+        if reader.recognises(head):
+            return reader
+    for reader in last:
         if reader.recognises(head):
             return reader
     raise _unknown(head)
@@ -251,8 +258,10 @@ def _unknown(head: FileHead) -> ScoreFileError:
     path = str(head.path)
     known = ", or ".join(_own_reader(module).description for module in MODULES)
     if head.is_zip or head.is_parquet:
-        got = "a zip archive" if head.is_zip else "a Parquet file"
+        got = "a zip archive" if head.is_zip else f"a Parquet file; {_TABLES}"
         return UnknownFormatError(path, None, f"unknown format: expected {known}; got {got}")
+    if head.name.endswith((".csv", ".tsv")):
+        return UnknownFormatError(path, None, f"unknown format: {_TABLES}")
     if head.name.endswith(".json") and head.first_row is None and head.start.strip():
         return UnknownFormatError(
             path,
@@ -264,4 +273,5 @@ def _unknown(head: FileHead) -> ScoreFileError:
     if row is None:
         return ScoreFileError(path, 1, "the file is empty; expected one JSON object on each line")
     keys = ", ".join(map(repr, list(row)[:4]))
-    return UnknownFormatError(path, number, f"unknown format: expected {known}; got an object with {keys or 'no keys'}")
+    got = f"an object with {keys}; {_TABLES}" if keys else "an object with no keys"
+    return UnknownFormatError(path, number, f"unknown format: expected {known}; got {got}")

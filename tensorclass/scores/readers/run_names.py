@@ -10,7 +10,7 @@ from tensorclass.scores.readers.unpacked_file import STANDARD_INPUT
 
 __all__ = ["distinct_names", "model_name", "run_name", "task_name"]
 
-_SUFFIX = re.compile(r"(\.jsonl?)?(\.(gz|bz2|zst))?$")
+_SUFFIX = re.compile(r"(\.(jsonl?|eval|csv|tsv|parquet))?(\.(gz|bz2|zst))?$")
 _REFERENCE = re.compile(r"[._-]?(eval[._-]results[._-])?(strict|loose)$", re.IGNORECASE)
 _LM_EVAL = re.compile(r"^samples_(?P<task>.+)_\d{4}-\d\d-\d\dT[\d.:-]+$")
 

@@ -441,7 +441,7 @@ def test_runs_of_one_name_are_told_apart_by_their_folders(write: Write, log_row:
 
 
 def test_a_filter_is_not_for_result_files(pair: tuple[Path, Path]) -> None:
-    with pytest.raises(ScoreFileError, match="filter: expected none for this format, got 'x'"):
+    with pytest.raises(ScoreFileError, match="filter: expected none for ifeval-reference, got 'x'"):
         read_run(pair[0], filter="x")
     with pytest.raises(TypeError, match="expected IFEvalScoreData"):
         read_run(pair[0], family=ExactMatchScoreData)

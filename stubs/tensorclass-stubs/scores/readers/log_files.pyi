@@ -16,5 +16,6 @@ def log_files(
     paths: Iterable[str | Path],
     *,
     readers: Iterable[Reader] | None = None,
+    last: Iterable[Reader] = (),
     on_error: Callable[[ScoreFileError], None] | None = None,
 ) -> LogFiles: ...

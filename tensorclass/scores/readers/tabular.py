@@ -1,0 +1,279 @@
+"""Tables of scores: CSV, JSON Lines or Parquet, one row a prompt, whose columns the caller names by their role.
+
+The roles ``prompt``, ``task``, ``model``, ``group``, ``cluster``, ``text``, ``response`` and ``target`` say what a
+column is for; any other role is the name of a metric.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import TextIOWrapper
+from pathlib import Path
+from typing import IO, Any, Final, TextIO, TypeAlias, cast
+
+from tensorclass.scores.readers.gathered_scores import GatheredScores
+from tensorclass.scores.readers.growing_columns import prompt_id, shown
+from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions
+from tensorclass.scores.readers.refused_options import refuse_options
+from tensorclass.scores.readers.run import PromptText, Run
+from tensorclass.scores.readers.run_names import run_name
+from tensorclass.scores.score_errors import MissingExtraError, ScoreFileError
+from tensorclass.support.extras import require as require_extra
+
+__all__ = ["ROLES", "TableReader"]
+
+ROLES: Final = ("prompt", "task", "model", "group", "cluster", "text", "response", "target")
+"""What a column can be for other than a metric."""
+
+_EXAMPLE: Final = "--columns prompt=id,accuracy=correct"
+_SEPARATORS: Final = ",\t;|"
+_MISSING: Final = frozenset(("", "nan", "na", "n/a", "null", "none"))
+_VERDICTS: Final = {"true": True, "false": False}
+
+_TableRow: TypeAlias = Mapping[str, object]
+
+
+class TableReader(Reader):
+    """Reads a table by the roles of its columns.
+
+    Args:
+        columns: the column of each role.
+
+    Raises:
+        ValueError: no role is the name of a metric.
+    """
+
+    name = "table"
+    description = f"a table (CSV, JSON Lines, Parquet) whose columns are named: {_EXAMPLE}"
+
+    def __init__(self, columns: Mapping[str, str]) -> None:
+        self._columns = dict(columns)
+        self._metrics = [role for role in columns if role not in ROLES]
+
+    def recognises(self, head: FileHead) -> bool:
+        if head.is_zip or not self._metrics:
+            return False
+        if head.is_parquet:
+            return True
+        names = head.first_row if head.first_row is not None else _header(head)
+        return names is not None and any(column in names for column in self._columns.values())
+
+    def read(self, head: FileHead, options: ReadOptions) -> list[Run]:
+        refuse_options(head, options, self.name, roles=tuple(options.columns))
+        tables: dict[tuple[str | None, str | None], GatheredScores] = {}
+        path = str(head.path)
+        with _opened(head, self._columns.values()) as rows:
+            for line, row in rows:
+                self._add(row, line, tables, path)
+        if not tables:
+            raise ScoreFileError(path, None, "a table without rows; expected one for each prompt")
+        return [self._run(head, options, *key, table, len(tables)) for key, table in tables.items()]
+
+    def _add(
+        self, row: _TableRow, line: int, tables: dict[tuple[str | None, str | None], GatheredScores], path: str
+    ) -> None:
+        model, task = (_name(row, self._columns, role) for role in ("model", "task"))
+        table = tables.setdefault((model, task), GatheredScores(path))
+        values: dict[str, object] = {}
+        for metric in self._metrics:
+            column = self._columns[metric]
+            try:
+                values[metric] = _number(row[column])
+            except ValueError as error:
+                raise ScoreFileError(path, line, f"{column}: expected {error}") from None
+        labels = {
+            self._columns[role]: self.name_of(row, role) for role in ("group", "cluster") if role in self._columns
+        }
+        document = _document(self.name_of(row, "prompt"), table.rows)
+        table.add(document, values, labels=labels, task=task, line=line)
+
+    def name_of(self, row: _TableRow, role: str) -> str | None:
+        column = self._columns.get(role)
+        value = None if column is None else row[column]
+        return None if value is None or value == "" else str(value)
+
+    def _run(
+        self,
+        head: FileHead,
+        options: ReadOptions,
+        model: str | None,
+        task: str | None,
+        table: GatheredScores,
+        tables: int,
+    ) -> Run:
+        group, cluster = self._columns.get("group"), self._columns.get("cluster")
+        unscored = [metric for metric in self._metrics if metric not in table.metrics()]
+        if len(unscored) == len(self._metrics):
+            raise ScoreFileError(str(head.path), None, f"{', '.join(unscored)}: no row has a value")
+        name = "/".join(part for part in (model, task) if part) if tables > 1 else run_name(head.path)
+        texts = _Texts(head.path, self._columns, model, task)
+        return table.run(
+            options.family,
+            name=name or run_name(head.path),
+            format=self.name,
+            files=(str(head.path),),
+            model=model,
+            task=task,
+            notes=tuple(f"{metric}: no row has a value" for metric in unscored),
+            groups=() if group is None else (group,),
+            cluster=cluster,
+            texts=texts if head.can_be_read_again and {"text", "response"} & self._columns.keys() else None,
+        )
+
+
+@dataclass(frozen=True)
+class _Texts:
+    """Reads the texts of a run's rows again."""
+
+    path: Path
+    columns: Mapping[str, str]
+    model: str | None
+    task: str | None
+
+    def __call__(self) -> Iterator[PromptText]:
+        rows = 0
+        with _opened(FileHead.of(self.path), self.columns.values()) as found:
+            for _, row in found:
+                if (_name(row, self.columns, "model"), _name(row, self.columns, "task")) != (self.model, self.task):
+                    continue
+                document = _document(_name(row, self.columns, "prompt"), rows)
+                rows += 1
+                text, response, target = (_name(row, self.columns, role) for role in ("text", "response", "target"))
+                yield PromptText(prompt_id(document), text or "", response, target)
+
+
+def _name(row: _TableRow, columns: Mapping[str, str], role: str) -> str | None:
+    """The cell of a role as text; None if it is empty, or no column has the role."""
+    column = columns.get(role)
+    value = None if column is None else row[column]
+    return None if value is None or value == "" else str(value)
+
+
+def _document(prompt: str | None, place: int) -> str:
+    """The identity of a row: its prompt, or its position in the run."""
+    return f"row {place}" if prompt is None else f"prompt {prompt}"
+
+
+def _number(value: object) -> object:
+    """A number, verdict or None for a cell, which may be text.
+
+    Raises:
+        ValueError: says what was expected.
+    """
+    if isinstance(value, str):
+        text = value.strip()
+        if text.lower() in _MISSING:
+            return None
+        if text.lower() in _VERDICTS:
+            return _VERDICTS[text.lower()]
+        try:
+            return float(text)
+        except ValueError:
+            raise ValueError(f"a number or true or false, got {shown(value)}") from None
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    try:
+        return float(cast("Any", value))  # a decimal number
+    except (TypeError, ValueError):
+        raise ValueError(f"a number or true or false, got {shown(value)}") from None
+
+
+@contextmanager
+def _opened(head: FileHead, columns: Iterable[str]) -> Generator[Iterator[tuple[int, _TableRow]], None, None]:
+    """The rows of a table with their line numbers, each with at least the columns.
+
+    Raises:
+        ScoreFileError: a column isn't there, or a row is broken.
+    """
+    wanted = list(dict.fromkeys(columns))
+    if head.is_parquet:
+        yield _parquet_rows(head, wanted)
+    elif head.first_row is not None:
+        yield _json_rows(head, wanted)
+    else:
+        with (
+            head.open() as stream,
+            TextIOWrapper(cast("IO[bytes]", stream), encoding="utf-8-sig", newline="") as text,
+        ):
+            yield _csv_rows(head, text, wanted)
+
+
+def _parquet_rows(head: FileHead, wanted: list[str]) -> Iterator[tuple[int, _TableRow]]:
+    parquet = parquet_module(str(head.path))
+    try:
+        file = parquet.ParquetFile(head.location)
+    except (OSError, ValueError) as error:
+        raise ScoreFileError(str(head.path), None, f"the Parquet file is cut off or damaged: {error}") from None
+    with file:
+        _check(head, wanted, file.schema_arrow.names)
+        number = 0
+        for batch in file.iter_batches(columns=wanted):
+            for row in batch.to_pylist():
+                number += 1
+                yield number, row
+
+
+def parquet_module(path: str) -> Any:
+    """The module of pyarrow that reads Parquet.
+
+    Raises:
+        MissingExtraError: pyarrow is not installed.
+    """
+    try:
+        return require_extra("pyarrow.parquet", "arrow", f"reading {path}")
+    except ImportError as error:
+        raise MissingExtraError(str(error), name="pyarrow") from None
+
+
+def _json_rows(head: FileHead, wanted: list[str]) -> Iterator[tuple[int, _TableRow]]:
+    for line, row in head.rows():
+        _check(head, wanted, row, line)
+        yield line, row
+
+
+def _csv_rows(head: FileHead, text: TextIO, wanted: list[str]) -> Iterator[tuple[int, _TableRow]]:
+    path = str(head.path)
+    names = _header(head)
+    assert names is not None
+    _check(head, wanted, names, 1)
+    rows = csv.reader(text, delimiter=_separator(head), strict=True)
+    try:
+        next(rows)
+        for cells in rows:
+            if not cells:
+                continue
+            if len(cells) != len(names):
+                raise ScoreFileError(
+                    path, rows.line_num, f"expected {len(names)} cells, as in the first line, got {len(cells)}"
+                )
+            yield rows.line_num, dict(zip(names, cells, strict=True))
+    except csv.Error as error:
+        raise ScoreFileError(path, rows.line_num, f"not CSV: {error}") from None
+    except UnicodeDecodeError as error:
+        raise ScoreFileError(path, None, f"not UTF-8: {error.reason}; save the table as UTF-8") from None
+
+
+def _header(head: FileHead) -> list[str] | None:
+    """The names of the columns of a CSV file; None for what is no text."""
+    line = head.start.splitlines()[0] if head.start.strip() else b""
+    try:
+        text = line.decode("utf-8-sig")
+        return next(csv.reader([text], delimiter=_separator(head), strict=True), None)
+    except (UnicodeDecodeError, csv.Error):
+        return None
+
+
+def _separator(head: FileHead) -> str:
+    """The separator that occurs most often in the first line, a comma if none does."""
+    line = head.start.splitlines()[0].decode("utf-8", "replace") if head.start.strip() else ""
+    return max(_SEPARATORS, key=line.count)
+
+
+def _check(head: FileHead, wanted: Sequence[str], names: Iterable[str], line: int | None = None) -> None:
+    held = set(names)
+    for column in wanted:
+        if column not in held:
+            raise ScoreFileError(str(head.path), line, f"{column}: expected a column of the table ({', '.join(names)})")
