@@ -177,6 +177,14 @@ def _add_reading(group: Any) -> None:
         metavar="NAME",
         help="the filter to take of logs that hold each document once a filter (default: that of the first row)",
     )
+    group.add_argument(
+        "--columns",
+        type=_columns,
+        action="append",
+        default=[],
+        metavar="ROLE=COLUMN,...",
+        help="of a table: the columns of prompt, task, model, group, cluster, text, response, target, and of metrics",
+    )
 
 
 def _add_seed(group: Any) -> None:
@@ -258,6 +266,14 @@ def _margin(text: str) -> float:
     if not 0 <= value < float("inf"):
         raise ArgumentTypeError(f"expected {expected}, got {text!r}")
     return value
+
+
+def _columns(text: str) -> list[tuple[str, str]]:
+    pairs = [one.partition("=") for one in text.split(",")]
+    for role, _, column in pairs:
+        if not role or not column:
+            raise ArgumentTypeError(f"expected ROLE=COLUMN,..., such as prompt=id,accuracy=correct, got {text!r}")
+    return [(role, column) for role, _, column in pairs]
 
 
 def _bound(text: str) -> tuple[str, float]:

@@ -286,6 +286,7 @@ def test_a_missing_extra_is_named(
         ["scores", "x", "--seed", "a"],
         ["nothing"],
         ["scores", "x", "--js"],
+        ["scores", "x", "--columns", "id"],
     ],
 )
 def test_wrong_usage_is_said_in_one_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:

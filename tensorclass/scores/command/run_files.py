@@ -26,13 +26,23 @@ def read_files(arguments: Namespace) -> list[Run]:
     """Read the runs that the arguments of a command name.
 
     Args:
-        arguments: ``files`` and ``filter``; with ``ray`` and ``ray_address`` the files are read on a cluster.
+        arguments: ``files``, ``filter`` and ``columns``; with ``ray`` and ``ray_address`` the files are read on a cluster.
+
+    Raises:
+        ScoreFileError: a role is given two columns, or a file can't be read.
     """
+    columns: dict[str, str] = {}
+    for role, column in (pair for pairs in arguments.columns for pair in pairs):
+        if role in columns:
+            raise ScoreFileError(
+                "--columns", None, f"{role}: expected one column, got {columns[role]!r} and {column!r}"
+            )
+        columns[role] = column
     if getattr(arguments, "ray", False) or getattr(arguments, "ray_address", None) is not None:
         with _cluster(arguments.ray_address) as ray:
-            return read_runs(arguments.files, filter=arguments.filter, executor=ray)
+            return read_runs(arguments.files, filter=arguments.filter, columns=columns, executor=ray)
     with _progress() as progress:
-        return read_runs(arguments.files, filter=arguments.filter, progress=progress)
+        return read_runs(arguments.files, filter=arguments.filter, columns=columns, progress=progress)
 
 
 @contextmanager
