@@ -25,6 +25,7 @@ from tensorclass.scores.families import (
     PerplexityScoreData,
     PreferenceScoreData,
 )
+from tensorclass.scores.html_report import write_html_report
 from tensorclass.scores.ifeval import INSTRUCTION_TYPES, IFEvalScoreData
 from tensorclass.scores.intervals import wilson
 from tensorclass.scores.leaderboard import Leaderboard, PairedRuns, leaderboard
@@ -132,4 +133,5 @@ __all__ = [
     "register_reader",
     "save_scores",
     "wilson",
+    "write_html_report",
 ]

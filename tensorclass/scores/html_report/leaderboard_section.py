@@ -1,0 +1,100 @@
+"""The section with the models' ranks, averages and their intervals."""
+
+from __future__ import annotations
+
+from math import isfinite
+
+from tensorclass.scores.estimate import Estimate, show, show_interval
+from tensorclass.scores.html_report.interval_drawings import Axis, axis_of
+from tensorclass.scores.html_report.markup import Markup, breakable, element, join
+from tensorclass.scores.html_report.page_parts import (
+    Column,
+    cell,
+    figure_cell,
+    list_of,
+    name_cell,
+    number_cell,
+    section,
+    table,
+)
+from tensorclass.scores.html_report.report_data import ReportData
+from tensorclass.scores.leaderboard import Leaderboard
+
+__all__ = ["leaderboard_section"]
+
+
+def leaderboard_section(data: ReportData) -> Markup:
+    """The section, with a sentence on the best model."""
+    board = data.board
+    several = len(board.averaged) > 1
+    unit = board.macro[board.models[0]].unit
+    ends = [float(number) for one in board.macro.values() for number in (one.value, one.low, one.high)]
+    axis = axis_of("leaderboard-axis", ends, unit)
+    figure = "macro average" if several else board.metrics[board.averaged[0]]
+    columns = [
+        Column("rank", "number", "number"),
+        *([Column("possible ranks", None, "number")] if len(board.models) > 1 else []),
+        Column("model", "text"),
+        Column(breakable(figure), "number", "number"),
+        Column(axis.scale(), None, "drawing"),
+        Column("interval", None, "number"),
+        *([Column("micro average", "number", "number", note="every verdict counts the same")] if several else []),
+        Column("standard error", "number", "number"),
+        *([Column("groups", "text")] if len(board.models) > 1 else []),
+    ]
+    rows = [_row(board, model, axis, several) for model in board.models]
+    return section(
+        "leaderboard",
+        "Leaderboard",
+        element("p", _summary(board, figure), class_="lead"),
+        table("leaderboard-table", _caption(board, figure, several), columns, rows),
+        list_of([*board.notes], "notes"),
+    )
+
+
+def _row(board: Leaderboard, model: str, axis: Axis, several: bool) -> Markup:
+    one, rank = board.macro[model], board.ranks[model]
+    value, low, high = float(one.value), float(one.low), float(one.high)
+    ranked = len(board.models) > 1
+    possible = f"{rank.low} to {rank.high}" if rank.low < rank.high else f"{rank.low}"
+    baseline = element("span", "baseline", class_="tag") if model == board.baseline else None
+    return element(
+        "tr",
+        number_cell(rank.rank),
+        *([cell(possible, class_="number")] if ranked else []),
+        name_cell(breakable(model), baseline, value=model),
+        figure_cell(value, one.unit),
+        cell(axis.interval(value, low, high), class_="drawing"),
+        cell(show_interval(low, high, one.unit), class_="number"),
+        *([figure_cell(float(board.micro[model].value), one.unit)] if several else []),
+        figure_cell(float(one.stderr), one.unit),
+        *([cell(board.letters[model], class_="letters")] if ranked else []),
+    )
+
+
+def _summary(board: Leaderboard, figure: str) -> Markup:
+    best = board.models[0]
+    parts: list[Markup | str] = [
+        element("strong", breakable(best)),
+        f" has the best {figure}: {_figure(board.macro[best])}.",
+    ]
+    alike = [model for model in board.models[1:] if set(board.letters[model]) & set(board.letters[best])]
+    if alike:
+        parts += [" It can't be told apart from ", join(map(breakable, alike), ", "), "."]
+    elif len(board.models) > 1:
+        parts.append(" It is better than every other model by test.")
+    return join(parts)
+
+
+def _figure(one: Estimate) -> str:
+    interval = f" {show_interval(float(one.low), float(one.high), one.unit)}" if isfinite(float(one.low)) else ""
+    return f"{show(float(one.value), one.unit)} {one.unit}{interval}"
+
+
+def _caption(board: Leaderboard, figure: str, several: bool) -> str:
+    over = f" over {len(board.averaged)} tasks" if several else f" on {board.averaged[0]}"
+    direction = "" if board.higher_is_better[board.averaged[0]] else " (lower is better)"
+    text = f"Models by {figure}{over}{direction}, with {100 * board.confidence:g} % intervals."
+    if len(board.models) > 1:
+        text += " Tests of all pairs give the possible ranks and the groups. Models that share a letter can't be told apart."
+    return text

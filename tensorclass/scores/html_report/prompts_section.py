@@ -1,0 +1,133 @@
+"""The section with the prompts that changed sides between the reference model and each other one."""
+
+from __future__ import annotations
+
+from tensorclass.scores.html_report.markup import Markup, breakable, element, join, text_of_log
+from tensorclass.scores.html_report.page_parts import (
+    Column,
+    cell,
+    fold,
+    list_of,
+    name_cell,
+    number_cell,
+    section,
+    table,
+)
+from tensorclass.scores.html_report.report_data import ReportData
+from tensorclass.scores.html_report.shown_prompts import ShownPrompt
+
+__all__ = ["prompts_section"]
+
+_EXCERPT = 140  # characters of a prompt in its summary
+
+
+def prompts_section(data: ReportData) -> Markup | None:
+    """The section; None for a single model."""
+    found = data.prompts
+    if not found.totals:
+        return None
+    columns = [
+        Column("a", "text"),
+        Column("b", "text"),
+        Column("prompts compared", "number", "number"),
+        Column("b better", "number", "number"),
+        Column("b worse", "number", "number"),
+        Column("shown below", "number", "number"),
+    ]
+    rows = [
+        element(
+            "tr",
+            name_cell(breakable(one.model_a)),
+            cell(breakable(one.model_b), class_="name"),
+            *(number_cell(number) for number in (one.compared, one.better, one.worse, one.shown)),
+        )
+        for one in found.totals
+    ]
+    of = "baseline" if data.board.baseline is not None else "best model"
+    return section(
+        "prompts",
+        "Prompts that changed sides",
+        table(
+            "prompts-table",
+            f"How many prompts each model, b, scores differently from a, the {of}.",
+            columns,
+            rows,
+        ),
+        list_of(_notes(data), "notes"),
+        _beginnings(data),
+        element("ul", *(_item(one, data) for one in found.prompts), class_="prompts", id="prompts-list")
+        if found.prompts
+        else None,
+    )
+
+
+def _beginnings(data: ReportData) -> Markup | None:
+    """The instructions and examples that the prompts of a task share, in one fold."""
+    shared = data.prompts.beginnings
+    if not shared:
+        return None
+    texts = [join([element("h3", breakable(task)), _text(text)]) for task, text in shared.items()]
+    return fold(f"What all prompts of a task begin with, left out below: {plural(len(shared), 'task')}", *texts)
+
+
+def _notes(data: ReportData) -> list[str]:
+    found, options = data.prompts, data.options
+    changed = sum(one.better + one.worse for one in found.totals)
+    notes: list[str] = []
+    if changed > len(found.prompts):
+        notes.append(
+            f"{len(found.prompts):,} of {changed:,} are shown: of each model and task those with the largest "
+            "differences, better and worse in turn."
+        )
+    if not options.texts:
+        notes.append("The texts of prompts and responses were left out on request.")
+    elif found.without_texts:
+        files = found.without_texts
+        more = f" and {plural(len(files) - 3, 'more file')}" if len(files) > 3 else ""
+        notes.append(f"No texts of prompts could be read from {', '.join(files[:3])}{more}.")
+    if found.shortened:
+        notes.append(
+            f"{plural(found.shortened, 'text')} of more than {options.characters:,} characters lost the middle."
+        )
+    return notes
+
+
+def _item(one: ShownPrompt, data: ReportData) -> Markup:
+    sign, word = ("▲", "better") if one.is_better else ("▼", "worse")
+    a, b = (f"{100 * score if one.unit == '%' else score:.4g}" for score in (one.a, one.b))
+    heading = [
+        element("span", element("span", f"{sign} ", aria_hidden="true"), word, class_=word),
+        element("span", f"{a} → {b} {one.unit}", class_="scores"),
+        element("span", breakable(one.model_b), class_="model") if len(data.prompts.totals) > 1 else None,
+        element("span", join([breakable(one.task), f", row {one.row + 1:,}"]), class_="place"),
+    ]
+    texts = _texts(one)
+    attributes = {"data_model": one.model_b, "data_task": one.task, "data_change": word}
+    if texts is None:
+        return element("li", element("div", *heading, class_="summary"), **attributes)
+    excerpt = element("span", _excerpt(one.prompt or ""), class_="excerpt", dir="auto")
+    return element("li", element("details", element("summary", *heading, excerpt), texts), **attributes)
+
+
+def _excerpt(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _EXCERPT else f"{line[:_EXCERPT]}…"
+
+
+def _texts(one: ShownPrompt) -> Markup | None:
+    parts = [
+        ("Prompt", one.prompt, "whole"),
+        ("Expected", one.target, "whole"),
+        (f"Response of {one.model_a}", one.response_a, None),
+        (f"Response of {one.model_b}", one.response_b, None),
+    ]
+    held = [
+        element("div", element("h3", breakable(name)), _text(text), class_=class_)
+        for name, text, class_ in parts
+        if text is not None
+    ]
+    return element("div", *held, class_="texts") if held else None
+
+
+def _text(text: str) -> Markup:
+    return element("pre", text_of_log(text), dir="auto") if text.strip() else element("p", "(empty)", class_="empty")

@@ -1,0 +1,133 @@
+"""The section with what was read, what was left out, and the figures that others published."""
+
+from __future__ import annotations
+
+from tensorclass.scores.html_report.markup import Markup, breakable, element, join
+from tensorclass.scores.html_report.page_parts import (
+    Column,
+    cell,
+    figure_cell,
+    fold,
+    list_of,
+    name_cell,
+    number_cell,
+    plural,
+    section,
+    table,
+)
+from tensorclass.scores.html_report.report_data import ReportData
+from tensorclass.scores.readers import Run
+
+__all__ = ["sources_section"]
+
+_MANY = 10  # rows from which a filter helps
+_OPEN = 20  # rows up to which the table of files is open
+
+
+def sources_section(data: ReportData) -> Markup:
+    """The section: notes, published figures, and every file."""
+    rows = [_row(task, model, run) for task, models in data.grid.items() for model, run in models.items()]
+    columns = [
+        Column("model", "text"),
+        Column("task", "text"),
+        Column("format", "text"),
+        Column("rows", "number", "number"),
+        Column("files and notes"),
+    ]
+    files = table(
+        "sources-table",
+        "Every run: where its scores come from, and what the record doesn't hold.",
+        columns,
+        rows,
+        filter="runs" if len(rows) >= _MANY else None,
+    )
+    return section(
+        "sources",
+        "What was read",
+        _repeated_notes(data),
+        _published(data),
+        fold(f"Files: {plural(len(rows), 'run')}", files, open_=len(rows) <= _OPEN),
+    )
+
+
+def _row(task: str, model: str, run: Run) -> Markup:
+    return element(
+        "tr",
+        name_cell(breakable(model)),
+        cell(breakable(task), class_="name"),
+        cell(run.format if run.filter is None else f"{run.format}, filter {run.filter}"),
+        number_cell(float(run.scores.batch_size.numel())),
+        cell(list_of([*map(breakable, run.files)], "files"), list_of(_sentences(run), "notes")),
+    )
+
+
+def _sentences(run: Run) -> list[str]:
+    """What a reader of a run's figures should know."""
+    ignored = [f"Not read: {', '.join(run.ignored)}"] if run.ignored else []
+    return [*run.notes, *(f"Left out: {one}" for one in run.left_out), *ignored]
+
+
+def _repeated_notes(data: ReportData) -> Markup:
+    """Notes of runs and reports, each once with the number of its runs."""
+    runs_of: dict[str, list[str]] = {}
+    for task, models in data.grid.items():
+        for model, run in models.items():
+            report = data.reports[task].get(model)
+            for note in [*_sentences(run), *(() if report is None else report.notes)]:
+                runs_of.setdefault(note, []).append(model if len(data.grid) == 1 else f"{model} on {task}")
+    sentences = [
+        join([note, element("small", f" {names[0]}" if len(names) == 1 else f" {plural(len(names), 'run')}")])
+        for note, names in runs_of.items()
+    ]
+    if not sentences:
+        return element("p", "Nothing was left out.")
+    return join([element("h3", "Notes"), list_of(sentences, "notes")])
+
+
+def _published(data: ReportData) -> Markup | None:
+    """The figures that results files say, beside those computed here."""
+    rows: list[Markup] = []
+    for task, models in data.grid.items():
+        for model, run in models.items():
+            report = data.reports[task].get(model)
+            for name, said in run.published.items():
+                own = None if report is None else report.figures.get(name)
+                unit = "" if own is None else own.unit
+                nan = float("nan")
+                value, stderr = (nan, nan) if own is None else (float(own.value), float(own.stderr))
+                rows.append(
+                    element(
+                        "tr",
+                        name_cell(breakable(model)),
+                        cell(breakable(task), class_="name"),
+                        cell(breakable(name), class_="name"),
+                        figure_cell(said.value, unit),
+                        figure_cell(value, unit),
+                        figure_cell(value - said.value, unit, sign=True),
+                        figure_cell(nan if said.stderr is None else said.stderr, unit),
+                        figure_cell(stderr, unit),
+                    )
+                )
+    if not rows:
+        return None
+    columns = [
+        Column("model", "text"),
+        Column("task", "text"),
+        Column("figure", "text"),
+        Column("published", "number", "number"),
+        Column("here", "number", "number"),
+        Column("difference", "number", "number"),
+        Column("published standard error", "number", "number"),
+        Column("standard error here", "number", "number"),
+    ]
+    return fold(
+        f"Published figures: {len(rows):,}",
+        table(
+            "published-table",
+            "Figures that results files say, beside those computed here from the rows.",
+            columns,
+            rows,
+            filter="figures" if len(rows) >= _MANY else None,
+        ),
+        open_=len(rows) <= _OPEN,
+    )
