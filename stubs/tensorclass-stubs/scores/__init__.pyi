@@ -15,6 +15,7 @@ from tensorclass.scores.families import (
     PerplexityScoreData as PerplexityScoreData,
     PreferenceScoreData as PreferenceScoreData,
 )
+from tensorclass.scores.html_report import write_html_report as write_html_report
 from tensorclass.scores.ifeval import IFEvalScoreData as IFEvalScoreData, INSTRUCTION_TYPES as INSTRUCTION_TYPES
 from tensorclass.scores.intervals import wilson as wilson
 from tensorclass.scores.leaderboard import (
@@ -133,4 +134,5 @@ __all__ = [
     "register_reader",
     "save_scores",
     "wilson",
+    "write_html_report",
 ]

@@ -108,6 +108,6 @@ def _difference(data: ReportData, task: str, name: str, group: str | None) -> Di
 
 
 def _higher_is_better(data: ReportData, task: str, name: str) -> bool:
-    """What the runs say; a figure that they say nothing about is better when higher."""
+    """The direction that the runs give; a figure without one is better when higher."""
     said = [run.higher_is_better[name] for run in data.grid[task].values() if name in run.higher_is_better]
     return said[0] if said else True

@@ -84,7 +84,7 @@ def figure_matrix(
         ]
     shade = _shades(rows)
     body = [_row(row, models, shade, axis, len(columns), show_unit=len(units) > 1) for row in rows]
-    last = None if foot is None else _row(foot, models, lambda *_: None, axis, len(columns), show_unit=len(units) > 1)
+    last = None if foot is None else _row(foot, models, _unshaded, axis, len(columns), show_unit=len(units) > 1)
     classes = "matrix" if len(models) <= _FEW else "matrix many"
     unit = f" Figures in {units.copy().pop()}." if len(units) == 1 else ""
     return table(id_, join([caption, unit]), columns, body, foot=last, class_=classes, filter=filter)
@@ -164,6 +164,10 @@ def _shades(rows: Sequence[FigureRow]) -> Callable[[FigureRow, Estimate], str | 
         return f"shade-{min(int(share * _SHADES), _SHADES - 1)}"
 
     return shade
+
+
+def _unshaded(row: FigureRow, one: Estimate) -> None:
+    """No shade, for averages."""
 
 
 def _axis(name: str, differences: Sequence[Difference]) -> Axis | None:

@@ -57,7 +57,7 @@ def _row(board: Leaderboard, model: str, axis: Axis, several: bool) -> Markup:
     value, low, high = float(one.value), float(one.low), float(one.high)
     ranked = len(board.models) > 1
     possible = f"{rank.low} to {rank.high}" if rank.low < rank.high else f"{rank.low}"
-    baseline = element("span", "baseline", class_="tag") if model == board.baseline else None
+    baseline = join([" ", element("span", "baseline", class_="tag")]) if model == board.baseline else None
     return element(
         "tr",
         number_cell(rank.rank),
@@ -96,5 +96,5 @@ def _caption(board: Leaderboard, figure: str, several: bool) -> str:
     direction = "" if board.higher_is_better[board.averaged[0]] else " (lower is better)"
     text = f"Models by {figure}{over}{direction}, with {100 * board.confidence:g} % intervals."
     if len(board.models) > 1:
-        text += " Tests of all pairs give the possible ranks and the groups. Models that share a letter can't be told apart."
+        text += " Possible ranks and groups follow from tests of all pairs: a shared letter means no proven difference."
     return text

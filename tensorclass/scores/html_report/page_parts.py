@@ -1,4 +1,4 @@
-"""What the sections of the page are made of: tables that sort and scroll, cells, folds."""
+"""Parts of the page that its sections share: tables that sort and scroll, cells, folds."""
 
 from __future__ import annotations
 

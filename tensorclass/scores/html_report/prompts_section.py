@@ -10,6 +10,7 @@ from tensorclass.scores.html_report.page_parts import (
     list_of,
     name_cell,
     number_cell,
+    plural,
     section,
     table,
 )

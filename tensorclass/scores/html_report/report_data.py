@@ -1,4 +1,4 @@
-"""What the page shows, computed once: all figures, the leaderboard, comparisons, and the prompts that changed sides."""
+"""The content of the page, computed once: figures, leaderboard, comparisons, and prompts that changed sides."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["ReportData", "ReportOptions", "report_data"]
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """What :func:`~tensorclass.scores.html_report.write_html_report` was asked for."""
+    """The arguments of :func:`~tensorclass.scores.html_report.write_html_report`."""
 
     title: str = "Evaluation scores"
     metric: str | None = None
@@ -33,10 +33,10 @@ class ReportOptions:
 
 @dataclass(frozen=True, eq=False)
 class ReportData:
-    """What the page shows.
+    """The content of the page.
 
     Attributes:
-        options: what was asked for.
+        options: the arguments.
         runs: the runs, in the order given.
         board: the leaderboard.
         grid: by task, the run of each model.
@@ -57,20 +57,21 @@ class ReportData:
 
 
 def report_data(runs: Sequence[Run], options: ReportOptions) -> ReportData:
-    """Compute what the page shows. See :func:`~tensorclass.scores.html_report.write_html_report`."""
-    draws, confidence = {"seed": options.seed, "resamples": options.resamples}, options.confidence
+    """Compute the content of the page. See :func:`~tensorclass.scores.html_report.write_html_report`."""
+    seed, resamples, confidence = options.seed, options.resamples, options.confidence
     board = leaderboard(
         runs,
         metric=options.metric,
         baseline=options.baseline,
         correction=options.correction,
         confidence=confidence,
-        **draws,
+        seed=seed,
+        resamples=resamples,
     )
     grid = run_grid(runs)
     reports = {
         task: {
-            model: models[model].scores.aggregate(confidence=confidence, **draws)
+            model: models[model].scores.aggregate(seed=seed, resamples=resamples, confidence=confidence)
             for model in board.models
             if model in models
         }
@@ -79,7 +80,9 @@ def report_data(runs: Sequence[Run], options: ReportOptions) -> ReportData:
     reference = board.models[0] if board.baseline is None else board.baseline
     others = [model for model in board.models if model != reference]
     comparisons = {
-        task: compare(models[reference].scores, models[others[0]].scores, confidence=confidence, **draws)
+        task: compare(
+            models[reference].scores, models[others[0]].scores, seed=seed, resamples=resamples, confidence=confidence
+        )
         for task, models in grid.items()
         if len(others) == 1 and reference in models and others[0] in models
     }

@@ -30,7 +30,7 @@ class TaskPair:
 
 @dataclass(frozen=True)
 class PairTotals:
-    """How many prompts of all tasks changed sides between two models.
+    """The numbers of prompts of all tasks that changed sides between two models.
 
     Attributes:
         model_a: the first model.
@@ -233,7 +233,7 @@ class _Shortener:
 
 
 def _beginnings(pairs: Sequence[TaskPair], places: Iterable[int], reader: _Texts) -> dict[str, str]:
-    """What all prompts of a task begin with, up to a line break: instructions and examples, if that is long."""
+    """The text that all prompts of a task begin with, up to a line break, if it is long: instructions and examples."""
     prompts: dict[str, set[str]] = {}
     for place in places:
         ends = reader.ends(pairs[place].a) or reader.ends(pairs[place].b)

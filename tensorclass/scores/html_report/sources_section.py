@@ -62,7 +62,7 @@ def _row(task: str, model: str, run: Run) -> Markup:
 
 
 def _sentences(run: Run) -> list[str]:
-    """What a reader of a run's figures should know."""
+    """Notes on a run, and what its record doesn't hold."""
     ignored = [f"Not read: {', '.join(run.ignored)}"] if run.ignored else []
     return [*run.notes, *(f"Left out: {one}" for one in run.left_out), *ignored]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import json
 import os
 import select
@@ -143,7 +144,7 @@ def headless_browser(command: str, profile: Path) -> Iterator[Browser]:
     from_browser, to_here = os.pipe()
 
     def pass_pipes() -> None:  # the browser reads from descriptor 3 and writes to 4
-        high = [os.dup(os.dup(one)) for one in (to_browser, to_here)]
+        high = [fcntl.fcntl(one, fcntl.F_DUPFD, 10) for one in (to_browser, to_here)]
         os.dup2(high[0], 3)
         os.dup2(high[1], 4)
 
