@@ -45,8 +45,9 @@ def add_scores(commands: Any) -> None:
             "scores diff",
             help="list the prompts that two runs score differently",
             description=(
-                "List the prompts that run B scores differently from run A, the largest differences first, with the\n"
-                "texts of the prompt and of the responses where the logs hold them."
+                "List the prompts that run B scores differently from run A, first those that it scores lower, with\n"
+                "the texts of the prompt and of the responses where the logs hold them. Files or folders of several\n"
+                "tasks are listed task by task."
             ),
             formatter_class=RawDescriptionHelpFormatter,
             allow_abbrev=False,

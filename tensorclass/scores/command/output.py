@@ -53,11 +53,15 @@ def _drawn(sheets: Iterable[Sheet | str]) -> Iterator[str]:
     """The lines, with a blank one after each sheet."""
     width, is_coloured = _width(), _is_coloured()
     for one in sheets:
-        lines = [[Piece(line)] for line in fold(one, width, " ")] if isinstance(one, str) else lay_out(one, width)
+        lines = _paragraphs(one, width) if isinstance(one, str) else lay_out(one, width)
         for line in lines:
             yield "".join(_coloured(piece) if is_coloured else piece.text for piece in line)
         yield ""
     yield ""
+
+
+def _paragraphs(text: str, width: int | None) -> list[list[Piece]]:
+    return [[Piece(line)] for paragraph in text.split("\n") for line in fold(paragraph, width, " ")]
 
 
 def _width() -> int | None:

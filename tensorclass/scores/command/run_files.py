@@ -26,7 +26,7 @@ def read_files(arguments: Namespace) -> list[Run]:
     """Read the runs that the arguments of a command name.
 
     Args:
-        arguments: ``files``, ``filter`` and ``columns``; with ``ray`` and ``ray_address`` the files are read on a cluster.
+        arguments: ``files``, ``filter`` and ``columns``; with ``ray`` or ``ray_address`` they are read on a cluster.
 
     Raises:
         ScoreFileError: a role is given two columns, or a file can't be read.
