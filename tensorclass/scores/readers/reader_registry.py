@@ -34,7 +34,16 @@ __all__ = [
 Progress: TypeAlias = Callable[[str], OnProgress]
 """Called with each file before it is read; what it returns is called with the bytes read so far."""
 
-MODULES: Final = ("ifeval_reference", "lm_eval", "inspect_ai", "helm", "alpaca_eval", "evalplus", "human_eval")
+MODULES: Final = (
+    "ifeval_reference",
+    "lm_eval",
+    "inspect_ai",
+    "helm",
+    "alpaca_eval",
+    "evalplus",
+    "human_eval",
+    "lighteval",
+)
 """The modules of the package's own readers, which look at a file in this order; each has a ``READER``."""
 
 

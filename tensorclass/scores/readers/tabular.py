@@ -16,12 +16,12 @@ from typing import IO, Any, Final, TextIO, TypeAlias, cast
 
 from tensorclass.scores.readers.gathered_scores import GatheredScores
 from tensorclass.scores.readers.growing_columns import prompt_id, shown
+from tensorclass.scores.readers.parquet_file import ParquetRows
 from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions
 from tensorclass.scores.readers.refused_options import refuse_options
 from tensorclass.scores.readers.run import PromptText, Run
 from tensorclass.scores.readers.run_names import run_name
-from tensorclass.scores.score_errors import MissingExtraError, ScoreFileError
-from tensorclass.support.extras import require as require_extra
+from tensorclass.scores.score_errors import ScoreFileError
 
 __all__ = ["ROLES", "TableReader"]
 
@@ -190,7 +190,9 @@ def _opened(head: FileHead, columns: Iterable[str]) -> Generator[Iterator[tuple[
     """
     wanted = list(dict.fromkeys(columns))
     if head.is_parquet:
-        yield _parquet_rows(head, wanted)
+        with ParquetRows.of(head) as table:
+            _check(head, wanted, table.columns)
+            yield table.rows(wanted)
     elif head.first_row is not None:
         yield _json_rows(head, wanted)
     else:
@@ -199,33 +201,6 @@ def _opened(head: FileHead, columns: Iterable[str]) -> Generator[Iterator[tuple[
             TextIOWrapper(cast("IO[bytes]", stream), encoding="utf-8-sig", newline="") as text,
         ):
             yield _csv_rows(head, text, wanted)
-
-
-def _parquet_rows(head: FileHead, wanted: list[str]) -> Iterator[tuple[int, _TableRow]]:
-    parquet = parquet_module(str(head.path))
-    try:
-        file = parquet.ParquetFile(head.location)
-    except (OSError, ValueError) as error:
-        raise ScoreFileError(str(head.path), None, f"the Parquet file is cut off or damaged: {error}") from None
-    with file:
-        _check(head, wanted, file.schema_arrow.names)
-        number = 0
-        for batch in file.iter_batches(columns=wanted):
-            for row in batch.to_pylist():
-                number += 1
-                yield number, row
-
-
-def parquet_module(path: str) -> Any:
-    """The module of pyarrow that reads Parquet.
-
-    Raises:
-        MissingExtraError: pyarrow is not installed.
-    """
-    try:
-        return require_extra("pyarrow.parquet", "arrow", f"reading {path}")
-    except ImportError as error:
-        raise MissingExtraError(str(error), name="pyarrow") from None
 
 
 def _json_rows(head: FileHead, wanted: list[str]) -> Iterator[tuple[int, _TableRow]]:
