@@ -91,6 +91,7 @@ from .records.record import TensorClass
 from .records.tensor_attributes import TensorAttrs
 from .records.typed import TypedTensorDict
 from .support.moved_modules import install as _find_moved_modules
+from .support.version import VERSION
 from .td import (
     KEY_SEPARATOR,
     LazyStackedTensorDict,
@@ -173,7 +174,7 @@ for _error in (BatchMismatch, ContractError, ConversionError):
 #: the name of the base of all collections in other libraries
 TensorDictBase = TensorCollection
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = [
     "KEY_SEPARATOR",

@@ -92,6 +92,7 @@ from tensorclass.records.decorator import tensorclass as tensorclass
 from tensorclass.records.record import TensorClass as TensorClass
 from tensorclass.records.tensor_attributes import TensorAttrs as TensorAttrs
 from tensorclass.records.typed import TypedTensorDict as TypedTensorDict
+from tensorclass.support.version import VERSION as VERSION
 from tensorclass.td import (
     KEY_SEPARATOR as KEY_SEPARATOR,
     LazyStackedTensorDict as LazyStackedTensorDict,
@@ -154,7 +155,7 @@ from tensorclass.td.value_checks import BatchMismatch as BatchMismatch
 from tensorclass.storage.hdf5_zarr.persistent_tensordict import PersistentTensorDict as PersistentTensorDict
 
 TensorDictBase = TensorCollection
-__version__: str
+__version__ = VERSION
 __all__ = [
     "KEY_SEPARATOR",
     "BatchMismatch",

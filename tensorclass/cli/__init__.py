@@ -1,25 +1,26 @@
-"""The command ``tensorclass``. Nothing heavy is imported here: the module of a subcommand loads when it runs."""
+"""The command ``tensorclass``. Only the standard library is needed here: modules of subcommands load when they run."""
 
 from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import NoReturn
 
-from tensorclass import __version__
-from tensorclass.cli.scores_options import SUBCOMMANDS, add_scores
+from tensorclass.cli.scores_options import SUBCOMMANDS, add_scores, missing_file
 from tensorclass.support.printable import printable
+from tensorclass.support.version import VERSION
 
 __all__ = ["main"]
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None, *, before: Callable[[], object] | None = None) -> int:
     """Run the command.
 
     Args:
         argv: the arguments after the program's name; by default those of this process.
+        before: called before the module of the subcommand is imported, if the arguments are right.
 
     Returns:
         The exit code. Wrong usage exits with 2 and one line on stderr, ``--help`` with 0.
@@ -34,6 +35,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     if given[:1] == ["scores"] and given[1:2] and given[1] in SUBCOMMANDS:
         given = [" ".join(given[:2]), *given[2:]]
     arguments = _parser().parse_args(given)
+    missing = missing_file(arguments)
+    if missing is not None:
+        sys.stderr.write(f"tensorclass scores: {printable(missing)}: no such file\n")
+        return 2
+    if before is not None:
+        before()
     code: int = import_module(arguments.module).run(arguments)
     return code
 
@@ -47,7 +54,7 @@ class _Parser(ArgumentParser):
 
 def _parser() -> ArgumentParser:
     parser = _Parser(prog="tensorclass", description="Typed records of tensors for PyTorch.", allow_abbrev=False)
-    parser.add_argument("--version", action="version", version=f"tensorclass {__version__}")
+    parser.add_argument("--version", action="version", version=f"tensorclass {VERSION}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     add_scores(commands)
     _add_stubs(

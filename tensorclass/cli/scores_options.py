@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
+from glob import has_magic
+from os.path import lexists
 from typing import Any
 
-__all__ = ["SUBCOMMANDS", "add_scores"]
+__all__ = ["SUBCOMMANDS", "add_scores", "missing_file"]
 
 SUBCOMMANDS = ("diff", "power")
 """Words after ``scores`` that are no files."""
@@ -68,8 +70,36 @@ def add_scores(commands: Any) -> None:
     )
 
 
+def missing_file(arguments: Namespace) -> str | None:
+    """Return the first of the files that is not there; None if reading is to say what is wrong.
+
+    Args:
+        arguments: of any subcommand.
+
+    Example:
+        >>> from argparse import Namespace
+        >>> missing_file(Namespace(files=["nowhere.jsonl"])), missing_file(Namespace(files=["runs/*", "-"]))
+        ('nowhere.jsonl', None)
+    """
+    elsewhere = getattr(arguments, "ray", False) or getattr(arguments, "ray_address", None) is not None
+    if elsewhere or getattr(arguments, "keep_going", False):
+        return None
+    files: list[str] = getattr(arguments, "files", [])
+    return next((file for file in files if file != "-" and not has_magic(file) and not lexists(file)), None)
+
+
 def _scores(parser: ArgumentParser) -> None:
-    parser.add_argument("files", nargs="+", metavar="FILE", help="a log or result file, compressed or not")
+    parser.add_argument(
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help="a log or result file, compressed or not; a folder of them; a pattern; - for the standard input",
+    )
+    parser.add_argument(
+        "--keep-going",
+        action="store_true",
+        help="report files that cannot be read at the end (exit code 2), and go on with the others",
+    )
     several = parser.add_argument_group("several runs")
     several.add_argument(
         "--compare",
@@ -175,8 +205,15 @@ def _power(parser: ArgumentParser) -> None:
 def _add_reading(group: Any) -> None:
     group.add_argument(
         "--filter",
-        metavar="NAME",
-        help="the filter to take of logs that hold each document once a filter (default: that of the first row)",
+        action="append",
+        metavar="NAME|TASK=NAME",
+        help="the filter to take of logs that hold each document once a filter (default: that of the first row); "
+        "TASK=NAME for one task, and again for others",
+    )
+    group.add_argument(
+        "--results",
+        metavar="FILE",
+        help="the results file that the logs of lm-evaluation-harness belong to (default: the one beside each log)",
     )
     group.add_argument(
         "--columns",

@@ -59,8 +59,11 @@ def _run(arguments: Namespace) -> int:
         raise CommandError("--margin is for --fail-if-worse-than NAME, which is not given")
     if arguments.save is not None and Path(arguments.save).exists() and not Path(arguments.save).is_dir():
         raise ScoreFileError(str(arguments.save), None, "expected a folder to save in, found a file")
+    unread: list[ScoreFileError] = []
     try:
-        runs = told_apart(read_files(arguments))
+        runs = told_apart(read_files(arguments, unread.append if arguments.keep_going else None))
+        if not runs:
+            return _said(unread)
         if arguments.names is not None:
             runs = renamed(runs, arguments.names)
         found = _results(arguments, runs)
@@ -77,7 +80,14 @@ def _run(arguments: Namespace) -> int:
     failed = [gate for gate in found.gates if not gate.passed]
     for gate in failed:
         sys.stderr.write(f"tensorclass scores: {printable(f'{gate.condition}: {gate.reason}')}\n")
-    return 1 if failed else 0
+    return _said(unread) or (1 if failed else 0)
+
+
+def _said(unread: Sequence[ScoreFileError]) -> int:
+    """Name the files that could not be read, and return the exit code for them."""
+    for error in unread:
+        sys.stderr.write(f"tensorclass scores: {' '.join(str(error).split())}\n")
+    return 2 if unread else 0
 
 
 def _results(arguments: Namespace, runs: Sequence[Run]) -> _Results:

@@ -341,6 +341,43 @@ def test_importing_the_command_loads_nothing_that_only_commands_need(repository:
     assert process(repository, "-c", code).stdout == "[]\n"
 
 
+@pytest.mark.parametrize(
+    "arguments, code, text",
+    [
+        (["scores", "--help"], 0, "--keep-going"),
+        (["--version"], 0, "tensorclass 0."),
+        (["scores"], 2, "the following arguments are required: FILE"),
+        (["scores", "log.jsonl", "--seed", "-1"], 2, "--seed: expected"),
+        (["scores", "log.jsonl", "nowhere.jsonl"], 2, "tensorclass scores: log.jsonl: no such file"),
+    ],
+)
+def test_help_and_wrong_usage_do_not_wait_for_torch(
+    repository: Path, tmp_path: Path, arguments: list[str], code: int, text: str
+) -> None:
+    program = f"""
+import sys
+sys.argv[1:] = {arguments!r}
+import tensorclass_command
+try:
+    code = tensorclass_command.main()
+except SystemExit as error:
+    code = error.code
+print(code, "torch" in sys.modules)
+"""
+    environment = {**os.environ, "PYTHONPATH": str(repository)}
+    command = [sys.executable, "-c", program]
+    found = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert found.stdout.splitlines()[-1] == f"{code} False"
+    assert text in found.stdout + found.stderr
+    assert "Traceback" not in found.stderr
+
+
+def test_the_script_runs_the_command(repository: Path, logs: list[Path]) -> None:
+    found = process(repository, "-m", "tensorclass_command", "scores", "--json", logs[0])
+    assert (found.returncode, found.stderr) == (0, "")
+    assert json.loads(found.stdout)["runs"][0]["name"] == "first"
+
+
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs pseudo-terminals")
 def test_a_long_file_shows_its_progress_on_a_terminal(
     logs: list[Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -355,3 +392,40 @@ def test_a_long_file_shows_its_progress_on_a_terminal(
     os.close(leader)
     assert "first.jsonl" in shown
     json.loads(capsys.readouterr().out)
+
+
+def test_files_that_cannot_be_read_are_reported_at_the_end(
+    logs: list[Path], write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken, missing = write("broken.jsonl", "{"), logs[0].with_name("nowhere.jsonl")
+    assert run("--json", "--keep-going", broken, *logs, missing) == 2
+    out, err = capsys.readouterr()
+    assert [one["name"] for one in json.loads(out)["runs"]] == ["first", "second"]
+    assert err.splitlines() == [
+        f"tensorclass scores: {error}"
+        for error in (
+            f"{broken}:1: the line is cut off: the file ends inside it; write the file again or drop this line",
+            f"{missing}: no such file",
+        )
+    ]
+    assert run("--keep-going", missing) == 2
+    assert capsys.readouterr() == ("", f"tensorclass scores: {missing}: no such file\n")
+
+
+def test_a_folder_is_read_and_files_of_unknown_formats_in_it_are_named(
+    logs: list[Path], write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = write("settings.json", "{\n}")
+    assert run("--json", logs[0].parent) == 0
+    out, err = capsys.readouterr()
+    assert [one["name"] for one in json.loads(out)["runs"]] == ["first", "second"]
+    assert err == f"tensorclass scores: left out, of unknown formats: {other}\n"
+
+
+def test_each_task_has_its_filter(write: Write, log_row: Make, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [log_row(0, {"exact_match": float(name == "b")}, filter=name) for name in ("a", "b")]
+    tasks = [write(f"samples_{task}_2026-01-01.jsonl", rows) for task in ("gsm8k", "math")]
+    assert run("--json", *tasks, "--filter", "math=b") == 0
+    assert [one["filter"] for one in json.loads(capsys.readouterr().out)["runs"]] == ["a", "b"]
+    assert run(*tasks, "--filter", "b", "--filter", "math=b") == 2
+    assert "--filter b: expected TASK=NAME, each task once, or one NAME for all tasks" in capsys.readouterr().err

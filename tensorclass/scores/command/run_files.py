@@ -5,13 +5,18 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
+from tensorclass.scores.command.exit_codes import CommandError
 from tensorclass.scores.readers import Progress, Run, read_runs
+from tensorclass.scores.readers.distinct_runs import OnError
 from tensorclass.scores.readers.lines import OnProgress
+from tensorclass.scores.readers.log_files import log_files
 from tensorclass.scores.score_errors import MissingExtraError, ScoreFileError, require
 from tensorclass.support.extras import require as require_extra
 from tensorclass.support.printable import printable
@@ -22,27 +27,60 @@ LONG_FILE = 16 * 1024 * 1024
 """Files of at least so many bytes show their progress, on a terminal."""
 
 
-def read_files(arguments: Namespace) -> list[Run]:
+def read_files(arguments: Namespace, on_error: OnError | None = None) -> list[Run]:
     """Read the runs that the arguments of a command name.
 
-    Args:
-        arguments: ``files``, ``filter`` and ``columns``; with ``ray`` or ``ray_address`` they are read on a cluster.
+    Data files in folders that no reader recognises are named on stderr.
 
-    Raises:
-        ScoreFileError: a role is given two columns, or a file can't be read.
+    Args:
+        arguments: ``files``, ``filter``, ``results`` and ``columns``; with ``ray`` and ``ray_address`` the files are
+            read on a cluster.
+        on_error: called with the error of each file that can't be read; by default the first one is raised.
     """
+    found = log_files(arguments.files, on_error=on_error)
+    if found.unknown:
+        names = ", ".join(map(str, found.unknown))
+        sys.stderr.write(printable(f"tensorclass scores: left out, of unknown formats: {names}") + "\n")
+    read = partial(
+        read_runs,
+        found.files,
+        filter=_filters(arguments.filter),
+        results=arguments.results,
+        columns=_columns(arguments.columns),
+        on_error=on_error,
+    )
+    if getattr(arguments, "ray", False) or getattr(arguments, "ray_address", None) is not None:
+        with _cluster(arguments.ray_address) as ray:
+            return read(executor=ray)
+    with _progress() as progress:
+        return read(progress=progress)
+
+
+def _columns(given: Sequence[Sequence[tuple[str, str]]]) -> dict[str, str]:
+    """The column of each role."""
     columns: dict[str, str] = {}
-    for role, column in (pair for pairs in arguments.columns for pair in pairs):
+    for role, column in chain.from_iterable(given):
         if role in columns:
             raise ScoreFileError(
                 "--columns", None, f"{role}: expected one column, got {columns[role]!r} and {column!r}"
             )
         columns[role] = column
-    if getattr(arguments, "ray", False) or getattr(arguments, "ray_address", None) is not None:
-        with _cluster(arguments.ray_address) as ray:
-            return read_runs(arguments.files, filter=arguments.filter, columns=columns, executor=ray)
-    with _progress() as progress:
-        return read_runs(arguments.files, filter=arguments.filter, columns=columns, progress=progress)
+    return columns
+
+
+def _filters(given: Sequence[str] | None) -> str | dict[str, str] | None:
+    """The filter of all tasks, or of some."""
+    if not given:
+        return None
+    if len(given) == 1 and "=" not in given[0]:
+        return given[0]
+    filters: dict[str, str] = {}
+    for one in given:
+        task, equals, name = one.partition("=")
+        if not equals or not task or not name or task in filters:
+            raise CommandError(f"--filter {one}: expected TASK=NAME, each task once, or one NAME for all tasks")
+        filters[task] = name
+    return filters
 
 
 @contextmanager
