@@ -102,7 +102,7 @@ def guarded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("guarded")
-@pytest.mark.parametrize("call", sorted(CALLS))
+@pytest.mark.parametrize("call", sorted(CALLS.keys() - {"from_zarr", "to_zarr"}))  # see test_files, for 400 fields
 def test_operations_of_an_outer_record(call: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -31,6 +31,8 @@ def parts(result: Any) -> Sequence[Any]:
 
 
 cases = pytest.mark.parametrize("name", SHAPE_OPERATIONS)
+#: for what depends on the operation more than on its arguments
+few = settings(max_examples=settings().max_examples // 4)
 
 
 @cases
@@ -53,6 +55,7 @@ def test_the_items_move_as_those_of_a_tensor_do(name: str, tree: draw.Tree, data
 
 
 @cases
+@few
 @given(draw.trees(min_leaves=1, objects=False), st.data())
 def test_memory_is_shared_where_torch_shares_it(name: str, tree: draw.Tree, data: st.DataObject) -> None:
     batch_size = data.draw(draw.shapes(min_dims=1, min_size=1))
@@ -67,6 +70,7 @@ def test_memory_is_shared_where_torch_shares_it(name: str, tree: draw.Tree, data
 
 
 @cases
+@few
 @given(draw.trees(max_leaves=2), st.data())
 def test_a_locked_collection_gives_one_that_is_not_locked(name: str, tree: draw.Tree, data: st.DataObject) -> None:
     batch_size = data.draw(draw.shapes(min_dims=1))
