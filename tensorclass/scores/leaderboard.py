@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import isnan
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,6 +26,9 @@ from tensorclass.scores.report import difference_dict, estimate_dict
 from tensorclass.scores.run_grid import GridTask, run_grid, task_figures
 from tensorclass.scores.stratified import PairedTask, TaskSums, average_difference, average_interval
 from tensorclass.scores.tally import Tally
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 __all__ = ["MACRO", "Leaderboard", "PairedRuns", "leaderboard"]
 
@@ -78,7 +81,7 @@ class PairedRuns:
     p_adjusted: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Leaderboard:
     """Models on tasks: the result of :func:`leaderboard`.
 
@@ -128,6 +131,39 @@ class Leaderboard:
     confidence: float = 0.95
     seed: int = 0
     notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        from tensorclass.scores.leaderboard_sheets import leaderboard_sheets
+        from tensorclass.scores.sheet_formats import to_text
+
+        return to_text(leaderboard_sheets(self))
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        from tensorclass.scores.leaderboard_sheets import leaderboard_sheets
+        from tensorclass.scores.sheet_formats import to_html
+
+        return to_html(leaderboard_sheets(self))
+
+    def to_pandas(self) -> DataFrame:
+        """Return a data frame with a row for each model and task; the averages are the tasks ``macro`` and ``micro``.
+
+        Raises:
+            ImportError: pandas is not installed.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass.scores import ExactMatchScoreData, Run, leaderboard
+            >>> scores = ExactMatchScoreData(torch.tensor([1.0, 0.0]), batch_size=[2])
+            >>> frame = leaderboard([Run("gpt", scores, (), "memory", task="sums")]).to_pandas()
+            >>> frame[["model", "task", "value"]].values.tolist()
+            [['gpt', 'macro', 0.5], ['gpt', 'micro', 0.5], ['gpt', 'sums', 0.5]]
+        """
+        from tensorclass.scores.score_rows import data_frame, leaderboard_rows
+
+        return data_frame(leaderboard_rows(self))
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain Python values that JSON can hold; None where a number is NaN.

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from torch import Tensor
 
 from tensorclass.scores.estimate import Difference, Estimate, compared, counted, show, show_interval
 from tensorclass.scores.score_arrays import plain_value
 from tensorclass.support.printable import printable
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 __all__ = ["Comparison", "Report", "difference_dict", "estimate_dict", "positions"]
 
@@ -97,6 +100,31 @@ class Report(_Results[Estimate]):
                 lines.append(f"{name:{width}}  {value}  {interval}  {counted(one)}, {method}")
         return "\n".join(map(printable, lines))
 
+    def to_pandas(self) -> DataFrame:
+        """Return a data frame with a row for each figure, and for each group of it.
+
+        Of stacked runs, the column ``run`` has their position.
+
+        Raises:
+            ImportError: pandas is not installed.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass.scores import ExactMatchScoreData
+            >>> report = ExactMatchScoreData(torch.tensor([1.0, 0.0]), batch_size=[2]).aggregate()
+            >>> report.to_pandas()[["metric", "value", "prompts"]].values.tolist()
+            [['exact_match', 0.5, 2]]
+        """
+        from tensorclass.scores.score_rows import data_frame, report_rows
+
+        return data_frame(report_rows(self))
+
+    def _repr_html_(self) -> str:
+        from tensorclass.scores.score_sheets import report_sheets
+        from tensorclass.scores.sheet_formats import to_html
+
+        return to_html(report_sheets(self))
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain Python values that JSON can hold; None where a number is NaN.
 
@@ -163,6 +191,32 @@ class Comparison(_Results[Difference]):
                 lines.append(f"runs {list(run)}")
             lines += [f"{name:{width}}  {_line(one[run] if run else one)}" for name, one in self.figures.items()]
         return "\n".join(map(printable, lines))
+
+    def to_pandas(self) -> DataFrame:
+        """Return a data frame with a row for each figure, and for each group of it.
+
+        Of stacked pairs of runs, the column ``run`` has their position.
+
+        Raises:
+            ImportError: pandas is not installed.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass.scores import ExactMatchScoreData, compare
+            >>> a = ExactMatchScoreData(torch.tensor([1.0, 0.0]), batch_size=[2])
+            >>> b = ExactMatchScoreData(torch.tensor([1.0, 1.0]), batch_size=[2])
+            >>> compare(a, b).to_pandas()[["metric", "difference", "only_b"]].values.tolist()
+            [['exact_match', 0.5, 1]]
+        """
+        from tensorclass.scores.score_rows import comparison_rows, data_frame
+
+        return data_frame(comparison_rows(self))
+
+    def _repr_html_(self) -> str:
+        from tensorclass.scores.score_sheets import comparison_sheets
+        from tensorclass.scores.sheet_formats import to_html
+
+        return to_html(comparison_sheets(self))
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain Python values that JSON can hold; None where a number is NaN or doesn't apply.

@@ -40,11 +40,13 @@ def report_rows(report: Report) -> Iterator[_Row]:
 
 
 def comparison_rows(comparison: Comparison) -> Iterator[_Row]:
-    """A row for each figure, then for each group of it."""
-    for name, figure in comparison.figures.items():
-        yield {"metric": name, "group": "", **_flat(difference_dict(figure))}
-        for group, own in comparison.groups.get(name, {}).items():
-            yield {"metric": name, "group": group, **_flat(difference_dict(own))}
+    """A row for each figure, then for each group of it; of stacked pairs also for each ``run``, its position."""
+    for run in positions(comparison.batch_size):
+        first: _Row = {"run": str(list(run))} if run else {}
+        for name, figure in comparison.figures.items():
+            yield {**first, "metric": name, "group": "", **_flat(difference_dict(figure[run] if run else figure))}
+            for group, own in comparison.groups.get(name, {}).items():
+                yield {**first, "metric": name, "group": group, **_flat(difference_dict(own[run] if run else own))}
 
 
 def scored_rows(runs: Sequence[ScoredRun], comparisons: Sequence[ComparedRuns] = ()) -> Iterator[_Row]:
@@ -72,7 +74,11 @@ def leaderboard_rows(board: Leaderboard) -> Iterator[_Row]:
 
 
 def data_frame(rows: Iterator[_Row]) -> DataFrame:
-    """Rows as a data frame of pandas."""
+    """Rows as a data frame of pandas.
+
+    Raises:
+        ImportError: pandas is not installed; the extra ``pandas`` has it.
+    """
     frame: DataFrame = require("pandas", "pandas", "to_pandas").DataFrame(list(rows))
     return frame
 

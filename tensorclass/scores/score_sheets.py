@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeVar
 
 from tensorclass.scores.document import ComparedRuns, ScoredRun
 from tensorclass.scores.estimate import Difference, Estimate, show, show_interval
 from tensorclass.scores.estimate import compared as compared_prompts
+from tensorclass.scores.report import Comparison, Report, positions
 from tensorclass.scores.sheet import Sheet, SheetColumn
 from tensorclass.support.printable import printable
 
-__all__ = ["numbers_of", "run_notes", "score_sheets", "shown_p_value", "verdict_style"]
+__all__ = [
+    "comparison_sheets",
+    "numbers_of",
+    "report_sheets",
+    "run_notes",
+    "score_sheets",
+    "shown_p_value",
+    "verdict_style",
+]
 
 _METHODS = {
     "adjusted t": "t over prompts, two right and two wrong ones added,",
@@ -36,16 +46,35 @@ def score_sheets(
     shown = names or {}
     kinds = list(dict.fromkeys((one.run.task, one.report.family) for one in runs))
     by_kind = [[one for one in runs if (one.run.task, one.report.family) == kind] for kind in kinds]
-    for own in by_kind:
-        yield _scores(own, shown)
+    reports = [{_name(one, shown): one.report for one in own} for own in by_kind]
+    for (task, family), own in zip(kinds, reports, strict=True):
+        about = family if task is None else f"{task}, {family}"
+        yield scores_sheet(about if len(own) > 1 else f"{next(iter(own))}, {about}", own)
     for compared in comparisons:
-        yield _comparison(compared, shown)
+        yield comparison_sheet(compared.comparison, *_both(compared, shown))
     if len(comparisons) == 1:
-        yield from _compared_groups(comparisons[0], shown)
+        yield from compared_group_sheets(comparisons[0].comparison, *_both(comparisons[0], shown))
     else:
-        for own in by_kind:
-            yield from _groups(own, shown)
+        for own in reports:
+            yield from group_sheets(own)
     yield from run_notes(runs, shown)
+
+
+def report_sheets(report: Report) -> Iterator[Sheet | str]:
+    """Lay out the report of one run, or of stacked runs."""
+    runs = {str(list(run)): _at(report, run) for run in positions(report.batch_size)}
+    yield scores_sheet(report.family, runs)
+    yield from group_sheets(runs)
+    yield from map(printable, report.notes)
+
+
+def comparison_sheets(comparison: Comparison) -> Iterator[Sheet | str]:
+    """Lay out the comparison of two runs, or of stacked pairs."""
+    for run in positions(comparison.batch_size):
+        own = _at(comparison, run)
+        where = f" {list(run)}" if run else ""
+        yield comparison_sheet(own, f"a{where}", f"b{where}")
+        yield from compared_group_sheets(own, f"a{where}", f"b{where}")
 
 
 def run_notes(runs: Sequence[ScoredRun], names: Mapping[str, str]) -> Iterator[str]:
@@ -81,27 +110,49 @@ def _name(one: ScoredRun, names: Mapping[str, str]) -> str:
     return names.get(one.run.name, one.run.name)
 
 
-def _scores(runs: Sequence[ScoredRun], names: Mapping[str, str]) -> Sheet:
-    several, first = len(runs) > 1, runs[0]
-    about = [first.report.family] if first.run.task is None else [first.run.task, first.report.family]
-    unit = _common_unit(one.report.figures for one in runs)
+def _both(compared: ComparedRuns, names: Mapping[str, str]) -> tuple[str, str]:
+    return names.get(compared.a, compared.a), names.get(compared.b, compared.b)
+
+
+_Found = TypeVar("_Found", Report, Comparison)
+
+
+def _at(found: _Found, run: tuple[int, ...]) -> _Found:
+    """The results of one of several stacked runs."""
+    if not run:
+        return found
+    return replace(
+        found,
+        figures={name: one[run] for name, one in found.figures.items()},
+        groups={name: {group: one[run] for group, one in own.items()} for name, own in found.groups.items()},
+        batch_size=(),
+    )
+
+
+def scores_sheet(title: str, reports: Mapping[str, Report]) -> Sheet:
+    """Lay out the figures of runs, run by run below each metric.
+
+    Args:
+        title: of the sheet; the unit is added, if it is the same in all figures.
+        reports: by the name of the run.
+    """
+    several, first = len(reports) > 1, next(iter(reports.values()))
+    unit = _common_unit(report.figures for report in reports.values())
     columns = [SheetColumn("metric", is_label=True, is_merged=several)]
     if several:
         columns.append(SheetColumn("run", is_label=True))
-    level = _level(first.report.confidence)
-    has_clusters = any(figure.clusters is not None for one in runs for figure in one.report.values())
-    headings = ["score", level, "std. error", "counted", "prompts", *["clusters"] * has_clusters]
-    title = ", ".join(about if several else [_name(first, names), *about])
+    has_clusters = any(figure.clusters is not None for report in reports.values() for figure in report.values())
+    headings = ["score", _level(first.confidence), "std. error", "counted", "prompts", *["clusters"] * has_clusters]
     sheet = Sheet(title + _after(unit), columns + numbers_of(*headings))
     by: dict[str, list[str]] = {}
-    for name in dict.fromkeys(name for one in runs for name in one.report):
-        for one in runs:
-            figure = one.report.figures.get(name)
+    for name in dict.fromkeys(name for report in reports.values() for name in report):
+        for run, report in reports.items():
+            figure = report.figures.get(name)
             if figure is None:
                 continue
             sheet.add(
                 name,
-                *([_name(one, names)] if several else []),
+                *([run] if several else []),
                 _value(figure, figure.value, unit),
                 _interval(figure.low, figure.high, figure.unit),
                 show(float(figure.stderr), figure.unit),
@@ -119,11 +170,12 @@ def _scores(runs: Sequence[ScoredRun], names: Mapping[str, str]) -> Sheet:
     return sheet
 
 
-def _groups(runs: Sequence[ScoredRun], names: Mapping[str, str]) -> Iterator[Sheet]:
-    several = len(runs) > 1
-    for name in dict.fromkeys(name for one in runs for name in one.report.groups):
-        own = [one.report.groups.get(name, {}) for one in runs]
-        columns = [_name(one, names) for one in runs] if several else ["score", _level(runs[0].report.confidence)]
+def group_sheets(reports: Mapping[str, Report]) -> Iterator[Sheet]:
+    """Lay out the figures by group, the runs beside each other: a sheet for each metric that has groups."""
+    several, first = len(reports) > 1, next(iter(reports.values()))
+    for name in dict.fromkeys(name for report in reports.values() for name in report.groups):
+        own = [report.groups.get(name, {}) for report in reports.values()]
+        columns = list(reports) if several else ["score", _level(first.confidence)]
         sheet = Sheet(
             f"{name} by type{_after(_common_unit(own))}",
             [SheetColumn("type", is_label=True), *numbers_of("counted", *columns)],
@@ -138,9 +190,8 @@ def _groups(runs: Sequence[ScoredRun], names: Mapping[str, str]) -> Iterator[She
         yield sheet
 
 
-def _comparison(compared: ComparedRuns, names: Mapping[str, str]) -> Sheet:
-    found = compared.comparison
-    a, b = names.get(compared.a, compared.a), names.get(compared.b, compared.b)
+def comparison_sheet(found: Comparison, a: str, b: str) -> Sheet:
+    """Lay out the differences of two runs, by their names."""
     title = f"{b} beside {a}, on the {found.prompts} prompts that both hold"
     if found.only_a or found.only_b:
         title += f" ({found.only_a} + {found.only_b} left out)"
@@ -177,9 +228,9 @@ def _comparison(compared: ComparedRuns, names: Mapping[str, str]) -> Sheet:
     return sheet
 
 
-def _compared_groups(compared: ComparedRuns, names: Mapping[str, str]) -> Iterator[Sheet]:
-    a, b = names.get(compared.a, compared.a), names.get(compared.b, compared.b)
-    for name, groups in compared.comparison.groups.items():
+def compared_group_sheets(found: Comparison, a: str, b: str) -> Iterator[Sheet]:
+    """Lay out the differences of two runs by group: a sheet for each metric that has groups."""
+    for name, groups in found.groups.items():
         sheet = Sheet(
             f"{name} by type{_after(_common_unit([groups]))}",
             [SheetColumn("type", is_label=True), *numbers_of("prompts", a, b, "difference")],

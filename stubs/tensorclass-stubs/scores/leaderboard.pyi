@@ -6,6 +6,7 @@ from tensorclass.scores.corrections import holm
 from tensorclass.scores.estimate import Difference, Estimate
 from tensorclass.scores.ranking import RankInterval
 from tensorclass.scores.readers import Run
+from pandas import DataFrame
 
 __all__ = ["MACRO", "Leaderboard", "PairedRuns", "leaderboard"]
 MACRO: Final = "macro"
@@ -18,7 +19,7 @@ class PairedRuns:
     difference: Difference
     p_adjusted: float
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Leaderboard:
     models: tuple[str, ...]
     tasks: tuple[str, ...]
@@ -37,6 +38,9 @@ class Leaderboard:
     seed: int = 0
     notes: tuple[str, ...] = ()
 
+    def __str__(self) -> str: ...
+    def __repr__(self) -> str: ...
+    def to_pandas(self) -> DataFrame: ...
     def to_dict(self) -> dict[str, Any]: ...
 
 def leaderboard(

@@ -3,6 +3,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 from tensorclass.scores.estimate import Difference, Estimate
+from pandas import DataFrame
 
 __all__ = ["Comparison", "Report", "difference_dict", "estimate_dict", "positions"]
 _Result = TypeVar("_Result", Estimate, Difference)
@@ -29,6 +30,7 @@ class Report(_Results[Estimate]):
     batch_size: tuple[int, ...] = ()
 
     def __str__(self) -> str: ...
+    def to_pandas(self) -> DataFrame: ...
     def to_dict(self) -> dict[str, Any]: ...
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -39,6 +41,7 @@ class Comparison(_Results[Difference]):
     batch_size: tuple[int, ...] = ()
 
     def __str__(self) -> str: ...
+    def to_pandas(self) -> DataFrame: ...
     def to_dict(self) -> dict[str, Any]: ...
 
 def estimate_dict(one: Estimate) -> dict[str, Any]: ...
