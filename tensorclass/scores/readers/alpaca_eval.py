@@ -20,6 +20,7 @@ from tensorclass.scores.families import AlpacaEvalScoreData
 from tensorclass.scores.readers.gathered_scores import GatheredScores
 from tensorclass.scores.readers.growing_columns import prompt_id, shown
 from tensorclass.scores.readers.json_document import read_document
+from tensorclass.scores.readers.published_check import check_published
 from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions
 from tensorclass.scores.readers.refused_options import refuse_options
 from tensorclass.scores.readers.run import PromptText, Published, Run
@@ -131,7 +132,7 @@ def _run(head: FileHead, options: ReadOptions, annotations: list[_Annotation], m
             left_out.append(
                 f"length_controlled_winrate is {100 * row['length_controlled_winrate']:.2f} in {leaderboard}"
             )
-    return gathered.run(
+    run = gathered.run(
         family,
         name=model or run_name(head.path),
         format=READER.name,
@@ -144,6 +145,7 @@ def _run(head: FileHead, options: ReadOptions, annotations: list[_Annotation], m
         left_out=tuple(left_out),
         texts=partial(_texts, head.path, model) if head.can_be_read_again else None,
     )
+    return check_published(run, where=str(leaderboard))
 
 
 def _preference(annotation: _Annotation, path: str, number: int) -> float | None:
@@ -189,4 +191,4 @@ def _texts(path: Path, model: str) -> Iterator[PromptText]:
     for one in _annotations(FileHead.of(path)):
         if one.get("generator_2", "") == model:
             instruction = one.get("instruction", "")
-            yield PromptText(prompt_id(instruction), instruction, one.get("output_2"), one.get("output_1"))
+            yield PromptText(prompt_id(instruction), instruction, one.get("output_2"))

@@ -19,6 +19,7 @@ from tensorclass.scores.families import EvalPlusScoreData
 from tensorclass.scores.readers.gathered_scores import GatheredScores
 from tensorclass.scores.readers.growing_columns import prompt_id, shown
 from tensorclass.scores.readers.json_document import read_document
+from tensorclass.scores.readers.published_check import check_published
 from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions
 from tensorclass.scores.readers.refused_options import refuse_options
 from tensorclass.scores.readers.run import PromptText, Published, Run
@@ -90,7 +91,7 @@ def _run(head: FileHead, options: ReadOptions) -> Run:
         for tests, figures in (results.get("pass_at_k") or {}).items()
         for name, value in figures.items()
     }
-    return gathered.run(
+    run = gathered.run(
         options.family or EvalPlusScoreData,
         name=_SUFFIX.sub("", run_name(head.path)) or head.path.absolute().parent.name,
         format=READER.name,
@@ -100,6 +101,7 @@ def _run(head: FileHead, options: ReadOptions) -> Run:
         higher_is_better=dict.fromkeys(published, True),
         texts=partial(_texts, head.path) if head.can_be_read_again else None,
     )
+    return check_published(run, where="its pass_at_k")
 
 
 def _verdicts(samples: Sequence[_Sample] | _OldProblem, problem: str, path: str) -> list[tuple[bool, bool | None]]:

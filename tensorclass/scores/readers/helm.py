@@ -19,6 +19,7 @@ from typing_extensions import TypedDict
 from tensorclass.scores.readers.gathered_scores import GatheredScores
 from tensorclass.scores.readers.growing_columns import prompt_id
 from tensorclass.scores.readers.json_document import PACKED, document_beside, read_document
+from tensorclass.scores.readers.published_check import check_published
 from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions
 from tensorclass.scores.readers.refused_options import refuse_options
 from tensorclass.scores.readers.run import PromptText, Published, Run
@@ -187,7 +188,7 @@ def _read(head: FileHead, options: ReadOptions) -> Run:
         for name, figure in published.items()
         if name not in held and not _BOOKKEEPING.fullmatch(name)
     ]
-    return gathered.run(
+    run = gathered.run(
         options.family,
         name=head.path.absolute().parent.name or head.name,
         format=READER.name,
@@ -202,6 +203,7 @@ def _read(head: FileHead, options: ReadOptions) -> Run:
         left_out=tuple(left_out),
         texts=_texts_of(head, wanted),
     )
+    return check_published(run, where="stats.json")
 
 
 def _why_left_out(name: str) -> str:

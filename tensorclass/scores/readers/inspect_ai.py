@@ -21,6 +21,7 @@ from typing_extensions import TypedDict
 from tensorclass.scores.readers.gathered_scores import GatheredScores
 from tensorclass.scores.readers.growing_columns import prompt_id, shown
 from tensorclass.scores.readers.json_document import parsed, read_document
+from tensorclass.scores.readers.published_check import check_published
 from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions
 from tensorclass.scores.readers.refused_options import refuse_options
 from tensorclass.scores.readers.run import PromptText, Published, Run
@@ -120,10 +121,10 @@ class InspectReader(Reader):
         return _DOCUMENT.match(head.start) is not None
 
     def read(self, head: FileHead, options: ReadOptions) -> list[Run]:
-        refuse_options(head, options, self.name, roles=("group",))
+        refuse_options(head, options, self.name, roles=("group", "cluster"))
         with _opened(head.location, str(head.path), head.is_zip) as log:
             run = _run(log, head, options)
-        return [run]
+        return [check_published(run, where="the log itself", may_differ=True)]
 
 
 READER = InspectReader()
@@ -177,7 +178,7 @@ def _run(log: _OpenLog, head: FileHead, options: ReadOptions) -> Run:
     first_rows: set[str] = set()
     failed = 0
     unreadable: dict[str, list[object]] = {}
-    group = options.columns.get("group")
+    group, cluster = options.columns.get("group"), options.columns.get("cluster")
     for sample in log.samples:
         document = _document(sample, path)
         values = _values(sample, unreadable)
@@ -186,8 +187,7 @@ def _run(log: _OpenLog, head: FileHead, options: ReadOptions) -> Run:
             values.update(reduced.get(document, {}))
         failed += sample.get("error") is not None
         metadata = sample.get("metadata") or {}
-        labels = metadata if group is None else {group: metadata.get(group)}
-        gathered.add(document, values, labels=labels, task=task)
+        gathered.add(document, values, labels=metadata, task=task)
     if not gathered.rows:
         raise ScoreFileError(path, None, "the log holds no samples; expected a log with log_samples on")
     if not gathered.metrics():
@@ -220,6 +220,7 @@ def _run(log: _OpenLog, head: FileHead, options: ReadOptions) -> Run:
         left_out=tuple(left_out),
         texts=partial(_texts, head.path, head.is_zip) if head.can_be_read_again else None,
         groups=None if group is None else (group,),
+        cluster=cluster,
     )
 
 

@@ -21,6 +21,7 @@ from tensorclass.scores.readers.gathered_scores import GatheredScores
 from tensorclass.scores.readers.growing_columns import shown
 from tensorclass.scores.readers.json_document import read_document
 from tensorclass.scores.readers.parquet_file import ParquetRows
+from tensorclass.scores.readers.published_check import check_published
 from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions
 from tensorclass.scores.readers.refused_options import refuse_options
 from tensorclass.scores.readers.run import PromptText, Published, Run
@@ -117,7 +118,7 @@ def _run(head: FileHead, options: ReadOptions) -> Run:
         names = ", ".join(others) or "none"
         raise ScoreFileError(path, None, f"no metric of the rows is a number (metrics: {names})")
     results, published = _results(head.path, task, metrics)
-    return gathered.run(
+    run = gathered.run(
         options.family,
         name=task or stem,
         format=READER.name,
@@ -130,6 +131,7 @@ def _run(head: FileHead, options: ReadOptions) -> Run:
         ),
         texts=partial(_texts, head.path) if head.can_be_read_again else None,
     )
+    return check_published(run, where=str(results), may_differ=True)
 
 
 def _first(names: Sequence[str], held: Sequence[str]) -> str | None:

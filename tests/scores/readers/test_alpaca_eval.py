@@ -90,12 +90,18 @@ def test_the_leaderboard_beside_is_published(write: Write) -> None:
     assert run.left_out[0].startswith("length_controlled_winrate is 60.50 in ")
 
 
-def test_texts_are_the_instruction_and_both_answers(write: Write) -> None:
+def test_a_leaderboard_that_says_otherwise_is_an_error(write: Write) -> None:
+    write("leaderboard.csv", ",win_rate\nmodel-a,54.0\n")
+    with pytest.raises(ScoreFileError, match=r"win_rate: the rows give 0\.55, but .*leaderboard\.csv says 0\.54"):
+        read_run(write("annotations.json", json.dumps(ENTRIES)))
+
+
+def test_texts_are_the_instruction_and_the_answer_of_the_model(write: Write) -> None:
     run = read_run(write("annotations.json", json.dumps(ENTRIES)))
     assert run.texts is not None
     texts = list(run.texts())
     assert [one.prompt_id for one in texts] == run.scores.prompt_id.tolist()
-    assert (texts[1].prompt, texts[1].response, texts[1].target) == ("instruction 1", "longlong", "short")
+    assert (texts[1].prompt, texts[1].response) == ("instruction 1", "longlong")
 
 
 def test_a_preference_outside_of_its_range_is_an_error(write: Write) -> None:

@@ -81,6 +81,12 @@ def test_figures_of_the_summary_are_published_or_said_to_be_left_out(folder: Cal
     assert [Path(file).name for file in run.files] == ["per_instance_stats.json", "run_spec.json", "stats.json"]
 
 
+def test_a_summary_that_says_otherwise_is_an_error(folder: Callable[..., Path]) -> None:
+    path = folder([instance(1, stat("exact_match", 1))], [{**stat("exact_match", 0.5), "mean": 0.5}])
+    with pytest.raises(ScoreFileError, match=r"exact_match: the rows give 1, but stats\.json says 0\.5"):
+        read_run(path)
+
+
 def test_texts_are_those_of_the_requests(folder: Callable[..., Path], write: Write) -> None:
     path = folder([instance(n, stat("exact_match", 1)) for n in (2, 1)])
     states = [

@@ -140,6 +140,19 @@ def test_figures_of_the_log_itself_are_published(tmp_path: Path) -> None:
     assert run.left_out == ("match: the log states std 0.7",)
 
 
+def test_figures_of_the_log_that_differ_are_noted(tmp_path: Path) -> None:
+    results = {"scores": [{"name": "match", "scorer": "match", "metrics": {"accuracy": {"value": 0.75}}}]}
+    path = archive(tmp_path / "log.eval", [sample(1, {"match": "C"})], {"header.json": header(results=results)})
+    assert read_run(path).notes == ("match: the rows give 1, but the log itself says 0.75",)
+
+
+def test_metadata_may_be_clusters(tmp_path: Path) -> None:
+    samples = [sample(number, {"match": "CI"[number % 2]}, metadata={"passage": number // 2}) for number in range(6)]
+    path = archive(tmp_path / "log.eval", samples)
+    figure = read_run(path, columns={"cluster": "passage"}).scores.aggregate()["match"]
+    assert (figure.clusters.item(), figure.prompts.item()) == (3, 6)
+
+
 def test_a_run_that_nobody_scored_is_an_error_that_says_so(tmp_path: Path) -> None:
     path = archive(tmp_path / "log.eval", [sample(1, {}), sample(2, None)])
     with pytest.raises(ScoreFileError, match="2 samples, none of them scored: there is nothing to aggregate"):
