@@ -4,7 +4,8 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
-# Test processes: one a core; `make test JOBS=0` runs them in one process, as a debugger needs it.
+# Test processes: one more than there are cores (tests/conftest.py); `make test JOBS=0` runs all tests in one process, as a
+# debugger needs it.
 JOBS   ?= auto
 # The versions of every package; `make test CONSTRAINTS=` takes the newest that pyproject.toml allows.
 CONSTRAINTS ?= constraints.txt
