@@ -12,9 +12,6 @@ import torch
 from torch import Tensor
 from typing_extensions import NamedTuple
 
-from . import shapes
-from .hidden_members import member_items
-
 if TYPE_CHECKING:
     from .base import TensorCollection
     from .keys import NestedKey
@@ -425,8 +422,7 @@ def running_total(name: str, summary: str, found: str) -> RunningTotal:
     """The method of a sum or product so far. See :func:`indexed_extremum` for the arguments."""
 
     def method(self: Reductions, dim: int, *, dtype: torch.dtype | None = None) -> Any:
-        dim = shapes.wrap_dim(dim, len(self._batch_size))
-        return self._same({key: getattr(value, name)(dim, dtype=dtype) for key, value in member_items(self._store)})
+        return self._each_along(name, dim, dtype)
 
     returns = "A collection of the same class and batch size."
     example = f'>>> data.{name}(0)["x"].tolist()\n{found}'

@@ -17,7 +17,7 @@ from typing_extensions import Self
 from . import shapes
 from .collection import Collection
 from .hidden_members import member_items, with_members
-from .keys import unravel_key_to_tuple
+from .keys import dotted, unravel_key_to_tuple
 from .reduction_methods import extremum, indexed_extremum, plain_total, running_extremum, running_total, spread, total
 
 if TYPE_CHECKING:
@@ -36,6 +36,27 @@ if TYPE_CHECKING:
     )
 
 _vector_norm: Callable[..., Tensor] = torch.linalg.vector_norm  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+
+
+class RowsOfItems(TypeError):
+    """Rows that differ in length cannot be reduced along batch dimensions."""
+
+    def __init__(self, path: tuple[str, ...] = ()) -> None:
+        what = f"{dotted(path)}: the" if path else "the"
+        super().__init__(
+            f"{what} rows of a Ragged differ in length, so they have no reduction along batch dimensions: reduce the "
+            "items of each row (dim='feature', or a method of the column), pad the rows with to_padded(), or leave the "
+            "key out with exclude()"
+        )
+        self.path: tuple[str, ...] = path
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.path,)
+
+    def below(self, key: str) -> RowsOfItems:
+        """Return the error for a column under a key."""
+        return RowsOfItems((key, *self.path))
+
 
 # ---------------------------------------------------------------------------------------------------------------------
 # functions of one tensor
@@ -179,8 +200,7 @@ class Reductions(Collection):
             >>> TensorDict({"x": torch.tensor([0.0, 0.0])}, batch_size=[2]).softmax(0)["x"]
             tensor([0.5000, 0.5000])
         """
-        dim = shapes.wrap_dim(dim, len(self._batch_size))
-        return self._same({key: value.softmax(dim, dtype=dtype) for key, value in member_items(self._store)})
+        return self._each_along("softmax", dim, dtype)
 
     @overload
     def quantile(
@@ -378,6 +398,10 @@ class Reductions(Collection):
             return builtins.any(bool(leaf.any()) for leaf in self._leaves())
         return self._reduce(_ANY, dim, keepdim, {})
 
+    if TYPE_CHECKING:
+
+        def _named_columns(self) -> list[tuple[tuple[str, ...], Any]]: ...
+
     # -- the mechanism ------------------------------------------------------------------------------------------------
 
     def _reduce(self, function: Callable[..., Any], dim: Dim, keepdim: bool, kwargs: dict[str, Any]) -> Self:
@@ -387,26 +411,13 @@ class Reductions(Collection):
             kwargs = {**kwargs, "keepdim": True}
         if dim is None:
             size = Size((1,) * ndim) if keepdim else Size(())
-            return self._like(
-                {
-                    key: value._reduce(function, None, keepdim, kwargs)
-                    if isinstance(value, Reductions)
-                    else function(value, tuple(range(value.ndim)), **kwargs)
-                    for key, value in self._store.items()
-                },
-                size,
-                self._names if keepdim else None,
-            )
+            store = self._reduce_values(function, None, lambda value: tuple(range(value.ndim)), keepdim, kwargs)
+            return self._like(store, size, self._names if keepdim else None)
         if isinstance(dim, str):
             if dim != "feature":
                 raise TypeError(f"dim: expected ints, 'feature' or None, got {dim!r}; give positions, not names")
             return self._same(
-                {
-                    key: value._reduce(function, dim, keepdim, kwargs)
-                    if isinstance(value, Reductions)
-                    else function(value, tuple(range(ndim, value.ndim)), **kwargs)
-                    for key, value in self._store.items()
-                }
+                self._reduce_values(function, dim, lambda value: tuple(range(ndim, value.ndim)), keepdim, kwargs)
             )
         dims = shapes.wrap_dims(dim, ndim)
         if not dims and function is not _ALL and function is not _ANY:  # as in torch, no dims mean all
@@ -415,18 +426,50 @@ class Reductions(Collection):
         if dims:
             function = getattr(function, "plain", function)
         return self._like(
-            {
-                key: value._reduce(function, dims, keepdim, kwargs)
-                if isinstance(value, Reductions)
-                else function(value, reduced, **kwargs)
-                for key, value in self._store.items()
-            },
+            self._reduce_values(function, dims, lambda value: reduced, keepdim, kwargs),
             shapes.reduced(self._batch_size, dims, keepdim),
             self._names and shapes.names_reduced(self._names, dims, keepdim),
         )
 
+    def _reduce_values(
+        self,
+        function: Callable[..., Any],
+        dim: Dim,
+        dims_of: Callable[[Tensor], int | tuple[int, ...]],
+        keepdim: bool,
+        kwargs: dict[str, Any],
+    ) -> dict[str, Any]:
+        """Reduce each value; ``dims_of`` gives the dimensions of a tensor that are reduced."""
+        result: dict[str, Any] = {}
+        for key, value in self._store.items():
+            if isinstance(value, Reductions):
+                try:
+                    result[key] = value._reduce(function, dim, keepdim, kwargs)
+                except RowsOfItems as error:
+                    raise error.below(key) from None
+            else:
+                result[key] = function(value, dims_of(value), **kwargs)
+        return result
+
+    def _each_along(self, name: str, dim: int, dtype: torch.dtype | None) -> Self:
+        """Call a method that keeps the shape of each value along a batch dimension."""
+        dim = shapes.wrap_dim(dim, len(self._batch_size))
+        result: dict[str, Any] = {}
+        for key, value in member_items(self._store):
+            try:
+                # the method of this name can mean something else for the rows of a leaf
+                is_leaf = isinstance(value, Reductions) and not value._is_tree()
+                result[key] = value._along(name, dim) if is_leaf else getattr(value, name)(dim, dtype=dtype)  # type: ignore[union-attr]
+            except RowsOfItems as error:
+                raise error.below(key) from None
+        return self._same(result)
+
     def _joined(self, dim: Dim) -> tuple[Tensor, Any]:
         """Concatenate all tensors. Return the result and the dimensions of it to reduce."""
+        if dim is not None and dim != ():
+            for path, column in self._named_columns():
+                if not column._keeps_items:
+                    raise RowsOfItems(path)
         leaves = list(self._leaves())
         if not leaves:
             raise ValueError("reduce=True: there is no tensor to reduce")
@@ -488,7 +531,13 @@ class Reductions(Collection):
 
     def _values_and_indices(self, name: str, args: tuple[Any, ...], size: Size, names: shapes.Names) -> Any:
         """Call a torch function that returns values and indices on each value; return two collections."""
-        pairs = {key: getattr(value, name)(*args) for key, value in member_items(self._store)}
+        pairs: dict[str, Any] = {}
+        for key, value in member_items(self._store):
+            try:
+                is_leaf = isinstance(value, Reductions) and not value._is_tree()
+                pairs[key] = getattr(Reductions, name)(value, *args) if is_leaf else getattr(value, name)(*args)
+            except RowsOfItems as error:
+                raise error.below(key) from None
         pair_class = getattr(torch.return_types, name)
         return pair_class([self._like({key: pair[i] for key, pair in pairs.items()}, size, names) for i in (0, 1)])
 

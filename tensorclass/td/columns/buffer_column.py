@@ -291,6 +291,8 @@ class BufferColumn(Leaf):
             except (IndexError, RuntimeError):  # negative, or out of range
                 return super().__getitem__(index)
             size = found.shape[:-1]
+        elif kind is str:
+            raise self._key_error(index)
         else:
             return super().__getitem__(index)
         names = self._names

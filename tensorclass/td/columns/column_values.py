@@ -110,7 +110,7 @@ class Declared(NamedTuple):
             return self._ragged(default.row, Size(())).expand(batch_size)
         count = batch_size.numel()
         rows = [default.row, *[default.make() for _ in range(count - 1)]][:count]
-        items = [row.item() if isinstance(row, Column) else row for row in rows]
+        items: list[Any] = [row.item() if isinstance(row, Column) else row for row in rows]  # pyright: ignore[reportUnknownMemberType]
         return as_column(items, self.item_type).reshape(batch_size)
 
     def _ragged(self, value: Any, batch_size: Size) -> Any:

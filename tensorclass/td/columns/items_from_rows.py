@@ -37,11 +37,22 @@ def join_rows(rows: Sequence[Any], dtype: torch.dtype | None = None) -> Tensor:
         position = _first_wrong(rows)
         if position is not None:
             raise type(error)(
-                f"Ragged: row {position}: expected a sequence of numbers of one shape, got {rows[position]!r:.80}"
+                f"Ragged: row {position}: expected a sequence of numbers of one shape, got {rows[position]!r:.80}: "
+                f"{error}"
             ) from None
         raise type(error)(
             f"Ragged: the rows differ in the type or shape of their items ({type(present[0]).__name__}): {error}"
         ) from None
+
+
+def wrong_row(rows: Sequence[Any]) -> TypeError:
+    """Return the error for the first row that has no length, or is not a sequence."""
+    position = next(at for at, row in enumerate(rows) if row is not None and not hasattr(row, "__len__"))
+    got = rows[position]
+    return TypeError(
+        f"Ragged: row {position}: expected a sequence of numbers, an array, a tensor or None, got {got!r:.80} "
+        f"({type(got).__name__})"
+    )
 
 
 def _no_items(rows: Sequence[Any], dtype: torch.dtype | None) -> Tensor:

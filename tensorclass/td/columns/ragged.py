@@ -17,12 +17,13 @@ from tensorclass.td.columns import spans as span_functions
 from tensorclass.td.delegated.engine_functions import ragged_from_arrow
 from tensorclass.td.leaves.number_operations import number_result
 from tensorclass.td.leaves.object_codes import nest_lists, to_lists
+from tensorclass.td.reductions import RowsOfItems
 from tensorclass.td.safe_unpickling import allow_class
 from tensorclass.td.value_checks import as_tensor, is_array
 
 from .buffer_column import SPANS, BufferColumn
 from .column_repr import describe_ragged
-from .items_from_rows import join_jagged, join_rows, split_jagged
+from .items_from_rows import join_jagged, join_rows, split_jagged, wrong_row
 from .padded_rows import Padded, Side, check_side, pad_rows, padded_length, unpad_by_lengths, unpad_by_mask
 from .row_reductions import Extreme, positions_of_extremes, row_extremes, row_softmax, row_sums, wider_dtype
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from numpy.typing import NDArray
+
+    from tensorclass.td.shapes import Names
 
     from .buffer_column import Items
     from .column_inputs import RaggedRows
@@ -136,7 +139,10 @@ class Ragged(BufferColumn, Generic[Row]):
             [[[1, 2], [3]], [[4]]]
         """
         listed = list(rows)
-        lengths = torch.tensor([-1 if row is None else len(row) for row in listed], dtype=torch.int64)
+        try:
+            lengths = torch.tensor([-1 if row is None else len(row) for row in listed], dtype=torch.int64)
+        except TypeError:  # a row without a length
+            raise wrong_row(listed) from None
         items: Items
         if ragged_dims > 1:
             below = list(itertools.chain.from_iterable(row for row in listed if row is not None))
@@ -717,6 +723,32 @@ class Ragged(BufferColumn, Generic[Row]):
             raise RuntimeError(f"softmax: expected floating items, got {items.dtype}; convert them with .float()")
         return self._with_items(row_softmax(items, rows, self.numel()))
 
+    # -- reductions of a collection that holds the rows ---------------------------------------------------------------
+
+    def _reduce(self, function: Callable[..., Any], dim: Any, keepdim: bool, kwargs: dict[str, Any]) -> Any:
+        if dim is None:
+            items = self._held()
+            assert items is not None
+            total = function(items, tuple(range(items.ndim)), **kwargs)
+            return total.reshape((1,) * len(self._batch_size) + total.shape) if keepdim else total
+        if not isinstance(dim, str):
+            raise RowsOfItems
+        by_rows = _BY_ROWS.get(getattr(function, "plain", function))
+        if by_rows is not None and not kwargs and not self.item_shape and self.ragged_dims == 1:
+            return by_rows(self)
+        flat: Any = self.reshape(-1)
+        held: list[Any] = [row._held() for row in flat]
+        if not held:  # one row, for dtype and shape of the result
+            held = [flat._held().new_ones((2, *self.item_shape))]
+        rows = torch.stack([function(row, tuple(range(row.ndim)), **kwargs) for row in held])
+        return rows[: flat.shape[0]].reshape(self._batch_size + rows.shape[1:])
+
+    def _values_and_indices(self, name: str, args: tuple[Any, ...], size: Size, names: Names) -> Any:
+        raise RowsOfItems
+
+    def _along(self, name: str, dim: int) -> Any:
+        raise RowsOfItems
+
     # -- numbers ------------------------------------------------------------------------------------------------------
 
     def _operand(self, operand: Any) -> Any:
@@ -737,6 +769,8 @@ class Ragged(BufferColumn, Generic[Row]):
             return theirs
         if isinstance(operand, Collection):
             raise TypeError(f"cannot combine a Ragged with a {type(operand).__name__}")
+        if is_array(operand):
+            operand = torch.as_tensor(operand, device=self._device)
         if isinstance(operand, Tensor) and operand.ndim:
             size = self._batch_size
             ndim = len(size)
@@ -1008,4 +1042,8 @@ def as_ragged(
     return made
 
 
+#: functions of torch along the items of a row, and the method that does it for all rows at once
+_BY_ROWS: dict[Any, Callable[[Ragged[Any]], Tensor]] = {
+    torch.sum: Ragged.sum, torch.mean: Ragged.mean, torch.amax: Ragged.max, torch.amin: Ragged.min,
+}  # fmt: skip
 allow_class(Ragged)

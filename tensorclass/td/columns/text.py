@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tensorclass.td.indexing import Index
+    from tensorclass.td.shapes import Names
 
     from .column_inputs import TextRows
 
@@ -297,7 +298,7 @@ class Text(BufferColumn):
         if other is None:
             return self.missing
         if isinstance(other, str):
-            return rows_equal_to(self._items, self._spans(), other.encode("utf-8", "surrogatepass"))
+            return rows_equal_to(self._items, self._spans(), _encoded(other, "=="))
         size: Size = shapes.broadcast(self._batch_size, other._batch_size)
         return equal_rows((self._items, self._spans()), (other._items, other._spans()), size)
 
@@ -375,6 +376,9 @@ class Text(BufferColumn):
             tensor([ True, False,  True])
         """
         wanted = [strings] if isinstance(strings, str) else list(strings)
+        for item in wanted:
+            if item is not None:
+                _encoded(item, "isin")
         if len(wanted) <= 16:
             result = torch.zeros(self._batch_size, dtype=torch.bool, device=self._device)
             for item in wanted:
@@ -395,7 +399,7 @@ class Text(BufferColumn):
             >>> Text(["yes", "no"]).startswith("y")
             tensor([ True, False])
         """
-        return rows_with_end(self._items, self._spans(), prefix.encode(), at_start=True)
+        return rows_with_end(self._items, self._spans(), _encoded(prefix, "startswith"), at_start=True)
 
     def endswith(self, suffix: str) -> Tensor:
         """Return where a row ends with a string: ``bool[*batch]``; false for rows without a string.
@@ -408,7 +412,7 @@ class Text(BufferColumn):
             >>> Text(["yes", "no"]).endswith("o")
             tensor([False,  True])
         """
-        return rows_with_end(self._items, self._spans(), suffix.encode(), at_start=False)
+        return rows_with_end(self._items, self._spans(), _encoded(suffix, "endswith"), at_start=False)
 
     def contains(self, string: str) -> Tensor:
         """Return where a row contains a string: ``bool[*batch]``; false for rows without a string.
@@ -422,7 +426,7 @@ class Text(BufferColumn):
             tensor([ True, False])
         """
         items, spans = self._packed()
-        return rows_that_contain(items, spans, string.encode())
+        return rows_that_contain(items, spans, _encoded(string, "contains"))
 
     # -- order and values ---------------------------------------------------------------------------------------------
 
@@ -512,6 +516,15 @@ class Text(BufferColumn):
 
     # -- a leaf without numbers ---------------------------------------------------------------------------------------
 
+    def _on_numbers(
+        self, operation: Callable[..., Any], in_place: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        if any(isinstance(arg, str) for arg in args):
+            raise TypeError(
+                f"{operation.__name__}: a Text is compared with strings by == and !=; map() changes its strings"
+            )
+        return super()._on_numbers(operation, in_place, args, kwargs)
+
     def _leaves(self) -> Iterator[Tensor]:
         return iter(())
 
@@ -563,6 +576,26 @@ class Text(BufferColumn):
 
     def _filtered_cast(self, dtype: torch.dtype, cast_filter: Any, path: tuple[str, ...]) -> Self:
         return self._shallow()
+
+    def _reduce(self, function: Callable[..., Any], dim: Any, keepdim: bool, kwargs: dict[str, Any]) -> Self:
+        """Return the first of several rows, as reductions of objects do; rows without a string where there is none."""
+        if isinstance(dim, str):
+            return self._shallow()
+        size = self._batch_size
+        dims = tuple(range(len(size))) if dim is None else shapes.wrap_dims(dim, len(size))
+        names = None if self._names is None else shapes.names_reduced(self._names, dims, keepdim)
+        reduced = shapes.reduced(size, dims, keepdim)
+        if 0 in size:
+            absent = torch.tensor([0, span_functions.MISSING_LENGTH], device=self._spans().device)
+            return self._of(self._items, absent.expand((*reduced, 2)).clone(), names)
+        spans = self._spans()
+        for one in sorted(dims, reverse=True):
+            spans = spans.narrow(one, 0, 1) if keepdim else spans.select(one, 0)
+        return self._like({SPANS: spans}, reduced, names)
+
+    def _values_and_indices(self, name: str, args: tuple[Any, ...], size: Size, names: Names) -> Any:
+        result = self._reduce(getattr, args[0], args[1], {}) if len(args) == 2 else self._shallow()
+        return result, result._shallow()
 
     # -- rows that are written ----------------------------------------------------------------------------------------
 
@@ -623,6 +656,17 @@ def as_text(data: Any) -> Text:
     if isinstance(data, (bytes, dict, Tensor)) or not hasattr(data, "__iter__"):
         raise TypeError(f"Text: expected strings, got {_described(given)}")
     return Text.from_list(data)
+
+
+def _encoded(string: object, what: str) -> bytes:
+    """Return a string as UTF-8, of which half of a surrogate pair is no part: no row has it.
+
+    Raises:
+        TypeError: it is not a string.
+    """
+    if not isinstance(string, str):
+        raise TypeError(f"{what}: expected a string, got {_described(string)}")
+    return string.encode("utf-8", "surrogatepass")
 
 
 def _is_comparable(other: object) -> bool:

@@ -233,6 +233,10 @@ class Leaf(
         """
         return self if in_place else self._shallow()
 
+    def _along(self, name: str, dim: int) -> Any:
+        """Return the result of an operation on numbers along a batch dimension, such as ``cumsum``."""
+        return self._shallow()
+
     def type(self, *args: Any, **kwargs: Any) -> Self:
         """Return the same content in a new holder: a leaf without numbers has no dtype.
 
@@ -289,8 +293,7 @@ def _number_method(name: str, operation: Callable[..., Any]) -> Callable[..., An
 
 def _along_dim(name: str, operation: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: Leaf, dim: int, dtype: torch.dtype | None = None) -> Any:
-        shapes.wrap_dim(dim, len(self._batch_size))
-        return self._shallow()
+        return self._along(name, shapes.wrap_dim(dim, len(self._batch_size)))
 
     return _named(method, name, operation)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import operator
 import pickle
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -42,3 +44,69 @@ def test_bytes_that_are_not_utf8_are_reported_with_key_and_row(read: Callable[[T
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
     with pytest.raises(ValueError, match=r"^Text: row 1: the bytes are not UTF-8"):
         broken[1]
+
+
+REDUCTIONS = ["sum", "nansum", "mean", "nanmean", "prod", "std", "var", "amax", "amin", "max", "min", "logsumexp"]
+
+
+@pytest.mark.parametrize("name", [*REDUCTIONS, "all", "any"])
+def test_a_reduction_of_a_collection_keeps_the_first_row_of_text(name: str) -> None:
+    data = TensorDict({"x": torch.rand(2, 3, 4), "text": Text([["a", "b", "c"], ["d", "e", "f"]])}, [2, 3])
+    for dim, keepdim, expected in (
+        (0, False, ["a", "b", "c"]),
+        (1, False, ["a", "d"]),
+        ((0, 1), False, "a"),
+        (0, True, [["a", "b", "c"]]),
+        (1, True, [["a"], ["d"]]),
+        ("feature", False, data["text"].tolist()),
+    ):
+        options: dict[str, Any] = {"return_indices": False} if name in ("max", "min") else {}
+        reduced = getattr(data, name)(dim, keepdim, **options)
+        assert reduced["text"].tolist() == expected
+        assert reduced["text"].batch_size == reduced.batch_size
+    if name not in ("all", "any"):
+        assert getattr(data, name)()["text"].tolist() == "a"
+
+
+def test_a_reduction_of_no_rows_of_text_has_no_string() -> None:
+    data = TensorDict({"x": torch.rand(0, 2), "text": Text.from_list([]).reshape(0, 1).expand(0, 2)}, [0, 2])
+    assert data.sum(0)["text"].tolist() == [None, None]
+
+
+@pytest.mark.parametrize("name", ["max", "cummax"])
+def test_values_and_indices_of_a_collection_with_text(name: str) -> None:
+    values, indices = getattr(TensorDict({"x": torch.tensor([1.0, 2.0]), "text": Text(["a", "b"])}, [2]), name)(0)
+    assert values["text"].tolist() == indices["text"].tolist() == ("a" if name == "max" else ["a", "b"])
+
+
+@pytest.mark.parametrize("name", ["cumsum", "cumprod", "softmax"])
+def test_operations_along_a_dimension_leave_text_as_it_is(name: str) -> None:
+    data = TensorDict({"x": torch.rand(2), "text": Text(["a", "b"])}, [2])
+    assert getattr(data, name)(0)["text"].tolist() == ["a", "b"]
+
+
+@pytest.mark.parametrize("name", ["startswith", "endswith", "contains"])
+def test_searches_take_strings(name: str) -> None:
+    search = getattr(Text(["a", None, ""]), name)
+    assert search("\ud800").tolist() == [False, False, False]
+    assert search("").tolist() == [True, False, True]
+    for wrong in (None, ("a", "b"), b"a", 3):
+        with pytest.raises(TypeError, match=f"{name}: expected a string, got a {type(wrong).__name__}"):
+            search(wrong)
+
+
+@pytest.mark.parametrize("count", [1, 40])
+def test_isin_takes_strings(count: int) -> None:
+    with pytest.raises(TypeError, match="isin: expected a string, got a int"):
+        Text(["a"]).isin([*["b"] * count, 3])
+
+
+@pytest.mark.parametrize("operation", [operator.add, operator.mul, operator.lt, operator.ge])
+def test_strings_have_no_arithmetic_or_order_with_text(operation: Callable[[Any, Any], Any]) -> None:
+    with pytest.raises(TypeError, match=r"compared with strings by == and !=; map\(\) changes"):
+        operation(Text(["a"]), "b")
+
+
+def test_text_has_no_keys() -> None:
+    with pytest.raises(KeyError, match="key 'a' not found: a Text has no keys"):
+        Text(["a"])["a"]

@@ -1,0 +1,78 @@
+"""Ragged: reductions of collections that hold it, operands, and errors."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tensorclass import Ragged, TensorDict
+
+ROWS = [[1.0, 2.0, 4.0], [3.0, 5.0]]
+
+
+def data() -> TensorDict:
+    return TensorDict({"x": torch.rand(2, 3), "below": {"rows": Ragged(ROWS)}}, [2])
+
+
+@pytest.mark.parametrize(
+    "reduce",
+    [
+        *[
+            lambda data, name=name: getattr(data, name)(0)
+            for name in ("sum", "mean", "prod", "std", "amax", "max", "any", "logsumexp", "cummax", "cumsum", "softmax")
+        ],
+        lambda data: data.quantile(0.5, 0),
+        lambda data: data.sum("feature", reduce=True),
+    ],
+)
+def test_rows_that_differ_in_length_are_not_reduced_along_the_batch(reduce: Callable[[Any], Any]) -> None:
+    with pytest.raises(TypeError, match=r"^below\.rows: the rows of a Ragged differ in length") as caught:
+        reduce(data())
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "prod", "std", "amax", "amin", "logsumexp"])
+@pytest.mark.parametrize("item_shape", [(), (2,)], ids=str)
+def test_features_of_a_collection_are_the_items_of_a_row(name: str, item_shape: tuple[int, ...]) -> None:
+    rows = [torch.rand(length, *item_shape) for length in (3, 2)]
+    reduced = getattr(TensorDict({"rows": Ragged(rows)}, [2]), name)("feature")["rows"]
+    one_by_one = [getattr(TensorDict({"row": row}), name)("feature")["row"] for row in rows]
+    torch.testing.assert_close(reduced, torch.stack(one_by_one))
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "prod", "amax"])
+def test_a_reduction_of_everything_is_that_of_all_items(name: str) -> None:
+    items = torch.tensor([item for row in ROWS for item in row])
+    expected = getattr(TensorDict({"items": items}), name)()["items"]
+    assert getattr(data(), name)()["below", "rows"] == expected
+    assert getattr(data(), name)(keepdim=True)["below", "rows"].shape == (1, 1)
+    assert getattr(data()[1:], name)()["below", "rows"] == getattr(torch.tensor([3.0, 5.0]), name)()
+
+
+def test_a_reduction_of_the_features_of_no_rows() -> None:
+    assert TensorDict({"rows": Ragged(ROWS)}, [2])[:0].std("feature")["rows"].shape == (0,)
+
+
+def test_reductions_of_all_tensors_take_items() -> None:
+    assert data()["below"].sum(reduce=True) == 15
+
+
+def test_an_array_is_an_operand_of_rows() -> None:
+    assert (Ragged([[1], [2, 3]]) + np.array([10, 20])).tolist() == [[11], [22, 23]]
+
+
+@pytest.mark.parametrize("rows", [[1, 2], [[1], 2], [None, object()]], ids=repr)
+def test_what_is_no_row_is_named(rows: list[Any]) -> None:
+    at = 0 if rows[0] == 1 else 1
+    with pytest.raises(TypeError, match=rf"Ragged: row {at}: expected a sequence of numbers, .* got {rows[at]!r}"):
+        Ragged(rows)
+
+
+def test_the_error_for_a_row_says_why() -> None:
+    with pytest.raises(ValueError, match=r"row 1: expected a sequence of numbers .*\[11805\d+\]: Overflow"):
+        Ragged([[1], [2**70]])
