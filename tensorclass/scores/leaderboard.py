@@ -15,17 +15,12 @@ from tensorclass.scores.corrections import benjamini_hochberg, holm
 from tensorclass.scores.estimate import (
     Difference,
     Estimate,
-    difference_of,
-    estimate,
-    estimate_difference,
-    estimate_of,
 )
+from tensorclass.scores.grid_figures import GridFigures
 from tensorclass.scores.ranking import RankInterval, compact_letters, rank_intervals
 from tensorclass.scores.readers import Run
 from tensorclass.scores.report import difference_dict, estimate_dict
 from tensorclass.scores.run_grid import GridTask, run_grid, task_figures
-from tensorclass.scores.stratified import PairedTask, TaskSums, average_difference, average_interval
-from tensorclass.scores.tally import Tally
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -293,7 +288,7 @@ def leaderboard(
         raise ValueError(f"baseline: expected one of the models {', '.join(models)}, got {baseline!r}")
     averaged, reasons = _averaged(tasks, models)
     notes += reasons
-    tests = _Tests(averaged, seed=seed, resamples=resamples, confidence=confidence)
+    tests = GridFigures(averaged, seed=seed, resamples=resamples, confidence=confidence)
     sign = 1.0 if averaged[0].higher_is_better else -1.0
     macro = {model: tests.macro(model) for model in models}
     values = {model: sign * float(macro[model].value) for model in models}
@@ -323,7 +318,7 @@ def leaderboard(
         metrics={task: one.figure for task, one in tasks.items()},
         higher_is_better={task: one.higher_is_better for task, one in tasks.items()},
         figures={
-            task: {model: tests.figure(one.tallies[model]) for model in order if model in one.tallies}
+            task: {model: tests.figure(one, model) for model in order if model in one.tallies}
             for task, one in tasks.items()
         },
         averaged=tuple(one.task for one in averaged),
@@ -338,53 +333,6 @@ def leaderboard(
         seed=seed,
         notes=tuple(notes),
     )
-
-
-class _Tests:
-    """Figures and differences of models over the averaged tasks, with the same settings."""
-
-    def __init__(self, tasks: Sequence[GridTask], *, seed: int, resamples: int | None, confidence: float) -> None:
-        self._tasks = tasks
-        self._seed, self._resamples, self._confidence = seed, resamples, confidence
-        self._share = tasks[0].unit == "%"
-        self._weights = [1 / len(tasks)] * len(tasks)
-
-    def figure(self, tally: Tally) -> Estimate:
-        return estimate(tally, seed=self._seed, resamples=self._resamples, confidence=self._confidence, interval="auto")
-
-    def macro(self, model: str) -> Estimate:
-        return self._average(model, self._weights)
-
-    def micro(self, model: str) -> Estimate:
-        counts = [float(one.tallies[model].denominator.sum()) for one in self._tasks]
-        total = sum(counts)
-        return self._average(model, [count / total if total else 0.0 for count in counts])
-
-    def difference(self, a: str, b: str) -> Difference:
-        paired = [one.paired(a, b) for one in self._tasks]
-        if len(paired) == 1:
-            return self.task_difference(*paired[0])
-        found = average_difference(
-            [PairedTask(_sums(own), _sums(other)) for own, other in paired],
-            self._weights,
-            name=MACRO,
-            seed=self._seed,
-            resamples=self._resamples,
-            confidence=self._confidence,
-            share=self._share,
-        )
-        return difference_of(found, self._tasks[0].unit)
-
-    def task_difference(self, a: Tally, b: Tally) -> Difference:
-        return estimate_difference(a, b, seed=self._seed, resamples=self._resamples, confidence=self._confidence)
-
-    def _average(self, model: str, weights: Sequence[float]) -> Estimate:
-        own = [one.tallies[model] for one in self._tasks]
-        if len(own) == 1:
-            return self.figure(own[0])
-        found = average_interval([_sums(one) for one in own], weights, confidence=self._confidence, share=self._share)
-        below = np.concatenate([one.denominator for one in own])
-        return estimate_of(found, count=float(below.sum()), prompts=int((below > 0).sum()), unit=own[0].unit)
 
 
 def _averaged(tasks: Mapping[str, GridTask], models: Sequence[str]) -> tuple[list[GridTask], list[str]]:
@@ -414,19 +362,14 @@ def _averaged(tasks: Mapping[str, GridTask], models: Sequence[str]) -> tuple[lis
 
 
 def _by_task(
-    tasks: Iterable[GridTask], pairs: Sequence[tuple[str, str]], tests: _Tests, correct: _Correction
+    tasks: Iterable[GridTask], pairs: Sequence[tuple[str, str]], tests: GridFigures, correct: _Correction
 ) -> list[PairedRuns]:
     """The differences task by task, with p-values corrected for all of them together."""
     found = [
-        (a, b, one.task, tests.task_difference(*one.paired(a, b)))
+        (a, b, one.task, tests.task_difference(one, a, b))
         for one in tasks
         for a, b in pairs
         if a in one.tallies and b in one.tallies
     ]
     adjusted = correct([float(one.p_value) for *_, one in found])
     return [PairedRuns(*own, float(p_value)) for own, p_value in zip(found, adjusted, strict=True)]
-
-
-def _sums(tally: Tally) -> TaskSums:
-    units = tally.by_cluster()
-    return TaskSums(units.numerator, units.denominator)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,8 @@ from numpy.typing import NDArray
 from tensorclass.scores.comparison import pair
 from tensorclass.scores.identity import prompt_keys, task_of_rows
 from tensorclass.scores.readers import Run
-from tensorclass.scores.score_arrays import RecordRows, RunRows, tallies
+from tensorclass.scores.row_sample import Sample
+from tensorclass.scores.score_arrays import RecordRows, RunRows, Tallies, tallies
 from tensorclass.scores.tally import Tally
 
 __all__ = ["GridTask", "model_of", "run_grid", "runs_by_task", "task_figures"]
@@ -98,8 +100,8 @@ class GridTask:
         figure: the name of the figure.
         unit: its unit.
         higher_is_better: whether a larger figure is better.
-        tallies: what each prompt adds to the figure, by model.
-        keys: a number for each prompt, in the order of the tally, by model; None for runs without ids.
+        tallies: by model, its tally, or its sample of a figure that is no ratio of sums.
+        rows: the rows of each model, with numbers of prompts that the models share.
         notes: notes on the prompts, in sentences.
     """
 
@@ -107,22 +109,21 @@ class GridTask:
     figure: str
     unit: str
     higher_is_better: bool
-    tallies: Mapping[str, Tally]
-    keys: Mapping[str, NDArray[np.int64] | None]
+    tallies: Mapping[str, Tally] | Mapping[str, Sample]
+    rows: Mapping[str, RunRows]
     notes: tuple[str, ...] = field(default=())
 
-    def paired(self, a: str, b: str) -> tuple[Tally, Tally]:
-        """The tallies of two models on the prompts that both hold, in the same order.
+    def places(self, a: str, b: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the positions in two models' tallies of the prompts that both hold, in the same order.
 
         Raises:
             ValueError: they hold no prompt in common.
         """
-        first, second = self.tallies[a], self.tallies[b]
+        first, second = self.rows[a], self.rows[b]
         try:
-            places = pair(self.keys[a], self.keys[b], len(first.numerator), len(second.numerator))
+            return pair(first.keys, second.keys, first.prompts, second.prompts)
         except ValueError as error:
             raise ValueError(f"{self.task}: {a} and {b}: {error}") from None
-        return first.at(places[0]), second.at(places[1])
 
 
 def task_figures(
@@ -143,15 +144,15 @@ def task_figures(
         ValueError: some of the runs have ids of prompts and others don't.
     """
     rows = _rows(task, models)
-    found = {model: tallies(one, cluster=cluster).figures for model, one in rows.items()}
-    shared = [name for name in next(iter(found.values())) if all(name in figures for figures in found.values())]
-    name = metric if metric is not None else next(iter(shared), None)
-    if name is None or name not in shared:
+    found = {model: tallies(one, cluster=cluster) for model, one in rows.items()}
+    names = next(iter(found.values())).names if metric is None else [metric]
+    name = next((name for name in names if _is_shared(name, found.values())), None)
+    if name is None:
         return None
-    own = {model: figures[name] for model, figures in found.items()}
+    own = {model: of for model, one in found.items() if (of := one.of(name)) is not None}
     directions = [run.higher_is_better[name] for run in models.values() if name in run.higher_is_better]
     notes: list[str] = []
-    numbers = {model: len(tally.numerator) for model, tally in own.items()}
+    numbers = {model: one.prompts for model, one in rows.items()}
     if len(set(numbers.values())) > 1:
         held = ", ".join(f"{number} of {model}" for model, number in numbers.items())
         notes.append(f"{task}: models have different prompts ({held}); differences are over those that both hold")
@@ -160,10 +161,16 @@ def task_figures(
         figure=name,
         unit=next(iter(own.values())).unit,
         higher_is_better=directions[0] if directions else True,
-        tallies=own,
-        keys={model: one.keys for model, one in rows.items()},
+        tallies=cast("Mapping[str, Tally] | Mapping[str, Sample]", own),
+        rows=rows,
         notes=tuple(notes),
     )
+
+
+def _is_shared(name: str, found: Iterable[Tallies]) -> bool:
+    """Return whether all runs have a figure, and of one type: tallies or samples."""
+    types = {type(one.of(name)) for one in found}
+    return types in ({Tally}, {Sample})
 
 
 def _rows(task: str, models: Mapping[str, Run]) -> dict[str, RunRows]:

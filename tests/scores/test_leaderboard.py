@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tensorclass import field
-from tensorclass.scores import ExactMatchScoreData, Mean, Run, ScoreData, compare, leaderboard, metric
+from tensorclass.scores import ExactMatchScoreData, Mean, Quantile, Run, ScoreData, compare, leaderboard, metric
 
 
 class TimedScoreData(ScoreData):
@@ -190,3 +190,29 @@ def test_runs_without_a_common_prompt_are_an_error() -> None:
     other = ExactMatchScoreData(verdicts(3, 5), prompt_id=torch.arange(100, 105), batch_size=[5])
     with pytest.raises(ValueError, match="sums: new and old: prompt_id: expected prompts that both runs hold"):
         leaderboard([run("old", "sums", verdicts(3, 10)), run("new", "sums", other)], baseline="old")
+
+
+class LatencyScoreData(ScoreData):
+    seconds: Tensor | None = field(default=None, metadata=metric(Quantile(0.5, unit="s")))
+
+
+def latency(model: str, task: str, base: float) -> Run:
+    values = base + torch.arange(40) / 100
+    scores = LatencyScoreData(values.double(), prompt_id=torch.arange(40), batch_size=[40])
+    return run(model, task, scores, higher_is_better={"seconds_p50": False})
+
+
+def test_figures_that_are_no_ratio_of_sums_are_ranked_and_averaged() -> None:
+    given = [latency(model, task, base) for model, base in (("slow", 3.0), ("fast", 1.0)) for task in ("a", "b")]
+    board = leaderboard(given)
+    assert board.models == ("fast", "slow")
+    assert board.macro["fast"].value.item() == pytest.approx(1.195)
+    assert board.macro["fast"].interval == "normal"
+    (macro, *by_task) = board.differences
+    assert macro.difference.value.item() == pytest.approx(2.0)
+    assert macro.difference.prompts == 80
+    assert (macro.difference.low < 2.0 < macro.difference.high) or macro.difference.stderr == 0
+    assert len(by_task) == 2
+    one = leaderboard([run for run in given if run.task == "a"])
+    expected = given[2].scores.aggregate()["seconds_p50"]
+    assert one.macro["fast"].low == expected.low

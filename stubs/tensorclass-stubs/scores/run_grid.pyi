@@ -4,7 +4,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from tensorclass.scores.readers import Run
-from tensorclass.scores.score_arrays import tallies
+from tensorclass.scores.row_sample import Sample
+from tensorclass.scores.score_arrays import RunRows, tallies
 from tensorclass.scores.tally import Tally
 
 __all__ = ["GridTask", "model_of", "run_grid", "runs_by_task", "task_figures"]
@@ -19,11 +20,11 @@ class GridTask:
     figure: str
     unit: str
     higher_is_better: bool
-    tallies: Mapping[str, Tally]
-    keys: Mapping[str, NDArray[np.int64] | None]
+    tallies: Mapping[str, Tally] | Mapping[str, Sample]
+    rows: Mapping[str, RunRows]
     notes: tuple[str, ...] = ...
 
-    def paired(self, a: str, b: str) -> tuple[Tally, Tally]: ...
+    def places(self, a: str, b: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...
 
 def task_figures(
     task: str, models: Mapping[str, Run], metric: str | None, cluster: str | None = None
