@@ -17,6 +17,7 @@ import torch
 
 from tensorclass import TensorDict
 from tensorclass.distributed import NotSendable, WorkerDied, WorkerError, WorkerRaised, WorkerTimeout
+from tests import forkserver
 from tests.checks import assert_equal
 from tests.distributed import faults, work
 from tests.distributed.leftovers import nothing_left
@@ -177,7 +178,9 @@ def test_an_executor_that_is_broken_is_told() -> None:
 
 
 def test_a_pool_goes_on_without_the_worker_that_died(tmp_path: Path) -> None:
-    with get_context("fork").Pool(2) as pool:
+    # processes of the fork server: a pool replaces those that end out of a thread, and a fork of this process out of a
+    # thread, with all that other tests have loaded, can crash in the fork itself
+    with forkserver.context().Pool(2) as pool:
         found = rows().map(At(work.killed, 4, tmp_path / "flag"), chunksize=2, pool=pool, retries=1)
         assert found["n"].tolist() == list(range(12))
         with pytest.raises(WorkerDied, match=r"process \d+ ended while it worked on chunk 2"):
