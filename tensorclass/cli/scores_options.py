@@ -78,9 +78,11 @@ def missing_file(arguments: Namespace) -> str | None:
 
     Example:
         >>> from argparse import Namespace
-        >>> missing_file(Namespace(files=["nowhere.jsonl"])), missing_file(Namespace(files=["runs/*", "-"]))
-        ('nowhere.jsonl', None)
+        >>> [missing_file(Namespace(files=files, needs_files=True)) for files in (["nowhere.jsonl"], ["runs/*", "-"])]
+        ['nowhere.jsonl', None]
     """
+    if not getattr(arguments, "needs_files", False):
+        return None
     elsewhere = getattr(arguments, "ray", False) or getattr(arguments, "ray_address", None) is not None
     if elsewhere or getattr(arguments, "keep_going", False):
         return None
@@ -163,7 +165,7 @@ def _scores(parser: ArgumentParser) -> None:
     output.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
     output.add_argument("--save", metavar="DIR", help="write scores.json and each run's record (.pt) to this folder")
     _add_cluster_of_machines(parser)
-    parser.set_defaults(module="tensorclass.scores.scores_command")
+    parser.set_defaults(module="tensorclass.scores.scores_command", needs_files=True)
 
 
 def _diff(parser: ArgumentParser) -> None:
@@ -176,7 +178,7 @@ def _diff(parser: ArgumentParser) -> None:
     parser.add_argument("--full-text", action="store_true", help="print texts in full, not their first lines")
     _add_reading(parser)
     _add_format(parser, ("table", "json", "csv"))
-    parser.set_defaults(module="tensorclass.scores.command.diff_command")
+    parser.set_defaults(module="tensorclass.scores.command.diff_command", needs_files=True)
 
 
 def _power(parser: ArgumentParser) -> None:

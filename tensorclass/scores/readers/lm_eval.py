@@ -9,9 +9,8 @@ filter (``strict-match``, ``flexible-extract``, ...), so the rows of one filter 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from math import isclose
-from operator import attrgetter
 from typing import Any, Final
 
 from tensorclass.scores.readers.growing_columns import Misfit
@@ -120,38 +119,24 @@ class _LoggedRun:
         if columns.keys is None:
             self._add(columns, self._head.rows(on_progress))
             return columns
-        number_of, filter_of = (attrgetter(f"v{list(columns.keys).index(key)}") for key in ("doc_id", "filter"))
-        for chunk in row_chunks(self._head, struct_of(columns.keys), on_progress):
-            if not self._add_chunk(columns, chunk, number_of, filter_of):
+        narrow = struct_of(columns.narrow_keys(self._wanted))
+        for chunk in row_chunks(self._head, (narrow, struct_of(columns.keys)), on_progress):
+            if not self._add_chunk(columns, chunk, is_narrow=chunk.struct is narrow):
                 self._add(columns, chunk.rows())
         return columns
 
-    def _add_chunk(
-        self,
-        columns: LoggedColumns,
-        chunk: RowChunk,
-        number_of: Callable[[Struct], object],
-        filter_of: Callable[[Struct], object],
-    ) -> bool:
+    def _add_chunk(self, columns: LoggedColumns, chunk: RowChunk, *, is_narrow: bool) -> bool:
         """Add the rows of a chunk at once. Return False if they have to be added one by one."""
-        if chunk.structs is None or not set(map(type, map(number_of, chunk.structs))) <= {int, str}:
+        if chunk.structs is None:
             return False
-        of_rows = list(map(filter_of, chunk.structs))
-        counts: Counter[str | None] = Counter()
-        for own, count in Counter(of_rows).items():
-            counts[own if isinstance(own, str) else None] += count  # a row without a filter, or with null
         chosen: list[Struct] = chunk.structs
-        if len(counts) > 1:
-            wanted = self._wanted
-            chosen = [
-                row
-                for row, own in zip(chunk.structs, of_rows, strict=True)
-                if own == wanted or (wanted is None and not isinstance(own, str))
-            ]
-        elif self._wanted not in counts:
-            chosen = []
+        counts = Counter({self._wanted: len(chosen)})
+        if not is_narrow:
+            of_rows = [row.v0 if isinstance(row.v0, str) else None for row in chunk.structs]
+            counts = Counter(of_rows)
+            chosen = [row for row, own in zip(chunk.structs, of_rows, strict=True) if own == self._wanted]
         try:
-            columns.add_all(chosen)
+            columns.add_all(chosen, is_narrow=is_narrow)
         except Misfit:
             return False
         self._filters.update(counts)

@@ -8,7 +8,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, Final, TypeAlias, cast
+from types import GenericAlias
+from typing import Any, Final, Literal, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,6 +111,7 @@ class LoggedColumns:
     ) -> None:
         self.path = path
         self.logged = dict.fromkeys(logged_metrics(first))
+        self._first_metrics = tuple(self.logged)
         self._left_out: dict[str, str] = {}  # why, by metric
         self._published = published
         self.rows = 0
@@ -199,15 +201,20 @@ class LoggedColumns:
             self.logged.setdefault(name)
         self.rows += 1
 
-    def add_all(self, structs: Sequence[Struct]) -> None:
-        """Add rows that were decoded by :attr:`keys`: all of them or, with an error, none.
+    def add_all(self, structs: Sequence[Struct], *, is_narrow: bool) -> None:
+        """Add rows that were decoded: all of them or, with an error, none.
+
+        Args:
+            structs: the rows.
+            is_narrow: they were decoded by :meth:`narrow_keys` rather than by :attr:`keys`.
 
         Raises:
             Misfit: a row that has to be added by itself.
         """
-        columns = {key: self._column(structs, key) for key in self.keys or () if key != "doc"}
-        if len({bytes(raw) for raw in columns.get("metrics", ())}) > 1:
+        listed = [] if is_narrow or "metrics" not in (self.keys or ()) else self._column(structs, "metrics")
+        if len(set(map(bytes, listed))) > 1:
             raise Misfit  # rows with metrics of their own
+        columns = {key: self._column(structs, key) for key in (*self.metrics, "doc_hash")}
         adds = [column.checked(columns[key]) for key, column in self.metrics.items()]
         lists = [columns[key] for key, column in self.metrics.items() if isinstance(column, RaggedColumn)]
         for one in self._labels:
@@ -221,9 +228,8 @@ class LoggedColumns:
             if not levels_agree(columns[name], columns[each_name]):
                 raise Misfit
         texts = self._column(structs, "doc", "prompt") if self._by_text else None
-        for names in (columns["doc_hash"], texts or []):
-            if set(map(type, names)) - {str} or not all(names):
-                raise Misfit
+        if not all(columns["doc_hash"]) or not all(texts or ()):
+            raise Misfit  # an empty text identifies nothing
         for add in adds:
             add()
         self._prompts.add_all(columns["doc_hash"], texts)
@@ -308,13 +314,14 @@ class LoggedColumns:
         return "" if _NUMBERS.fullmatch(key) or ((numbers < 0) | (numbers > 1)).any() else "%"
 
     def _needed(self, first: Row) -> dict[str, Any] | None:
-        """The keys to decode of each row, with their types; None if rows need all of their document."""
+        """The keys to decode of any row, with their types; None if rows need all of their document."""
         if not isinstance(first.get("doc_hash"), str) or not first["doc_hash"]:
             return None
         number = bool | float | None
-        keys: dict[str, Any] = {"doc_id": int | str, "filter": str | None, "doc_hash": str}
+        msgspec = require("msgspec", "reading score files")
+        keys: dict[str, Any] = {"filter": str | None | msgspec.UnsetType, "doc_id": int | str, "doc_hash": str}
         if "metrics" in first:
-            keys["metrics"] = require("msgspec", "reading score files").Raw
+            keys["metrics"] = msgspec.Raw
         for key, column in self.metrics.items():
             keys[key] = list[bool | float] if isinstance(column, RaggedColumn) else number
         inner: dict[str, Any] = {"prompt": str} if self._by_text else {}
@@ -326,16 +333,23 @@ class LoggedColumns:
             keys["doc"] = inner
         return keys
 
+    def narrow_keys(self, filter: str | None) -> dict[str, Any]:
+        """The keys to decode, with types that only rows of a filter with the metrics of the first row have."""
+        assert self.keys is not None
+        keys = {**self.keys, "filter": Literal[filter]}
+        if filter is None:
+            keys["filter"] = None | require("msgspec", "reading score files").UnsetType
+        if "metrics" in keys:
+            keys["metrics"] = GenericAlias(tuple, tuple(Literal[name] for name in self._first_metrics))
+        return keys
+
     def _column(self, structs: Sequence[Struct], key: str, inner: str | None = None) -> list[Any]:
         """The values of a key, or of a key of the document."""
         assert self.keys is not None
         name = f"v{list(self.keys).index(key)}"
         if inner is not None:
             name += f".v{list(self.keys[key]).index(inner)}"
-        try:
-            return list(map(attrgetter(name), structs))
-        except AttributeError:  # a row without a document
-            raise Misfit from None
+        return list(map(attrgetter(name), structs))
 
 
 _VERDICT_LISTS: Final = frozenset(one.name for one in dataclasses.fields(IFEvalScoreData))

@@ -6,10 +6,11 @@ something that Python's ``json`` writes and JSON doesn't have (NaN, half a surro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BufferedIOBase, BytesIO
-from typing import Any, Final
+from types import GenericAlias
+from typing import Any, Final, TypeAlias, get_args
 
 from tensorclass.scores.readers.file_head import FileHead
 from tensorclass.scores.readers.lines import LONGEST_LINE, OnProgress, Row, rows_of_array, rows_of_lines
@@ -21,7 +22,7 @@ __all__ = ["CHUNK", "RowChunk", "Struct", "row_chunks", "struct_of"]
 CHUNK: Final = 512 * 1024
 """The bytes of a chunk; a longer line makes a longer one."""
 
-Struct = Any  # a class made at run time, with a field for each key
+Struct: TypeAlias = Any  # a class made at run time, with a field for each key
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class RowChunk:
         line: the number of its first line, from 1.
         data: the lines.
         structs: the rows; None if they don't decode.
+        struct: the class of the rows.
         is_array: the data is a JSON array of rows, whose lines are counted as rows.
     """
 
@@ -40,6 +42,7 @@ class RowChunk:
     line: int
     data: bytes
     structs: list[Struct] | None
+    struct: Struct
     is_array: bool = False
 
     def rows(self) -> Iterator[tuple[int, Row]]:
@@ -57,8 +60,8 @@ def struct_of(keys: dict[str, Any], name: str = "Row") -> Struct:
     """Make a struct of msgspec.
 
     Args:
-        keys: the type of the value of each key; a dictionary stands for an object with these keys. A key that a row
-            lacks is ``UNSET``.
+        keys: the type of the value of each key; a dictionary stands for an object with these keys. Rows without one of
+            them don't decode, unless ``msgspec.UnsetType`` is among its types.
         name: the name of the class.
 
     Returns:
@@ -72,22 +75,22 @@ def struct_of(keys: dict[str, Any], name: str = "Row") -> Struct:
         (1.0, 'law')
     """
     msgspec = require("msgspec", "reading score files")
-    fields = [
-        (f"v{number}", struct_of(kind, f"{name}{number}_") if isinstance(kind, dict) else kind, msgspec.UNSET)
-        for number, kind in enumerate(keys.values())
-    ]
+    fields: list[tuple[Any, ...]] = []
+    for number, kind in enumerate(keys.values()):
+        default = (msgspec.UNSET,) if msgspec.UnsetType in get_args(kind) else ()
+        fields.append((f"v{number}", struct_of(kind, f"{name}{number}_") if isinstance(kind, dict) else kind, *default))
     names = {f"v{number}": key for number, key in enumerate(keys)}
-    return msgspec.defstruct(
-        name, [(one, kind | msgspec.UnsetType, unset) for one, kind, unset in fields], rename=names
-    )
+    # Rows hold no cycles; collecting garbage among so many of them takes longer than decoding them.
+    return msgspec.defstruct(name, fields, rename=names, kw_only=True, gc=False)
 
 
-def row_chunks(head: FileHead, struct: Struct, on_progress: OnProgress | None = None) -> Iterator[RowChunk]:
+def row_chunks(head: FileHead, structs: Sequence[Struct], on_progress: OnProgress | None = None) -> Iterator[RowChunk]:
     """Read a JSON Lines file, or a JSON array of objects, in chunks.
 
     Args:
         head: the file.
-        struct: what to decode of each row, made with :func:`struct_of`.
+        structs: what to decode of each row, made with :func:`struct_of`: the first by which all rows of a chunk decode
+            is taken.
         on_progress: called with the bytes read so far.
 
     Raises:
@@ -99,9 +102,10 @@ def row_chunks(head: FileHead, struct: Struct, on_progress: OnProgress | None = 
     if head.is_array:
         with head.open() as stream:
             data = _whole(stream, name)
-        yield RowChunk(name, 1, data, _structs(msgspec.json.Decoder(list[struct]).decode, data, msgspec), True)
+        decoders = {struct: msgspec.json.Decoder(GenericAlias(list, (struct,))).decode for struct in structs}
+        yield RowChunk(name, 1, data, *_decoded(decoders, data, msgspec), is_array=True)
         return
-    decode = msgspec.json.Decoder(struct).decode_lines
+    decoders = {struct: msgspec.json.Decoder(struct).decode_lines for struct in structs}
     line, error = 1, None
     held: list[bytes] = []  # the start of a line whose end was not read yet
     with opened(head.location, name) as (stream, raw):
@@ -114,7 +118,7 @@ def row_chunks(head: FileHead, struct: Struct, on_progress: OnProgress | None = 
                 continue
             data = b"".join([*held, more if is_last else more[:end]])
             held = [more[end:]]
-            yield RowChunk(name, line, data, _structs(decode, data, msgspec))
+            yield RowChunk(name, line, data, *_decoded(decoders, data, msgspec))
             line += data.count(b"\n")
             if on_progress is not None:
                 on_progress(raw.tell())
@@ -143,8 +147,13 @@ def _whole(stream: BufferedIOBase, name: str) -> bytes:
         raise broken(name, None, error) from None
 
 
-def _structs(decode: Callable[[bytes], list[Struct]], data: bytes, msgspec: Any) -> list[Struct] | None:
-    try:
-        return decode(data)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return None
+def _decoded(
+    decoders: Mapping[Struct, Callable[[bytes], list[Struct]]], data: bytes, msgspec: Any
+) -> tuple[list[Struct] | None, Struct]:
+    """The rows and their class; None for both if no class fits."""
+    for struct, decode in decoders.items():
+        try:
+            return decode(data), struct
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            continue
+    return None, None

@@ -270,7 +270,7 @@ def test_rows_are_the_same_in_chunks_and_one_by_one(
             assert run.scores.prompt_id.tolist() == found[0].scores.prompt_id.tolist()
 
 
-def _none_at_once(columns: LoggedColumns, structs: list[Any]) -> None:
+def _none_at_once(columns: LoggedColumns, structs: list[Any], *, is_narrow: bool) -> None:
     from tensorclass.scores.readers.growing_columns import Misfit
 
     raise Misfit
