@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from tensorclass.scores.comparison import compare
 from tensorclass.scores.document import ComparedRuns, ScoredRun
 from tensorclass.scores.estimate import show
+from tensorclass.scores.readers import Run
+from tensorclass.scores.score_data import ScoreData
 from tensorclass.scores.score_errors import require
 
 if TYPE_CHECKING:
@@ -25,9 +30,9 @@ _INK, _FAINT = "#222222", "#DDDDDD"
 
 
 def plot(
-    runs: Sequence[ScoredRun],
+    *runs: ScoreData | Run | ScoredRun | Sequence[ScoreData | Run | ScoredRun] | ComparedRuns,
+    names: Sequence[str] | None = None,
     comparison: ComparedRuns | None = None,
-    *,
     title: str = "",
     subtitle: str = "",
     groups: str | None = None,
@@ -38,18 +43,67 @@ def plot(
     the runs differ most at the top.
 
     Args:
-        runs: the runs, at least one; figures in percent, those with other units are left out.
+        runs: the runs, at least one: records of one batch dimension, runs as they are read, or runs with their figures;
+            or a list of them, and a comparison of two. Two records, or two runs as they are read, are compared.
+            Figures in percent are shown, those with other units are left out.
+        names: the names of the runs; by default those of their files, or a, b, c, ...
         comparison: of two of the runs.
         title: a headline.
         subtitle: a line below it.
         groups: the metric whose groups are shown; by default the first that has any.
 
     Returns:
-        A figure to save: ``plot(runs).savefig("scores.png")``.
+        A figure to save: ``plot(a, b).savefig("scores.png")``.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
+        ValueError: no run, or more or fewer names than runs.
+
+    Example:
+        >>> import torch
+        >>> from tensorclass.scores import ExactMatchScoreData
+        >>> from tensorclass.scores.plot import plot
+        >>> a = ExactMatchScoreData(torch.tensor([1.0, 0, 0, 0, 1]), batch_size=[5])
+        >>> b = ExactMatchScoreData(torch.tensor([1.0, 1, 1, 0, 1]), batch_size=[5])
+        >>> figure = plot(a, b, names=["before", "after"])
+        >>> [axes.get_title(loc="left") for axes in figure.axes]
+        ['Scores, %, with 95 % intervals', 'after - before, points, paired on 5 prompts']
     """
+    given = [one for item in runs for one in (item if isinstance(item, Sequence) else [item])]
+    for one in given:
+        if isinstance(one, ComparedRuns):
+            comparison = one
+    plain = [one for one in given if not isinstance(one, ComparedRuns)]
+    scored = _named(plain, names)
+    if comparison is None and len(plain) == 2 and not any(isinstance(one, ScoredRun) for one in plain):
+        a, b = scored
+        comparison = ComparedRuns(a.run.name, b.run.name, compare(a.run.scores, b.run.scores))
+    return _drawn(scored, comparison, title=title, subtitle=subtitle, groups=groups)
+
+
+def _named(runs: Sequence[ScoreData | Run | ScoredRun], names: Sequence[str] | None) -> list[ScoredRun]:
+    """The runs with their figures and the names to show."""
+    if not runs:
+        raise ValueError("runs: expected at least one, got none")
+    if names is not None and len(names) != len(runs):
+        raise ValueError(f"names: expected one for each of {len(runs)} runs, got {len(names)}: {', '.join(names)}")
+    scored: list[ScoredRun] = []
+    for place, one in enumerate(runs):
+        if isinstance(one, ScoreData):
+            one = Run(_letter(place), one, files=(), format="record")
+        if isinstance(one, Run):
+            one = ScoredRun(one, one.scores.aggregate())
+        scored.append(one if names is None else ScoredRun(replace(one.run, name=names[place]), one.report))
+    return scored
+
+
+def _letter(place: int) -> str:
+    return ascii_lowercase[place] if place < len(ascii_lowercase) else f"run {place + 1}"
+
+
+def _drawn(
+    runs: Sequence[ScoredRun], comparison: ComparedRuns | None, *, title: str, subtitle: str, groups: str | None
+) -> Figure:
     figure_module = require("matplotlib.figure", "plotting scores")
     if groups is None:
         groups = next((name for one in runs for name, found in one.report.groups.items() if found), None)

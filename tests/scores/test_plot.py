@@ -41,3 +41,32 @@ def test_runs_without_types_are_drawn_too(count: int) -> None:
     figure = plot(runs)
     assert len(figure.axes) == 1
     figure.savefig(BytesIO(), format="png")
+
+
+def records(*right: int) -> list[ExactMatchScoreData]:
+    return [ExactMatchScoreData(torch.arange(9) < count, batch_size=[9]) for count in right]
+
+
+def test_records_are_drawn_and_compared_by_name() -> None:
+    shown = texts(plot(*records(3, 7), names=["before", "after"]))
+    assert "after - before, points, paired on 9 prompts" in shown
+    assert "before" in texts(plot(*records(3), names=["before"]))
+
+
+def test_records_without_names_have_letters() -> None:
+    assert "b - a, points" in texts(plot(*records(3, 7)))
+    shown = texts(plot(*records(*range(9))))
+    assert "points" not in shown
+    assert "i" in shown.split()
+
+
+def test_runs_as_they_are_read_keep_their_names(repository: Path) -> None:
+    shown = texts(plot(*read_runs(sorted((repository / "examples/data").iterdir()))))
+    assert "synthetic-beta - synthetic-alpha, points" in shown
+
+
+def test_each_run_needs_a_name() -> None:
+    with pytest.raises(ValueError, match="names: expected one for each of 2 runs, got 1: a"):
+        plot(*records(3, 7), names=["a"])
+    with pytest.raises(ValueError, match="runs: expected at least one, got none"):
+        plot()
