@@ -163,6 +163,8 @@ def _scores(parser: ArgumentParser) -> None:
     output = parser.add_argument_group("output")
     _add_format(output)
     output.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
+    output.add_argument("--report", metavar="FILE", help="write a report to this file, an HTML page without network")
+    output.add_argument("--no-text", action="store_true", help="of --report: leave the texts of prompts in the logs")
     output.add_argument("--save", metavar="DIR", help="write scores.json and each run's record (.pt) to this folder")
     _add_cluster_of_machines(parser)
     parser.set_defaults(module="tensorclass.scores.scores_command", needs_files=True)

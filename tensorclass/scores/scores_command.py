@@ -15,6 +15,7 @@ from tensorclass.scores.command.output import print_result
 from tensorclass.scores.command.run_files import read_files
 from tensorclass.scores.comparison import compare
 from tensorclass.scores.document import ComparedRuns, ScoredRun, document, to_json
+from tensorclass.scores.html_report import write_html_report
 from tensorclass.scores.leaderboard import Leaderboard, leaderboard
 from tensorclass.scores.leaderboard_sheets import leaderboard_sheets
 from tensorclass.scores.model_names import find_model, renamed, short_names, told_apart
@@ -57,6 +58,10 @@ class _Results:
 def _run(arguments: Namespace) -> int:
     if arguments.margin is not None and arguments.fail_if_worse_than is None:
         raise CommandError("--margin is for --fail-if-worse-than NAME, which is not given")
+    if arguments.no_text and arguments.report is None:
+        raise CommandError("--no-text is for --report FILE, which is not given")
+    if arguments.report is not None and Path(arguments.report).is_dir():
+        raise ScoreFileError(str(arguments.report), None, "expected a file to write the report to, found a folder")
     if arguments.save is not None and Path(arguments.save).exists() and not Path(arguments.save).is_dir():
         raise ScoreFileError(str(arguments.save), None, "expected a folder to save in, found a file")
     unread: list[ScoreFileError] = []
@@ -67,6 +72,8 @@ def _run(arguments: Namespace) -> int:
         if arguments.names is not None:
             runs = renamed(runs, arguments.names)
         found = _results(arguments, runs)
+        if arguments.report is not None:
+            _write_report(arguments, runs)
     except ScoreFileError:
         raise
     except (TypeError, ValueError) as error:
@@ -163,6 +170,20 @@ def _sheets(found: _Results, *, has_board: bool) -> Iterator[Sheet | str]:
         )
     for gate in found.gates:
         yield printable(f"{'passed' if gate.passed else 'failed'}: {gate.condition}: {gate.reason}")
+
+
+def _write_report(arguments: Namespace, runs: Sequence[Run]) -> None:
+    write_html_report(
+        arguments.report,
+        runs,
+        metric=arguments.metric,
+        baseline=None if arguments.baseline is None else find_model(arguments.baseline, runs),
+        correction=arguments.correction,
+        confidence=arguments.confidence,
+        seed=arguments.seed,
+        cluster=arguments.cluster,
+        texts=not arguments.no_text,
+    )
 
 
 def _save(folder: str, runs: Sequence[Run], text: str) -> None:

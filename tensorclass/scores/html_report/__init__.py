@@ -13,6 +13,7 @@ from tensorclass.scores.html_report.report_data import ReportOptions, report_dat
 from tensorclass.scores.html_report.report_page import report_page
 from tensorclass.scores.readers import Run
 from tensorclass.support.atomic import whole_file
+from tensorclass.support.interrupts import uninterrupted
 
 __all__ = ["write_html_report"]
 
@@ -28,6 +29,7 @@ def write_html_report(
     confidence: float = 0.95,
     seed: int = 0,
     resamples: int | None = None,
+    cluster: str | None = None,
     texts: bool = True,
     prompts: int = 200,
     characters: int = 2_000,
@@ -48,6 +50,7 @@ def write_html_report(
         confidence: the level of the intervals.
         seed: the seed of the tests that draw.
         resamples: the number of draws; by default as in :meth:`~tensorclass.scores.ScoreData.aggregate`.
+        cluster: the field whose values group prompts that aren't independent, as in ``aggregate``.
         texts: whether to show the texts of prompts and responses, which are read from the logs again.
         prompts: how many prompts that changed sides to show at most. The page says how many there are.
         characters: how long a text may be. Longer ones lose their middle, which the page says.
@@ -82,10 +85,12 @@ def write_html_report(
         confidence=confidence,
         seed=seed,
         resamples=resamples,
+        cluster=cluster,
         texts=texts,
         prompts=prompts,
         characters=characters,
     )
     page = report_page(report_data(list(runs), options))
-    with whole_file(path) as file:
-        file.write(page.encode("utf-8"))
+    content = page.encode("utf-8")
+    with uninterrupted() as section, whole_file(path) as file, section.interruptible():
+        file.write(content)

@@ -35,7 +35,7 @@ def breakdown_section(data: ReportData) -> Markup:
                 "figures-table",
                 f"Every figure of every run.{_compared(data)}",
                 "figure",
-                data.board.models,
+                data.short,
                 rows,
                 filter="figures" if len(rows) >= _MANY else None,
             ),
@@ -61,7 +61,7 @@ def breakdown_section(data: ReportData) -> Markup:
                     f"groups-{number}-table",
                     f"{name}{of_task}, group by group.{_compared(data)}",
                     "group",
-                    data.board.models,
+                    data.short,
                     group_rows,
                     filter="groups" if len(groups) >= _MANY else None,
                 ),
@@ -75,10 +75,8 @@ def _compared(data: ReportData) -> str:
     if not any(data.comparisons.values()):
         return ""
     other = next(model for model in data.board.models if model != data.reference)
-    return (
-        f" The difference is {other} - {data.reference}, prompt by prompt. Its p-values are not corrected: read "
-        "them as a ranking."
-    )
+    names = f"{data.short[other]} - {data.short[data.reference]}"
+    return f" The difference is {names}, prompt by prompt. Its p-values are not corrected: read them as a ranking."
 
 
 def _grouped(data: ReportData) -> list[tuple[str, str]]:

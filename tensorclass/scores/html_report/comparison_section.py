@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tensorclass.scores.estimate import Difference, compared, show, show_interval
 from tensorclass.scores.html_report.interval_drawings import Axis, axis_of
@@ -51,7 +51,9 @@ def comparison_section(data: ReportData) -> Markup | None:
     if not several:
         (task,) = board.tasks
         caption = f"{board.metrics[task]} on {task}: differences b - a of {pairs}, prompt by prompt, with {level}."
-        return section("comparison", "Comparison", _note(board), _table("comparison-table", caption, by_task))
+        return section(
+            "comparison", "Comparison", _note(board), _table("comparison-table", caption, by_task, data.short)
+        )
     caption = f"Macro averages: differences b - a of {pairs}, prompt by prompt, with {level}."
     shown = sorted(
         by_task, key=lambda one: (one.p_adjusted != one.p_adjusted, one.p_adjusted, float(one.difference.p_value))
@@ -64,13 +66,14 @@ def comparison_section(data: ReportData) -> Markup | None:
         "comparison-tasks-table",
         f"Single tasks: differences b - a of {pairs}, with {level}.{cut}",
         shown,
+        data.short,
         tasks=True,
     )
     return section(
         "comparison",
         "Comparison",
         _note(board),
-        _table("comparison-table", caption, averages),
+        _table("comparison-table", caption, averages, data.short),
         fold(f"Task by task: {plural(len(shown), 'difference')}", tasks, open_=len(shown) <= _OPEN),
     )
 
@@ -88,7 +91,9 @@ def _note(board: Leaderboard) -> Markup:
     )
 
 
-def _table(id_: str, caption: str, found: Sequence[PairedRuns], *, tasks: bool = False) -> Markup:
+def _table(
+    id_: str, caption: str, found: Sequence[PairedRuns], short: Mapping[str, str], *, tasks: bool = False
+) -> Markup:
     axis = _axis(f"{id_}-axis", [one.difference for one in found])
     columns = [
         *([Column("task", "text")] if tasks else []),
@@ -103,14 +108,14 @@ def _table(id_: str, caption: str, found: Sequence[PairedRuns], *, tasks: bool =
         Column("detectable", "number", "number"),
         Column("prompts", "number", "number"),
     ]
-    rows = [_row(one, axis, tasks) for one in found]
+    rows = [_row(one, short, axis, tasks) for one in found]
     return table(id_, caption, columns, rows, filter="differences" if len(rows) >= _MANY else None)
 
 
-def _row(paired: PairedRuns, axis: Axis | None, tasks: bool) -> Markup:
+def _row(paired: PairedRuns, short: Mapping[str, str], axis: Axis | None, tasks: bool) -> Markup:
     one = paired.difference
     value, low, high = float(one.value), float(one.low), float(one.high)
-    models = [breakable(paired.a), breakable(paired.b)]
+    models = [breakable(short[paired.a]), breakable(short[paired.b])]
     names = [*([cell(models[0], class_="name")] if tasks else [name_cell(models[0])]), cell(models[1], class_="name")]
     detectable = float("nan") if one.detectable is None else float(one.detectable)
     return element(

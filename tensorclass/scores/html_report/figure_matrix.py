@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 
@@ -50,7 +50,7 @@ def figure_matrix(
     id_: str,
     caption: Child,
     kind: str,
-    models: Sequence[str],
+    models: Mapping[str, str],
     rows: Sequence[FigureRow],
     *,
     foot: FigureRow | None = None,
@@ -62,7 +62,7 @@ def figure_matrix(
         id_: the id of the table.
         caption: what it shows.
         kind: what a row is.
-        models: the models, each of which has a column.
+        models: the models, each of which has a column, with their short names.
         rows: the rows.
         foot: a last row, of averages.
         filter: what the rows are, in the plural, if a field to filter them is wanted.
@@ -73,7 +73,7 @@ def figure_matrix(
     columns = [
         Column(kind, "text"),
         Column("n", "number", "number", note="what the figure counts"),
-        *(Column(breakable(model), "number", "number model") for model in models),
+        *(Column(breakable(short), "number", "number model", note=model) for model, short in models.items()),
     ]
     if differences:
         columns += [
@@ -92,7 +92,7 @@ def figure_matrix(
 
 def _row(
     row: FigureRow,
-    models: Sequence[str],
+    models: Iterable[str],
     shade: Callable[[FigureRow, Estimate], str | None],
     axis: Axis | None,
     width: int,

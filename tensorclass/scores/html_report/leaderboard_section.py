@@ -42,17 +42,18 @@ def leaderboard_section(data: ReportData) -> Markup:
         Column("standard error", "number", "number"),
         *([Column("groups", "text")] if len(board.models) > 1 else []),
     ]
-    rows = [_row(board, model, axis, several) for model in board.models]
+    rows = [_row(data, model, axis, several) for model in board.models]
     return section(
         "leaderboard",
         "Leaderboard",
-        element("p", _summary(board, figure), class_="lead"),
+        element("p", _summary(data, figure), class_="lead"),
         table("leaderboard-table", _caption(board, figure, several), columns, rows),
         list_of([*board.notes], "notes"),
     )
 
 
-def _row(board: Leaderboard, model: str, axis: Axis, several: bool) -> Markup:
+def _row(data: ReportData, model: str, axis: Axis, several: bool) -> Markup:
+    board, short = data.board, data.short[model]
     one, rank = board.macro[model], board.ranks[model]
     value, low, high = float(one.value), float(one.low), float(one.high)
     ranked = len(board.models) > 1
@@ -62,7 +63,9 @@ def _row(board: Leaderboard, model: str, axis: Axis, several: bool) -> Markup:
         "tr",
         number_cell(rank.rank),
         *([cell(possible, class_="number")] if ranked else []),
-        name_cell(breakable(model), baseline, value=model),
+        name_cell(
+            breakable(short), baseline, element("small", breakable(model)) if short != model else None, value=short
+        ),
         figure_cell(value, one.unit),
         cell(axis.interval(value, low, high), class_="drawing"),
         cell(show_interval(low, high, one.unit), class_="number"),
@@ -72,15 +75,16 @@ def _row(board: Leaderboard, model: str, axis: Axis, several: bool) -> Markup:
     )
 
 
-def _summary(board: Leaderboard, figure: str) -> Markup:
+def _summary(data: ReportData, figure: str) -> Markup:
+    board, short = data.board, data.short
     best = board.models[0]
     parts: list[Markup | str] = [
-        element("strong", breakable(best)),
+        element("strong", breakable(short[best])),
         f" has the best {figure}: {_figure(board.macro[best])}.",
     ]
     alike = [model for model in board.models[1:] if set(board.letters[model]) & set(board.letters[best])]
     if alike:
-        parts += [" It can't be told apart from ", join(map(breakable, alike), ", "), "."]
+        parts += [" It can't be told apart from ", join((breakable(short[model]) for model in alike), ", "), "."]
     elif len(board.models) > 1:
         parts.append(" It is better than every other model by test.")
     return join(parts)

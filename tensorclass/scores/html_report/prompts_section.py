@@ -38,8 +38,8 @@ def prompts_section(data: ReportData) -> Markup | None:
     rows = [
         element(
             "tr",
-            name_cell(breakable(one.model_a)),
-            cell(breakable(one.model_b), class_="name"),
+            name_cell(breakable(data.short[one.model_a])),
+            cell(breakable(data.short[one.model_b]), class_="name"),
             *(number_cell(number) for number in (one.compared, one.better, one.worse, one.shown)),
         )
         for one in found.totals
@@ -99,11 +99,11 @@ def _item(one: ShownPrompt, data: ReportData) -> Markup:
     heading = [
         element("span", element("span", f"{sign} ", aria_hidden="true"), word, class_=word),
         element("span", f"{a} → {b} {one.unit}", class_="scores"),
-        element("span", breakable(one.model_b), class_="model") if len(data.prompts.totals) > 1 else None,
+        element("span", breakable(data.short[one.model_b]), class_="model") if len(data.prompts.totals) > 1 else None,
         element("span", join([breakable(one.task), f", row {one.row + 1:,}"]), class_="place"),
     ]
-    texts = _texts(one)
-    attributes = {"data_model": one.model_b, "data_task": one.task, "data_change": word}
+    texts = _texts(one, data)
+    attributes = {"data_model": data.short[one.model_b], "data_task": one.task, "data_change": word}
     if texts is None:
         return element("li", element("div", *heading, class_="summary"), **attributes)
     excerpt = element("span", _excerpt(one.prompt or ""), class_="excerpt", dir="auto")
@@ -115,12 +115,12 @@ def _excerpt(text: str) -> str:
     return line if len(line) <= _EXCERPT else f"{line[:_EXCERPT]}…"
 
 
-def _texts(one: ShownPrompt) -> Markup | None:
+def _texts(one: ShownPrompt, data: ReportData) -> Markup | None:
     parts = [
         ("Prompt", one.prompt, "whole"),
         ("Expected", one.target, "whole"),
-        (f"Response of {one.model_a}", one.response_a, None),
-        (f"Response of {one.model_b}", one.response_b, None),
+        (f"Response of {data.short[one.model_a]}", one.response_a, None),
+        (f"Response of {data.short[one.model_b]}", one.response_b, None),
     ]
     held = [
         element("div", element("h3", breakable(name)), _text(text), class_=class_)

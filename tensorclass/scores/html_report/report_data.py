@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tensorclass.scores.comparison import compare
 from tensorclass.scores.html_report.shown_prompts import ShownPrompts, TaskPair, shown_prompts
 from tensorclass.scores.leaderboard import Leaderboard, leaderboard
+from tensorclass.scores.model_names import short_names
 from tensorclass.scores.readers import Run
 from tensorclass.scores.report import Comparison, Report
 from tensorclass.scores.run_grid import run_grid
@@ -26,6 +27,7 @@ class ReportOptions:
     confidence: float = 0.95
     seed: int = 0
     resamples: int | None = None
+    cluster: str | None = None
     texts: bool = True
     prompts: int = 200
     characters: int = 2_000
@@ -39,6 +41,7 @@ class ReportData:
         options: the arguments.
         runs: the runs, in the order given.
         board: the leaderboard.
+        short: by model, a short name for tables.
         grid: by task, the run of each model.
         reports: by task, all figures of each model.
         comparisons: by task, all differences of the two models, if there are two.
@@ -49,6 +52,7 @@ class ReportData:
     options: ReportOptions
     runs: Sequence[Run]
     board: Leaderboard
+    short: Mapping[str, str]
     grid: Mapping[str, Mapping[str, Run]]
     reports: Mapping[str, Mapping[str, Report]]
     comparisons: Mapping[str, Comparison]
@@ -58,7 +62,7 @@ class ReportData:
 
 def report_data(runs: Sequence[Run], options: ReportOptions) -> ReportData:
     """Compute the content of the page. See :func:`~tensorclass.scores.html_report.write_html_report`."""
-    seed, resamples, confidence = options.seed, options.resamples, options.confidence
+    seed, resamples, confidence, cluster = options.seed, options.resamples, options.confidence, options.cluster
     board = leaderboard(
         runs,
         metric=options.metric,
@@ -67,11 +71,14 @@ def report_data(runs: Sequence[Run], options: ReportOptions) -> ReportData:
         confidence=confidence,
         seed=seed,
         resamples=resamples,
+        cluster=cluster,
     )
     grid = run_grid(runs)
     reports = {
         task: {
-            model: models[model].scores.aggregate(seed=seed, resamples=resamples, confidence=confidence)
+            model: models[model].scores.aggregate(
+                seed=seed, resamples=resamples, confidence=confidence, cluster=cluster
+            )
             for model in board.models
             if model in models
         }
@@ -81,7 +88,12 @@ def report_data(runs: Sequence[Run], options: ReportOptions) -> ReportData:
     others = [model for model in board.models if model != reference]
     comparisons = {
         task: compare(
-            models[reference].scores, models[others[0]].scores, seed=seed, resamples=resamples, confidence=confidence
+            models[reference].scores,
+            models[others[0]].scores,
+            seed=seed,
+            resamples=resamples,
+            confidence=confidence,
+            cluster=cluster,
         )
         for task, models in grid.items()
         if len(others) == 1 and reference in models and others[0] in models
@@ -104,6 +116,7 @@ def report_data(runs: Sequence[Run], options: ReportOptions) -> ReportData:
         options=options,
         runs=runs,
         board=board,
+        short=short_names(board.models),
         grid=grid,
         reports=reports,
         comparisons=comparisons,

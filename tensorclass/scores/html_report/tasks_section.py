@@ -36,10 +36,8 @@ def tasks_section(data: ReportData) -> Markup | None:
         f"{figure}{len(board.tasks)} tasks by model, the best model first. The darker a cell, the better the figure."
     )
     if board.baseline is not None:
-        caption += (
-            f" ▲ better, ▼ worse than the baseline {board.baseline} at the level of {1 - board.confidence:.2g}, "
-            f"{_CORRECTED[board.correction]}."
-        )
+        level = f"at the level of {1 - board.confidence:.2g}, {_CORRECTED[board.correction]}"
+        caption += f" ▲ better, ▼ worse than the baseline {data.short[board.baseline]} {level}."
     return section(
         "tasks",
         "Tasks",
@@ -47,7 +45,7 @@ def tasks_section(data: ReportData) -> Markup | None:
             "tasks-table",
             caption,
             "task",
-            board.models,
+            data.short,
             rows,
             foot=foot,
             filter="tasks" if len(rows) >= _MANY else None,
