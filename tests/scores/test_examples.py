@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import doctest
 import os
+import runpy
+import sys
 from pathlib import Path
 
 import pytest
@@ -47,6 +49,19 @@ def test_the_demo_prints_tables_and_draws_a_plot_all_labelled_synthetic(reposito
     assert content.startswith(b"\x89PNG")
     assert len(content) > 20_000
     assert os.listdir(picture.parent) == ["demo.png"]
+
+
+def test_the_example_writes_a_report_labelled_synthetic(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "new" / "report.html"
+    monkeypatch.setattr(sys, "argv", ["score_report.py", str(page)])
+    runpy.run_path(str(repository / "examples" / "score_report.py"), run_name="__main__")
+    assert capsys.readouterr().out == f"Report: {page}\n"
+    text = page.read_text(encoding="utf-8")
+    assert "<h1>Synthetic data" in text
+    assert "[synthetic response of synthetic-alpha]" in text
+    assert "[synthetic response of synthetic-beta]" in text
 
 
 def test_the_examples_of_the_guide_run(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from tensorclass.scores.ifeval import INSTRUCTION_TYPES, IFEvalScoreData
@@ -29,7 +33,7 @@ from tensorclass.scores.readers.instructions import check_levels
 from tensorclass.scores.readers.lines import Row
 from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions
 from tensorclass.scores.readers.refused_options import refuse_options
-from tensorclass.scores.readers.run import Run
+from tensorclass.scores.readers.run import PromptText, Run
 from tensorclass.scores.readers.run_names import run_name
 from tensorclass.scores.score_errors import ScoreFileError
 
@@ -74,7 +78,12 @@ class IFEvalReferenceReader(Reader):
                     str(other), number, f"expected a result file as {path.name} is, got another format"
                 )
             given["strict" if level == "loose" else "loose"] = (str(other), beside.rows(options.on_progress(other)))
-        return [read_reference(given.get("strict"), given.get("loose"), run_name(path))]
+        run = read_reference(given.get("strict"), given.get("loose"), run_name(path))
+        ids = run.scores.prompt_id
+        if ids is None or not head.can_be_read_again:
+            return [run]
+        prompt_ids: NDArray[np.int64] = ids.numpy()
+        return [replace(run, texts=partial(_texts, path, prompt_ids))]
 
 
 READER = IFEvalReferenceReader()
@@ -168,6 +177,13 @@ def read_reference(
         format=FORMAT,
         notes=(*notes, *shared_texts(prompts)),
     )
+
+
+def _texts(path: Path, prompt_ids: NDArray[np.int64]) -> Iterator[PromptText]:
+    """The texts of a run's rows, read again from one of its files."""
+    for number, (_, row) in zip(prompt_ids.tolist(), FileHead.of(path).rows(), strict=True):
+        response = row.get("response")
+        yield PromptText(number, str(row["prompt"]), response if isinstance(response, str) else None)
 
 
 def _right(verdicts: Tensor) -> float:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import pickle
 import signal
 import threading
 import tracemalloc
@@ -84,6 +85,15 @@ def test_either_file_of_a_pair_stands_for_both(pair: tuple[Path, Path]) -> None:
         (run,) = read_runs(given)
         assert (run.name, sorted(run.files)) == ("model", sorted(map(str, pair)))
         assert run.scores.aggregate()["prompt_level_loose_acc"].value.item() == 0.75
+
+
+def test_texts_of_result_files_are_read_again(pair: tuple[Path, Path]) -> None:
+    run = read_run(pair[1])
+    assert run.texts is not None
+    texts = list(pickle.loads(pickle.dumps(run.texts))())
+    assert run.scores.prompt_id is not None
+    assert [one.prompt_id for one in texts] == run.scores.prompt_id.tolist()
+    assert (texts[1].prompt, texts[1].response, texts[1].target) == ("prompt 1", "response", None)
 
 
 def test_one_level_alone_is_read_and_the_other_is_none(write: Write, reference_row: Make) -> None:

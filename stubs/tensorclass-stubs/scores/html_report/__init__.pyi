@@ -5,6 +5,7 @@ from tensorclass.scores.html_report.report_data import ReportOptions as ReportOp
 from tensorclass.scores.html_report.report_page import report_page as report_page
 from tensorclass.scores.readers import Run as Run
 from tensorclass.support.atomic import whole_file as whole_file
+from tensorclass.support.interrupts import uninterrupted as uninterrupted
 
 __all__ = ["write_html_report"]
 
@@ -19,6 +20,7 @@ def write_html_report(
     confidence: float = 0.95,
     seed: int = 0,
     resamples: int | None = None,
+    cluster: str | None = None,
     texts: bool = True,
     prompts: int = 200,
     characters: int = 2000,

@@ -19,7 +19,7 @@ def figure_matrix(
     id_: str,
     caption: Child,
     kind: str,
-    models: Sequence[str],
+    models: Mapping[str, str],
     rows: Sequence[FigureRow],
     *,
     foot: FigureRow | None = None,

@@ -17,6 +17,7 @@ class ReportOptions:
     confidence: float = 0.95
     seed: int = 0
     resamples: int | None = None
+    cluster: str | None = None
     texts: bool = True
     prompts: int = 200
     characters: int = 2000
@@ -26,6 +27,7 @@ class ReportData:
     options: ReportOptions
     runs: Sequence[Run]
     board: Leaderboard
+    short: Mapping[str, str]
     grid: Mapping[str, Mapping[str, Run]]
     reports: Mapping[str, Mapping[str, Report]]
     comparisons: Mapping[str, Comparison]
