@@ -67,6 +67,7 @@ from tensorclass.scores.score_data import ScoreData
 from tensorclass.scores.score_errors import MissingExtraError, ScoreFileError
 from tensorclass.scores.score_files import load_scores, save_scores
 from tensorclass.scores.tally import Tally
+from tensorclass.scores.variance_components import VarianceComponents
 
 __all__ = [
     "AUROC",
@@ -113,6 +114,7 @@ __all__ = [
     "ScoreFileError",
     "Statistic",
     "Tally",
+    "VarianceComponents",
     "align",
     "benjamini_hochberg",
     "codes",

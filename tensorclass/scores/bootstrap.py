@@ -21,9 +21,10 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorclass.scores.intervals import NO_VARIANCE, NOTHING, ONE_PROMPT, Interval, check_confidence, t_quantile
+from tensorclass.scores.intervals import NO_VARIANCE, NOTHING, ONE_PROMPT, Interval
 from tensorclass.scores.paired import NO_VARIANCE_OF_DIFFERENCES
 from tensorclass.scores.resampling import generator
+from tensorclass.scores.students_t import check_confidence, t_quantile
 
 __all__ = ["DEFAULT_RESAMPLES", "WeightedFigure", "bootstrap_difference", "bootstrap_interval"]
 

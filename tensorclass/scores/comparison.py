@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,13 +13,16 @@ from tensorclass import stack
 from tensorclass.scores.estimate import Difference, estimate_difference, estimate_sample_difference
 from tensorclass.scores.identity import paired_keys
 from tensorclass.scores.logged_scores import LoggedScoreData
+from tensorclass.scores.repeated_runs import RepeatedRun, RepeatedTally, check_repeats, repeated_runs
 from tensorclass.scores.report import Comparison
 from tensorclass.scores.row_sample import Sample
-from tensorclass.scores.score_arrays import RecordRows, RunRows, Tallies, pooling_note, tallies
+from tensorclass.scores.score_arrays import RecordRows, Tallies, pooling_note, tallies
 from tensorclass.scores.score_data import ScoreData
 from tensorclass.scores.tally import Tally
 
 __all__ = ["compare", "pair"]
+
+_Part: TypeAlias = Tally | Sample | RepeatedTally
 
 
 def compare(
@@ -30,6 +34,7 @@ def compare(
     confidence: float = 0.95,
     cluster: str | None = None,
     dim: int | Sequence[int] = -1,
+    repeats: str = "pooled",
 ) -> Comparison:
     """Compare run ``b`` with run ``a`` on the prompts that both hold.
 
@@ -54,6 +59,9 @@ def compare(
         dim: the batch dimensions to reduce, as in :meth:`~tensorclass.scores.ScoreData.aggregate`: the last one given
             holds the prompts, those before it repeats of them. The other dimensions are broadcast against each other,
             so ``compare(models[:1], models)`` compares each of ``[models, prompts]`` with the first.
+        repeats: ``"pooled"`` within their prompts, or ``"random"``: a level of their own, as in
+            :meth:`~tensorclass.scores.ScoreData.aggregate`. The test is then a t test
+            (:func:`~tensorclass.scores.crossed.crossed_difference`).
 
     Returns:
         The differences by the name of the figure.
@@ -85,25 +93,22 @@ def compare(
         raise TypeError(f"expected two runs of one class, got {type(a).__name__} and {type(b).__name__}")
     without = a.prompt_id is None and b.prompt_id is None
     keys_a, keys_b = (None, None) if without else paired_keys(a, b)
-    rows_a, rows_b = RecordRows(a, dim, keys_a), RecordRows(b, dim, keys_b)
+    random = check_repeats(repeats)
+    runs_a, runs_b = _runs("a", a, dim, keys_a, cluster, random), _runs("b", b, dim, keys_b, cluster, random)
     try:
-        shape = np.broadcast_shapes(rows_a.runs, rows_b.runs)
+        shape = np.broadcast_shapes(runs_a.shape, runs_b.shape)
     except ValueError:
         raise ValueError(
-            f"expected runs that go together, in dimensions of the same size or of size 1, got {list(rows_a.runs)} and "
-            f"{list(rows_b.runs)} beside those that are reduced (dim={dim})"
+            f"expected runs that go together, in dimensions of the same size or of size 1, got {list(runs_a.shape)} "
+            f"and {list(runs_b.shape)} beside those that are reduced (dim={dim})"
         ) from None
-    runs_a, runs_b = ([_Run(run, tallies(run, cluster=cluster)) for run in rows.each()] for rows in (rows_a, rows_b))
-    places = (
-        np.broadcast_to(np.arange(len(runs)).reshape(rows.runs), shape).ravel().tolist()
-        for runs, rows in ((runs_a, rows_a), (runs_b, rows_b))
-    )
+    places = (np.broadcast_to(runs.places, shape).ravel().tolist() for runs in (runs_a, runs_b))
     pairs = [
-        _PairOfRuns(runs_a[one], runs_b[other], seed=seed, resamples=resamples, confidence=confidence)
+        _PairOfRuns(runs_a.each[one], runs_b.each[other], seed=seed, resamples=resamples, confidence=confidence)
         for one, other in zip(*places, strict=True)
     ]
     figures = _stacked([one.figures() for one in pairs], shape)
-    held_a, held_b = ({name: None for run in runs for name in run.found.names} for runs in (runs_a, runs_b))
+    held_a, held_b = ({name: None for run in runs.each for name in run.found.names} for runs in (runs_a, runs_b))
     if not figures and held_a and held_b:
         raise ValueError(f"expected a metric that both runs have, got {', '.join(held_a)} and {', '.join(held_b)}")
     each = [one.groups() for one in pairs]
@@ -120,17 +125,54 @@ def compare(
         resamples=resamples,
         confidence=confidence,
         prompts=min(len(one.positions_a) for one in pairs),
-        only_a=max(one.a.rows.prompts - len(one.positions_a) for one in pairs),
-        only_b=max(one.b.rows.prompts - len(one.positions_b) for one in pairs),
+        only_a=max(one.a.prompts - len(one.positions_a) for one in pairs),
+        only_b=max(one.b.prompts - len(one.positions_b) for one in pairs),
         batch_size=tuple(shape),
-        notes=(*_notes("a", runs_a, rows_a), *_notes("b", runs_b, rows_b)),
+        notes=(*runs_a.notes, *runs_b.notes),
     )
 
 
 @dataclass(frozen=True, eq=False)
 class _Run:
-    rows: RunRows
-    found: Tallies
+    """A run: its prompts, and the contributions of each to its figures."""
+
+    keys: NDArray[np.int64] | None
+    prompts: int
+    found: Tallies | RepeatedRun
+
+
+@dataclass(frozen=True, eq=False)
+class _Runs:
+    """The runs of a record, in the order of their (flattened) dimensions."""
+
+    shape: tuple[int, ...]
+    each: list[_Run]
+    notes: list[str]
+
+    @property
+    def places(self) -> NDArray[np.int64]:
+        return np.arange(len(self.each)).reshape(self.shape)
+
+
+def _runs(
+    name: str,
+    record: ScoreData,
+    dim: int | Sequence[int],
+    keys: NDArray[np.int64] | None,
+    cluster: str | None,
+    random: bool,
+) -> _Runs:
+    if random:
+        shape, repeated = repeated_runs(record, dim, keys, cluster=cluster)
+        return _Runs(shape, [_Run(one.keys, one.prompts, one) for one in repeated], [])
+    rows = RecordRows(record, dim, keys)
+    each = rows.each()
+    notes = [
+        f"{name}{list(map(int, np.unravel_index(one.run, rows.runs))) if rows.runs else ''}: {note}"
+        for one in each
+        if (note := pooling_note(one)) is not None
+    ]
+    return _Runs(rows.runs, [_Run(one.keys, one.prompts, tallies(one, cluster=cluster)) for one in each], notes)
 
 
 class _PairOfRuns:
@@ -139,49 +181,39 @@ class _PairOfRuns:
     def __init__(self, a: _Run, b: _Run, *, seed: int, resamples: int | None, confidence: float) -> None:
         self.a, self.b = a, b
         self._seed, self._resamples, self._confidence = seed, resamples, confidence
-        self.positions_a, self.positions_b = pair(a.rows.keys, b.rows.keys, a.rows.prompts, b.rows.prompts)
+        self.positions_a, self.positions_b = pair(a.keys, b.keys, a.prompts, b.prompts)
 
     def figures(self) -> dict[str, Difference]:
         """The differences by name, in the order of the fields."""
         a, b = self.a.found, self.b.found
-        found: dict[str, Difference] = {}
-        for name in a.names:
-            if name in a.figures and name in b.figures:
-                found[name] = self._difference(a.figures[name], b.figures[name])
-            elif name in a.samples and name in b.samples:
-                found[name] = self._of_samples(a.samples[name], b.samples[name])
-        return found
+        return self._differences({name: a.of(name) for name in a.names}, {name: b.of(name) for name in b.names})
 
     def groups(self) -> dict[str, dict[str, Difference]]:
         """The differences by the name of the figure and of the group."""
         a, b = self.a.found, self.b.found
-        found: dict[str, dict[str, Difference]] = {}
-        for name, own in a.groups.items():
-            other = b.groups.get(name, {})
-            found[name] = {group: self._difference(own[group], other[group]) for group in sorted(own) if group in other}
-        for name, members in a.sample_groups.items():
-            others = b.sample_groups.get(name, {})
-            shared = [group for group in sorted(members) if group in others]
-            found[name] = {group: self._of_samples(members[group], others[group]) for group in shared}
+        return {
+            name: self._differences(dict(sorted(a.groups_of(name).items())), b.groups_of(name)) for name in a.grouped
+        }
+
+    def _differences(self, a: Mapping[str, _Part | None], b: Mapping[str, _Part | None]) -> dict[str, Difference]:
+        found: dict[str, Difference] = {}
+        for name, one in a.items():
+            other = b.get(name)
+            if one is not None and other is not None:
+                found[name] = self._difference(one, other)
         return found
 
-    def _difference(self, one: Tally, other: Tally) -> Difference:
-        return estimate_difference(
-            one.at(self.positions_a),
-            other.at(self.positions_b),
-            seed=self._seed,
-            resamples=self._resamples,
-            confidence=self._confidence,
-        )
-
-    def _of_samples(self, one: Sample, other: Sample) -> Difference:
-        return estimate_sample_difference(
-            one.at(self.positions_a),
-            other.at(self.positions_b),
-            seed=self._seed,
-            resamples=self._resamples,
-            confidence=self._confidence,
-        )
+    def _difference(self, one: _Part, other: _Part) -> Difference:
+        a, b = one.at(self.positions_a), other.at(self.positions_b)
+        if isinstance(a, RepeatedTally) and isinstance(b, RepeatedTally):
+            return a.difference(b, confidence=self._confidence)
+        if isinstance(a, Sample) and isinstance(b, Sample):
+            return estimate_sample_difference(
+                a, b, seed=self._seed, resamples=self._resamples, confidence=self._confidence
+            )
+        if isinstance(a, Tally) and isinstance(b, Tally):
+            return estimate_difference(a, b, seed=self._seed, resamples=self._resamples, confidence=self._confidence)
+        raise ValueError(f"expected the same metric in both runs, got {type(one).__name__} and {type(other).__name__}")
 
 
 def _stacked(each: Sequence[Mapping[str, Difference]], shape: tuple[int, ...]) -> dict[str, Difference]:
@@ -196,14 +228,6 @@ def _stacked(each: Sequence[Mapping[str, Difference]], shape: tuple[int, ...]) -
             own = [one.replace(only_a=None, only_b=None, mcnemar_p=None) for one in own]
         found[name] = stack(own).reshape(shape)
     return found
-
-
-def _notes(name: str, runs: Sequence[_Run], rows: RecordRows) -> list[str]:
-    return [
-        f"{name}{list(map(int, np.unravel_index(one.rows.run, rows.runs))) if rows.runs else ''}: {note}"
-        for one in runs
-        if (note := pooling_note(one.rows)) is not None
-    ]
 
 
 def pair(

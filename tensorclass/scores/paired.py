@@ -13,13 +13,13 @@ from tensorclass.scores.intervals import (
     ONE_PROMPT,
     Moments,
     added_prompts,
-    check_confidence,
     is_share,
     moments_of,
     sizes,
 )
 from tensorclass.scores.resampling import default_resamples, distinct_rows, generator
 from tensorclass.scores.signflips import lower_tail, sign_flips
+from tensorclass.scores.students_t import check_confidence
 
 __all__ = [
     "McNemar",

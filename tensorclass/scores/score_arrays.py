@@ -296,6 +296,11 @@ class Tallies:
         """Return the tallies or samples of the groups of a figure."""
         return {**self.groups.get(name, {}), **self.sample_groups.get(name, {})}
 
+    @property
+    def grouped(self) -> list[str]:
+        """The names of the figures that have groups."""
+        return [*self.groups, *self.sample_groups]
+
     def add_name(self, field: str, name: str) -> None:
         """Take the name of one more figure, or raise if another has it."""
         if name in self.names:

@@ -12,10 +12,12 @@ from tensorclass import TensorClass, field, stack
 from tensorclass.scores.estimate import Estimate, estimate, estimate_sample
 from tensorclass.scores.identity import prompt_keys
 from tensorclass.scores.metrics import Metric, Rows, codes, metric
+from tensorclass.scores.repeated_runs import RepeatedRun, RepeatedTally, check_repeats, repeated_runs
 from tensorclass.scores.report import Report
 from tensorclass.scores.row_sample import Sample
-from tensorclass.scores.score_arrays import RecordRows, pooling_note, tallies
+from tensorclass.scores.score_arrays import RecordRows, Tallies, pooling_note, tallies
 from tensorclass.scores.tally import Tally
+from tensorclass.scores.variance_components import VarianceComponents, variance_record
 
 __all__ = ["ScoreData"]
 
@@ -100,6 +102,7 @@ class ScoreData(TensorClass, stack_objects=True):
         interval: str = "auto",
         metrics: Mapping[str, Metric | Sequence[Metric]] | None = None,
         cluster: str | None = None,
+        repeats: str = "pooled",
     ) -> Report:
         """Compute every metric with its count and confidence interval.
 
@@ -128,6 +131,10 @@ class ScoreData(TensorClass, stack_objects=True):
                 integer field with one number a prompt, or codes with names (:func:`~tensorclass.scores.codes`).
                 Intervals and standard errors are then over clusters. Metrics may name another,
                 ``Mean(cluster="passage")``.
+            repeats: ``"pooled"`` within their prompts, as said at ``dim``; right where repeats of a prompt vary on
+                their own, as sampled answers do. ``"random"`` for repeats that shift all prompts, such as training
+                seeds: the interval then covers other repeats, too
+                (:func:`~tensorclass.scores.crossed.crossed_interval`).
 
         Returns:
             The figures by name, as fractions 0..1 where they are shares, and by group where a metric has groups. A
@@ -146,29 +153,38 @@ class ScoreData(TensorClass, stack_objects=True):
             >>> report["prompt_level_strict_acc"].value.item(), report["inst_level_strict_acc"].value.item()
             (0.5, 0.75)
         """
-        rows = RecordRows(self, dim, prompt_keys(self))
-        each_run = rows.each()
-        found = [tallies(run, metrics, cluster) for run in each_run]
-        notes = [
-            f"run {list(map(int, np.unravel_index(run.run, rows.runs)))}: {note}" if rows.runs else note
-            for run in each_run
-            if (note := pooling_note(run)) is not None
-        ]
+        found: Sequence[Tallies | RepeatedRun]
+        notes: list[str] = []
+        if check_repeats(repeats):
+            if interval != "auto":
+                raise ValueError(f"interval: expected 'auto', since repeats='random', got {interval!r}")
+            shape, found = repeated_runs(self, dim, prompt_keys(self), metrics, cluster)
+        else:
+            rows = RecordRows(self, dim, prompt_keys(self))
+            shape, each_run = rows.runs, rows.each()
+            found = [tallies(run, metrics, cluster) for run in each_run]
+            notes = [
+                f"run {list(map(int, np.unravel_index(run.run, shape)))}: {note}" if shape else note
+                for run in each_run
+                if (note := pooling_note(run)) is not None
+            ]
 
-        def one_of(part: Tally | Sample) -> Estimate:
+        def one_of(part: Tally | Sample | RepeatedTally) -> Estimate:
+            if isinstance(part, RepeatedTally):
+                return part.estimate(confidence=confidence)
             if isinstance(part, Sample):
                 return estimate_sample(part, seed=seed, resamples=resamples, confidence=confidence)
             return estimate(part, seed=seed, resamples=resamples, confidence=confidence, interval=interval)
 
-        def figure(parts: Sequence[Tally | Sample | None]) -> Estimate:
+        def figure(parts: Sequence[Tally | Sample | RepeatedTally | None]) -> Estimate:
             present = next(part for part in parts if part is not None)
             each = [one_of(present.at(_NONE) if part is None else part) for part in parts]
-            return stack(each).reshape(rows.runs) if rows.runs else each[0]
+            return stack(each).reshape(shape) if shape else each[0]
 
         names = dict.fromkeys(name for run in found for name in run.names)
         figures = {name: figure([run.of(name) for run in found]) for name in names}
         groups: dict[str, dict[str, Estimate]] = {}
-        for name in dict.fromkeys(name for run in found for name in (*run.groups, *run.sample_groups)):
+        for name in dict.fromkeys(name for run in found for name in run.grouped):
             parts = [run.groups_of(name) for run in found]
             members = sorted({member for part in parts for member in part})
             groups[name] = {member: figure([part.get(member) for part in parts]) for member in members}
@@ -179,6 +195,44 @@ class ScoreData(TensorClass, stack_objects=True):
             seed=seed,
             resamples=resamples,
             confidence=confidence,
-            batch_size=rows.runs,
+            batch_size=shape,
             notes=tuple(notes),
         )
+
+    def variance_components(
+        self,
+        *,
+        dim: Sequence[int],
+        metrics: Mapping[str, Metric | Sequence[Metric]] | None = None,
+        cluster: str | None = None,
+    ) -> dict[str, VarianceComponents]:
+        """Compute how much of the variance of verdicts comes from prompts, from repeats (seeds) and from neither.
+
+        Args:
+            dim: the batch dimensions of the repeats, and last that of the prompts.
+            metrics: metrics to use in place of the declared ones, as in :meth:`aggregate`.
+            cluster: the field of clusters, which then take the place of prompts.
+
+        Returns:
+            The variances by the name of the figure, with the remaining dimensions as batch dimensions.
+
+        Raises:
+            ValueError: fewer than two repeats, repeats of other prompts, or a figure that is no ratio of sums.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass.scores import ExactMatchScoreData
+            >>> seeds = torch.tensor([[1.0, 1, 0, 0, 1], [1, 1, 0, 0, 0], [1, 1, 0, 1, 1]])
+            >>> found = ExactMatchScoreData(seeds, batch_size=[3, 5]).variance_components(dim=(0, 1))
+            >>> f"{found['exact_match'].prompts:.3f}"
+            '0.150'
+
+        Source: Searle, Casella and McCulloch, 1992, "Variance Components", section 4.3.
+        """
+        shape, runs = repeated_runs(self, dim, prompt_keys(self), metrics, cluster)
+        found: dict[str, VarianceComponents] = {}
+        for name in runs[0].figures:
+            each = [variance_record(run.figures[name].variance()) for run in runs if name in run.figures]
+            if len(each) == len(runs):
+                found[name] = stack(each).reshape(shape) if shape else each[0]
+        return found

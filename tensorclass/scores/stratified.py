@@ -25,7 +25,6 @@ from tensorclass.scores.intervals import (
     Interval,
     Moments,
     added_prompts,
-    check_confidence,
     is_share,
     ratio_moments,
     share_moments,
@@ -40,6 +39,7 @@ from tensorclass.scores.paired import (
 )
 from tensorclass.scores.resampling import default_resamples, distinct_rows, generator
 from tensorclass.scores.signflips import sign_flips
+from tensorclass.scores.students_t import check_confidence
 
 __all__ = ["PairedTask", "TaskSums", "average_difference", "average_interval"]
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy import stats
 
-from tensorclass.scores.intervals import Interval, interval_of_ratio, share_interval, t_quantile, wilson
+from tensorclass.scores.intervals import Interval, interval_of_ratio, share_interval, wilson
 from tensorclass.scores.resampling import (
     RESAMPLES,
     DistinctRows,
@@ -18,6 +18,7 @@ from tensorclass.scores.resampling import (
     generator,
     resample_sums,
 )
+from tensorclass.scores.students_t import t_p_value, t_quantile
 
 levels = st.floats(0.5, 0.999)
 
@@ -93,6 +94,13 @@ def test_a_single_proportion_has_agresti_and_coulls_interval_with_a_t_quantile(
 def test_quantiles_of_t_are_those_that_scipy_gives(level: float) -> None:
     freedom = np.array([1.0, 1.5, 2.0, 2.84, 5.0, 17.3, 100.0, 199.0, 201.0, 5e3, 1e7])
     assert_allclose(t_quantile(freedom, level), stats.t.isf((1 - level) / 2, freedom), rtol=1e-6)
+
+
+@pytest.mark.parametrize("statistic", [0.0, 0.1, 1.0, 2.5, 6.0, -12.0])
+def test_p_values_of_t_are_those_that_scipy_gives(statistic: float) -> None:
+    freedom = [1.0, 1.5, 2.0, 7.3, 30.0, 199.0, 1000.0, 1e5]
+    found = [t_p_value(statistic, one) for one in freedom]
+    assert_allclose(found, 2 * stats.t.sf(abs(statistic), freedom), rtol=1e-5)
 
 
 def test_a_figure_that_is_no_share_has_students_interval() -> None:
