@@ -68,6 +68,7 @@ from tensorclass.scores.score_data import ScoreData as ScoreData
 from tensorclass.scores.score_errors import MissingExtraError as MissingExtraError, ScoreFileError as ScoreFileError
 from tensorclass.scores.score_files import load_scores as load_scores, save_scores as save_scores
 from tensorclass.scores.tally import Tally as Tally
+from tensorclass.scores.variance_components import VarianceComponents as VarianceComponents
 
 __all__ = [
     "AUROC",
@@ -114,6 +115,7 @@ __all__ = [
     "ScoreFileError",
     "Statistic",
     "Tally",
+    "VarianceComponents",
     "align",
     "benjamini_hochberg",
     "codes",

@@ -16,6 +16,7 @@ def compare(
     confidence: float = 0.95,
     cluster: str | None = None,
     dim: int | Sequence[int] = -1,
+    repeats: str = "pooled",
 ) -> Comparison: ...
 def pair(
     keys_a: NDArray[np.int64] | None, keys_b: NDArray[np.int64] | None, prompts_a: int, prompts_b: int

@@ -6,14 +6,12 @@ from numpy.typing import NDArray
 __all__ = [
     "Interval",
     "added_prompts",
-    "check_confidence",
     "interval_of_ratio",
     "is_share",
     "percentile_interval",
     "share_interval",
     "standard_error",
     "t_interval",
-    "t_quantile",
     "varies",
     "wilson",
 ]
@@ -30,7 +28,6 @@ class Interval(NamedTuple):
     reason: str = ""
     stderr: float = ...
 
-def check_confidence(confidence: float) -> None: ...
 def wilson(successes: float, trials: float, confidence: float = 0.95) -> tuple[float, float]: ...
 def percentile_interval(resampled: NDArray[np.float64], confidence: float) -> tuple[float, float]: ...
 def added_prompts(confidence: float) -> float: ...
@@ -53,7 +50,6 @@ class Moments(NamedTuple):
 def moments_of(value: _Numbers, squares: _Numbers, prompts: _Numbers) -> Moments: ...
 def share_moments(above: _Numbers, below: _Numbers, added: float, counts: _Numbers | None = None) -> Moments: ...
 def ratio_moments(above: _Numbers, below: _Numbers, counts: _Numbers | None = None) -> Moments: ...
-def t_quantile(freedom: _Numbers | float, confidence: float) -> _Numbers: ...
 def interval_of_ratio(
     numerator: NDArray[np.float64],
     denominator: NDArray[np.float64],

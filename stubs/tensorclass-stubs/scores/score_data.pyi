@@ -5,6 +5,7 @@ from torch import Tensor
 from tensorclass import TensorClass, field
 from tensorclass.scores.metrics import Metric, Rows
 from tensorclass.scores.report import Report
+from tensorclass.scores.variance_components import VarianceComponents
 
 __all__ = ["ScoreData"]
 
@@ -26,4 +27,12 @@ class ScoreData(TensorClass, stack_objects=True):
         interval: str = "auto",
         metrics: Mapping[str, Metric | Sequence[Metric]] | None = None,
         cluster: str | None = None,
+        repeats: str = "pooled",
     ) -> Report: ...
+    def variance_components(
+        self,
+        *,
+        dim: Sequence[int],
+        metrics: Mapping[str, Metric | Sequence[Metric]] | None = None,
+        cluster: str | None = None,
+    ) -> dict[str, VarianceComponents]: ...
