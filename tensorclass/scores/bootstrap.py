@@ -235,7 +235,8 @@ def _bca_ends(
     normal = NormalDist()
     number = len(drawn)
     near = 1e-12 * abs(value)
-    below = float(np.mean(drawn < value - near) + np.mean(drawn <= value + near)) / 2  # ties count half
+    ties = np.abs(drawn - value) <= near  # they count half
+    below = float(np.mean(np.where(ties, 0.5, drawn < value)))
     bias = normal.inv_cdf(min(max(below, 1 / (number + 1)), number / (number + 1)))
     known = ~np.isnan(without)
     deviation = np.average(without[known], weights=weights[known]) - without[known]
@@ -284,7 +285,7 @@ def _hash_of_rows(columns: Sequence[_Numbers]) -> NDArray[np.uint64]:
     """A number for the content of each row: splitmix64 (Steele, Lea and Flood, 2014) over the bits of its values."""
     found = np.full(len(columns[0]), 0x9E3779B97F4A7C15, dtype=np.uint64)
     for column in columns:
-        bits = np.ascontiguousarray(column + 0.0, dtype=np.float64).view(np.uint64)  # -0.0 is 0.0
+        bits: NDArray[np.uint64] = np.frombuffer((column + 0.0).tobytes(), dtype=np.uint64)  # -0.0 is 0.0
         found = (found ^ bits) + np.uint64(0x9E3779B97F4A7C15)
         found = (found ^ (found >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         found = (found ^ (found >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

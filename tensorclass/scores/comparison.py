@@ -102,10 +102,10 @@ def compare(
             f"expected runs that go together, in dimensions of the same size or of size 1, got {list(runs_a.shape)} "
             f"and {list(runs_b.shape)} beside those that are reduced (dim={dim})"
         ) from None
-    places = (np.broadcast_to(runs.places, shape).ravel().tolist() for runs in (runs_a, runs_b))
+    places_a, places_b = (np.ravel(np.broadcast_to(runs.places, shape)) for runs in (runs_a, runs_b))
     pairs = [
         _PairOfRuns(runs_a.each[one], runs_b.each[other], seed=seed, resamples=resamples, confidence=confidence)
-        for one, other in zip(*places, strict=True)
+        for one, other in zip(map(int, places_a), map(int, places_b), strict=True)
     ]
     figures = _stacked([one.figures() for one in pairs], shape)
     held_a, held_b = ({name: None for run in runs.each for name in run.found.names} for runs in (runs_a, runs_b))
@@ -151,7 +151,7 @@ class _Runs:
 
     @property
     def places(self) -> NDArray[np.int64]:
-        return np.arange(len(self.each)).reshape(self.shape)
+        return np.reshape(np.arange(len(self.each)), self.shape)
 
 
 def _runs(

@@ -83,4 +83,4 @@ def _placed(
 ) -> NDArray[np.float64]:
     found = np.full(flat.shape, nan)
     found[order] = np.minimum(adjusted, 1.0)
-    return found.reshape(np.shape(p_values))
+    return np.reshape(found, np.shape(p_values))

@@ -51,6 +51,7 @@ class Rows(Protocol):
 
     def clusters(self, field: str) -> NDArray[np.int64]:
         """``[prompts]``, a number for the cluster of each prompt: for the same name or number in every run the same."""
+        ...
 
 
 class Metric(ABC):

@@ -155,7 +155,7 @@ def repeated_runs(
     count = prod(tuple(record.batch_size)[one] for one in reduced[:-1])
     if count < 2:
         raise ValueError(f"dim: expected at least two repeats, since they are a level of their own, got {count}")
-    grid = np.transpose(np.arange(prod(cells.runs)).reshape(cells.runs), order).reshape((-1, count))
+    grid = np.reshape(np.transpose(np.reshape(np.arange(prod(cells.runs)), cells.runs), order), (-1, count))
     places = [[int(place) for place in row] for row in grid]
     each = cells.each()
     found = [tallies(one, metrics, cluster) for one in each]

@@ -83,7 +83,9 @@ def expected_calibration_error(confidence: _Numbers, correct: _Numbers, weights:
         ... )
         np.float64(0.45)
     """
-    place = np.clip(np.ceil(confidence * bins).astype(np.int64) - 1, 0, bins - 1)  # bins are open at the left
+    place = np.minimum(
+        np.maximum(np.ceil(confidence * bins).astype(np.int64) - 1, 0), bins - 1
+    )  # bins are open at the left
     held = (place[:, None] == np.unique(place)).astype(np.float64)
     gaps = np.abs(weights @ (held * (confidence - correct)[:, None]))
     total = weights.sum(-1)

@@ -96,11 +96,6 @@ def test_the_constructor_takes_the_four_fields_in_order() -> None:
     assert data.inst_level_loose_acc.sum() == 0
 
 
-def test_the_four_fields_are_needed() -> None:
-    with pytest.raises(TypeError):
-        IFEvalScoreData(torch.tensor([True]), batch_size=[1])
-
-
 def test_dimension_names_are_kept() -> None:
     data = IFEvalScoreData(torch.ones(2, 3), None, None, None, batch_size=[2, 3], names=["model", "prompt"])
     assert data.names == ["model", "prompt"]
