@@ -83,4 +83,5 @@ def _placed(
 ) -> NDArray[np.float64]:
     found = np.full(flat.shape, nan)
     found[order] = np.minimum(adjusted, 1.0)
-    return np.reshape(found, np.shape(p_values))
+    shape: tuple[int, ...] = np.asarray(p_values, dtype=np.float64).shape
+    return np.reshape(found, shape)

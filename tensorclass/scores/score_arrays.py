@@ -132,7 +132,8 @@ class RecordRows:
         codes, names = self._named(name, tensor)
         table = np.array([*map(text_hash, names), 0], dtype=np.int64)
         # A prompt without a cluster is one of its own: the same in every run that holds the prompt.
-        keys = np.expand_dims(np.arange(codes.shape[1]), 0) if self.keys is None else self.keys
+        every: NDArray[np.int64] = np.arange(int(codes.shape[1]), dtype=np.int64)
+        keys = every[None, :] if self.keys is None else self.keys
         own = np.broadcast_to(np.expand_dims(keys, tuple(range(keys.ndim, codes.ndim))), codes.shape) ^ _ALONE
         return self._of_prompts(name, np.where(codes < 0, own, table[codes]))
 
