@@ -30,7 +30,6 @@ from tensorclass.scores.ifeval import INSTRUCTION_TYPES, IFEvalScoreData
 from tensorclass.scores.intervals import wilson
 from tensorclass.scores.leaderboard import Leaderboard, PairedRuns, leaderboard
 from tensorclass.scores.length_control import (
-    LengthControlledWinRate,
     instruction_difficulties,
     length_controlled_win_rate,
 )
@@ -39,6 +38,7 @@ from tensorclass.scores.padded_verdicts import ragged
 from tensorclass.scores.paired import mcnemar
 from tensorclass.scores.passatk import pass_at_k
 from tensorclass.scores.power import PairedDesign, detectable_difference
+from tensorclass.scores.preference_metrics import LengthControlledWinRate
 from tensorclass.scores.ranking import RankInterval
 from tensorclass.scores.readers import (
     FileHead,

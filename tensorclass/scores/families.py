@@ -6,8 +6,8 @@ from torch import Tensor
 
 from tensorclass import field
 from tensorclass.scores.class_metrics import Accuracy
-from tensorclass.scores.length_control import LengthControlledWinRate
 from tensorclass.scores.metrics import Mean, PassAtK, Ratio, codes, metric
+from tensorclass.scores.preference_metrics import LengthControlledWinRate
 from tensorclass.scores.row_metrics import AUROC, MCC, CalibrationError, MacroF1, Perplexity
 from tensorclass.scores.score_data import ScoreData
 

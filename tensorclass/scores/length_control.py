@@ -11,58 +11,20 @@ the same for all models. The win rate controlled for length is the mean of this 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorclass.scores.metrics import Metric, Rows
-from tensorclass.scores.tally import Tally
+__all__ = ["instruction_difficulties", "length_controlled_win_rate", "weighted_length_control"]
 
-__all__ = [
-    "LengthControlledWinRate",
-    "instruction_difficulties",
-    "length_control_shares",
-    "length_controlled_win_rate",
-]
+_Numbers: TypeAlias = NDArray[np.float64]
 
 _STEPS: Final = 200
-_CONVERGED: Final = 1e-10
-_STEP: Final = 1e-4  # relative, of a central difference
+_CONVERGED: Final = 1e-9
 _FARTHEST: Final = 5.0  # a longer step of Newton's method overshoots where nearly all prompts are won
-
-
-@dataclass(frozen=True)
-class LengthControlledWinRate(Metric):
-    """The win rate controlled for length, of a field of preferences; see :func:`length_controlled_win_rate`.
-
-    Args:
-        length_difference: the field with the difference of the lengths of both answers.
-        difficulty: the field with the difficulty of the prompts; where the record doesn't hold it, the term is left
-            out.
-        name: the figure's name.
-        penalty: the strength of the L2 penalty.
-
-    Example:
-        >>> from tensorclass.scores import LengthControlledWinRate
-        >>> LengthControlledWinRate("length_difference").name
-        'length_controlled_win_rate'
-    """
-
-    length_difference: str
-    difficulty: str | None = None
-    name: str = "length_controlled_win_rate"
-    penalty: float = 1.0
-
-    def tallies(self, field: str, rows: Rows) -> list[Tally]:
-        preferences, differences = rows.numbers(field), rows.numbers(self.length_difference)
-        if preferences is None or differences is None:
-            return []
-        difficulties = None if self.difficulty is None else rows.numbers(self.difficulty)
-        shares = length_control_shares(preferences, differences, difficulties, penalty=self.penalty)
-        counted = ~np.isnan(shares)
-        return [Tally(self.name, np.where(counted, shares, 0.0), counted.astype(np.float64))]
+_CERTAIN: Final = 30.0  # log-odds beyond which a rate is 0 or 1: where all prompts are won, they would grow for ever
 
 
 def length_controlled_win_rate(
@@ -96,93 +58,50 @@ def length_controlled_win_rate(
 
     Source: Dubois et al., 2024, arXiv 2404.04475, section 3.
     """
-    shares = length_control_shares(preferences, length_differences, difficulties, penalty=penalty)
-    counted = ~np.isnan(shares)
-    return float(shares[counted].mean()) if counted.any() else float("nan")
+    columns = list(_same_shape("length_differences", preferences, length_differences))
+    if difficulties is not None:
+        columns.append(_same_shape("difficulties", preferences, difficulties)[1])
+    counted = ~np.isnan(np.sum(columns, axis=0))
+    columns = [column[counted] for column in columns]
+    return float(weighted_length_control(columns, np.ones(counted.sum()), penalty=penalty))
 
 
-def length_control_shares(
-    preferences: ArrayLike,
-    length_differences: ArrayLike,
-    difficulties: ArrayLike | None = None,
-    *,
-    penalty: float = 1.0,
-) -> NDArray[np.float64]:
-    """Linearise the win rate controlled for length: a number a prompt, whose mean is the win rate.
-
-    A prompt's number is the win rate plus the prompt's influence on it (Hampel, 1974): the change of its own
-    probability, and of the coefficients. The standard error of the mean of these numbers is that of the win rate, up
-    to terms of higher order (the infinitesimal jackknife).
+def weighted_length_control(columns: Sequence[_Numbers], weights: _Numbers, *, penalty: float) -> _Numbers:
+    """Compute win rates controlled for length of weighted prompts.
 
     Args:
-        preferences: see :func:`length_controlled_win_rate`.
-        length_differences: likewise.
-        difficulties: likewise.
-        penalty: likewise.
+        columns: ``[prompts]`` each: preferences, length differences and, if there are any, difficulties.
+        weights: ``[..., prompts]``; a weight of 2 counts a prompt twice.
+        penalty: see :func:`length_controlled_win_rate`.
 
     Returns:
-        ``[prompts]``, not limited to 0..1; NaN where there is no judgement.
+        ``[...]``; NaN where no prompt counts.
 
     Raises:
-        ValueError: see :func:`length_controlled_win_rate`.
+        ValueError: the penalty is not above 0.
 
     Example:
-        >>> from tensorclass.scores.length_control import length_control_shares
-        >>> won, longer = [1, 1, 1, 0, 1, 0, 0, 1], [300, 250, 400, -200, 350, -100, -300, 20]
-        >>> round(length_control_shares(won, longer).mean().item(), 3)
-        0.583
+        >>> from tensorclass.scores.length_control import weighted_length_control
+        >>> columns = np.array([1.0, 1.0, 0.0]), np.array([20.0, 30.0, -5.0])
+        >>> weighted_length_control(columns, np.array([[1.0, 1, 1], [2, 2, 2]]), penalty=1.0).round(3)
+        array([0.593, 0.546])
     """
-    if not penalty > 0:
-        raise ValueError(f"penalty: expected a number above 0, got {penalty}")
-    wins, differences = _same_shape("length_differences", preferences, length_differences)
-    terms = [np.ones_like(wins), differences]
-    if difficulties is not None:
-        terms.append(_same_shape("difficulties", preferences, difficulties)[1])
-    features = np.stack(terms, axis=1)
-    counted = ~np.isnan(wins) & ~np.isnan(features).any(axis=1)
-    shares = np.full(wins.shape, np.nan)
-    if not counted.any():
-        return shares
-    features, wins = features[counted], wins[counted]
-    spread = float(features[:, 1].std())
-    penalties = np.array([0.0, *[penalty] * (features.shape[1] - 1)])
-    shares[counted] = _linearised(_with_lengths(features, spread), wins, penalties)
-    if spread > 0:  # the spread is estimated from the same prompts
-        at = [
-            float(_linearised(_with_lengths(features, spread * scale), wins, penalties).mean())
-            for scale in (1 - _STEP, 1 + _STEP)
-        ]
-        deviation = features[:, 1] - features[:, 1].mean()
-        shares[counted] += (at[1] - at[0]) / (2 * _STEP) * (deviation**2 / spread**2 - 1) / 2
-    return shares
-
-
-def _linearised(
-    features: NDArray[np.float64], wins: NDArray[np.float64], penalties: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """The win rate at equal lengths plus the influence of each prompt on it."""
-    weights = _fitted(features, wins, penalties)
-    chance = _logistic(features @ weights)
-    same_length = features.copy()
-    same_length[:, 1] = 0.0
-    own = _logistic(same_length @ weights)
-    slope: NDArray[np.float64] = (same_length.T * (own * (1 - own))).mean(axis=1)
-    influence: NDArray[np.float64] = features * (wins - chance)[:, None] - penalties * weights / len(wins)
-    shares = own + len(wins) * (influence @ np.linalg.solve(_curvature(features, chance, penalties), slope))
-    return np.asarray(shares, dtype=np.float64)
-
-
-def _with_lengths(features: NDArray[np.float64], spread: float) -> NDArray[np.float64]:
-    """The features with the term of the length in place of the difference of lengths."""
-    found = features.copy()
-    found[:, 1] = np.tanh(features[:, 1] / spread) if spread > 0 else 0.0
-    return np.asarray(found, dtype=np.float64)
+    wins, differences, *others = columns
+    total = weights.sum(-1, keepdims=True)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = (weights * differences).sum(-1, keepdims=True) / total
+        spread = np.sqrt((weights * (differences - mean) ** 2).sum(-1, keepdims=True) / total)
+        lengths = np.tanh(differences / np.where(spread > 0, spread, np.inf))
+        found = _fitted([np.ones_like(wins), lengths, *others], wins, weights, penalty)
+        level = found[..., :1] + (found[..., 2:] * others[0] if others else 0.0)
+        rates: _Numbers = (weights * _logistic(np.broadcast_to(level, weights.shape))).sum(-1) / total[..., 0]
+    return rates
 
 
 def instruction_difficulties(
     preferences: ArrayLike, length_differences: ArrayLike, *, penalty: float = 1.0
-) -> NDArray[np.float64]:
-    """Estimate how hard each prompt is to win, from the judgements on several models with the same baseline.
+) -> _Numbers:
+    """Estimate how easily each prompt is won, from the judgements on several models with the same baseline.
 
     The joint regression of the paper: all models share gamma, and psi is 1.
 
@@ -192,8 +111,7 @@ def instruction_difficulties(
         penalty: the strength of the L2 penalty on phi and gamma.
 
     Returns:
-        ``[prompts]``, gamma: above 0 where models win more often than their other answers say; 0 for a prompt without
-        judgements.
+        ``[prompts]``, gamma: above 0 where models win more often than elsewhere; 0 for a prompt without judgements.
 
     Raises:
         ValueError: arrays of different shapes or of one dimension, fewer than two models, or a penalty that is not
@@ -208,70 +126,85 @@ def instruction_difficulties(
 
     Source: Dubois et al., 2024, arXiv 2404.04475, section 3.
     """
-    if not penalty > 0:
-        raise ValueError(f"penalty: expected a number above 0, got {penalty}")
+    _check(penalty)
     wins, differences = _same_shape("length_differences", preferences, length_differences)
     if wins.ndim != 2 or len(wins) < 2:
         raise ValueError(
             f"preferences: expected [models, prompts] with at least two models, got shape {list(wins.shape)}; one "
             "model doesn't tell hard prompts from its own mistakes"
         )
-    counted = ~np.isnan(wins) & ~np.isnan(differences)
-    spreads = np.nanstd(differences, axis=1, keepdims=True)
-    features = np.stack([np.ones_like(wins), np.tanh(differences / np.where(spreads > 0, spreads, np.inf))], axis=2)
-    wins, features = np.where(counted, wins, 0.0), np.where(counted[..., None], features, 0.0)
+    counted = (~np.isnan(wins) & ~np.isnan(differences)).astype(np.float64)
+    wins, differences = np.where(counted, wins, 0.0), np.where(counted, differences, np.nan)
+    spread = np.nanstd(differences, axis=1, keepdims=True)
+    lengths = np.nan_to_num(np.tanh(differences / np.where(spread > 0, spread, np.inf)))
     gamma = np.zeros(wins.shape[1])
     weights = np.zeros((len(wins), 2))
     for _ in range(_STEPS):
-        for model, own in enumerate(counted):
-            weights[model] = _fitted(
-                features[model][own], wins[model][own], np.array([1e-6, penalty]), gamma[own], weights[model]
-            )
-        chance = _logistic(np.einsum("mpf,mf->mp", features, weights) + gamma)
-        slope = np.where(counted, chance - wins, 0.0).sum(axis=0) + penalty * gamma
-        curve = np.where(counted, chance * (1 - chance), 0.0).sum(axis=0) + penalty
-        step = slope / curve
+        weights = _fitted([np.ones_like(gamma), lengths], wins, counted, penalty, gamma, weights)
+        chance = _logistic(weights[:, :1] + weights[:, 1:] * lengths + gamma)
+        slope = (counted * (chance - wins)).sum(axis=0) + penalty * gamma
+        step = slope / ((counted * chance * (1 - chance)).sum(axis=0) + penalty)
         gamma = gamma - step
-        if np.abs(step).max(initial=0.0) < 1e-8:
+        if np.abs(step).max(initial=0.0) < _CONVERGED:
             break
     return gamma
 
 
 def _fitted(
-    features: NDArray[np.float64],
-    wins: NDArray[np.float64],
-    penalties: NDArray[np.float64],
-    offset: NDArray[np.float64] | float = 0.0,
-    start: NDArray[np.float64] | None = None,
-) -> NDArray[np.float64]:
-    """Logistic regression with an L2 penalty, by Newton's method."""
-    weights = np.zeros(features.shape[1]) if start is None else start
+    features: Sequence[_Numbers],
+    wins: _Numbers,
+    weights: _Numbers,
+    penalty: float,
+    offset: _Numbers | float = 0.0,
+    start: _Numbers | None = None,
+) -> _Numbers:
+    """Logistic regressions of weighted rows by Newton's method, with an L2 penalty on all but the first coefficient.
+
+    Args:
+        features: ``[..., rows]`` each.
+        wins: ``[..., rows]``, 0 to 1.
+        weights: ``[..., rows]``.
+        penalty: of the squares of the coefficients.
+        offset: ``[..., rows]``, added to the log-odds.
+        start: ``[..., features]``.
+
+    Returns:
+        ``[..., features]``.
+    """
+    _check(penalty)
+    count = len(features)
+    penalties = np.array([0.0, *[penalty] * (count - 1)])
+    found = np.zeros((*weights.shape[:-1], count)) if start is None else start
     for _ in range(_STEPS):
-        chance = _logistic(features @ weights + offset)
-        slope = features.T @ (chance - wins) + penalties * weights
-        step = np.linalg.solve(_curvature(features, chance, penalties), slope)
-        farthest = float(np.abs(step).max())
-        weights = weights - step * min(1.0, _FARTHEST / max(farthest, _FARTHEST))
-        if farthest < _CONVERGED:
+        odds = sum((found[..., [place]] * own for place, own in enumerate(features)), np.asarray(offset))
+        chance = _logistic(odds)
+        error, spread = weights * (chance - wins), weights * chance * (1 - chance)
+        slope = np.stack([(error * own).sum(-1) for own in features], axis=-1) + penalties * found
+        curve = np.empty((*found.shape, count))
+        for row, one in enumerate(features):
+            part = spread * one
+            for column in range(row, count):
+                curve[..., row, column] = curve[..., column, row] = (part * features[column]).sum(-1)
+        step = np.linalg.solve(curve + np.diag(penalties + 1e-9), slope[..., None])[..., 0]
+        step *= np.minimum(1.0, _FARTHEST / np.maximum(np.abs(step).max(-1, keepdims=True), _FARTHEST))
+        step[np.abs(found[..., 0]) > _CERTAIN] = 0.0
+        found = found - step
+        if np.abs(step).max(initial=0.0) < _CONVERGED:
             break
-        if np.abs(weights[0]) > 30.0:  # all prompts are won, or none: the rate is 1, or 0, to the last bit but few
-            break
-    return weights
+    return found
 
 
-def _curvature(
-    features: NDArray[np.float64], chance: NDArray[np.float64], penalties: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    curve: NDArray[np.float64] = (features.T * (chance * (1 - chance))) @ features + np.diag(penalties + 1e-9)
-    return curve
-
-
-def _logistic(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    chance: NDArray[np.float64] = 0.5 * (1.0 + np.tanh(0.5 * values))
+def _logistic(values: _Numbers) -> _Numbers:
+    chance: _Numbers = 0.5 * (1.0 + np.tanh(0.5 * values))
     return chance
 
 
-def _same_shape(name: str, first: ArrayLike, second: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _check(penalty: float) -> None:
+    if not penalty > 0:
+        raise ValueError(f"penalty: expected a number above 0, got {penalty}")
+
+
+def _same_shape(name: str, first: ArrayLike, second: ArrayLike) -> tuple[_Numbers, _Numbers]:
     one, other = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     if one.shape != other.shape:
         raise ValueError(f"{name}: expected the shape of preferences, {list(one.shape)}, got {list(other.shape)}")

@@ -3,10 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import statsmodels.api as sm
+import torch
 from numpy.typing import NDArray
 
-from tensorclass.scores import instruction_difficulties, length_controlled_win_rate
-from tensorclass.scores.length_control import length_control_shares
+from tensorclass.scores import AlpacaEvalScoreData, compare, instruction_difficulties, length_controlled_win_rate
+from tensorclass.scores.length_control import weighted_length_control
 
 Numbers = NDArray[np.float64]
 
@@ -37,19 +38,42 @@ def test_the_rate_of_equal_lengths_is_recovered() -> None:
     assert length_controlled_win_rate(won, longer) == pytest.approx(logistic(np.array(0.2)), abs=0.015)
 
 
-def test_the_standard_error_is_that_of_the_jackknife() -> None:
+def test_a_weight_of_two_counts_a_prompt_twice() -> None:
+    won, longer = drawn(0.5, 1.0, np.zeros(60), seed=3)
+    gamma = np.random.default_rng(4).normal(size=60)
+    counts = np.random.default_rng(5).integers(0, 3, (4, 60))
+    found = weighted_length_control([won, longer, gamma], counts.astype(float), penalty=1.0)
+    for own, rate in zip(counts, found, strict=True):
+        rows = np.repeat(np.arange(60), own)
+        assert rate == pytest.approx(length_controlled_win_rate(won[rows], longer[rows], gamma[rows]), abs=1e-8)
+
+
+def test_the_standard_error_is_the_spread_of_samples_of_prompts() -> None:
+    rates = [length_controlled_win_rate(*drawn(0.5, 1.0, np.zeros(200), seed=seed)) for seed in range(300)]
     won, longer = drawn(0.5, 1.0, np.zeros(200), seed=3)
-    gamma = np.random.default_rng(4).normal(size=200)
-    left_out = np.array(
-        [
-            length_controlled_win_rate(np.delete(won, one), np.delete(longer, one), np.delete(gamma, one))
-            for one in range(200)
-        ]
-    )
-    jackknife = np.sqrt(199 / 200 * ((left_out - left_out.mean()) ** 2).sum())
-    shares = length_control_shares(won, longer, gamma)
-    assert shares.std(ddof=1) / np.sqrt(200) == pytest.approx(jackknife, rel=0.02)
-    assert shares.mean() == pytest.approx(length_controlled_win_rate(won, longer, gamma))
+    scores = AlpacaEvalScoreData(torch.as_tensor(won), torch.as_tensor(longer), batch_size=[200])
+    figure = scores.aggregate()["length_controlled_win_rate"]
+    assert figure.stderr.item() == pytest.approx(np.std(rates), rel=0.15)
+    assert figure.low < figure.value < figure.high
+
+
+def test_runs_are_compared_on_the_prompts_that_both_judge() -> None:
+    won, longer = map(torch.as_tensor, drawn(1.5, 1.0, np.zeros(100), seed=8))
+    ids = torch.arange(100)
+    a = AlpacaEvalScoreData(won[:80], longer[:80], prompt_id=ids[:80], batch_size=[80])
+    b = AlpacaEvalScoreData(1 - won[20:], longer[20:] + 9, prompt_id=ids[20:], batch_size=[80])
+    found = compare(a, b)["length_controlled_win_rate"]
+    assert found.a.item() == pytest.approx(length_controlled_win_rate(won[20:80], longer[20:80]))
+    assert found.prompts.item() == 60
+    assert found.p_value.item() < 0.05
+
+
+def test_difficulties_enter_the_regression() -> None:
+    won, longer = drawn(0.5, 1.0, np.zeros(100), seed=9)
+    gamma = np.linspace(-2, 2, 100)
+    scores = AlpacaEvalScoreData(*map(torch.as_tensor, (won, longer, gamma)), batch_size=[100])
+    figure = scores.aggregate()["length_controlled_win_rate"]
+    assert figure.value.item() == pytest.approx(length_controlled_win_rate(won, longer, gamma))
 
 
 def test_swapping_model_and_baseline_swaps_the_rate() -> None:

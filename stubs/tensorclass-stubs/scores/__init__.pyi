@@ -24,7 +24,6 @@ from tensorclass.scores.leaderboard import (
     leaderboard as leaderboard,
 )
 from tensorclass.scores.length_control import (
-    LengthControlledWinRate as LengthControlledWinRate,
     instruction_difficulties as instruction_difficulties,
     length_controlled_win_rate as length_controlled_win_rate,
 )
@@ -40,6 +39,7 @@ from tensorclass.scores.padded_verdicts import ragged as ragged
 from tensorclass.scores.paired import mcnemar as mcnemar
 from tensorclass.scores.passatk import pass_at_k as pass_at_k
 from tensorclass.scores.power import PairedDesign as PairedDesign, detectable_difference as detectable_difference
+from tensorclass.scores.preference_metrics import LengthControlledWinRate as LengthControlledWinRate
 from tensorclass.scores.ranking import RankInterval as RankInterval
 from tensorclass.scores.readers import (
     FileHead as FileHead,
