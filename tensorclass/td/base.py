@@ -26,18 +26,22 @@ from .delegated.store_methods import Stores
 from .delegated.table_file_methods import TableFiles
 from .delegated.table_methods import Tables
 from .devices import Devices
+from .gather_and_take import Gathering
+from .gradients import Gradients
 from .hidden_members import with_members
 from .indexing import Indexing
 from .locking import Locking
 from .module_parameters import Modules
 from .packing import Packing
 from .padding import Padding
+from .permute_and_flip import Permuting
 from .pointwise import Pointwise
 from .printing import Printing
 from .reductions import Reductions
 from .select_keys import KeySelecting
 from .shape_operations import Shaping
 from .shapes import Names
+from .split_and_narrow import Splitting
 from .stack_and_cat import Combining
 from .state_dict import State
 from .storage_state import Storing
@@ -52,6 +56,9 @@ class TensorCollection(
     TorchFunctions,
     Indexing,
     Shaping,
+    Permuting,
+    Splitting,
+    Gathering,
     KeySelecting,
     Packing,
     Padding,
@@ -74,6 +81,7 @@ class TensorCollection(
     Collectives,
     Map,
     Devices,
+    Gradients,
     Applying,
     Attributes,
     Locking,

@@ -17,14 +17,18 @@ from tensorclass.td.converting import Converting
 from tensorclass.td.creation import Creation
 from tensorclass.td.delegated.memory_map_methods import MemoryMaps
 from tensorclass.td.devices import Devices
+from tensorclass.td.gather_and_take import Gathering
+from tensorclass.td.gradients import Gradients
 from tensorclass.td.indexing import Indexing
 from tensorclass.td.keys import unravel_key_to_tuple
 from tensorclass.td.locking import Locking
 from tensorclass.td.padding import Padding
+from tensorclass.td.permute_and_flip import Permuting
 from tensorclass.td.pointwise import Pointwise
 from tensorclass.td.printing import Printing
 from tensorclass.td.reductions import Reductions
 from tensorclass.td.shape_operations import Shaping
+from tensorclass.td.split_and_narrow import Splitting
 from tensorclass.td.stack_and_cat import Combining
 from tensorclass.td.storage_state import Storing
 from tensorclass.td.torch_functions import TorchFunctions
@@ -38,6 +42,9 @@ class Leaf(
     TorchFunctions,
     Indexing,
     Shaping,
+    Permuting,
+    Splitting,
+    Gathering,
     Padding,
     Pointwise,
     Reductions,
@@ -47,6 +54,7 @@ class Leaf(
     Storing,
     MemoryMaps,
     Devices,
+    Gradients,
     Locking,
     Printing,
 ):
