@@ -59,12 +59,12 @@ def test_ten_models_and_five_tasks_take_three_commands(
     assert main(gate) == 0
     assert "passed: --fail-under macro=0.45" in capsys.readouterr().out
     assert main([*gate[:-1], "Falcon-11B"]) == 1
-    assert "tensorclass scores: --fail-if-worse-than Falcon-11B: Llama-3-8B beside Falcon-11B" in capsys.readouterr().err
+    assert (
+        "tensorclass scores: --fail-if-worse-than Falcon-11B: Llama-3-8B beside Falcon-11B" in capsys.readouterr().err
+    )
 
 
-def test_other_commands_of_the_guide_run(
-    repository: Path, results: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_commands_of_the_guide_run(repository: Path, results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (diff,) = commands(repository, "### Which prompts changed sides")
     assert main(diff) == 0
     assert "arc_challenge, acc: Falcon-11B beside Llama-3-8B" in capsys.readouterr().out

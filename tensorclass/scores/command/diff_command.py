@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from tensorclass.scores.changed_prompts import ChangedPrompt, ChangedPrompts, changed_prompts
@@ -50,39 +50,46 @@ class _TaskDiff:
 
 def _run(arguments: Namespace) -> int:
     try:
-        found = [
-            _compared(arguments, task, a, b) for task, (a, b) in _pairs(arguments, told_apart(read_files(arguments)))
-        ]
+        pairs = _pairs(told_apart(read_files(arguments)))
+        metrics = {task: _metric(arguments.metric, a, b) for task, (a, b) in pairs.items()}
+        if not any(metrics.values()):
+            runs = [run for pair in pairs.values() for run in pair]
+            held = "; ".join(f"{run.name}: {', '.join(run.scores.aggregate())}" for run in runs)
+            raise CommandError(f"--metric: expected {arguments.metric or 'a metric'} in both runs, got {held}")
+        found = [_compared(arguments, task, *pairs[task], metric) for task, metric in metrics.items() if metric]
     except ScoreFileError:
         raise
     except (TypeError, ValueError) as error:
         raise CommandError(str(error)) from error
     print_result(
         arguments.format,
-        (sheet for one in found for sheet in _sheets(one, is_full=arguments.full_text)),
+        chain(
+            (sheet for one in found for sheet in _sheets(one, is_full=arguments.full_text)),
+            (f"{task}: left out, since it has no {arguments.metric}" for task, metric in metrics.items() if not metric),
+        ),
         rows=(row for one in found for row in _rows(one)),
         document={"schema": "tensorclass.scores.diff/1", "tasks": [_document(one) for one in found]},
     )
     return 0
 
 
-def _pairs(arguments: Namespace, runs: Sequence[Run]) -> Iterator[tuple[str, tuple[Run, Run]]]:
+def _pairs(runs: Sequence[Run]) -> dict[str, tuple[Run, Run]]:
     """The two runs of each task that both models have."""
     models = list(dict.fromkeys(map(model_of, runs)))
-    pairs = [(task, (own[0], own[1])) for task, own in runs_by_task(runs).items() if len(own) == 2]
+    pairs = {task: (own[0], own[1]) for task, own in runs_by_task(runs).items() if len(own) == 2}
     if not pairs or len(models) > 2:
         held = "; ".join(f"{task}: {', '.join(map(model_of, own))}" for task, own in runs_by_task(runs).items())
         raise CommandError(f"expected the runs of two models on a task, got {held}")
-    return iter(pairs)
+    return pairs
 
 
-def _compared(arguments: Namespace, task: str, a: Run, b: Run) -> _TaskDiff:
-    metric = arguments.metric
-    if metric is None:
-        held = b.scores.aggregate()
-        metric = next((name for name in a.scores.aggregate() if name in held), None)
-        if metric is None:
-            raise CommandError(f"{task}: expected a metric that both runs have, got none")
+def _metric(name: str | None, a: Run, b: Run) -> str | None:
+    """The metric to look at: the first, or the given one, if both runs have it."""
+    held = b.scores.aggregate()
+    return next((one for one in a.scores.aggregate() if one in held and name in (None, one)), None)
+
+
+def _compared(arguments: Namespace, task: str, a: Run, b: Run, metric: str) -> _TaskDiff:
     changed = changed_prompts(a.scores, b.scores, metric)
     losses_first = sorted(changed, key=lambda one: one.b > one.a)  # the largest of each still come first
     listed = losses_first[: arguments.limit or None]

@@ -101,4 +101,6 @@ def test_one_run_alone_has_no_difference(logs: list[Path], capsys: pytest.Captur
 
 def test_an_unknown_metric_is_named(logs: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(*logs, "--metric", "f1") == 2
-    assert "expected the figure 'f1', got exact_match" in capsys.readouterr().err
+    assert "--metric: expected f1 in both runs, got old/sums: exact_match; new/sums: exact_match" in (
+        capsys.readouterr().err
+    )
