@@ -582,6 +582,10 @@ class Collection:
             else:
                 yield value
 
+    def _row_mismatch(self, other: Collection) -> str | None:
+        """Return how the rows of a column differ from those of another, beside the numbers; ``None`` elsewhere."""
+        return None
+
     def _bytes(self) -> int:
         """Return the memory of all values in bytes; of columns that of the rows, not of the buffer."""
         return sum(

@@ -26,7 +26,8 @@ def assert_close(
 ) -> bool:
     """Raise unless two collections have the same keys and close tensors.
 
-    Batch sizes, dimension names and objects (text, ...) are not compared. A record can be compared with a TensorDict.
+    Text must be equal, and ragged rows must have equal lengths. Batch sizes, dimension names and objects are not
+    compared. A record can be compared with a TensorDict.
 
     Args:
         actual: the collection to check.
@@ -72,6 +73,8 @@ def assert_close(
         elif not isinstance(value, Tensor) and not isinstance(other, Tensor):
             if is_tree(value) and is_tree(other):
                 assert_close(value, other, rtol, atol, equal_nan, intersection, msg, here)
+            elif (why := value._row_mismatch(other)) is not None:
+                raise AssertionError(f"key {here} does not match{f' ({msg})' if msg else ''}\n{why}")
             elif (held := value._held()) is not None and (own := other._held()) is not None:
                 _assert_close(held, own, rtol, atol, equal_nan, msg, here)
         else:

@@ -346,6 +346,27 @@ def test_some_of_many_objects_are_read_without_the_others(
         assert file.get("objects").tolist() == [many[1], *many[1:]]
 
 
+def test_rows_without_items_are_appended_whatever_their_dtype(path: Path) -> None:
+    ints = TensorDict({"rows": Ragged([[1], [2, 3]])}, [2])
+    empty = TensorDict({"rows": Ragged([[], []])}, [2])
+    assert empty["rows"].dtype != ints["rows"].dtype
+    empty.memmap(path)
+    TensorDict.append_memmap(path, ints)
+    TensorDict.append_memmap(path, empty)
+    TensorDict.append_memmap(path, empty[:0])
+    loaded = TensorDict.load_memmap(path)["rows"]
+    assert (loaded.dtype, loaded.tolist()) == (torch.int64, [[], [], [1], [2, 3], [], []])
+    with pytest.raises(ValueError, match=r"rows\.values: expected torch\.int64"):
+        TensorDict.append_memmap(path, TensorDict({"rows": Ragged([[1.5]])}, [1]))
+
+
+@pytest.mark.parametrize("backend", ["h5", "zarr"])
+def test_rows_without_items_extend_a_file_whatever_their_dtype(backend: str, path: Path) -> None:
+    with getattr(TensorDict({"rows": Ragged([[1], [2, 3]])}, [2]), f"to_{backend}")(path, resizable=True) as file:
+        file.extend(TensorDict({"rows": Ragged([[], []])}, [2]))
+        assert file["rows"].tolist() == [[1], [2, 3], [], []]
+
+
 @pytest.mark.parametrize("backend", ["h5", "zarr"])
 def test_many_objects_are_extended(backend: str, path: Path) -> None:
     data = TensorDict({"objects": NonTensorStack(*[{"at": at} for at in range(1000)])}, [1000])

@@ -245,7 +245,14 @@ class AppendPlan:
             before = parse_size(values_node["entries"]["spans"].get("shape"), self.source, below)[0]
             grown_values = self._column(values_node, items, below, batch_size)
         else:
-            before = (*parse_size(values_node.get("shape"), self.source, below), 0)[0]
+            held = parse_size(values_node.get("shape"), self.source, below)
+            before = (*held, 0)[0]
+            if isinstance(items, Tensor) and not len(items):  # without items: their dtype says nothing
+                dtype = parse_dtype(values_node["dtype"], self.source, below)
+                items = items.new_empty((0, *held[1:]), dtype=dtype)
+            elif isinstance(items, Tensor) and not before:
+                name = str(items.dtype).removeprefix("torch.")
+                values_node = {**values_node, "dtype": name, "shape": [0, *items.shape[1:]]}
             grown_values = self._tensor(values_node, items, below)
         shifted = torch.stack((spans[..., 0] + before, spans[..., 1]), -1)
         grown_spans = self._tensor(spans_node, shifted, (*path, "spans"))

@@ -205,6 +205,21 @@ class BufferColumn(Leaf):
         items = next(buffers) if isinstance(self._items, Tensor) else self._items._with_arrays(buffers)
         return self._of(items, next(buffers), self._names, compact=self._is_compact)
 
+    def _row_mismatch(self, other: Collection) -> str | None:
+        if not isinstance(other, BufferColumn):
+            return None
+        if other._keeps_items is not self._keeps_items:
+            return f"one is a {type(self).__name__}, the other a {type(other).__name__}"
+        if other._batch_size != self._batch_size:
+            return f"the batch sizes are {list(self._batch_size)} and {list(other._batch_size)}"
+        if not (span_functions.has_values(self._spans()) and span_functions.has_values(other._spans())):
+            return None
+        return self._first_difference(other)
+
+    def _first_difference(self, other: Any) -> str | None:
+        """Return how the first row that differs from that of a column of this kind and batch size does so."""
+        raise NotImplementedError
+
     def _named_columns(self) -> list[tuple[tuple[str, ...], Any]]:
         return [((), self)]
 

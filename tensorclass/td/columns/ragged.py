@@ -428,6 +428,17 @@ class Ragged(BufferColumn, Generic[Row]):
     def __repr__(self) -> str:
         return describe_ragged(self)
 
+    def _first_difference(self, other: Any) -> str | None:
+        if self.ragged_dims != other.ragged_dims:
+            return f"there are {self.ragged_dims} and {other.ragged_dims} ragged dimensions"
+        ours, theirs = self._spans()[..., 1], other._spans()[..., 1].to(self._device)
+        different = ours != theirs
+        if bool(different.any()):
+            at, first, second = span_functions.first_row(different), ours[different][0], theirs[different][0]
+            return f"the lengths of row {at} differ: {int(first)} and {int(second)}"
+        items, others = self._packed()[0], other._packed()[0]
+        return None if isinstance(items, Tensor) else items._row_mismatch(others)
+
     # -- padded and jagged forms --------------------------------------------------------------------------------------
 
     def _as_padded(self, padding: float) -> Any:

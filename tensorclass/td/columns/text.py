@@ -302,6 +302,13 @@ class Text(BufferColumn):
         size: Size = shapes.broadcast(self._batch_size, other._batch_size)
         return equal_rows((self._items, self._spans()), (other._items, other._spans()), size)
 
+    def _first_difference(self, other: Any) -> str | None:
+        different = ~self._equals(other)
+        if not bool(different.any()):
+            return None
+        ours, theirs = self._at(different)[0], other._at(different)[0]
+        return f"the texts of row {span_functions.first_row(different)} differ: {ours!r:.80} and {theirs!r:.80}"
+
     def _comparand(self, other: Any) -> Text | str | None:
         """Return a value in a form that is compared with the rows; raise ``TypeError`` if there is none."""
         rows: Any = other
@@ -314,11 +321,15 @@ class Text(BufferColumn):
         raise TypeError(f"expected a string, a Text, strings or None to compare with a Text, got {_described(other)}")
 
     def __eq__(self, other: object) -> Tensor:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Return where rows equal a string, or the rows of another Text: ``bool[*batch]``."""
+        """Return where rows equal a string, or the rows of another Text: ``bool[*batch]``. No row equals a number."""
+        if isinstance(other, _NUMBERS):
+            return torch.zeros(self._batch_size, dtype=torch.bool, device=self._device)
         return self._equals(self._comparand(other)) if _is_comparable(other) else NotImplemented
 
     def __ne__(self, other: object) -> Tensor:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
         """Return where rows differ from a string, or from the rows of another Text: ``bool[*batch]``."""
+        if isinstance(other, _NUMBERS):
+            return torch.ones(self._batch_size, dtype=torch.bool, device=self._device)
         return ~self._equals(self._comparand(other)) if _is_comparable(other) else NotImplemented
 
     __hash__ = None  # type: ignore[assignment]
@@ -667,6 +678,9 @@ def _encoded(string: object, what: str) -> bytes:
     if not isinstance(string, str):
         raise TypeError(f"{what}: expected a string, got {_described(string)}")
     return string.encode("utf-8", "surrogatepass")
+
+
+_NUMBERS = (int, float, complex, Tensor)  # a collection is compared with them, value by value
 
 
 def _is_comparable(other: object) -> bool:

@@ -10,6 +10,8 @@ from torch import Size, Tensor
 from tensorclass.td.tensordict import TensorDict
 
 _ONLY = "<tensor>"  # a key that no user writes
+#: operations whose tensor is a mask, no operand
+_OF_A_MASK = ("masked_fill", "masked_fill_")
 
 
 def alone(tensor: Tensor) -> TensorDict:
@@ -33,6 +35,8 @@ def number_result(operation: Callable[..., Any], tensor: Any, args: tuple[Any, .
     if not isinstance(tensor, Tensor):
         return getattr(tensor, operation.__name__)(*args, **kwargs)
     only = alone(tensor)
+    if operation.__name__ in _OF_A_MASK:
+        return operation(only, *args, **kwargs)._store[_ONLY]
     args = tuple([alone(arg) if isinstance(arg, Tensor) and arg.ndim else arg for arg in args])
     kwargs = {key: alone(arg) if isinstance(arg, Tensor) and arg.ndim else arg for key, arg in kwargs.items()}
     result = operation(only, *args, **kwargs)

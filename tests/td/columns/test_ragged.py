@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from tensorclass import Ragged, TensorDict
+from tensorclass import Ragged, TensorDict, assert_close
 
 ROWS = [[1.0, 2.0, 4.0], [3.0, 5.0]]
 
@@ -76,3 +76,28 @@ def test_what_is_no_row_is_named(rows: list[Any]) -> None:
 def test_the_error_for_a_row_says_why() -> None:
     with pytest.raises(ValueError, match=r"row 1: expected a sequence of numbers .*\[11805\d+\]: Overflow"):
         Ragged([[1], [2**70]])
+
+
+def test_assert_close_compares_lengths_and_items() -> None:
+    first = TensorDict({"rows": Ragged([[1], [2, 3]])}, [2])
+    assert assert_close(first, TensorDict({"rows": Ragged([[2, 3], [1]])[[1, 0]]}, [2]))
+    with pytest.raises(AssertionError, match=r"key \('rows',\) does not match\nthe lengths of row 0 differ: 1 and 2"):
+        assert_close(first, TensorDict({"rows": Ragged([[1, 2], [3]])}, [2]))
+    with pytest.raises(AssertionError, match=r"key \('rows',\) does not match, root mean squared difference"):
+        assert_close(first, TensorDict({"rows": Ragged([[1], [2, 4]])}, [2]))
+    nested = [Ragged.from_list(rows, ragged_dims=2) for rows in ([[[1], [2, 3]]], [[[1, 2], [3]]])]
+    with pytest.raises(AssertionError, match="the lengths of row 0 differ: 1 and 2"):
+        assert_close(TensorDict({"rows": nested[0]}, [1]), TensorDict({"rows": nested[1]}, [1]))
+
+
+def test_a_mask_over_the_batch_fills_the_items_of_rows() -> None:
+    mask = torch.tensor([True, False, True])
+    rows = Ragged([[1], [2, 3], [4]])
+    data = TensorDict(
+        {"x": torch.arange(3), "rows": rows, "deep": Ragged.from_list([[[1], [2]]] * 3, ragged_dims=2)}, [3]
+    )
+    filled = data.masked_fill(mask, 0)
+    assert filled["rows"].tolist() == [[0], [2, 3], [0]]
+    assert filled["deep"].tolist() == [[[0], [0]], [[1], [2]], [[0], [0]]]
+    data.masked_fill_(mask, 9)
+    assert (data["rows"].tolist(), rows.tolist()) == ([[9], [2, 3], [9]], [[9], [2, 3], [9]])

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from tensorclass import TensorDict, Text
+from tensorclass import Ragged, TensorDict, Text, assert_close
 
 
 @pytest.mark.parametrize("name", ["eq", "ne"])
@@ -22,8 +22,16 @@ def test_methods_of_comparison_name_what_cannot_be_compared(name: str) -> None:
 
 def test_operators_of_comparison_leave_other_objects_to_them() -> None:
     text = Text(["a", "b"])
-    assert (text == 3) is False
-    assert (text != 3) is True
+    other = object()
+    assert (text == other) is False
+    assert (text != other) is True
+
+
+@pytest.mark.parametrize("number", [3, 1.5, torch.tensor([1, 2])], ids=repr)
+def test_no_text_equals_a_number(number: Any) -> None:
+    data = TensorDict({"x": torch.tensor([3, 4]), "below": {"text": Text(["3", "b"])}}, [2])
+    assert (data == number)["below", "text"].tolist() == [False, False]
+    assert (data != number)["below", "text"].tolist() == [True, True]
 
 
 @pytest.mark.parametrize(
@@ -110,3 +118,16 @@ def test_strings_have_no_arithmetic_or_order_with_text(operation: Callable[[Any,
 def test_text_has_no_keys() -> None:
     with pytest.raises(KeyError, match="key 'a' not found: a Text has no keys"):
         Text(["a"])["a"]
+
+
+def test_assert_close_compares_text() -> None:
+    first = TensorDict({"below": {"text": Text(["a", None, "c"])}}, [3])
+    assert assert_close(first, first.clone())
+    for other, message in (
+        (Text(["a", None, "d"]), "the texts of row 2 differ: 'c' and 'd'"),
+        (Text(["a", "", "c"]), "the texts of row 1 differ: None and ''"),
+        (Ragged([[1], [2], [3]]), "one is a Text, the other a Ragged"),
+        (Text([["a"], [None], ["c"]]), r"the batch sizes are \[3\] and \[3, 1\]"),
+    ):
+        with pytest.raises(AssertionError, match=rf"key \('below', 'text'\) does not match\n{message}"):
+            assert_close(first, TensorDict({"below": {"text": other}}, [3]))
