@@ -22,6 +22,7 @@ from .delegated.map_methods import Map
 from .delegated.memory_map_methods import MemoryMaps
 from .delegated.message_methods import PointToPoint
 from .delegated.object_methods import PythonObjects
+from .delegated.row_methods import RowOperations
 from .delegated.store_methods import Stores
 from .delegated.table_file_methods import TableFiles
 from .delegated.table_methods import Tables
@@ -72,6 +73,7 @@ class TensorCollection(
     Tables,
     TableFiles,
     Datasets,
+    RowOperations,
     Storing,
     MemoryMaps,
     Files,

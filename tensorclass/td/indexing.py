@@ -144,12 +144,28 @@ def _without_masks(items: list[Any], batch_size: Size, keep: bool) -> Iterator[A
             if keep:
                 yield item if item.dtype is torch.bool else item.bool()
             elif item.ndim:
-                yield from item.nonzero(as_tuple=True)
+                yield from _positions_of(item)
             else:
                 yield bool(item)
         else:
             dim += 0 if item is None or isinstance(item, bool) else 1
             yield item
+
+
+#: masks of at least so many elements are searched by numpy, which is 10 to 60 times as fast as torch on the CPU
+_LARGE_MASK = 2000
+
+
+def _positions_of(mask: Tensor) -> Sequence[Tensor]:
+    """Return the positions of the true elements of a mask, a tensor for each dimension."""
+    if mask.numel() >= _LARGE_MASK and type(mask) is Tensor and mask.device.type == "cpu" and not is_dynamo_compiling():
+        try:
+            array: NDArray[Any] = mask.numpy()
+        except RuntimeError:  # torch.func wraps it
+            pass
+        else:
+            return [torch.as_tensor(positions) for positions in array.nonzero()]
+    return mask.nonzero(as_tuple=True)
 
 
 _select: Callable[[Tensor, int, Tensor], Tensor] = torch.index_select

@@ -302,7 +302,7 @@ class BufferColumn(Leaf):
             size = found.shape[:-1]
         elif kind is Tensor and index.dtype is torch.int64 and index.ndim == 1 and not is_dynamo_compiling():
             try:
-                found = _select(spans, 0, index) if spans.is_contiguous() else spans[index]
+                found = span_functions.take(spans, index) if spans.is_contiguous() else spans[index]
             except (IndexError, RuntimeError):  # negative, or out of range
                 return super().__getitem__(index)
             size = found.shape[:-1]
@@ -709,6 +709,5 @@ def _rebuild(cls: Any, items: Items, spans: Tensor, names: Any, locked: bool) ->
 
 _ONE_ROW = Size(())
 column_rebuild: Any = _rebuild
-_select: Any = torch.index_select
 _is_wrapped: Any = functorch.is_functorch_wrapped_tensor  # true inside vmap, grad, ...
 _is_batched: Any = functorch.is_batchedtensor

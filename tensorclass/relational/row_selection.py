@@ -1,0 +1,114 @@
+"""Rows chosen and ordered by their values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import torch
+from torch import Tensor
+
+from tensorclass.td.columns.column import Column
+from tensorclass.td.columns.text import Text
+from tensorclass.td.tensordict import TensorDict
+
+from .key_codes import Keys, as_keys, codes_of_columns, key_codes, key_columns, leaf_keys
+from .row_order import stable_order
+
+if TYPE_CHECKING:
+    from tensorclass.td.base import TensorCollection
+
+T = TypeVar("T", bound="TensorCollection")
+
+
+def filter(self: T, condition: Tensor | Sequence[bool] | Callable[[T], Tensor]) -> T:
+    """See :meth:`TensorDict.filter`."""
+    mask: Any = condition(self) if callable(condition) else condition
+    if not isinstance(mask, Tensor):
+        mask = torch.as_tensor(mask, device=self._device)
+    size = tuple(self._batch_size)
+    if mask.dtype is not torch.bool or not mask.ndim or tuple(mask.shape) != size[: mask.ndim]:
+        raise ValueError(
+            f"filter: expected a bool for each row, of the shape {list(size[:1])} or further dimensions of the batch "
+            f"size {list(size)}, got {mask.dtype} of the shape {list(mask.shape)}"
+        )
+    rows: T = self[mask]
+    return rows
+
+
+def sort_by(self: T, by: Keys, *, descending: bool | Sequence[bool] = False) -> T:
+    """See :meth:`TensorDict.sort_by`."""
+    keys = as_keys(by)
+    columns = key_columns("sort_by", self, keys)
+    directions = [descending] * len(keys) if isinstance(descending, bool) else list(descending)
+    if len(directions) != len(keys):
+        raise ValueError(
+            f"sort_by: descending: expected one bool, or one for each of {len(keys)} keys, got {directions}"
+        )
+    order: Tensor | None = None
+    for key, column, downwards in reversed(list(zip(keys, columns, directions, strict=True))):
+        if isinstance(column, Tensor) and column.ndim == 1 and not column.is_complex() and not column.is_nested:
+            values = column.detach()
+        else:
+            codes = codes_of_columns("sort_by", [column], [key])
+            values = codes.codes
+            if downwards and _has_missing(column):  # rows without a value stay last
+                values = torch.where(values == codes.count - 1, -1, values)
+        step = stable_order(values if order is None else values[order], downwards)
+        order = step if order is None else order[step]
+    assert order is not None
+    return self[order]
+
+
+def _has_missing(column: Any) -> bool:
+    if isinstance(column, Text):
+        return bool((column._spans()[..., 1] < 0).any())
+    return not isinstance(column, Tensor) and any(item is None for item in column.tolist())
+
+
+def unique(self: T, by: Keys | None = None) -> T:
+    """See :meth:`TensorDict.unique`."""
+    keys = leaf_keys(self) if by is None else as_keys(by)
+    return self[key_codes("unique", self, keys).first_rows()]
+
+
+def drop_duplicates(self: T, by: Keys | None = None, *, keep: Literal["first", "last"] | Literal[False] = "first") -> T:
+    """See :meth:`TensorDict.drop_duplicates`."""
+    keys = leaf_keys(self) if by is None else as_keys(by)
+    codes = key_codes("drop_duplicates", self, keys)
+    if keep is False:
+        return self[codes.counts()[codes.codes] == 1]
+    if keep not in ("first", "last"):
+        raise ValueError(f"drop_duplicates: keep: expected 'first', 'last' or False, got {keep!r}")
+    rows = codes.first_rows() if keep == "first" else codes.last_rows()
+    return self[stable_sorted(rows)]
+
+
+def stable_sorted(rows: Tensor) -> Tensor:
+    """Return positions in ascending order."""
+    return rows[stable_order(rows)]
+
+
+def value_counts(self: TensorCollection, by: Keys, *, sort: bool = True) -> TensorDict:
+    """See :meth:`TensorDict.value_counts`."""
+    keys = as_keys(by)
+    codes = key_codes("value_counts", self, keys)
+    counts = codes.counts()
+    rows = codes.first_rows()
+    if sort:
+        order = stable_order(counts, descending=True)
+        rows, counts = rows[order], counts[order]
+    result = columns_of(self, keys, rows)
+    if "count" in result._store:
+        raise ValueError("value_counts: a key is called 'count', which is the name of the result; rename it first")
+    result["count"] = counts
+    return result
+
+
+def columns_of(data: TensorCollection, keys: Sequence[tuple[str, ...]], rows: Tensor) -> TensorDict:
+    """Return a collection of the values under keys, at rows. Nested keys stay nested."""
+    result = TensorDict({}, [len(rows)], device=data._device)
+    for key in keys:
+        column: Any = data._find(key)
+        result[key] = column._at(rows) if isinstance(column, (Text, Column)) else column[rows]
+    return result

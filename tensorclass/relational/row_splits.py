@@ -1,0 +1,96 @@
+"""Rows dealt out at random."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import torch
+from torch import Generator, Tensor
+
+from .key_codes import Keys, as_keys, key_codes
+from .row_order import stable_order
+
+if TYPE_CHECKING:
+    from tensorclass.td.base import TensorCollection
+
+T = TypeVar("T", bound="TensorCollection")
+
+
+def random_split(self: T, lengths: Sequence[int | float], generator: Generator | None = None) -> tuple[T, ...]:
+    """See :meth:`TensorDict.random_split`."""
+    rows = _rows_of("random_split", self)
+    sizes = split_sizes(lengths, rows)
+    order = torch.randperm(rows, generator=generator)
+    return tuple([self[part.to(self._device) if self._device else part] for part in order.split_with_sizes(sizes)])
+
+
+def train_test_split(
+    self: T,
+    test_size: float = 0.25,
+    *,
+    shuffle: bool = True,
+    stratify: Keys | None = None,
+    generator: Generator | None = None,
+) -> tuple[T, T]:
+    """See :meth:`TensorDict.train_test_split`."""
+    rows = _rows_of("train_test_split", self)
+    if stratify is not None and not shuffle:
+        raise ValueError("train_test_split: stratify deals out rows at random, which shuffle=False rules out")
+    size: Any = test_size
+    if isinstance(size, bool) or not (0 < size < 1 or (isinstance(size, int) and 0 < size < rows)):
+        raise ValueError(
+            f"train_test_split: test_size: expected a fraction between 0 and 1, or a number of rows below {rows}, got "
+            f"{test_size!r}"
+        )
+    share = size / rows if isinstance(size, int) else float(size)
+    order = torch.randperm(rows, generator=generator) if shuffle else torch.arange(rows)
+    if stratify is None:
+        held = size if isinstance(size, int) else max(1, round(rows * share))
+        test, train = (order[:held], order[held:]) if shuffle else (order[rows - held :], order[: rows - held])
+    else:
+        is_test = _stratified(key_codes("train_test_split", self, as_keys(stratify)).codes.cpu()[order], share)
+        test, train = order[is_test], order[~is_test]
+    return self[_on(self, train)], self[_on(self, test)]
+
+
+def _on(data: TensorCollection, rows: Tensor) -> Tensor:
+    return rows if data._device is None else rows.to(data._device)
+
+
+def _stratified(codes: Tensor, share: float) -> Tensor:
+    """Return which of shuffled rows are held out, so that each group gives its share, rounded; ``bool[rows]``."""
+    order = stable_order(codes)
+    sizes = torch.bincount(codes)
+    begins = sizes.cumsum(0) - sizes
+    rank = torch.arange(len(codes)) - begins[codes[order]]
+    held = (sizes.double() * share).round().long()
+    is_test = torch.zeros(len(codes), dtype=torch.bool)
+    is_test[order] = rank < held[codes[order]]
+    return is_test
+
+
+def split_sizes(lengths: Sequence[int | float], rows: int) -> list[int]:
+    """Return numbers of rows for lengths, or for fractions that sum to 1, as ``torch.utils.data.random_split`` does.
+
+    >>> split_sizes([0.5, 0.5], 5), split_sizes([2, 3], 5)
+    ([3, 2], [2, 3])
+    """
+    if any(length < 0 for length in lengths):
+        raise ValueError(f"random_split: expected lengths or fractions of at least 0, got {list(lengths)}")
+    if all(isinstance(length, int) for length in lengths) and sum(lengths) == rows:
+        return [int(length) for length in lengths]
+    if abs(sum(lengths) - 1) < 1e-9:
+        sizes = [int(rows * length) for length in lengths]
+        for i in range(rows - sum(sizes)):  # what rounding left goes to the first parts
+            sizes[i % len(sizes)] += 1
+        return sizes
+    raise ValueError(
+        f"random_split: expected lengths that sum to the {rows} rows, or fractions that sum to 1, got {list(lengths)}"
+    )
+
+
+def _rows_of(what: str, data: Any) -> int:
+    if not data._batch_size:
+        raise ValueError(f"{what}: expected at least one batch dimension, along which the rows lie; got none")
+    return int(data._batch_size[0])
