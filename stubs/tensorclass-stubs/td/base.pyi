@@ -13,6 +13,7 @@ from tensorclass.td.delegated.map_methods import Map
 from tensorclass.td.delegated.memory_map_methods import MemoryMaps
 from tensorclass.td.delegated.message_methods import PointToPoint
 from tensorclass.td.delegated.object_methods import PythonObjects
+from tensorclass.td.delegated.row_methods import RowOperations
 from tensorclass.td.delegated.store_methods import Stores
 from tensorclass.td.delegated.table_file_methods import TableFiles
 from tensorclass.td.delegated.table_methods import Tables
@@ -37,7 +38,7 @@ from tensorclass.td.storage_state import Storing
 from tensorclass.td.torch_functions import TorchFunctions
 from tensorclass.td.tensordict import TensorDict
 
-class TensorCollection(TorchFunctions, Indexing, Shaping, Permuting, Splitting, Gathering, KeySelecting, Packing, Padding, Pointwise, Reductions, Combining, Creation, Converting, PythonObjects, ClassInstances, Tables, TableFiles, Datasets, Storing, MemoryMaps, Files, Stores, Modules, PointToPoint, Collectives, Map, Devices, Gradients, Applying, Attributes, Locking, State, Printing):
+class TensorCollection(TorchFunctions, Indexing, Shaping, Permuting, Splitting, Gathering, KeySelecting, Packing, Padding, Pointwise, Reductions, Combining, Creation, Converting, PythonObjects, ClassInstances, Tables, TableFiles, Datasets, RowOperations, Storing, MemoryMaps, Files, Stores, Modules, PointToPoint, Collectives, Map, Devices, Gradients, Applying, Attributes, Locking, State, Printing):
     __slots__ = ()
 
     def get_sub_tensordict(self, idx: Index) -> Self: ...
