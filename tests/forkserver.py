@@ -33,6 +33,11 @@ def context() -> Any:
     return multiprocessing.get_context("forkserver")
 
 
+def context_of(method: str) -> Any:
+    """Return the context of a start method: ``fork``, or ``forkserver``, which sends all as ``spawn`` does."""
+    return context() if method == "forkserver" else multiprocessing.get_context(method)
+
+
 def server() -> int | None:
     """The process id of the server, if it was started."""
     pid: int | None = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]

@@ -30,6 +30,7 @@ from tensorclass import (
     Text,
     collate,
 )
+from tests import forkserver
 
 
 class Prompt(TensorClass):
@@ -179,10 +180,10 @@ def _storage(tensor: Tensor) -> int:
     return tensor.untyped_storage().data_ptr()
 
 
-@pytest.mark.parametrize("method, items", [("fork", 10), ("fork", 100_000), ("spawn", 100_000)])
+@pytest.mark.parametrize("method, items", [("fork", 10), ("fork", 100_000), ("forkserver", 100_000)])
 def test_workers_send_the_arrays_of_a_batch_by_one_handle(method: str, items: int) -> None:
     dataset = RecordDataset(Prompt, Many(items))
-    loader = DataLoader(dataset, batch_size=2, num_workers=1, multiprocessing_context=method)
+    loader = DataLoader(dataset, batch_size=2, num_workers=1, multiprocessing_context=forkserver.context_of(method))
     for number, batch in enumerate(loader):
         own = [2 * number, 2 * number + 1]
         assert batch.text.tolist() == [str(at) * items for at in own]

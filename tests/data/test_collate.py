@@ -26,7 +26,7 @@ from torch.utils.data import (
 )
 
 from tensorclass import LazyStackedTensorDict, NonTensorStack, RecordDataset, TensorClass, TensorDict, collate, stack
-from tests import fresh_python
+from tests import forkserver, fresh_python
 from tests.checks import assert_consistent, assert_equal
 from tests.samples import Unchanged, mixed, nested
 
@@ -198,10 +198,11 @@ def test_an_iterable_dataset_yields_records(workers: int) -> None:
     assert_equal(rows[4], record()[4])
 
 
-@pytest.mark.parametrize("context", ["fork", "spawn"])
+@pytest.mark.parametrize("context", ["fork", "forkserver"])
 @pytest.mark.parametrize("dataset", [record(), Rows()], ids=["record", "dataset of records"])
 def test_workers_give_the_same_batches(dataset: Any, context: str) -> None:
-    batches = list(loader(dataset, batch_size=4, num_workers=2, multiprocessing_context=context))
+    start = forkserver.context_of(context)
+    batches = list(loader(dataset, batch_size=4, num_workers=2, multiprocessing_context=start))
     assert [type(batch) for batch in batches] == [Sample] * 3
     for i, batch in enumerate(batches):
         assert_equal(batch, record()[4 * i : 4 * i + 4])

@@ -40,6 +40,7 @@ from tensorclass import (
     TensorDict,
     stack,
 )
+from tests import forkserver
 from tests.checks import assert_consistent, assert_equal
 
 
@@ -466,9 +467,10 @@ def test_a_source_that_gives_several_samples_at_once_is_asked_so() -> None:
     assert Several.asked == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
 
 
-@pytest.mark.parametrize("context", ["fork", "spawn"])
+@pytest.mark.parametrize("context", ["fork", "forkserver"])
 def test_workers_give_the_same_batches(context: str) -> None:
-    loader = DataLoader(RecordDataset(Sample, Rows()), batch_size=4, num_workers=2, multiprocessing_context=context)
+    start = forkserver.context_of(context)
+    loader = DataLoader(RecordDataset(Sample, Rows()), batch_size=4, num_workers=2, multiprocessing_context=start)
     first, second, third = loader
     assert_equal(first, expected([0, 1, 2, 3]))
     assert_equal(second, expected([4, 5, 6, 7]))

@@ -65,7 +65,7 @@ class Worker:
     """Another process, and the way to it."""
 
     def __init__(self, start: str) -> None:
-        context: Any = torch.multiprocessing.get_context(start)
+        context = forkserver.context_of(start)
         self.inbox, self.outbox = context.Queue(), context.Queue()
         self.process = context.Process(target=_add_ones, args=(self.inbox, self.outbox), daemon=True)
         self.process.start()
@@ -83,7 +83,7 @@ class Worker:
         assert self.process.exitcode == 0
 
 
-@pytest.fixture(scope="module", params=["fork", "spawn"])
+@pytest.fixture(scope="module", params=["fork", "forkserver"])
 def worker(request: pytest.FixtureRequest) -> Iterator[Worker]:
     made = Worker(request.param)
     yield made

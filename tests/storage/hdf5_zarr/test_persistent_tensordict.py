@@ -4,7 +4,6 @@ import copy
 import errno
 import gc
 import json
-import multiprocessing
 import os
 import pickle
 import re
@@ -28,7 +27,7 @@ from tensorclass.storage import FileError, PersistentTensorDict
 from tensorclass.storage.hdf5_zarr.group_loader import make_backend
 from tensorclass.storage.hdf5_zarr.restorable_file import RestorableFile
 from tensorclass.storage.hdf5_zarr.zarr import Zarr
-from tests import fresh_python
+from tests import forkserver, fresh_python
 from tests.storage.memmap.test_memmap_folder import Inner, Sample, a_tree
 
 
@@ -467,14 +466,14 @@ def _rows_in_a_worker(held: Any, queue: Any) -> None:
     queue.put(held[1:3]["a"].tolist())
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", ["fork", "forkserver"])
 def test_workers_read_the_file(path: Path, backend: str, method: str) -> None:
-    if method == "spawn" and backend == "zarr":
+    if method == "forkserver" and backend == "zarr":
         pytest.skip("a folder is never open")
     write(rows(), path, backend).close()
     held = read(path, backend)
     held["a"]
-    context = multiprocessing.get_context(method)
+    context = forkserver.context_of(method)
     queue = context.Queue()
     worker = context.Process(target=_rows_in_a_worker, args=(held, queue))
     worker.start()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import mmap
-import multiprocessing
 import os
 import pickle
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from torch import Tensor
 
 from tensorclass import MemmapTensor, MemoryMappedTensor, TensorDict
 from tensorclass.td.memory import readahead
+from tests import forkserver
 from tests.strategies import indices, shapes
 
 DTYPES = [
@@ -354,9 +354,9 @@ def _add_one(incoming: Any, outgoing: Any) -> None:
         outgoing.put(type(tensor).__name__)
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", ["fork", "forkserver"])
 def test_processes_write_to_the_same_file(method: str, tmp_path: Path) -> None:
-    context: Any = multiprocessing.get_context(method)
+    context = forkserver.context_of(method)
     incoming, outgoing = context.Queue(), context.Queue()
     worker = context.Process(target=_add_one, args=(incoming, outgoing))
     worker.start()
