@@ -10,12 +10,14 @@ Reading files, tables and plots need the extra: ``pip install 'tensorclass[score
 """
 
 from tensorclass.scores.align import align
+from tensorclass.scores.bradley_terry import BradleyTerry
 from tensorclass.scores.class_metrics import F1, Accuracy
 from tensorclass.scores.comparison import compare
 from tensorclass.scores.corrections import benjamini_hochberg, holm
 from tensorclass.scores.estimate import Difference, Estimate
 from tensorclass.scores.families import (
     AlpacaEvalScoreData,
+    BattleScoreData,
     CalibrationScoreData,
     ClassificationScoreData,
     EvalPlusScoreData,
@@ -33,10 +35,11 @@ from tensorclass.scores.length_control import (
     instruction_difficulties,
     length_controlled_win_rate,
 )
-from tensorclass.scores.metrics import Mean, Metric, PassAtK, Ratio, codes, metric
+from tensorclass.scores.metrics import Mean, Metric, Ratio, codes, metric
 from tensorclass.scores.padded_verdicts import ragged
 from tensorclass.scores.paired import mcnemar
-from tensorclass.scores.passatk import pass_at_k
+from tensorclass.scores.pass_metrics import PassAtK, PassHatK
+from tensorclass.scores.passatk import pass_at_k, pass_hat_k
 from tensorclass.scores.power import PairedDesign, detectable_difference
 from tensorclass.scores.preference_metrics import LengthControlledWinRate
 from tensorclass.scores.ranking import RankInterval
@@ -76,6 +79,8 @@ __all__ = [
     "MCC",
     "Accuracy",
     "AlpacaEvalScoreData",
+    "BattleScoreData",
+    "BradleyTerry",
     "CalibrationError",
     "CalibrationScoreData",
     "ClassificationScoreData",
@@ -97,6 +102,7 @@ __all__ = [
     "PairedRuns",
     "PassAtK",
     "PassAtKScoreData",
+    "PassHatK",
     "Perplexity",
     "PerplexityScoreData",
     "PreferenceScoreData",
@@ -128,6 +134,7 @@ __all__ = [
     "mcnemar",
     "metric",
     "pass_at_k",
+    "pass_hat_k",
     "ragged",
     "read_run",
     "read_runs",

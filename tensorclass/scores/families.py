@@ -5,14 +5,17 @@ from __future__ import annotations
 from torch import Tensor
 
 from tensorclass import field
+from tensorclass.scores.bradley_terry import BradleyTerry
 from tensorclass.scores.class_metrics import Accuracy
-from tensorclass.scores.metrics import Mean, PassAtK, Ratio, codes, metric
+from tensorclass.scores.metrics import Mean, Ratio, codes, metric
+from tensorclass.scores.pass_metrics import PassAtK
 from tensorclass.scores.preference_metrics import LengthControlledWinRate
 from tensorclass.scores.row_metrics import AUROC, MCC, CalibrationError, MacroF1, Perplexity
 from tensorclass.scores.score_data import ScoreData
 
 __all__ = [
     "AlpacaEvalScoreData",
+    "BattleScoreData",
     "CalibrationScoreData",
     "ClassificationScoreData",
     "EvalPlusScoreData",
@@ -248,3 +251,33 @@ class PerplexityScoreData(ScoreData):
 
     log_likelihood: Tensor | None = field(default=None, metadata=metric(Perplexity("units")))
     units: Tensor | None = field(default=None, metadata=metric())
+
+
+class BattleScoreData(ScoreData):
+    """Comparisons of two models at a time, as arenas collect them: a row for each comparison.
+
+    The figure is ``elo``, by model: the ratings of Bradley and Terry (:class:`~tensorclass.scores.BradleyTerry`).
+
+    Attributes:
+        model_a: integer ``[prompts]``, the first model, as a code.
+        model_b: likewise, the second.
+        outcome: float ``[prompts]``, 1 where the first wins, 0 where the second wins, 0.5 for a tie; NaN: not judged.
+        models: the names of the codes.
+
+    Example:
+        >>> import torch
+        >>> from tensorclass.scores import BattleScoreData
+        >>> first, second = torch.tensor([0, 0, 1, 1]), torch.tensor([1, 1, 0, 0])
+        >>> battles = BattleScoreData(
+        ...     first, second, torch.tensor([1.0, 1.0, 1.0, 0.0]), models=("alpha", "beta"), batch_size=[4]
+        ... )
+        >>> {name: round(one.value.item()) for name, one in battles.aggregate().groups["elo"].items()}
+        {'alpha': 1095, 'beta': 905}
+    """
+
+    model_a: Tensor | None = field(
+        default=None, metadata={**codes("models"), **metric(BradleyTerry("model_b", "outcome"))}
+    )
+    model_b: Tensor | None = field(default=None, metadata=codes("models"))
+    outcome: Tensor | None = field(default=None, metadata=metric())
+    models: tuple[str, ...] | None = field(default=None, kw_only=True, metadata=metric())

@@ -27,11 +27,10 @@ from numpy.typing import NDArray
 
 from tensorclass.scores.labels import Vocabulary, merge
 from tensorclass.scores.limits import check_counts, check_shares
-from tensorclass.scores.passatk import pass_at_k
 from tensorclass.scores.row_sample import Sample
 from tensorclass.scores.tally import Tally
 
-__all__ = ["Codes", "Mean", "Metric", "PassAtK", "Ratio", "Rows", "codes", "metric"]
+__all__ = ["Codes", "Mean", "Metric", "Ratio", "Rows", "codes", "metric"]
 
 _METRICS = "tensorclass.scores.metrics"
 _CODES = "tensorclass.scores.codes"
@@ -314,45 +313,6 @@ class Ratio(Metric):
             raise ValueError(f"{self.name}: expected at least 0 below the line in each row, got {np.nanmin(below):g}")
         above, below = (_sum_of_prompt(np.where(counted, side, 0.0)) for side in (above, below))
         return [Tally(self.name, above, below, self.unit)]
-
-
-@dataclass(frozen=True)
-class PassAtK(Metric):
-    """pass@k of a field of right samples, for several k: the mean over problems of the unbiased estimate.
-
-    A problem with fewer than k samples isn't counted for that k; a k that no problem reaches isn't reported.
-
-    Args:
-        total: the field with the number of samples of each problem.
-        ks: the k to report.
-        prefix: what the names of the figures begin with: ``"plus/"`` for ``plus/pass@1``.
-
-    Example:
-        >>> from tensorclass.scores import PassAtK
-        >>> PassAtK(total="num_samples", ks=(1, 10)).ks
-        (1, 10)
-
-    Source: Chen et al., 2021, arXiv 2107.03374; see :func:`~tensorclass.scores.passatk.pass_at_k`.
-    """
-
-    total: str
-    ks: Sequence[int] = (1, 5, 10, 25, 50, 100)
-    prefix: str = ""
-
-    def tallies(self, field: str, rows: Rows) -> list[Tally]:
-        correct, total = rows.numbers(field), rows.numbers(self.total)
-        if correct is None:
-            return []
-        if total is None:
-            raise ValueError(f"{self.total}: expected the number of samples of each problem, got None")
-        tallies: list[Tally] = []
-        for k in self.ks:
-            estimate = pass_at_k(total, correct, k)
-            counted = ~np.isnan(estimate)
-            if counted.any():
-                above, below = np.where(counted, estimate, 0.0), counted.astype(np.float64)
-                tallies.append(Tally(f"{self.prefix}pass@{k}", _sum_of_prompt(above), _sum_of_prompt(below)))
-        return tallies
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ __all__ = [
     "Quantile",
     "RowMetric",
     "Statistic",
+    "rows_of",
 ]
 
 _Numbers = NDArray[np.float64]
@@ -118,32 +119,50 @@ class RowMetric(Metric):
         return []
 
     def samples(self, field: str, rows: Rows) -> list[Sample]:
-        sample = self._sample(field, rows)
-        return [] if sample is None else [sample]
-
-    def _sample(self, field: str, rows: Rows) -> Sample | None:
-        here = rows.labels(field)
-        if here is None:
-            return None
-        found: list[_Numbers] = [here]
-        for name in self.fields(field)[1:]:
-            values = rows.labels(name)
-            if values is None:
-                raise ValueError(f"{name}: expected values for {self.named(field)}, got None")
-            if values.shape != here.shape[: values.ndim]:
-                raise ValueError(
-                    f"{name}: expected shape {list(here.shape)} or its leading dimensions, as {field} has, "
-                    f"got {list(values.shape)}"
-                )
-            wide = np.expand_dims(values, tuple(range(values.ndim, here.ndim)))
-            found.append(np.broadcast_to(wide, here.shape))
-        prompt = np.broadcast_to(np.expand_dims(np.arange(len(here)), tuple(range(1, here.ndim))), here.shape).ravel()
-        flat = [np.ascontiguousarray(values).ravel() for values in found]
-        counted = ~np.isnan(np.sum(flat, axis=0))
-        columns = tuple(values[counted] for values in flat)
+        found = rows_of(self.fields(field), rows, self.named(field))
+        if found is None:
+            return []
+        columns, prompt, prompts = found
         self.check(field, columns)
         cluster = None if self.cluster is None else rows.clusters(self.cluster)
-        return Sample(self.named(field), self.figure, columns, prompt[counted], len(here), self.unit, cluster)
+        return [Sample(self.named(field), self.figure, columns, prompt, prompts, self.unit, cluster)]
+
+
+def rows_of(
+    fields: Sequence[str], rows: Rows, figure: str
+) -> tuple[tuple[_Numbers, ...], NDArray[np.int64], int] | None:
+    """The values of fields as columns, a row for each value of the first of them at which none is NaN.
+
+    Args:
+        fields: the fields; those behind the first have its shape, or lack trailing dimensions of it.
+        rows: the fields of one run.
+        figure: the name of the figure, for errors.
+
+    Returns:
+        The columns, ``[rows]`` each; the position of the prompt of each row; the number of prompts. None where the
+        record doesn't hold the first field.
+
+    Raises:
+        ValueError: the record doesn't hold another field, or its shape doesn't go with the first.
+    """
+    here = rows.labels(fields[0])
+    if here is None:
+        return None
+    found: list[_Numbers] = [here]
+    for name in fields[1:]:
+        values = rows.labels(name)
+        if values is None:
+            raise ValueError(f"{name}: expected values for {figure}, got None")
+        if values.shape != here.shape[: values.ndim]:
+            raise ValueError(
+                f"{name}: expected shape {list(here.shape)} or its leading dimensions, as {fields[0]} has, "
+                f"got {list(values.shape)}"
+            )
+        found.append(np.broadcast_to(np.expand_dims(values, tuple(range(values.ndim, here.ndim))), here.shape))
+    places = np.expand_dims(np.arange(len(here)), tuple(range(1, here.ndim)))
+    flat = [np.ravel(values) for values in found]
+    counted = ~np.isnan(np.sum(flat, axis=0))
+    return tuple(values[counted] for values in flat), np.ravel(np.broadcast_to(places, here.shape))[counted], len(here)
 
 
 @dataclass(frozen=True)

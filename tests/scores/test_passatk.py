@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensorclass.scores.passatk import pass_at_k
+from tensorclass.scores.passatk import pass_at_k, pass_hat_k
 
 problems = st.integers(1, 9).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n)))
 
@@ -46,3 +46,19 @@ def test_too_few_samples_and_missing_counts_are_nan() -> None:
 def test_impossible_counts_are_errors(n: object, c: object, k: int, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         pass_at_k(n, c, k)
+
+
+@pytest.mark.parametrize("k", [1, 2, 5])
+def test_pass_hat_k_is_the_share_of_draws_that_are_all_right(k: int) -> None:
+    for correct in range(6):
+        draws = list(combinations([1] * correct + [0] * (5 - correct), k))
+        assert pass_hat_k(5, correct, k).item() == pytest.approx(sum(map(all, draws)) / len(draws))
+
+
+def test_pass_hat_k_is_not_known_from_fewer_samples() -> None:
+    assert np.isnan(pass_hat_k(3, 2, k=4))
+    assert np.isnan(pass_hat_k(3, np.nan, k=2))
+    with pytest.raises(ValueError, match="k: expected a number of samples of at least 1"):
+        pass_hat_k(3, 2, k=0)
+    with pytest.raises(ValueError, match="no more right samples than samples"):
+        pass_hat_k(3, 4, k=1)

@@ -9,7 +9,7 @@ from tensorclass.scores.labels import Vocabulary
 from tensorclass.scores.row_sample import Sample
 from tensorclass.scores.tally import Tally
 
-__all__ = ["Codes", "Mean", "Metric", "PassAtK", "Ratio", "Rows", "codes", "metric"]
+__all__ = ["Codes", "Mean", "Metric", "Ratio", "Rows", "codes", "metric"]
 
 class Rows(Protocol):
     def numbers(self, field: str) -> NDArray[np.float64] | None: ...
@@ -45,14 +45,6 @@ class Ratio(Metric):
     over: Mapping[str, float]
     under: Mapping[str, float]
     unit: str = "%"
-
-    def tallies(self, field: str, rows: Rows) -> list[Tally]: ...
-
-@dataclass(frozen=True)
-class PassAtK(Metric):
-    total: str
-    ks: Sequence[int] = ...
-    prefix: str = ""
 
     def tallies(self, field: str, rows: Rows) -> list[Tally]: ...
 

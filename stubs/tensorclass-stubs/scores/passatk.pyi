@@ -2,6 +2,7 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["pass_at_k"]
+__all__ = ["pass_at_k", "pass_hat_k"]
 
 def pass_at_k(num_samples: ArrayLike, num_correct: ArrayLike, k: int) -> NDArray[np.float64]: ...
+def pass_hat_k(num_samples: ArrayLike, num_correct: ArrayLike, k: int) -> NDArray[np.float64]: ...

@@ -9,7 +9,7 @@ from tensorclass.scores.row_figures import auroc, macro_f1, perplexity
 from tensorclass.scores.row_sample import Sample
 from tensorclass.scores.tally import Tally
 
-__all__ = ["AUROC", "MCC", "CalibrationError", "MacroF1", "Perplexity", "Quantile", "RowMetric", "Statistic"]
+__all__ = ["AUROC", "MCC", "CalibrationError", "MacroF1", "Perplexity", "Quantile", "RowMetric", "Statistic", "rows_of"]
 _Numbers = NDArray[np.float64]
 
 class RowMetric(Metric):
@@ -25,6 +25,10 @@ class RowMetric(Metric):
     def check(self, field: str, columns: Sequence[_Numbers]) -> None: ...
     def tallies(self, field: str, rows: Rows) -> list[Tally]: ...
     def samples(self, field: str, rows: Rows) -> list[Sample]: ...
+
+def rows_of(
+    fields: Sequence[str], rows: Rows, figure: str
+) -> tuple[tuple[_Numbers, ...], NDArray[np.int64], int] | None: ...
 
 @dataclass(frozen=True)
 class Statistic(RowMetric):
