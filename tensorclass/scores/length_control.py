@@ -63,7 +63,7 @@ def length_controlled_win_rate(
         columns.append(_same_shape("difficulties", preferences, difficulties)[1])
     counted = ~np.isnan(np.sum(columns, axis=0))
     columns = [column[counted] for column in columns]
-    return float(weighted_length_control(columns, np.ones(counted.sum()), penalty=penalty))
+    return float(weighted_length_control(columns, np.ones(len(columns[0])), penalty=penalty))
 
 
 def weighted_length_control(columns: Sequence[_Numbers], weights: _Numbers, *, penalty: float) -> _Numbers:
@@ -185,7 +185,8 @@ def _fitted(
             part = spread * one
             for column in range(row, count):
                 curve[..., row, column] = curve[..., column, row] = (part * features[column]).sum(-1)
-        step = np.linalg.solve(curve + np.diag(penalties + 1e-9), slope[..., None])[..., 0]
+        curve += np.eye(count) * (penalties + 1e-9)
+        step = np.linalg.solve(curve, slope[..., None])[..., 0]
         step *= np.minimum(1.0, _FARTHEST / np.maximum(np.abs(step).max(-1, keepdims=True), _FARTHEST))
         step[np.abs(found[..., 0]) > _CERTAIN] = 0.0
         found = found - step

@@ -120,8 +120,8 @@ def _verdicts(samples: Sequence[_Sample] | _OldProblem, problem: str, path: str)
 
 
 def _passed(status: object, problem: str, path: str) -> bool:
-    if isinstance(status, list) and status:  # of older versions: the status, and the verdict of each test
-        status = cast("list[object]", status)[0]
+    if isinstance(status, list):  # of older versions: the status, and the verdict of each test
+        status = next(iter(cast("list[object]", status)), None)
     if not isinstance(status, str):
         raise ScoreFileError(
             path, None, f"{problem}: expected the status of a sample, such as 'pass', got {shown(status)}"

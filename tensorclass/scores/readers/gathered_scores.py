@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tensorclass.scores.labels import Vocabulary, merge, translate
-from tensorclass.scores.limits import ROUNDING
 from tensorclass.scores.logged_scores import NAMES_OF, family_of, field_names
 from tensorclass.scores.metrics import declared_codes
 from tensorclass.scores.readers.growing_columns import PromptColumn, TaskColumn, shown
+from tensorclass.scores.readers.metric_units import unit_of
 from tensorclass.scores.readers.run import Run
 from tensorclass.scores.score_data import ScoreData
 from tensorclass.scores.score_errors import ScoreFileError
@@ -134,7 +134,10 @@ class GatheredScores:
             "task_names": self._tasks.vocabulary,
         }
         if family is None:
-            unit = {name: (units or {}).get(name, self._numbers[name].unit()) for name in metrics}
+            unit = {
+                name: (units or {}).get(name, unit_of(name.rpartition("/")[2], self._numbers[name].numbers()))
+                for name in metrics
+            }
             family = family_of(tuple(unit.items()), held, tuple(groups), cluster)
             names = field_names(metrics, held)
             fields.update((names[name], self._numbers[name].tensor()) for name in metrics)
@@ -203,17 +206,14 @@ class _Numbers:
             self._values.append(_NAN)
 
     def is_scored(self) -> bool:
-        return bool((~np.isnan(self._array())).any())
-
-    def unit(self) -> str:
-        values = self._array()
-        return "" if ((values < -ROUNDING) | (values > 1 + ROUNDING)).any() else "%"
+        return bool((~np.isnan(self.numbers())).any())
 
     def tensor(self) -> Tensor:
-        values = torch.as_tensor(self._array(), device="cpu")
+        values = torch.as_tensor(self.numbers(), device="cpu")
         return values.to(torch.bool if self._is_bool else torch.float32)
 
-    def _array(self) -> NDArray[np.float64]:
+    def numbers(self) -> NDArray[np.float64]:
+        """The value of each row."""
         return np.array(self._values, dtype=np.float64)
 
 

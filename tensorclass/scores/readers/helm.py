@@ -269,5 +269,5 @@ def _texts(path: Path, states: Path, wanted: str) -> Iterator[PromptText]:
         found.setdefault(number, (state.get("request", {}).get("prompt", ""), completions[0].get("text")))
     for instance in read_document(path, list[_Instance]):
         if _split(instance) == wanted:
-            prompt, response = found.get(instance["instance_id"], ("", None))
+            prompt, response = found.get(instance.get("instance_id", ""), ("", None))
             yield PromptText(prompt_id(_document(instance, str(path))), prompt, response)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from typing_extensions import TypedDict
 
@@ -160,10 +160,13 @@ def _split(metrics: Mapping[str, object]) -> tuple[dict[str, object], dict[str, 
 
 def _field(row: Mapping[str, object], column: str | None) -> object:
     """The value of a column, or of the field of a structure."""
-    value: object = None if column is None else row
-    for key in (column or "").split("."):
-        value = cast("Mapping[str, object]", value).get(key) if isinstance(value, Mapping) else None
-    return value
+    if column is None:
+        return None
+    outer, _, inner = column.partition(".")
+    value = row.get(outer)
+    if not inner:
+        return value
+    return cast("dict[str, object]", value).get(inner) if isinstance(value, dict) else None
 
 
 def _identity(row: Mapping[str, object], columns: _Columns, number: int) -> tuple[str, str | None]:
@@ -194,7 +197,8 @@ def _results(path: Path, task: str | None, metrics: Sequence[str]) -> tuple[Path
     if not file.is_file():
         return None, {}
     held = read_document(file, _Results).get("results", {})
-    figures = next((own for name, own in held.items() if name == task or name.rpartition("|")[0] == task), {})
+    nothing: dict[str, object] = {}
+    figures = next((own for name, own in held.items() if task in (name, name.rpartition("|")[0])), nothing)
     published: dict[str, Published] = {}
     for metric in metrics:
         value, stderr = figures.get(metric), figures.get(f"{metric}_stderr")
@@ -211,8 +215,8 @@ def _texts(path: Path) -> Iterator[PromptText]:
         columns = _Columns.of(rows)
         assert columns is not None
         wanted = [one for one in (columns.prompt, columns.response) if one is not None]
-        for (_, row), own in zip(rows.rows(wanted), ids.tolist(), strict=True):
+        for (_, row), own in zip(rows.rows(wanted), cast("list[int]", cast("Any", ids).tolist()), strict=True):
             response = _field(row, columns.response)
             if isinstance(response, list):  # one text a sample
-                response = cast("list[object]", response)[0] if response else None
+                response = next(iter(cast("list[object]", response)), None)
             yield PromptText(own, str(_field(row, columns.prompt) or ""), None if response is None else str(response))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -31,6 +30,7 @@ from tensorclass.scores.readers.growing_columns import (
 )
 from tensorclass.scores.readers.instructions import check_levels, levels, levels_agree
 from tensorclass.scores.readers.lines import Row
+from tensorclass.scores.readers.metric_units import is_named_as_share, unit_of
 from tensorclass.scores.readers.projected_rows import Struct
 from tensorclass.scores.readers.run import Published
 from tensorclass.scores.score_data import ScoreData
@@ -56,11 +56,6 @@ _BOOKKEEPING: Final = frozenset(
         "target_hash",
     )
 )
-
-_SHARES: Final = re.compile(
-    r"(acc|exact_match|em|f1|precision|recall|pass|mrr|hit|success|correct)([_@\d].*)?|.*_(acc|em|f1)"
-)
-"""Names of metrics that are fractions from 0 to 1: any other value is an error."""
 
 Metrics: TypeAlias = dict[str, "NumberColumn | RaggedColumn"]
 
@@ -303,15 +298,11 @@ class LoggedColumns:
 
     def _is_share(self, key: str) -> bool:
         if self._family is None:
-            return _SHARES.fullmatch(key) is not None
+            return is_named_as_share(key)
         return _declared_share({one.name: one for one in dataclasses.fields(self._family)}[self._fields[key]])
 
     def _unit(self, key: str) -> str:
-        """``%`` for a share; a metric of unknown name is one if all its values are fractions."""
-        if self._is_share(key):
-            return "%"
-        numbers = self.metrics[key].numbers()
-        return "" if _NUMBERS.fullmatch(key) or ((numbers < 0) | (numbers > 1)).any() else "%"
+        return unit_of(key, self.metrics[key].numbers())
 
     def _needed(self, first: Row) -> dict[str, Any] | None:
         """The keys to decode of any row, with their types; None if rows need all of their document."""
@@ -353,8 +344,6 @@ class LoggedColumns:
 
 
 _VERDICT_LISTS: Final = frozenset(one.name for one in dataclasses.fields(IFEvalScoreData))
-_NUMBERS: Final = re.compile(r"(bleu|rouge|chrf|ter|mae|mse|rmse|mcc|perplexity|bits_per|likelihood|brier|wer|cer).*")
-"""Names of metrics that are no shares, also where the values of a run are all from 0 to 1."""
 
 
 def _known_family(keys: Sequence[str]) -> type[ScoreData] | None:
