@@ -61,10 +61,12 @@ from tensorclass.scores.row_metrics import (
     MCC,
     CalibrationError,
     MacroF1,
+    MultilabelMacroF1,
     Perplexity,
     Quantile,
     RowMetric,
     Statistic,
+    WeightedF1,
 )
 from tensorclass.scores.score_data import ScoreData
 from tensorclass.scores.score_errors import MissingExtraError, ScoreFileError
@@ -97,6 +99,7 @@ __all__ = [
     "Mean",
     "Metric",
     "MissingExtraError",
+    "MultilabelMacroF1",
     "MultipleChoiceScoreData",
     "PairedDesign",
     "PairedRuns",
@@ -121,6 +124,7 @@ __all__ = [
     "Statistic",
     "Tally",
     "VarianceComponents",
+    "WeightedF1",
     "align",
     "benjamini_hochberg",
     "codes",

@@ -12,17 +12,22 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from types import new_class
-from typing import Any, ClassVar, Final, SupportsIndex, cast
+from typing import Any, ClassVar, Final, SupportsIndex, TypeAlias, cast
 
 from torch import Tensor
 
 from tensorclass import field
-from tensorclass.scores.metrics import Mean, Rows, codes, metric
+from tensorclass.scores.logged_kinds import LOGGED_KINDS, fields_of_kind
+from tensorclass.scores.metrics import Mean, Metric, Rows, codes, metric
 from tensorclass.scores.score_data import ScoreData
 from tensorclass.scores.tally import Tally
 
-__all__ = ["NAMES_OF", "LoggedScoreData", "MeanByLabels", "declared_family", "family_of", "field_names"]
+__all__ = ["NAMES_OF", "LoggedMetric", "LoggedScoreData", "MeanByLabels", "declared_family", "family_of", "field_names"]
+
+LoggedMetric: TypeAlias = tuple[str, str] | tuple[str, str, str]
+"""The name and the unit of a metric, and its kind unless it is a mean."""
 
 NAMES_OF: Final = "names_of_"
 """What the field with the names of a label's codes begins with."""
@@ -73,7 +78,7 @@ class LoggedScoreData(ScoreData):
         ['pass@1', 'latency']
     """
 
-    logged_metrics: ClassVar[tuple[tuple[str, str], ...]] = ()
+    logged_metrics: ClassVar[tuple[LoggedMetric, ...]] = ()
     logged_labels: ClassVar[tuple[str, ...]] = ()
     grouped_by: ClassVar[tuple[str, ...]] = ()
     clustered_by: ClassVar[str | None] = None
@@ -86,7 +91,7 @@ class LoggedScoreData(ScoreData):
 
 
 def family_of(
-    metrics: tuple[tuple[str, str], ...],
+    metrics: tuple[LoggedMetric, ...],
     labels: tuple[str, ...] = (),
     groups: tuple[str, ...] = (),
     cluster: str | None = None,
@@ -94,7 +99,9 @@ def family_of(
     """Make a family for metrics of any names. The same arguments give the same class.
 
     Args:
-        metrics: the name and the unit of each metric, ``("pass@1", "%")``; ``"%"`` for fractions 0..1.
+        metrics: the name and the unit of each metric, ``("pass@1", "%")``; ``"%"`` for fractions 0..1. A metric that is
+            no mean has a kind as well, ``("f1", "%", "macro_f1")``: one of
+            :data:`~tensorclass.scores.logged_kinds.LOGGED_KINDS`, whose other fields follow its field.
         labels: names of labels that rows have. Each is a field of codes, whose names are in the field
             ``names_of_<label>``.
         groups: the labels among them by whose groups the figures are given as well.
@@ -120,9 +127,10 @@ def family_of(
 
 @cache
 def _made(
-    metrics: tuple[tuple[str, str], ...], labels: tuple[str, ...], groups: tuple[str, ...], cluster: str | None
+    metrics: tuple[LoggedMetric, ...], labels: tuple[str, ...], groups: tuple[str, ...], cluster: str | None
 ) -> type[LoggedScoreData]:
-    fields = field_names([name for name, _ in metrics], labels)
+    needed = (fields_of_kind(name, *kind or ("mean",)) for name, _, *kind in metrics)
+    fields = field_names([*chain.from_iterable(needed)], labels)
     for argument, named in (("groups", groups), ("cluster", () if cluster is None else (cluster,))):
         for label in named:
             if label not in labels:
@@ -137,20 +145,26 @@ def _made(
         "clustered_by": cluster,
     }
     annotations: dict[str, object] = {}
-    for name, unit in metrics:
-        annotations[fields[name]] = Tensor | None
-        mean = MeanByLabels(name=name, unit=unit, labels=by, cluster=None if cluster is None else fields[cluster])
-        body[fields[name]] = field(default=None, metadata=metric(mean))
+    for name, unit, *kind in metrics:
+        own, *others = (fields[one] for one in fields_of_kind(name, *kind or ("mean",)))
+        made: Metric = MeanByLabels(
+            name=name, unit=unit, labels=by, cluster=None if cluster is None else fields[cluster]
+        )
+        if kind:
+            made = LOGGED_KINDS[kind[0]].metric(name, own, others)
+        for one in (own, *others):
+            annotations[one] = Tensor | None
+            body[one] = field(default=None, metadata=metric(*(made,) * (one == own)))
     for label in labels:
         names = NAMES_OF + fields[label]
         annotations[fields[label]], annotations[names] = Tensor | None, tuple[str, ...] | None
         body[fields[label]] = field(default=None, metadata=codes(names))
         body[names] = field(default=None, metadata=metric())
     body["__annotations__"] = annotations
-    made = new_class(
+    family = new_class(
         LoggedScoreData.__name__, (LoggedScoreData,), {"stack_objects": True}, lambda members: members.update(body)
     )
-    return cast("type[LoggedScoreData]", made)
+    return cast("type[LoggedScoreData]", family)
 
 
 def field_names(metrics: Sequence[str], labels: Sequence[str] = ()) -> dict[str, str]:
@@ -189,7 +203,7 @@ def declared_family(
     metrics: Iterable[Iterable[str]], labels: Iterable[str], groups: Iterable[str], cluster: str | None
 ) -> type[LoggedScoreData]:
     """The family of a declaration that was read from a file, in which tuples may be lists."""
-    pairs = cast("tuple[tuple[str, str], ...]", tuple(map(tuple, metrics)))
+    pairs = cast("tuple[LoggedMetric, ...]", tuple(map(tuple, metrics)))
     return family_of(pairs, tuple(labels), tuple(groups), cluster)
 
 

@@ -8,7 +8,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["auroc", "expected_calibration_error", "macro_f1", "matthews", "perplexity", "quantile"]
+__all__ = [
+    "auroc",
+    "expected_calibration_error",
+    "macro_f1",
+    "matthews",
+    "multilabel_macro_f1",
+    "perplexity",
+    "quantile",
+    "weighted_f1",
+]
 
 _Numbers = NDArray[np.float64]
 
@@ -27,6 +36,46 @@ def macro_f1(predicted: _Numbers, target: _Numbers, weights: _Numbers) -> _Numbe
     both = guessed + expected
     with np.errstate(invalid="ignore", divide="ignore"):
         found: _Numbers = np.where(both > 0, 2 * right / both, 0.0).sum(-1) / (both > 0).sum(-1)
+    return found
+
+
+def weighted_f1(predicted: _Numbers, target: _Numbers, weights: _Numbers) -> _Numbers:
+    """The mean over classes of F1, each weighted by how often it is expected.
+
+    Source: see :func:`macro_f1`; the weighted mean of the F1 of classes, as scikit-learn has it.
+
+    Example:
+        >>> weighted_f1(np.array([0.0, 1, 1]), np.array([0.0, 0, 1]), np.ones(3))
+        np.float64(0.6666666666666666)
+    """
+    right, guessed, expected = _confusion(predicted, target, weights)
+    both = guessed + expected
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found: _Numbers = (expected * np.where(both > 0, 2 * right / both, 0.0)).sum(-1) / expected.sum(-1)
+    return found
+
+
+def multilabel_macro_f1(predicted: _Numbers, target: _Numbers, label: _Numbers, weights: _Numbers) -> _Numbers:
+    """The mean of F1 over labels, of rows that say of one label whether it is predicted and whether it is expected.
+
+    Source: see :func:`macro_f1`; labels that are neither predicted nor expected in any row are left out.
+
+    Example:
+        >>> label = np.array([0.0, 1, 0, 1])
+        >>> multilabel_macro_f1(np.array([1.0, 0, 1, 1]), np.array([1.0, 1, 0, 1]), label, np.ones(4)).round(4)
+        np.float64(0.6667)
+    """
+    scores: list[_Numbers] = []
+    for one in np.unique(label):
+        of_label = label == one
+        own = weights[..., of_label]
+        right, both = own @ (predicted * target)[of_label], own @ (predicted + target)[of_label]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            scores.append(np.where(both > 0, 2 * right / both, np.nan))
+    every = np.array(scores)
+    some = ~np.isnan(every)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found: _Numbers = np.where(some, every, 0.0).sum(0) / some.sum(0)
     return found
 
 

@@ -21,8 +21,10 @@ from tensorclass.scores.row_figures import (
     expected_calibration_error,
     macro_f1,
     matthews,
+    multilabel_macro_f1,
     perplexity,
     quantile,
+    weighted_f1,
 )
 from tensorclass.scores.row_sample import Sample
 from tensorclass.scores.tally import Tally
@@ -32,10 +34,12 @@ __all__ = [
     "MCC",
     "CalibrationError",
     "MacroF1",
+    "MultilabelMacroF1",
     "Perplexity",
     "Quantile",
     "RowMetric",
     "Statistic",
+    "WeightedF1",
     "rows_of",
 ]
 
@@ -242,6 +246,78 @@ class MacroF1(RowMetric):
 
     def figure(self, columns: Sequence[_Numbers], weights: _Numbers) -> _Numbers:
         return macro_f1(columns[0], columns[1], weights)
+
+
+@dataclass(frozen=True)
+class WeightedF1(MacroF1):
+    """The mean over classes of F1, weighted by how often each is expected, declared at the field of predicted classes.
+
+    Args:
+        target: the field of expected classes. Both are integers, or :func:`~tensorclass.scores.codes` with names.
+        name: the figure's name.
+        cluster: the field of clusters, as in :class:`~tensorclass.scores.Mean`.
+        unit: the unit to show; ``"%"`` for a figure from 0 to 1.
+
+    Example:
+        >>> import torch
+        >>> from tensorclass.scores import ClassificationScoreData, WeightedF1
+        >>> scores = ClassificationScoreData(torch.tensor([0, 1, 1, 1]), torch.tensor([0, 0, 0, 1]), batch_size=[4])
+        >>> scores.aggregate(metrics={"predicted": WeightedF1("target")})["weighted_f1"].value.item()
+        0.5
+
+    Source: see :func:`~tensorclass.scores.row_figures.weighted_f1`.
+    """
+
+    name: str = "weighted_f1"
+
+    def figure(self, columns: Sequence[_Numbers], weights: _Numbers) -> _Numbers:
+        return weighted_f1(columns[0], columns[1], weights)
+
+
+@dataclass(frozen=True)
+class MultilabelMacroF1(RowMetric):
+    """The mean over labels of F1, where a prompt has any number of labels.
+
+    Declared at a field ``[prompts, labels]`` that is 1 where the label is predicted, else 0.
+
+    Args:
+        target: the field of the same shape that is 1 where the label is expected.
+        label: the field of the same shape with the number of the label.
+        name: the figure's name.
+        cluster: the field of clusters, as in :class:`~tensorclass.scores.Mean`.
+        unit: the unit to show; ``"%"`` for a figure from 0 to 1.
+
+    Example:
+        >>> import torch
+        >>> from torch import Tensor
+        >>> from tensorclass import field
+        >>> from tensorclass.scores import MultilabelMacroF1, ScoreData, metric
+        >>> class TagScoreData(ScoreData):
+        ...     tags: Tensor | None = field(default=None, metadata=metric(MultilabelMacroF1("expected", "tag")))
+        ...     expected: Tensor | None = field(default=None, metadata=metric())
+        ...     tag: Tensor | None = field(default=None, metadata=metric())
+        >>> tags, expected = torch.tensor([[[1, 0], [1, 1]], [[1, 1], [0, 1]]])
+        >>> scores = TagScoreData(tags, expected, torch.tensor([[0, 1], [0, 1]]), batch_size=[2])
+        >>> f"{scores.aggregate()['macro_f1'].value:.4f}"
+        '0.6667'
+
+    Source: see :func:`~tensorclass.scores.row_figures.multilabel_macro_f1`.
+    """
+
+    target: str
+    label: str
+    name: str = "macro_f1"
+    cluster: str | None = None
+    unit: str = "%"
+
+    def named(self, field: str) -> str:
+        return self.name
+
+    def fields(self, field: str) -> tuple[str, str, str]:
+        return field, self.target, self.label
+
+    def figure(self, columns: Sequence[_Numbers], weights: _Numbers) -> _Numbers:
+        return multilabel_macro_f1(columns[0], columns[1], columns[2], weights)
 
 
 @dataclass(frozen=True)

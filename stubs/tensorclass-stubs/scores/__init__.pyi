@@ -55,10 +55,12 @@ from tensorclass.scores.row_metrics import (
     CalibrationError as CalibrationError,
     MCC as MCC,
     MacroF1 as MacroF1,
+    MultilabelMacroF1 as MultilabelMacroF1,
     Perplexity as Perplexity,
     Quantile as Quantile,
     RowMetric as RowMetric,
     Statistic as Statistic,
+    WeightedF1 as WeightedF1,
 )
 from tensorclass.scores.score_data import ScoreData as ScoreData
 from tensorclass.scores.score_errors import MissingExtraError as MissingExtraError, ScoreFileError as ScoreFileError
@@ -91,6 +93,7 @@ __all__ = [
     "Mean",
     "Metric",
     "MissingExtraError",
+    "MultilabelMacroF1",
     "MultipleChoiceScoreData",
     "PairedDesign",
     "PairedRuns",
@@ -115,6 +118,7 @@ __all__ = [
     "Statistic",
     "Tally",
     "VarianceComponents",
+    "WeightedF1",
     "align",
     "benjamini_hochberg",
     "codes",

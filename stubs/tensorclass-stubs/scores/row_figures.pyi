@@ -2,10 +2,21 @@
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["auroc", "expected_calibration_error", "macro_f1", "matthews", "perplexity", "quantile"]
+__all__ = [
+    "auroc",
+    "expected_calibration_error",
+    "macro_f1",
+    "matthews",
+    "multilabel_macro_f1",
+    "perplexity",
+    "quantile",
+    "weighted_f1",
+]
 _Numbers = NDArray[np.float64]
 
 def macro_f1(predicted: _Numbers, target: _Numbers, weights: _Numbers) -> _Numbers: ...
+def weighted_f1(predicted: _Numbers, target: _Numbers, weights: _Numbers) -> _Numbers: ...
+def multilabel_macro_f1(predicted: _Numbers, target: _Numbers, label: _Numbers, weights: _Numbers) -> _Numbers: ...
 def matthews(predicted: _Numbers, target: _Numbers, weights: _Numbers) -> _Numbers: ...
 def auroc(score: _Numbers, positive: _Numbers, weights: _Numbers) -> _Numbers: ...
 def expected_calibration_error(

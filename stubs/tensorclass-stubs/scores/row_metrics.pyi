@@ -5,11 +5,23 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from tensorclass.scores.metrics import Metric, Rows
-from tensorclass.scores.row_figures import auroc, macro_f1, perplexity
+from tensorclass.scores.row_figures import auroc, macro_f1, perplexity, weighted_f1
 from tensorclass.scores.row_sample import Sample
 from tensorclass.scores.tally import Tally
 
-__all__ = ["AUROC", "MCC", "CalibrationError", "MacroF1", "Perplexity", "Quantile", "RowMetric", "Statistic", "rows_of"]
+__all__ = [
+    "AUROC",
+    "MCC",
+    "CalibrationError",
+    "MacroF1",
+    "MultilabelMacroF1",
+    "Perplexity",
+    "Quantile",
+    "RowMetric",
+    "Statistic",
+    "WeightedF1",
+    "rows_of",
+]
 _Numbers = NDArray[np.float64]
 
 class RowMetric(Metric):
@@ -51,6 +63,24 @@ class MacroF1(RowMetric):
 
     def named(self, field: str) -> str: ...
     def fields(self, field: str) -> tuple[str, str]: ...
+    def figure(self, columns: Sequence[_Numbers], weights: _Numbers) -> _Numbers: ...
+
+@dataclass(frozen=True)
+class WeightedF1(MacroF1):
+    name: str = "weighted_f1"
+
+    def figure(self, columns: Sequence[_Numbers], weights: _Numbers) -> _Numbers: ...
+
+@dataclass(frozen=True)
+class MultilabelMacroF1(RowMetric):
+    target: str
+    label: str
+    name: str = "macro_f1"
+    cluster: str | None = None
+    unit: str = "%"
+
+    def named(self, field: str) -> str: ...
+    def fields(self, field: str) -> tuple[str, str, str]: ...
     def figure(self, columns: Sequence[_Numbers], weights: _Numbers) -> _Numbers: ...
 
 @dataclass(frozen=True)

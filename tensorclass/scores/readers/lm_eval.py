@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from math import isclose
 from typing import Any, Final
 
+from tensorclass.scores.logged_kinds import LOGGED_KINDS
 from tensorclass.scores.readers.growing_columns import Misfit
 from tensorclass.scores.readers.lines import Row
 from tensorclass.scores.readers.lm_eval_columns import LoggedColumns
 from tensorclass.scores.readers.lm_eval_results import HarnessResults, results_beside
 from tensorclass.scores.readers.lm_eval_texts import LoggedTexts
+from tensorclass.scores.readers.pair_columns import PairColumn
 from tensorclass.scores.readers.projected_rows import RowChunk, Struct, row_chunks, struct_of
 from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions
 from tensorclass.scores.readers.refused_options import refuse_columns
@@ -28,8 +29,6 @@ from tensorclass.scores.score_errors import ScoreFileError
 __all__ = ["READER", "LmEvalReader"]
 
 FORMAT: Final = "lm-eval"
-
-_AGREEMENT: Final = 1e-6  # of a figure with that of the results file, which are sums in another order
 
 
 class LmEvalReader(Reader):
@@ -79,6 +78,7 @@ class _LoggedRun:
                 "higher_is_better": results.higher_is_better(task),
                 "groups": results.groups,
             }
+        notes += columns.settle()
         unscored = columns.unscored()
         if len(unscored) == len(columns.metrics):
             names = ", ".join(unscored)
@@ -189,20 +189,28 @@ class _LoggedRun:
         documents = results.documents(task)
         note = f"{columns.rows} rows, but {documents} documents in {results.path.name}"
         differs = documents is not None and documents != columns.rows
-        for key, mean in columns.means().items():
+        for key, column in list(columns.metrics.items()):
             said = self._published.get(key)
-            if said is not None and isclose(mean, said.value, rel_tol=_AGREEMENT, abs_tol=_AGREEMENT):
+            if said is not None and columns.agrees(key, said.value):
                 continue
-            if not results.is_mean(task, key):
-                columns.leave_out(key, f"the task makes its figure otherwise than as the mean over rows ({mean:.6g})")
+            figure = columns.figure(key)
+            if isinstance(column, PairColumn):
+                if said is not None:
+                    columns.leave_out(key, f"the task makes its figure otherwise than as {_about(column)}")
+            elif not results.is_mean(task, key):
+                columns.leave_out(key, f"the task makes its figure otherwise than as the mean over rows ({figure:.6g})")
             elif said is not None:
                 raise ScoreFileError(
                     self._path,
                     None,
-                    f"{key}: the rows give {mean:.6g}, but {results.path} says {said.value:.6g}"
+                    f"{key}: the rows give {figure:.6g}, but {results.path} says {said.value:.6g}"
                     f"{f' ({note})' if differs else ''}; these are files of different runs, or one of them was changed",
                 )
         return [note] if differs else []
+
+
+def _about(column: PairColumn) -> str:
+    return " or ".join(LOGGED_KINDS[kind].about for kind in column.kinds)
 
 
 def _filter_of(row: Row, path: str, number: int) -> str | None:

@@ -6,6 +6,7 @@ import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isclose
 from operator import attrgetter
 from types import GenericAlias
 from typing import Any, Final, Literal, TypeAlias, cast
@@ -15,9 +16,11 @@ from numpy.typing import NDArray
 
 from tensorclass.scores.families import ExactMatchScoreData, MultipleChoiceScoreData
 from tensorclass.scores.ifeval import IFEvalScoreData
-from tensorclass.scores.logged_scores import family_of, field_names
+from tensorclass.scores.logged_kinds import LOGGED_KINDS, fields_of_kind
+from tensorclass.scores.logged_scores import LoggedMetric, family_of, field_names
 from tensorclass.scores.metrics import Mean, declared_codes, declared_metrics
 from tensorclass.scores.readers.growing_columns import (
+    Column,
     LabelColumn,
     Misfit,
     NumberColumn,
@@ -31,6 +34,7 @@ from tensorclass.scores.readers.growing_columns import (
 from tensorclass.scores.readers.instructions import check_levels, levels, levels_agree
 from tensorclass.scores.readers.lines import Row
 from tensorclass.scores.readers.metric_units import is_named_as_share, unit_of
+from tensorclass.scores.readers.pair_columns import PairColumn, pair_column
 from tensorclass.scores.readers.projected_rows import Struct
 from tensorclass.scores.readers.run import Published
 from tensorclass.scores.score_data import ScoreData
@@ -57,7 +61,9 @@ _BOOKKEEPING: Final = frozenset(
     )
 )
 
-Metrics: TypeAlias = dict[str, "NumberColumn | RaggedColumn"]
+_AGREEMENT: Final = 1e-6  # of a figure with that of the results file, whose sums are in another order
+
+MetricColumn: TypeAlias = NumberColumn | RaggedColumn | PairColumn
 
 
 def logged_metrics(row: Row) -> list[str]:
@@ -121,10 +127,8 @@ class LoggedColumns:
                 self._left_out[key] = f"no field of {self._family.__name__} holds it"
         if not self._fields:
             raise ScoreFileError(path, number, self._nothing(family))
-        self.metrics: Metrics = {
-            key: (RaggedColumn if isinstance(first[key], list) else NumberColumn)(self._is_share(key))
-            for key in self._fields
-        }
+        self.metrics = {key: self._column_of(key, first[key], family) for key in self._fields}
+        self._kinds: dict[str, str] = {}  # of metrics with pairs
         self._labels = [] if self._family is None else list(_labels(self._family, first))
         self._ragged: list[tuple[str, RaggedColumn | RaggedLabelColumn]] = [
             (name, column)
@@ -132,7 +136,7 @@ class LoggedColumns:
             if isinstance(column, (RaggedColumn, RaggedLabelColumn))
         ]
         by_instruction = self._family is not None and issubclass(self._family, IFEvalScoreData)
-        self._levels = levels(self.metrics) if by_instruction else []
+        self._levels = levels(cast("dict[str, Column]", self.metrics)) if by_instruction else []
         self._by_text = by_instruction  # as the other format of its results, which has no ids
         self._prompts = PromptColumn()
         self._task, self._file = task, file
@@ -149,14 +153,37 @@ class LoggedColumns:
         """A sentence for each metric that can't be computed."""
         return tuple(f"{key}: {why}{_said(self._published.get(key))}" for key, why in self._left_out.items())
 
-    def means(self) -> dict[str, float]:
-        """The mean of each metric over the rows read so far; NaN where no row is scored."""
-        found: dict[str, float] = {}
-        for key, column in self.metrics.items():
-            numbers = column.numbers()
-            counted = numbers[~np.isnan(numbers)]
-            found[key] = float(counted.mean()) if len(counted) else float("nan")
-        return found
+    def figure(self, key: str) -> float:
+        """The figure of a metric, of the rows read so far; NaN where no row is scored."""
+        column = self.metrics[key]
+        if isinstance(column, PairColumn):
+            return _figure(column, self._kinds.get(key, column.kinds[0]))
+        numbers = column.numbers()
+        counted = numbers[~np.isnan(numbers)]
+        return float(counted.mean(dtype=np.float64)) if len(counted) else float("nan")
+
+    def agrees(self, key: str, value: float) -> bool:
+        """Return whether the figure of a metric is this value; pairs get the kind that gives it."""
+        column = self.metrics[key]
+        kinds = column.kinds if isinstance(column, PairColumn) else ("mean",)
+        for kind in kinds:
+            found = _figure(column, kind) if isinstance(column, PairColumn) else self.figure(key)
+            if isclose(found, value, rel_tol=_AGREEMENT, abs_tol=_AGREEMENT):
+                self._kinds[key] = kind
+                return True
+        return False
+
+    def settle(self) -> list[str]:
+        """Choose the kinds of pairs that no results file tells. Return notes on how figures of pairs are made."""
+        for key, column in list(self.metrics.items()):
+            if not isinstance(column, PairColumn) or key in self._kinds:
+                continue
+            if not column.is_certain:
+                names = " or ".join(LOGGED_KINDS[kind].about for kind in column.kinds)
+                self.leave_out(key, f"rows hold pairs, and without a results file it may be {names}")
+            else:
+                self._kinds[key] = column.kinds[0]
+        return [f"{key}: {LOGGED_KINDS[kind].about}" for key, kind in self._kinds.items() if kind in LOGGED_KINDS]
 
     def add(self, row: Row, number: int) -> None:
         """Add a row.
@@ -244,7 +271,7 @@ class LoggedColumns:
 
     def unscored(self) -> list[str]:
         """The metrics that no row has a value of."""
-        return [key for key, mean in self.means().items() if np.isnan(mean)]
+        return [key for key in self.metrics if np.isnan(self.figure(key))]
 
     def shared_texts(self) -> list[str]:
         """A sentence on documents with the same text, if there are any."""
@@ -258,13 +285,23 @@ class LoggedColumns:
     def scores(self) -> ScoreData:
         """The record of all rows."""
         if self._family is None:
-            family: type[ScoreData] = family_of(tuple((key, self._unit(key)) for key in self.metrics))
-            self._fields = field_names(list(self.metrics))
+            kinds = {key: self._kinds.get(key, "mean") for key in self.metrics}
+            declared: list[LoggedMetric] = [
+                (key, self._unit(key)) if kind == "mean" else (key, LOGGED_KINDS[kind].unit, kind)
+                for key, kind in kinds.items()
+            ]
+            family: type[ScoreData] = family_of(tuple(declared))
+            self._fields = field_names([name for key, kind in kinds.items() for name in fields_of_kind(key, kind)])
         else:
             family = self._family
         width = family.ragged_width
         values: dict[str, Any] = {one.name: None for one in dataclasses.fields(family) if _is_required(one)}
-        values.update((self._fields[key], column.tensor(width)) for key, column in self.metrics.items())
+        for key, column in self.metrics.items():
+            if isinstance(column, PairColumn):
+                names = fields_of_kind(key, self._kinds[key])
+                values.update(zip(map(self._fields.__getitem__, names), column.tensors(), strict=True))
+            else:
+                values[self._fields[key]] = column.tensor(width)
         for one in self._labels:
             values[one.field] = one.column.tensor(width)
             values[one.names] = one.column.vocabulary
@@ -279,7 +316,12 @@ class LoggedColumns:
         for key in self.logged:
             value = first.get(key)
             is_list = isinstance(value, list)
-            if value is None or isinstance(value, (bool, int, float)) or (is_list and key in _VERDICT_LISTS):
+            if (
+                value is None
+                or isinstance(value, (bool, int, float))
+                or (is_list and key in _VERDICT_LISTS)
+                or (family is None and pair_column(key, value) is not None)
+            ):
                 computed.append(key)
             elif family is None:
                 self._left_out[key] = (
@@ -296,13 +338,20 @@ class LoggedColumns:
             "your own, declare a family with fields of these names and read the file with read_scores(path, family=...)"
         )
 
+    def _column_of(self, key: str, value: object, family: type[ScoreData] | None) -> MetricColumn:
+        pairs = None if family is not None else pair_column(key, value)
+        if pairs is not None:
+            return pairs
+        return (RaggedColumn if isinstance(value, list) else NumberColumn)(self._is_share(key))
+
     def _is_share(self, key: str) -> bool:
         if self._family is None:
             return is_named_as_share(key)
         return _declared_share({one.name: one for one in dataclasses.fields(self._family)}[self._fields[key]])
 
     def _unit(self, key: str) -> str:
-        return unit_of(key, self.metrics[key].numbers())
+        column = self.metrics[key]
+        return "%" if isinstance(column, PairColumn) else unit_of(key, column.numbers())
 
     def _needed(self, first: Row) -> dict[str, Any] | None:
         """The keys to decode of any row, with their types; None if rows need all of their document."""
@@ -315,6 +364,8 @@ class LoggedColumns:
             keys["metrics"] = msgspec.Raw
         for key, column in self.metrics.items():
             keys[key] = list[bool | float] if isinstance(column, RaggedColumn) else number
+            if isinstance(column, PairColumn):
+                return None
         inner: dict[str, Any] = {"prompt": str} if self._by_text else {}
         for one in self._labels:
             if len(one.keys) != 2 or one.keys[0] != "doc":
@@ -353,6 +404,10 @@ def _known_family(keys: Sequence[str]) -> type[ScoreData] | None:
         if held and (family is IFEvalScoreData or len(held) == len(keys)):
             return family
     return None
+
+
+def _figure(column: PairColumn, kind: str) -> float:
+    return float(LOGGED_KINDS[kind].figure(*column.arrays()))
 
 
 def _keys_of(family: type[ScoreData]) -> dict[str, str]:

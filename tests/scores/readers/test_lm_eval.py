@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -16,9 +17,11 @@ from tensorclass.scores import (
     MultipleChoiceScoreData,
     Run,
     ScoreFileError,
+    load_scores,
     read_run,
     read_runs,
     read_scores,
+    save_scores,
 )
 from tensorclass.scores.readers import projected_rows
 from tensorclass.scores.readers.lm_eval_columns import LoggedColumns
@@ -61,8 +64,8 @@ def log(write: Write, log_row: Make, values: list[float], **changes: Any) -> Pat
     [
         ("negotiationtom_belief", {"acc": 0.45}),
         ("negotiationtom_desire", {"acc": 0.6}),
-        ("negotiationtom_intention", {"exact_match": 0.2}),
-        ("stereotype_classification", {"acc": 0.683087, "acc_norm": 0.683087}),
+        ("negotiationtom_intention", {"exact_match": 0.2, "micro_f1": 0.301887, "macro_f1": 0.252381}),
+        ("stereotype_classification", {"acc": 0.683087, "acc_norm": 0.683087, "f1": 0.679262}),
     ],
 )
 def test_logs_give_the_figures_of_their_results_files(logs: Path, task: str, figures: dict[str, float]) -> None:
@@ -74,6 +77,9 @@ def test_logs_give_the_figures_of_their_results_files(logs: Path, task: str, fig
     assert run.task == task
     assert run.model in ("Qwen/Qwen3-8B", "meta-llama/Meta-Llama-3-8B")
     assert all(run.higher_is_better.values())
+    for name, said in run.published.items():
+        # bootstrapped there and here, so alike; the others are equal but for documents that occur twice
+        assert said.stderr is None or report[name].stderr.item() == pytest.approx(said.stderr, rel=0.05)
 
 
 def test_figures_of_texts_are_named_with_what_the_results_file_says(logs: Path) -> None:
@@ -213,6 +219,81 @@ def test_a_metric_that_no_row_has_is_noted(write: Write, log_row: Make) -> None:
     assert run.notes == ("acc: no row is scored, each is null or NaN",)
     with pytest.raises(ScoreFileError, match=r"none.jsonl: no row is scored: acc is null or NaN in all 3 rows"):
         read_run(write("none.jsonl", [log_row(number, {"acc": None}) for number in range(3)]))
+
+
+def pairs(write: Write, log_row: Make, metric: str, values: list[Any], said: float | None = None) -> Run:
+    """The run of a log whose rows hold pairs, with the figure that a results file says."""
+    path = write(f"m/samples_arc_{DATE}.jsonl", [log_row(n, {metric: value}) for n, value in enumerate(values)])
+    (path.parent / f"results_{DATE}.json").unlink(missing_ok=True)
+    if said is not None:
+        write(f"m/results_{DATE}.json", json.dumps({"results": {"arc": {f"{metric},none": said}}}))
+    return read_run(path)
+
+
+CLASSES = [[1, 1], [1, 0], [0, 0], [0, 0], [0, 1], [1, 1]]  # expected, predicted
+
+
+@pytest.mark.parametrize(
+    "metric, values, figure, unit",
+    [
+        ("f1", CLASSES, 2 / 3, "%"),
+        ("macro_f1", CLASSES, 2 / 3, "%"),
+        ("weighted_f1", [[0, 0], [0, 1], [0, 1], [1, 1]], 0.5, "%"),
+        ("micro_f1", [[0, 0], [2, 1]], 0.5, "%"),
+        ("mcc", CLASSES, 1 / 3, ""),
+        ("micro_f1", [[["a", "b"], ["a"]], [["c"], ["c", "a"]], [[], []]], 2 * 2 / (3 + 3), "%"),
+        ("macro_f1", [[["a", "b"], ["a"]], [["c"], ["c", "a"]]], (2 / 3 + 0 + 1) / 3, "%"),
+        ("word_perplexity", [[-2.0, 1], [-4.0, 2]], math.exp(2), ""),
+        ("byte_perplexity", [[-2.0, 4]], math.exp(0.5), ""),
+        ("bits_per_byte", [[-2.0, 1], [-4.0, 2]], 2 / math.log(2), "bits"),
+        ("perplexity", [-1.0, -3.0], math.exp(2), ""),
+    ],
+)
+def test_figures_of_pairs_are_computed(
+    write: Write, log_row: Make, metric: str, values: list[Any], figure: float, unit: str
+) -> None:
+    run = pairs(write, log_row, metric, values)
+    one = run.scores.aggregate()[metric]
+    assert one.value.item() == pytest.approx(figure)
+    assert one.unit == unit
+    assert run.notes[0].startswith(f"{metric}: ")
+    save_scores(run.scores, write("scores.pt", ""))
+    again = pickle.loads(pickle.dumps(load_scores(write("x", "").with_name("scores.pt"))))
+    assert again.aggregate()[metric].value.item() == one.value.item()
+
+
+def test_the_results_file_says_which_f1_is_meant(write: Write, log_row: Make) -> None:
+    values = [[0, 0], [0, 1], [0, 1], [1, 1]]
+    assert pairs(write, log_row, "f1", values, 0.5).notes == ("f1: F1",)
+    uneven = [[0, 0], [0, 0], [0, 1], [1, 1]]
+    weighted = 0.75 * 0.8 + 0.25 * (2 / 3)
+    run = pairs(write, log_row, "f1", uneven, weighted)
+    assert run.scores.aggregate()["f1"].value.item() == pytest.approx(weighted)
+    assert "weighted by how often each is expected" in run.notes[0]
+
+
+def test_a_figure_of_pairs_that_is_none_of_those_known_is_named(write: Write, log_row: Make) -> None:
+    with pytest.raises(ScoreFileError, match=r"f1: the task makes its figure otherwise than .*file says 0.123"):
+        pairs(write, log_row, "f1", CLASSES, 0.123)
+    with pytest.raises(ScoreFileError, match=r"f1: rows hold pairs, and without a results file it may be F1 or"):
+        pairs(write, log_row, "f1", [[0, 2], [1, 1]])
+
+
+@pytest.mark.parametrize(
+    "metric, value, message",
+    [
+        ("f1", [1], "f1: expected a pair, the expected and the predicted class"),
+        ("f1", [1, "a"], "f1: expected a finite number"),
+        ("word_perplexity", [-1.0, 0], "word_perplexity: expected a number of units above 0"),
+        ("perplexity", "a", "perplexity: expected a finite number"),
+    ],
+)
+def test_a_value_that_is_no_pair_is_an_error(
+    write: Write, log_row: Make, metric: str, value: object, message: str
+) -> None:
+    first = {"f1": [1, 0], "word_perplexity": [-1.0, 2], "perplexity": -1.0}[metric]
+    with pytest.raises(ScoreFileError, match=rf"jsonl:2: {message}"):
+        pairs(write, log_row, metric, [first, value])
 
 
 # --- filters ---------------------------------------------------------------------------------------------------------

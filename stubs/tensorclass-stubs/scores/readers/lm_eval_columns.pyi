@@ -6,21 +6,22 @@ import numpy as np
 from numpy.typing import NDArray
 from tensorclass.scores.readers.growing_columns import NumberColumn, RaggedColumn
 from tensorclass.scores.readers.lines import Row
+from tensorclass.scores.readers.pair_columns import PairColumn
 from tensorclass.scores.readers.projected_rows import Struct
 from tensorclass.scores.readers.run import Published
 from tensorclass.scores.score_data import ScoreData
 
 __all__ = ["FAMILIES", "LoggedColumns", "logged_metrics"]
 FAMILIES: Final[tuple[type[ScoreData], ...]]
-Metrics: TypeAlias = dict[str, "NumberColumn | RaggedColumn"]
+MetricColumn: TypeAlias = NumberColumn | RaggedColumn | PairColumn
 
 def logged_metrics(row: Row) -> list[str]: ...
 
 class LoggedColumns:
-    metrics: Metrics
     path: str
     logged: Incomplete
     rows: int
+    metrics: dict[Incomplete, Incomplete]
     keys: Incomplete
 
     def __init__(
@@ -37,7 +38,9 @@ class LoggedColumns:
     def ignored(self) -> tuple[str, ...]: ...
     @property
     def left_out(self) -> tuple[str, ...]: ...
-    def means(self) -> dict[str, float]: ...
+    def figure(self, key: str) -> float: ...
+    def agrees(self, key: str, value: float) -> bool: ...
+    def settle(self) -> list[str]: ...
     def add(self, row: Row, number: int) -> None: ...
     def add_all(self, structs: Sequence[Struct], *, is_narrow: bool) -> None: ...
     def leave_out(self, key: str, why: str) -> None: ...

@@ -1,0 +1,128 @@
+"""Figures that logs name and that are no means: how they are made of what the rows hold.
+
+A kind is known by name, so that records of it can be pickled and saved. Beside the field of the metric it has fields
+that its figure is made of as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import log
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorclass.scores.class_metrics import F1, Accuracy
+from tensorclass.scores.metrics import Metric, Ratio
+from tensorclass.scores.row_figures import macro_f1, matthews, multilabel_macro_f1, perplexity, weighted_f1
+from tensorclass.scores.row_metrics import MCC, MacroF1, MultilabelMacroF1, Perplexity, WeightedF1
+
+__all__ = ["LOGGED_KINDS", "LoggedKind", "fields_of_kind"]
+
+_Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LoggedKind:
+    """A way to make a figure of a metric.
+
+    Attributes:
+        about: the figure in words.
+        unit: ``"%"`` for fractions 0..1, else the unit to show.
+        others: names of the fields beside that of the metric.
+        metric: makes the metric from the figure's name, the field, and the other fields.
+        figure: computes the figure from the values of all fields.
+    """
+
+    about: str
+    unit: str
+    others: tuple[str, ...]
+    metric: Callable[[str, str, Sequence[str]], Metric]
+    figure: Callable[..., float]
+
+
+def fields_of_kind(name: str, kind: str) -> tuple[str, ...]:
+    """Return the names that stand for the fields of a metric: its own, and those of the other fields.
+
+    Example:
+        >>> fields_of_kind("f1", "macro_f1"), fields_of_kind("acc", "mean")
+        (('f1', 'f1 target'), ('acc',))
+    """
+    if kind == "mean":
+        return (name,)
+    if kind not in LOGGED_KINDS:
+        raise ValueError(f"{name}: expected a kind of figure ({', '.join(('mean', *LOGGED_KINDS))}), got {kind!r}")
+    return (name, *(f"{name} {other}" for other in LOGGED_KINDS[kind].others))
+
+
+def _f1_of_one(predicted: _Numbers, target: _Numbers) -> float:
+    right, both = (predicted == 1) & (target == 1), int((predicted == 1).sum() + (target == 1).sum())
+    return 2 * int(right.sum()) / both if both else float("nan")
+
+
+def _of_rows(figure: Callable[..., _Numbers]) -> Callable[..., float]:
+    return lambda *columns: float(figure(*(np.ravel(column) for column in columns), np.ones(np.size(columns[0]))))
+
+
+LOGGED_KINDS: Final[Mapping[str, LoggedKind]] = {
+    "f1": LoggedKind("F1", "%", ("target",), lambda name, _, others: F1(others[0], name=name), _f1_of_one),
+    "accuracy": LoggedKind(
+        "micro-averaged F1, which is the accuracy",
+        "%",
+        ("target",),
+        lambda name, _, others: Accuracy(others[0], name=name),
+        lambda predicted, target: float(np.mean(predicted == target)),
+    ),
+    "macro_f1": LoggedKind(
+        "F1 averaged over classes",
+        "%",
+        ("target",),
+        lambda name, _, others: MacroF1(others[0], name=name),
+        _of_rows(macro_f1),
+    ),
+    "weighted_f1": LoggedKind(
+        "F1 averaged over classes, weighted by how often each is expected",
+        "%",
+        ("target",),
+        lambda name, _, others: WeightedF1(others[0], name=name),
+        _of_rows(weighted_f1),
+    ),
+    "mcc": LoggedKind(
+        "Matthews' correlation coefficient",
+        "",
+        ("target",),
+        lambda name, _, others: MCC(others[0], name=name),
+        _of_rows(matthews),
+    ),
+    "multilabel_f1": LoggedKind(
+        "F1 over all labels of all rows",
+        "%",
+        ("target", "label"),
+        lambda name, _, others: F1(others[0], name=name),
+        lambda predicted, target, label: _f1_of_one(predicted, target),
+    ),
+    "multilabel_macro_f1": LoggedKind(
+        "F1 averaged over labels",
+        "%",
+        ("target", "label"),
+        lambda name, _, others: MultilabelMacroF1(others[0], others[1], name=name),
+        _of_rows(multilabel_macro_f1),
+    ),
+    "perplexity": LoggedKind(
+        "the perplexity of log-likelihoods",
+        "",
+        ("units",),
+        lambda name, _, others: Perplexity(others[0], name=name),
+        _of_rows(perplexity),
+    ),
+    "bits": LoggedKind(
+        "the negative log-likelihood of a unit, in bits",
+        "bits",
+        ("units",),
+        lambda name, field, others: Ratio(name, {field: -1 / log(2)}, {others[0]: 1.0}, unit="bits"),
+        lambda likelihood, units: float(-likelihood.sum() / units.sum() / log(2)),
+    ),
+}
+"""The kinds by name; a metric of kind ``mean`` has no other fields."""
