@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tensorclass.cli import main
+from tensorclass.scores import ScoreFileError, read_runs
 
 
 @pytest.fixture(scope="session")
@@ -60,3 +62,20 @@ def test_alpaca_eval(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     controlled = run["metrics"]["length_controlled_win_rate"]
     assert controlled["low"] < 0.8478402 < controlled["high"]
     assert abs(controlled["value"] - 0.8478402) < 0.02
+
+
+@pytest.mark.parametrize("name", ["inspect/mmlu-no-summary-choices.eval", "helm/bbq-gpt-4o", "alpaca"])
+def test_runs_are_handed_to_other_processes_whole(name: str, logs: Path) -> None:
+    (run,) = read_runs([logs / name])
+    again = pickle.loads(pickle.dumps(run))
+    assert again.scores.aggregate().to_dict() == run.scores.aggregate().to_dict()
+    assert (again.texts is None) == (run.texts is None)
+    if again.texts is not None:
+        assert [one.prompt_id for one in again.texts()] == run.scores.prompt_id.tolist()
+
+
+def test_all_logs_of_other_harnesses_are_read_from_their_folders(logs: Path) -> None:
+    failed: list[ScoreFileError] = []
+    runs = read_runs([logs / "inspect", logs / "helm", logs / "alpaca"], on_error=failed.append)
+    assert [run.format for run in runs] == ["inspect_ai", "inspect_ai", "helm", "alpaca_eval"]
+    assert [one.problem.partition(":")[0] for one in failed] == ["10 samples, none of them scored"]
