@@ -170,17 +170,19 @@ class Mean(Metric):
     Args:
         by: an integer field that says to which group each value belongs, declared with :func:`codes`; the figure is
             then also given for each group. Its shape is the field's, or lacks trailing dimensions of it.
-        name: the figure's name; by default the field's.
+        name: the figure's name; by default ``key``, or else the field's name.
         unit: ``"%"`` for fractions 0..1, else the unit to show.
         cluster: an integer field with one number or code a prompt: prompts with the same one (questions on the same
             passage) are not independent, and intervals and tests are over clusters.
         separator: where names of groups have parents: with ``":"``, the group ``"keywords:existence"`` counts for the
             group ``"keywords"``, too.
+        key: the name of the metric in sample logs, which need not be an identifier: ``"pass@1"``; by default the
+            field's name.
 
     Example:
         >>> from tensorclass.scores import Mean
         >>> Mean(by="subject_id", cluster="passage")
-        Mean(by='subject_id', name=None, unit='%', cluster='passage', separator=None)
+        Mean(by='subject_id', name=None, unit='%', cluster='passage', separator=None, key=None)
     """
 
     by: str | None = None
@@ -188,6 +190,11 @@ class Mean(Metric):
     unit: str = "%"
     cluster: str | None = None
     separator: str | None = None
+    key: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.name is None:
+            object.__setattr__(self, "name", self.key)
 
     def tallies(self, field: str, rows: Rows) -> list[Tally]:
         values = rows.numbers(field)
@@ -341,7 +348,7 @@ def metric(*metrics: Metric) -> dict[str, Any]:
         ... class Scores:
         ...     accuracy: float = field(metadata=metric(Mean()))
         >>> declared_metrics(Scores.__dataclass_fields__["accuracy"].metadata)
-        (Mean(by=None, name=None, unit='%', cluster=None, separator=None),)
+        (Mean(by=None, name=None, unit='%', cluster=None, separator=None, key=None),)
     """
     return {_METRICS: check_metrics(metrics)}
 

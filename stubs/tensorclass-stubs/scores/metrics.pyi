@@ -31,7 +31,9 @@ class Mean(Metric):
     unit: str = "%"
     cluster: str | None = None
     separator: str | None = None
+    key: str | None = None
 
+    def __post_init__(self) -> None: ...
     def tallies(self, field: str, rows: Rows) -> list[Tally]: ...
     def groups(self, field: str, rows: Rows) -> dict[str, dict[str, Tally]]: ...
 

@@ -415,8 +415,9 @@ def _keys_of(family: type[ScoreData]) -> dict[str, str]:
     found: dict[str, str] = {}
     for one in dataclasses.fields(family):
         declared = declared_metrics(one.metadata)
-        if declared is None or any(isinstance(metric, Mean) for metric in declared):
-            found[one.name] = one.name
+        means = [Mean()] if declared is None else [metric for metric in declared if isinstance(metric, Mean)]
+        if means:
+            found[means[0].key or one.name] = one.name
     return found
 
 

@@ -302,6 +302,18 @@ def test_a_family_of_ones_own_is_read_by_the_names_of_its_fields(write: Write, l
         read_scores(write("other.jsonl", [log_row(0, {"acc": 1.0})]), family=SummaryScoreData)
 
 
+class CodeScoreData(ScoreData):
+    first_try: Tensor | None = field(default=None, metadata=metric(Mean(key="pass@1")))
+
+
+def test_the_key_of_a_metric_need_not_be_an_identifier(write: Write, log_row: Make) -> None:
+    scores = read_scores(write("log.jsonl", [log_row(n, {"pass@1": n / 4}) for n in range(4)]), family=CodeScoreData)
+    assert scores.first_try.tolist() == [0.0, 0.25, 0.5, 0.75]
+    assert scores.aggregate()["pass@1"].value.item() == 0.375
+    with pytest.raises(ScoreFileError, match=r"expected a metric of CodeScoreData \(pass@1\), got acc"):
+        read_scores(write("other.jsonl", [log_row(0, {"acc": 1.0})]), family=CodeScoreData)
+
+
 # --- files -----------------------------------------------------------------------------------------------------------
 
 
