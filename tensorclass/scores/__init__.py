@@ -55,6 +55,7 @@ from tensorclass.scores.readers import (
     read_scores,
     register_reader,
 )
+from tensorclass.scores.record_texts import with_texts
 from tensorclass.scores.report import Comparison, Report
 from tensorclass.scores.row_metrics import (
     AUROC,
@@ -146,5 +147,6 @@ __all__ = [
     "register_reader",
     "save_scores",
     "wilson",
+    "with_texts",
     "write_html_report",
 ]

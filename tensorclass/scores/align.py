@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tensorclass import Text
 from tensorclass.scores.labels import common_codes, merge
 from tensorclass.scores.metrics import declared_codes
 from tensorclass.scores.score_arrays import plain_value
@@ -50,6 +51,8 @@ def align(*scores: _Score) -> list[_Score]:
     columns: list[dict[str, Any]] = [{} for _ in scores]
     for field in dataclasses.fields(scores[0]) if scores else ():
         values = [getattr(score, field.name) for score in scores]
+        if any(isinstance(value, Text) for value in values) and not all(isinstance(value, Text) for value in values):
+            raise ValueError(f"{field.name}: expected texts in each record or in none, got None in some")
         if not any(isinstance(value, Tensor) for value in values):
             for column, value in zip(columns, values, strict=True):
                 column.setdefault(field.name, value)

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from torch import Tensor
 
-from tensorclass import TensorClass, field, stack
+from tensorclass import TensorClass, Text, field, stack
 from tensorclass.scores.estimate import Estimate, estimate, estimate_sample
 from tensorclass.scores.identity import prompt_keys
 from tensorclass.scores.metrics import Metric, Rows, codes, metric
@@ -41,6 +41,8 @@ class ScoreData(TensorClass, stack_objects=True):
         prompt_task: integer ``[prompts]``, the task of each prompt as a code, -1 where it isn't known. Runs of
             different tasks can't be compared.
         task_names: the names of the codes.
+        prompt: the text of each prompt, where it is wanted (:func:`~tensorclass.scores.with_texts`); else None.
+        response: likewise, what the model answered.
 
     Example:
         >>> import torch
@@ -59,6 +61,8 @@ class ScoreData(TensorClass, stack_objects=True):
     prompt_id: Tensor | None = field(default=None, kw_only=True, metadata=metric())
     prompt_task: Tensor | None = field(default=None, kw_only=True, metadata=codes("task_names"))
     task_names: tuple[str, ...] | None = field(default=None, kw_only=True, metadata=metric())
+    prompt: Text | None = field(default=None, kw_only=True, metadata=metric())
+    response: Text | None = field(default=None, kw_only=True, metadata=metric())
 
     ragged_width: ClassVar[int] = 1
     """The least width that readers pad ragged fields to, so that records from different files can be stacked."""

@@ -10,6 +10,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+from tensorclass import Text
 from tensorclass.scores import families
 from tensorclass.scores.align import align
 from tensorclass.scores.ifeval import IFEvalScoreData
@@ -52,6 +53,8 @@ def save_scores(scores: ScoreData, path: str | Path) -> None:
         value = getattr(scores, field.name)
         if isinstance(value, Tensor):
             value = value.detach().cpu().contiguous()
+        elif isinstance(value, Text):
+            value = value.tolist()
         elif not _is_plain(value):
             raise TypeError(
                 f"{field.name}: expected a tensor, None, text, a number, or a tuple or list of them, the same at each "

@@ -49,6 +49,7 @@ from tensorclass.scores.readers import (
     read_scores as read_scores,
     register_reader as register_reader,
 )
+from tensorclass.scores.record_texts import with_texts as with_texts
 from tensorclass.scores.report import Comparison as Comparison, Report as Report
 from tensorclass.scores.row_metrics import (
     AUROC as AUROC,
@@ -140,5 +141,6 @@ __all__ = [
     "register_reader",
     "save_scores",
     "wilson",
+    "with_texts",
     "write_html_report",
 ]

@@ -2,7 +2,7 @@
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 from torch import Tensor
-from tensorclass import TensorClass, field
+from tensorclass import TensorClass, Text, field
 from tensorclass.scores.metrics import Metric, Rows
 from tensorclass.scores.report import Report
 from tensorclass.scores.variance_components import VarianceComponents
@@ -13,6 +13,8 @@ class ScoreData(TensorClass, stack_objects=True):
     prompt_id: Tensor | None = field(default=None, kw_only=True)
     prompt_task: Tensor | None = field(default=None, kw_only=True)
     task_names: tuple[str, ...] | None = field(default=None, kw_only=True)
+    prompt: Text | None = field(default=None, kw_only=True)
+    response: Text | None = field(default=None, kw_only=True)
     ragged_width: ClassVar[int] = 1
 
     @classmethod

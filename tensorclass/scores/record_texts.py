@@ -1,0 +1,47 @@
+"""Prompts and responses in a record of scores, for those who want them there."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+
+from tensorclass import Text
+from tensorclass.scores.readers import PromptText, Run
+from tensorclass.scores.score_data import ScoreData
+
+__all__ = ["with_texts"]
+
+
+def with_texts(run: Run) -> ScoreData:
+    """Return the scores of a run with the texts of its prompts and responses, which are read from its files again.
+
+    Args:
+        run: a run that was read from files.
+
+    Returns:
+        The scores with ``prompt`` and ``response`` as :class:`~tensorclass.Text`; a row whose text the files don't hold
+        is None in them.
+
+    Raises:
+        ValueError: the format holds no texts, or the record has no ``prompt_id``.
+
+    Example:
+        >>> from tensorclass.scores import read_run, with_texts
+        >>> scores = with_texts(read_run("examples/data/synthetic-beta.jsonl"))
+        >>> failed = scores[~scores.prompt_level_strict_acc.bool()]
+        >>> len(failed.prompt) == len(failed)
+        True
+    """
+    scores = run.scores
+    if run.texts is None:
+        raise ValueError(f"{run.name}: expected a run whose files hold texts, got one of format {run.format!r}")
+    if scores.prompt_id is None:
+        raise ValueError(f"{run.name}: prompt_id: expected the number of each prompt, got None")
+    read: defaultdict[int, deque[PromptText]] = defaultdict(deque)
+    for one in run.texts():
+        read[one.prompt_id].append(one)
+    # Rows of one prompt come in the order of the file.
+    rows = [read[key].popleft() if read.get(key) else None for key in scores.prompt_id.tolist()]
+    return scores.replace(
+        prompt=Text([None if row is None else row.prompt for row in rows]),
+        response=Text([None if row is None else row.response for row in rows]),
+    )
