@@ -105,7 +105,7 @@ def _differences(board: Leaderboard, found: Sequence[PairedRuns], shown: Mapping
     labels = ["model"] if to_baseline else ["better", "than"]
     if not is_macro:
         labels = ["task", *labels]
-    corrected = ["adjusted p"] if board.correction != "none" else []
+    corrected = ["adjusted p"] if board.correction != "none" and len(found) > 1 else []
     level = f"{100 * board.confidence:g} % interval"
     sheet = Sheet(
         f"{title}, {unit}" if unit else title,

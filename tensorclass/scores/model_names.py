@@ -23,11 +23,13 @@ _Key = TypeVar("_Key", str, tuple[str, ...])
 def told_apart(runs: Sequence[Run]) -> list[Run]:
     """Add folders to the names of models that have two runs of one task in different folders.
 
+    Runs of the same name, which are in one folder, are named for their files.
+
     Args:
         runs: the runs.
 
     Returns:
-        The runs, each with its model. Two runs in one folder keep their name: nothing tells them apart.
+        The runs, each with its model. Two runs in one folder keep their model: nothing tells them apart.
 
     Example:
         >>> import torch
@@ -54,7 +56,10 @@ def told_apart(runs: Sequence[Run]) -> list[Run]:
             parts = [part for part in prefixes[folders[place]] if part != model]
             if parts:
                 result[place] = replace(result[place], model="/".join([*parts, model]))
-    return result
+    names = [run.name for run in result]
+    return [
+        replace(run, name=Path(run.files[0]).name) if run.files and names.count(run.name) > 1 else run for run in result
+    ]
 
 
 def renamed(runs: Sequence[Run], names: str) -> list[Run]:

@@ -57,7 +57,7 @@ def run_grid(runs: Sequence[Run]) -> dict[str, dict[str, Run]]:
             if model in models:
                 raise ValueError(
                     f"expected one run of each model on a task, got two of {model!r} on {task!r}: "
-                    f"{_origin(models[model])} and {_origin(one)}; leave one out, or tell them apart by names"
+                    f"{_origin(models[model])} and {_origin(one)}; leave one out, or put them in folders of their own"
                 )
             models[model] = one
     return grid

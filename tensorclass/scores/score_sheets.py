@@ -44,26 +44,30 @@ def score_sheets(
         names: the names to show, by the names of the runs.
     """
     shown = names or {}
+    yield _all_scores(runs, shown)
     kinds = list(dict.fromkeys((one.run.task, one.report.family) for one in runs))
-    by_kind = [[one for one in runs if (one.run.task, one.report.family) == kind] for kind in kinds]
-    reports = [{_name(one, shown): one.report for one in own} for own in by_kind]
-    for (task, family), own in zip(kinds, reports, strict=True):
-        about = family if task is None else f"{task}, {family}"
-        yield scores_sheet(about if len(own) > 1 else f"{next(iter(own))}, {about}", own)
+    each = [
+        [(_name(one, shown), one.report) for one in runs if (one.run.task, one.report.family) == kind] for kind in kinds
+    ]
+    tasks = {one.run.name: one.run.task for one in runs}
     for compared in comparisons:
-        yield comparison_sheet(compared.comparison, *_both(compared, shown))
+        sheet = comparison_sheet(compared.comparison, *_both(compared, shown))
+        if len(set(tasks.values())) > 1 and (task := tasks[compared.b]) is not None:
+            sheet.title = printable(f"{task}: {sheet.title}")
+        yield sheet
     if len(comparisons) == 1:
         yield from compared_group_sheets(comparisons[0].comparison, *_both(comparisons[0], shown))
     else:
-        for own in reports:
+        for own in each:
             yield from group_sheets(own)
     yield from run_notes(runs, shown)
 
 
 def report_sheets(report: Report) -> Iterator[Sheet | str]:
     """Lay out the report of one run, or of stacked runs."""
-    runs = {str(list(run)): _at(report, run) for run in positions(report.batch_size)}
-    yield scores_sheet(report.family, runs)
+    runs = [(str(list(run)), _at(report, run)) for run in positions(report.batch_size)]
+    several = ["run"] if len(runs) > 1 else []
+    yield scores_sheet(report.family, several, [([name] if several else [], own) for name, own in runs])
     yield from group_sheets(runs)
     yield from map(printable, report.notes)
 
@@ -79,9 +83,11 @@ def comparison_sheets(comparison: Comparison) -> Iterator[Sheet | str]:
 
 def run_notes(runs: Sequence[ScoredRun], names: Mapping[str, str]) -> Iterator[str]:
     """Return the notes on each run: rows left out, other filters, repeats."""
+    several = len({one.run.task for one in runs}) > 1
     for one in runs:
+        where = f"{_name(one, names)}, {one.run.task}" if several and one.run.task is not None else _name(one, names)
         for note in (*one.run.notes, *one.run.left_out, *one.report.notes):
-            yield printable(f"{_name(one, names)}: {note}")
+            yield printable(f"{where}: {note}")
 
 
 def numbers_of(*headings: str) -> list[SheetColumn]:
@@ -129,53 +135,79 @@ def _at(found: _Found, run: tuple[int, ...]) -> _Found:
     )
 
 
-def scores_sheet(title: str, reports: Mapping[str, Report]) -> Sheet:
-    """Lay out the figures of runs, run by run below each metric.
+def _all_scores(runs: Sequence[ScoredRun], names: Mapping[str, str]) -> Sheet:
+    """The figures of all runs, with their tasks and names where there are several."""
+    tasks = dict.fromkeys(one.run.task for one in runs)
+    families = dict.fromkeys(one.report.family for one in runs)
+    shown = [_name(one, names) for one in runs]
+    has_tasks, has_runs = len(tasks) > 1, len(set(shown)) > 1
+    about: list[str] = [] if has_runs else shown[:1]
+    if not has_tasks:
+        about += [task for task in tasks if task is not None]
+    if len(families) == 1:
+        about += families
+    return scores_sheet(
+        ", ".join(about),
+        [*["task"] * has_tasks, *["run"] * has_runs],
+        [
+            ([*[one.run.task or "-"] * has_tasks, *[name] * has_runs], one.report)
+            for one, name in zip(runs, shown, strict=True)
+        ],
+    )
+
+
+def scores_sheet(title: str, labels: Sequence[str], runs: Sequence[tuple[Sequence[str], Report]]) -> Sheet:
+    """Lay out the figures of runs: task by task, below each task metric by metric, then run by run.
 
     Args:
         title: of the sheet; the unit is added, if it is the same in all figures.
-        reports: by the name of the run.
+        labels: what tells the runs apart, in this order: ``"task"``, ``"run"``, or nothing.
+        runs: the labels of each run, and its report.
     """
-    several, first = len(reports) > 1, next(iter(reports.values()))
-    unit = _common_unit(report.figures for report in reports.values())
-    columns = [SheetColumn("metric", is_label=True, is_merged=several)]
-    if several:
-        columns.append(SheetColumn("run", is_label=True))
-    has_clusters = any(figure.clusters is not None for report in reports.values() for figure in report.values())
-    headings = ["score", _level(first.confidence), "std. error", "counted", "prompts", *["clusters"] * has_clusters]
-    sheet = Sheet(title + _after(unit), columns + numbers_of(*headings))
+    unit = _common_unit(report.figures for _, report in runs)
+    has_tasks, has_runs = "task" in labels, "run" in labels
+    found = [(own, name, figure) for own, report in runs for name, figure in report.items()]
+    metrics = {name: place for place, name in enumerate(dict.fromkeys(name for _, name, _ in found))}
+    columns = [
+        *[SheetColumn("task", is_label=True, is_merged=has_runs or any(len(report) > 1 for _, report in runs))]
+        * has_tasks,
+        SheetColumn("metric", is_label=True, is_merged=has_runs),
+        *[SheetColumn("run", is_label=True)] * has_runs,
+    ]
+    has_clusters = any(figure.clusters is not None for _, report in runs for figure in report.values())
+    level = _level(runs[0][1].confidence)
+    headings = ["score", level, "std. error", "counted", "prompts", *["clusters"] * has_clusters]
+    sheet = Sheet(f"{title}{_after(unit)}".removeprefix(", "), columns + numbers_of(*headings))
     by: dict[str, list[str]] = {}
-    for name in dict.fromkeys(name for report in reports.values() for name in report):
-        for run, report in reports.items():
-            figure = report.figures.get(name)
-            if figure is None:
-                continue
-            sheet.add(
-                name,
-                *([run] if several else []),
-                _value(figure, figure.value, unit),
-                _interval(figure.low, figure.high, figure.unit),
-                show(float(figure.stderr), figure.unit),
-                _whole(figure.count),
-                _whole(figure.prompts),
-                *([_whole(figure.clusters) if figure.clusters is not None else "-"] if has_clusters else []),
-            )
-            method = f"none ({figure.reason})" if figure.reason else _METHODS.get(figure.interval, figure.interval)
-            if figure.clusters is not None:
-                method = method.replace("prompts", "clusters of prompts")
-            if name not in by.setdefault(method, []):
-                by[method].append(name)
+    order = {task: place for place, task in enumerate(dict.fromkeys(own[0] if has_tasks else "" for own, _ in runs))}
+    for own, name, figure in sorted(found, key=lambda one: (order[one[0][0] if has_tasks else ""], metrics[one[1]])):
+        sheet.add(
+            *own[:has_tasks],
+            name,
+            *own[has_tasks:],
+            _value(figure, figure.value, unit),
+            _interval(figure.low, figure.high, figure.unit),
+            show(float(figure.stderr), figure.unit),
+            _whole(figure.count),
+            _whole(figure.prompts),
+            *([_whole(figure.clusters) if figure.clusters is not None else "-"] if has_clusters else []),
+        )
+        method = f"none ({figure.reason})" if figure.reason else _METHODS.get(figure.interval, figure.interval)
+        if figure.clusters is not None:
+            method = method.replace("prompts", "clusters of prompts")
+        if name not in by.setdefault(method, []):
+            by[method].append(name)
     caption = "; ".join(f"{method} for {', '.join(names)}" for method, names in by.items())
     sheet.caption = printable(f"Intervals: {caption}." if by else "")
     return sheet
 
 
-def group_sheets(reports: Mapping[str, Report]) -> Iterator[Sheet]:
+def group_sheets(runs: Sequence[tuple[str, Report]]) -> Iterator[Sheet]:
     """Lay out the figures by group, the runs beside each other: a sheet for each metric that has groups."""
-    several, first = len(reports) > 1, next(iter(reports.values()))
-    for name in dict.fromkeys(name for report in reports.values() for name in report.groups):
-        own = [report.groups.get(name, {}) for report in reports.values()]
-        columns = list(reports) if several else ["score", _level(first.confidence)]
+    several = len(runs) > 1
+    for name in dict.fromkeys(name for _, report in runs for name in report.groups):
+        own = [report.groups.get(name, {}) for _, report in runs]
+        columns = [run for run, _ in runs] if several else ["score", _level(runs[0][1].confidence)]
         sheet = Sheet(
             f"{name} by type{_after(_common_unit(own))}",
             [SheetColumn("type", is_label=True), *numbers_of("counted", *columns)],

@@ -157,12 +157,12 @@ def _compared(a: Run, b: Run, settings: dict[str, Any]) -> ComparedRuns:
 def _sheets(found: _Results, *, has_board: bool) -> Iterator[Sheet | str]:
     models = {one.run.name: model_of(one.run) for one in found.runs}
     short = short_names(list(models.values()))
-    several = len({one.run.task for one in found.runs}) > 1
     if has_board and found.board is not None:
         yield from leaderboard_sheets(found.board, short)
-        yield from run_notes(found.runs, {})
+        yield from run_notes(found.runs, {name: short[model] for name, model in models.items()})
     else:
-        is_model = len(set(models.values())) == len(models) or several
+        # A model may have two runs of a task; then they go by their own names.
+        is_model = len({(one.run.task, model_of(one.run)) for one in found.runs}) == len(found.runs)
         yield from score_sheets(
             found.runs,
             found.comparisons,

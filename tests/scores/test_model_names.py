@@ -42,7 +42,9 @@ def test_runs_of_one_model_and_task_are_told_apart_by_their_folders() -> None:
 
 def test_runs_in_one_folder_keep_their_name() -> None:
     runs = [run("qwen", "arc", f"/data/qwen/samples_arc_{number}.jsonl") for number in range(2)]
-    assert [one.model for one in told_apart(runs)] == ["qwen", "qwen"]
+    found = told_apart(runs)
+    assert [one.model for one in found] == ["qwen", "qwen"]
+    assert [one.name for one in found] == ["samples_arc_0.jsonl", "samples_arc_1.jsonl"]
 
 
 def test_models_are_renamed_in_all_their_runs() -> None:

@@ -113,11 +113,49 @@ def test_names_are_shown_everywhere(logs: list[Path], capsys: pytest.CaptureFixt
     assert "org" not in out
 
 
-def test_scores_of_several_tasks_are_tables_of_their_own(logs: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_scores_of_several_tasks_are_one_table(logs: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*logs) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "MultipleChoiceScoreData, %"
+    assert lines[1].split()[:4] == ["task", "metric", "run", "score"]
+    assert [line.split()[:4] for line in lines[3:10]] == [
+        ["arc", "acc", "old", "50.00"],
+        ["new", "85.00", *lines[4].split()[2:4]],
+        ["best", "97.50", *lines[5].split()[2:4]],
+        [],
+        ["piqa", "acc", "old", "75.00"],
+        ["new", "77.50", *lines[8].split()[2:4]],
+        ["best", "90.00", *lines[9].split()[2:4]],
+    ]
+
+
+def test_one_model_on_several_tasks_has_a_row_for_each(logs: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*logs[:2]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "old, MultipleChoiceScoreData, %"
+    assert [line.split()[:3] for line in lines[3:5]] == [["arc", "acc", "50.00"], ["piqa", "acc", "75.00"]]
+
+
+def test_comparisons_name_their_tasks(logs: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*logs, "--compare") == 0
+    out = capsys.readouterr().out
+    assert "piqa: best beside old, on the 40 prompts that both hold, %" in out
+
+
+def test_two_runs_of_a_model_are_both_shown(write: Write, log_row: Make, capsys: pytest.CaptureFixture[str]) -> None:
+    logs = [
+        write(
+            f"gpt/samples_arc_2026-01-{day}T10-20-30.123456.jsonl",
+            [log_row(n, {"acc": float(n < day)}, doc_hash=f"{n + 100 * day:064x}") for n in range(40)],
+        )
+        for day in (10, 20)
+    ]
     assert run(*logs) == 0
     out = capsys.readouterr().out
-    assert "arc, MultipleChoiceScoreData, %" in out
-    assert "piqa, MultipleChoiceScoreData, %" in out
+    for day, score in ((10, "25.00"), (20, "50.00")):
+        assert re.search(rf"{day}T10 +{score}", out)
+    assert run(*logs, "--leaderboard") == 2
+    assert "leave one out, or put them in folders of their own" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
