@@ -65,6 +65,13 @@ class RowContract:
         """The dtype of rows without items; ``None`` if any will do."""
         return None if self.item.dtypes is None else usual(self.item.dtypes)[0]
 
+    @property
+    def item_shape(self) -> tuple[int, ...] | None:
+        """The shape of an item; ``None`` unless each dimension is a number."""
+        sizes = [dim.size for dim in self.item.dims or ()]
+        known = tuple([size for size in sizes if size is not None])
+        return known if self.item.dims is not None and len(known) == len(sizes) else None
+
     @classmethod
     def of(cls, row: Any, depth: int = 1, evaluate: Callable[[str], Any] | None = None) -> RowContract | None:
         """Return the contract of the annotation of a row, or ``None`` if it has none.

@@ -185,9 +185,10 @@ class FieldSpec:
                 )
         except (TypeError, ValueError) as error:
             raise type(error)(f"{self.owner}.{self.name}: {error}") from None
-        if self.row_contract is None:
+        contract = self.row_contract
+        if contract is None:
             return Declared(cls, row, ragged_dims)
-        return Declared(cls, row, ragged_dims, self.row_contract.dtype, self.row_contract.item.rank or 0)
+        return Declared(cls, row, ragged_dims, contract.dtype, contract.item.rank or 0, contract.item_shape)
 
     @property
     def has_contract(self) -> bool:

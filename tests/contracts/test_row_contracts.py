@@ -319,3 +319,17 @@ def test_lengths_against_lists(first: list[Any], data: st.DataObject) -> None:
         )
         with pytest.raises(ContractError, match=f"row {wrong}: n is {len(listed[wrong])} .*, but {len(second[wrong])}"):
             Pair(tokens=tokens, mask=mask)
+
+
+@pytest.mark.parametrize("rows", [[[], []], [[], None], []], ids=repr)
+def test_rows_without_items_get_the_declared_item_shape(rows: list[Any]) -> None:
+    class Boxed(TensorClass):
+        boxes: Ragged[Float[Tensor, "n 2 3"]] | None
+        deep: Ragged[Ragged[Int[Tensor, "m 4"]]] | None = None
+
+    record = Boxed(boxes=rows, deep=[[[]] if row is not None else None for row in rows], batch_size=[len(rows)])
+    assert record.boxes is not None
+    assert record.deep is not None
+    assert (record.boxes.item_shape, record.boxes.dtype) == ((2, 3), torch.float32)
+    assert (record.deep.item_shape, record.deep.dtype) == ((4,), torch.int64)
+    assert torch.cat([record, record]).boxes.tolist() == [*rows, *rows]

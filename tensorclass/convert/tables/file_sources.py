@@ -136,7 +136,7 @@ def naming_file(
         if error.errno is not None:
             raise
         raise ValueError(f"{what}: {printable(file)}: {error}") from error
-    except pa.ArrowException as error:
+    except (pa.ArrowException, UnicodeEncodeError) as error:  # half of a surrogate pair, which JSON can write
         found = failed(error) if failed is not None and isinstance(error, Exception) else None
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"{what}: {printable(file)}: {found or error}") from error

@@ -372,6 +372,13 @@ class BufferColumn(Leaf):
             return self
         return new
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """Return an array of objects, for :func:`numpy.asarray`; see ``numpy()``."""
+        if copy is False:
+            raise ValueError(f"a {type(self).__name__} is an array of objects only as a copy")
+        array: Any = self.numpy()
+        return array if dtype is None else array.astype(dtype)
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         new = memo[id(self)] = self.clone()
         return new

@@ -40,6 +40,8 @@ class Declared(NamedTuple):
     empty_dtype: torch.dtype | None = None
     #: the number of dimensions of an item of a Ragged
     item_ndim: int = 0
+    #: the shape of an item of a Ragged that is made from rows without items; ``None``: a number
+    empty_shape: tuple[int, ...] | None = None
 
     def implied_size(self, value: Any) -> Size | None:
         """Return the batch size that a value has by itself; ``None`` if it could be that of any batch."""
@@ -122,13 +124,16 @@ class Declared(NamedTuple):
         return self._typed(as_ragged(value, ragged_dims=self.ragged_dims))
 
     def _typed(self, column: Ragged[Any]) -> Ragged[Any]:
-        """Return the column in the declared dtype if it has no items, which would show the dtype."""
+        """Return the column in the declared dtype and item shape if it has no items, which would show them."""
         items: Any = column.values
         while isinstance(items, Ragged):
             items = items.values
-        if self.empty_dtype is None or len(items) or items.dtype == self.empty_dtype:
+        if len(items):
             return column
-        return column.to(dtype=self.empty_dtype)
+        dtype, shape = self.empty_dtype or items.dtype, (0, *(items.shape[1:] or self.empty_shape or ()))
+        if items.dtype == dtype and items.shape == shape:
+            return column
+        return column.map_values(lambda nothing: nothing.new_empty(shape, dtype=dtype))
 
     def _is_row(self, value: Any) -> bool:
         """Return whether a value is one row, not a sequence of rows."""

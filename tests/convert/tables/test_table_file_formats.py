@@ -390,3 +390,17 @@ def test_a_nested_record_is_not_reported_for_what_is_wrong_below() -> None:
     with pytest.raises(ConversionError) as caught:
         Answered.from_json(io.BytesIO(b'[{"answer": null}, {"answer": {"text": "b", "score": 1}}]'))
     assert {problem.path for problem in caught.value.problems} == {("answer", "text"), ("answer", "score")}
+
+
+@pytest.mark.parametrize("lines", [False, True], ids=["array", "lines"])
+def test_text_that_is_not_unicode_is_located_in_the_file(lines: bool) -> None:
+    class Sample(TensorClass):
+        text: Text
+
+    rows = [b'{"text": "a"}', rb'{"text": "\ud800"}']
+    content = b"\n".join(rows) if lines else b"[" + b",".join(rows) + b"]"
+    with pytest.raises(ConversionError, match=r"text: expected string, got str .* in (line 2|row 1) of"):
+        Sample.from_json(io.BytesIO(content), lines=lines)
+    if not lines:
+        with pytest.raises(ValueError, match=r"TensorDict.from_json: <BytesIO>: .* surrogates not allowed"):
+            TensorDict.from_json(io.BytesIO(content))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from tensorclass import Ragged, TensorDict, assert_close
+from tensorclass import Ragged, TensorDict, Text, assert_close
 
 ROWS = [[1.0, 2.0, 4.0], [3.0, 5.0]]
 
@@ -101,3 +101,12 @@ def test_a_mask_over_the_batch_fills_the_items_of_rows() -> None:
     assert filled["deep"].tolist() == [[[0], [0]], [[1], [2]], [[0], [0]]]
     data.masked_fill_(mask, 9)
     assert (data["rows"].tolist(), rows.tolist()) == ([[9], [2, 3], [9]], [[9], [2, 3], [9]])
+
+
+def test_numpy_makes_arrays_of_objects_of_columns() -> None:
+    array = np.asarray(Ragged([[1], [2, 3]]))
+    assert (array.dtype, [row.tolist() for row in array]) == (object, [[1], [2, 3]])
+    assert np.asarray(Text(["a", None])).tolist() == ["a", None]
+    assert np.array(Text([["a", "bc"]]), dtype="U").tolist() == [["a", "bc"]]
+    with pytest.raises(ValueError, match="a Text is an array of objects only as a copy"):
+        np.asarray(Text(["a"]), copy=False)

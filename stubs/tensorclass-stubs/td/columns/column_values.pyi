@@ -16,6 +16,7 @@ class Declared(NamedTuple):
     ragged_dims: int = 1
     empty_dtype: torch.dtype | None = None
     item_ndim: int = 0
+    empty_shape: tuple[int, ...] | None = None
 
     def implied_size(self, value: Any) -> Size | None: ...
     def default(self, make: Callable[[], Any]) -> Any: ...
