@@ -86,8 +86,9 @@ class GatheredScores:
                     self._labels[name] = _Labels(self.rows)
                 self._labels[name].add(value)
         self.rows += 1
-        for column in self._numbers.values():
-            column.fill(self.rows)
+        if len(values) < len(self._numbers):
+            for column in self._numbers.values():
+                column.fill(self.rows)
         for label in self._labels.values():
             label.fill(self.rows)
         self._prompts.add(document, text)

@@ -36,64 +36,74 @@ _VERDICTS: Final = {"true": True, "false": False}
 _TableRow: TypeAlias = Mapping[str, object]
 
 
+class _Roles:
+    """The cells of a row by their role.
+
+    Args:
+        columns: the column of each role.
+    """
+
+    def __init__(self, columns: Mapping[str, str]) -> None:
+        self.columns = dict(columns)
+        self.metrics = [(role, column) for role, column in columns.items() if role not in ROLES]
+        self._labels = [columns[role] for role in ("group", "cluster") if role in columns]
+
+    def run_of(self, row: _TableRow) -> tuple[str | None, str | None]:
+        """The model and the task of a row."""
+        return self.text(row, "model"), self.text(row, "task")
+
+    def document(self, row: _TableRow, place: int) -> str:
+        """The identity of a row: its prompt, or its position in the run."""
+        prompt = self.text(row, "prompt")
+        return f"row {place}" if prompt is None else f"prompt {prompt}"
+
+    def labels(self, row: _TableRow) -> dict[str, str | None]:
+        """The labels of a row by column."""
+        return {column: _text(row[column]) for column in self._labels}
+
+    def text(self, row: _TableRow, role: str) -> str | None:
+        """The cell of a role as text; None if it is empty, or no column has the role."""
+        column = self.columns.get(role)
+        return None if column is None else _text(row[column])
+
+
 class TableReader(Reader):
     """Reads a table by the roles of its columns.
 
     Args:
-        columns: the column of each role.
-
-    Raises:
-        ValueError: no role is the name of a metric.
+        columns: the column of each role. Without a role that is the name of a metric, no table is recognised.
     """
 
     name = "table"
     description = f"a table (CSV, JSON Lines, Parquet) whose columns are named: {_EXAMPLE}"
 
     def __init__(self, columns: Mapping[str, str]) -> None:
-        self._columns = dict(columns)
-        self._metrics = [role for role in columns if role not in ROLES]
+        self._roles = _Roles(columns)
 
     def recognises(self, head: FileHead) -> bool:
-        if head.is_zip or not self._metrics:
+        if head.is_zip or not self._roles.metrics:
             return False
         if head.is_parquet:
             return True
         names = head.first_row if head.first_row is not None else _header(head)
-        return names is not None and any(column in names for column in self._columns.values())
+        return names is not None and any(column in names for column in self._roles.columns.values())
 
     def read(self, head: FileHead, options: ReadOptions) -> list[Run]:
         refuse_options(head, options, self.name, roles=tuple(options.columns))
+        roles, path = self._roles, str(head.path)
         tables: dict[tuple[str | None, str | None], GatheredScores] = {}
-        path = str(head.path)
-        with _opened(head, self._columns.values()) as rows:
+        with _opened(head, roles.columns.values()) as rows:
             for line, row in rows:
-                self._add(row, line, tables, path)
+                key = roles.run_of(row)
+                table = tables.get(key)
+                if table is None:
+                    table = tables[key] = GatheredScores(path)
+                values = {metric: _number(row[column], column, path, line) for metric, column in roles.metrics}
+                document = roles.document(row, table.rows)
+                table.add(document, values, labels=roles.labels(row), task=key[1], line=line)
         if not tables:
             raise ScoreFileError(path, None, "a table without rows; expected one for each prompt")
         return [self._run(head, options, *key, table, len(tables)) for key, table in tables.items()]
-
-    def _add(
-        self, row: _TableRow, line: int, tables: dict[tuple[str | None, str | None], GatheredScores], path: str
-    ) -> None:
-        model, task = (_name(row, self._columns, role) for role in ("model", "task"))
-        table = tables.setdefault((model, task), GatheredScores(path))
-        values: dict[str, object] = {}
-        for metric in self._metrics:
-            column = self._columns[metric]
-            try:
-                values[metric] = _number(row[column])
-            except ValueError as error:
-                raise ScoreFileError(path, line, f"{column}: expected {error}") from None
-        labels = {
-            self._columns[role]: self.name_of(row, role) for role in ("group", "cluster") if role in self._columns
-        }
-        document = _document(self.name_of(row, "prompt"), table.rows)
-        table.add(document, values, labels=labels, task=task, line=line)
-
-    def name_of(self, row: _TableRow, role: str) -> str | None:
-        column = self._columns.get(role)
-        value = None if column is None else row[column]
-        return None if value is None or value == "" else str(value)
 
     def _run(
         self,
@@ -104,12 +114,13 @@ class TableReader(Reader):
         table: GatheredScores,
         tables: int,
     ) -> Run:
-        group, cluster = self._columns.get("group"), self._columns.get("cluster")
-        unscored = [metric for metric in self._metrics if metric not in table.metrics()]
-        if len(unscored) == len(self._metrics):
+        columns = self._roles.columns
+        group, cluster = columns.get("group"), columns.get("cluster")
+        unscored = [metric for metric, _ in self._roles.metrics if metric not in table.metrics()]
+        if len(unscored) == len(self._roles.metrics):
             raise ScoreFileError(str(head.path), None, f"{', '.join(unscored)}: no row has a value")
         name = "/".join(part for part in (model, task) if part) if tables > 1 else run_name(head.path)
-        texts = _Texts(head.path, self._columns, model, task)
+        texts = _Texts(head.path, columns, model, task)
         return table.run(
             options.family,
             name=name or run_name(head.path),
@@ -120,7 +131,7 @@ class TableReader(Reader):
             notes=tuple(f"{metric}: no row has a value" for metric in unscored),
             groups=() if group is None else (group,),
             cluster=cluster,
-            texts=texts if head.can_be_read_again and {"text", "response"} & self._columns.keys() else None,
+            texts=texts if head.can_be_read_again and {"text", "response"} & columns.keys() else None,
         )
 
 
@@ -134,51 +145,40 @@ class _Texts:
     task: str | None
 
     def __call__(self) -> Iterator[PromptText]:
-        rows = 0
-        with _opened(FileHead.of(self.path), self.columns.values()) as found:
-            for _, row in found:
-                if (_name(row, self.columns, "model"), _name(row, self.columns, "task")) != (self.model, self.task):
-                    continue
-                document = _document(_name(row, self.columns, "prompt"), rows)
-                rows += 1
-                text, response, target = (_name(row, self.columns, role) for role in ("text", "response", "target"))
-                yield PromptText(prompt_id(document), text or "", response, target)
+        roles, place = _Roles(self.columns), 0
+        with _opened(FileHead.of(self.path), self.columns.values()) as rows:
+            for _, row in rows:
+                if roles.run_of(row) == (self.model, self.task):
+                    own = prompt_id(roles.document(row, place))
+                    place += 1
+                    response, target = roles.text(row, "response"), roles.text(row, "target")
+                    yield PromptText(own, roles.text(row, "text") or "", response, target)
 
 
-def _name(row: _TableRow, columns: Mapping[str, str], role: str) -> str | None:
-    """The cell of a role as text; None if it is empty, or no column has the role."""
-    column = columns.get(role)
-    value = None if column is None else row[column]
+def _text(value: object) -> str | None:
+    """A cell as text; None if it is empty."""
     return None if value is None or value == "" else str(value)
 
 
-def _document(prompt: str | None, place: int) -> str:
-    """The identity of a row: its prompt, or its position in the run."""
-    return f"row {place}" if prompt is None else f"prompt {prompt}"
-
-
-def _number(value: object) -> object:
+def _number(value: object, column: str, path: str, line: int) -> object:
     """A number, verdict or None for a cell, which may be text.
 
     Raises:
-        ValueError: says what was expected.
+        ScoreFileError: it is none of these.
     """
-    if isinstance(value, str):
-        text = value.strip()
-        if text.lower() in _MISSING:
-            return None
-        if text.lower() in _VERDICTS:
-            return _VERDICTS[text.lower()]
-        try:
-            return float(text)
-        except ValueError:
-            raise ValueError(f"a number or true or false, got {shown(value)}") from None
     if value is None or isinstance(value, (bool, int, float)):
         return value
+    if isinstance(value, str):
+        text = value.strip().lower()
+        if text in _MISSING:
+            return None
+        if text in _VERDICTS:
+            return _VERDICTS[text]
     try:
-        return float(cast("Any", value))  # a decimal number
+        return float(cast("Any", value))  # text, or a decimal number
     except (TypeError, ValueError):
-        raise ValueError(f"a number or true or false, got {shown(value)}") from None
+        expected = f"{column}: expected a number or true or false, got {shown(value)}"
+        raise ScoreFileError(path, line, expected) from None
 
 
 @contextmanager
