@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,7 @@ from tensorclass.scores.score_arrays import RecordRows, RunRows, tallies
 from tensorclass.scores.score_data import ScoreData
 from tensorclass.scores.tally import Tally
 
-__all__ = ["ChangedPrompt", "ChangedPrompts", "changed_prompts"]
+__all__ = ["ChangedPrompt", "ChangedPrompts", "changed_prompts", "prompt_figures"]
 
 _SMALLEST = 1e-12  # differences below are rounding errors
 
@@ -93,7 +93,7 @@ class ChangedPrompts:
             yield ChangedPrompt(int(row_a), int(row_b), float(a), float(b))
 
 
-def changed_prompts(a: ScoreData, b: ScoreData, figure: str) -> ChangedPrompts:
+def changed_prompts(a: ScoreData, b: ScoreData, figure: str | None = None) -> ChangedPrompts:
     """Find the prompts that two runs score differently.
 
     Prompts are paired as :func:`~tensorclass.scores.compare` pairs them.
@@ -101,13 +101,14 @@ def changed_prompts(a: ScoreData, b: ScoreData, figure: str) -> ChangedPrompts:
     Args:
         a: the first run, of one batch dimension.
         b: the second run.
-        figure: the name of a figure that both have.
+        figure: the name of a figure that both have; by default the first one of :func:`prompt_figures`.
 
     Returns:
         The prompts whose scores differ.
 
     Raises:
-        ValueError: a run lacks the figure; no prompt is in both runs; the runs are of different tasks.
+        ValueError: a run lacks the figure, or no figure scores prompts in both; no prompt is in both runs; the runs
+            are of different tasks.
 
     Example:
         >>> import torch
@@ -121,7 +122,15 @@ def changed_prompts(a: ScoreData, b: ScoreData, figure: str) -> ChangedPrompts:
     without = a.prompt_id is None and b.prompt_id is None
     keys_a, keys_b = (None, None) if without else paired_keys(a, b)
     (run_a,), (run_b,) = RecordRows(a, -1, keys_a).each(), RecordRows(b, -1, keys_b).each()
-    tally_a, tally_b = _tally("a", run_a, figure), _tally("b", run_b, figure)
+    figures_a, figures_b = tallies(run_a).figures, tallies(run_b).figures
+    if figure is None:
+        figure = next((name for name in figures_a if name in figures_b), None)
+    if figure is None:
+        raise ValueError(
+            "expected a figure that is a mean over prompts in both runs, "
+            f"got {', '.join(figures_a) or 'none'} and {', '.join(figures_b) or 'none'}"
+        )
+    tally_a, tally_b = _tally("a", figures_a, figure), _tally("b", figures_b, figure)
     places_a, places_b = pair(run_a.keys, run_b.keys, run_a.prompts, run_b.prompts)
     values_a, values_b = _means(tally_a)[places_a], _means(tally_b)[places_b]
     compared = ~np.isnan(values_a) & ~np.isnan(values_b)
@@ -140,8 +149,28 @@ def changed_prompts(a: ScoreData, b: ScoreData, figure: str) -> ChangedPrompts:
     )
 
 
-def _tally(name: str, run: RunRows, figure: str) -> Tally:
-    found = tallies(run).figures
+def prompt_figures(a: ScoreData, b: ScoreData) -> list[str]:
+    """The figures that score each prompt in both runs: ratios of sums, not a macro-F1 or a perplexity.
+
+    Args:
+        a: the first run, of one batch dimension.
+        b: the second run.
+
+    Example:
+        >>> import torch
+        >>> from tensorclass.scores import MultipleChoiceScoreData
+        >>> from tensorclass.scores.changed_prompts import prompt_figures
+        >>> a = MultipleChoiceScoreData(acc=torch.ones(2), acc_norm=torch.ones(2), batch_size=[2])
+        >>> b = MultipleChoiceScoreData(acc=torch.ones(2), batch_size=[2])
+        >>> prompt_figures(a, b)
+        ['acc']
+    """
+    (run_a,), (run_b,) = RecordRows(a, -1).each(), RecordRows(b, -1).each()
+    held = tallies(run_b).figures
+    return [name for name in tallies(run_a).figures if name in held]
+
+
+def _tally(name: str, found: Mapping[str, Tally], figure: str) -> Tally:
     if figure not in found:
         raise ValueError(f"{name}: expected the figure {figure!r}, got {', '.join(found) or 'none'}")
     return found[figure]

@@ -6,8 +6,17 @@ import pytest
 import torch
 
 from tensorclass import field
-from tensorclass.scores import ExactMatchScoreData, IFEvalScoreData, Mean, ScoreData, compare, metric, ragged
-from tensorclass.scores.changed_prompts import ChangedPrompt, changed_prompts
+from tensorclass.scores import (
+    ExactMatchScoreData,
+    IFEvalScoreData,
+    Mean,
+    MultipleChoiceScoreData,
+    ScoreData,
+    compare,
+    metric,
+    ragged,
+)
+from tensorclass.scores.changed_prompts import ChangedPrompt, changed_prompts, prompt_figures
 
 
 def exact_match(values: list[float], ids: list[int] | None = None) -> ExactMatchScoreData:
@@ -66,3 +75,12 @@ def test_figures_of_other_units_have_their_own_values() -> None:
 def test_a_figure_that_a_run_lacks_is_named_with_those_it_has() -> None:
     with pytest.raises(ValueError, match=r"a: expected the figure 'f1', got exact_match"):
         changed_prompts(exact_match([1]), exact_match([0]), "f1")
+
+
+def test_the_default_figure_is_the_first_that_scores_prompts_in_both_runs() -> None:
+    a = MultipleChoiceScoreData(acc=torch.tensor([1.0, 0]), acc_norm=torch.tensor([0.0, 0]), batch_size=[2])
+    b = MultipleChoiceScoreData(acc_norm=torch.tensor([1.0, 0]), batch_size=[2])
+    assert prompt_figures(a, b) == ["acc_norm"]
+    assert changed_prompts(a, b).figure == "acc_norm"
+    with pytest.raises(ValueError, match=r"a mean over prompts in both runs, got acc, acc_norm and exact_match"):
+        changed_prompts(a, exact_match([1, 0]))

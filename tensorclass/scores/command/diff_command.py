@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any
 
-from tensorclass.scores.changed_prompts import ChangedPrompt, ChangedPrompts, changed_prompts
+from tensorclass.scores.changed_prompts import ChangedPrompt, ChangedPrompts, changed_prompts, prompt_figures
 from tensorclass.scores.command.exit_codes import CommandError, exit_code
 from tensorclass.scores.command.output import print_result
 from tensorclass.scores.command.run_files import read_files
@@ -84,9 +84,8 @@ def _pairs(runs: Sequence[Run]) -> dict[str, tuple[Run, Run]]:
 
 
 def _metric(name: str | None, a: Run, b: Run) -> str | None:
-    """The metric to look at: the first, or the given one, if both runs have it."""
-    held = b.scores.aggregate()
-    return next((one for one in a.scores.aggregate() if one in held and name in (None, one)), None)
+    """The metric to look at: the first, or the given one, if it scores the prompts of both runs."""
+    return next((one for one in prompt_figures(a.scores, b.scores) if name in (None, one)), None)
 
 
 def _compared(arguments: Namespace, task: str, a: Run, b: Run, metric: str) -> _TaskDiff:

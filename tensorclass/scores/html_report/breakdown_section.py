@@ -8,7 +8,7 @@ from tensorclass.scores.estimate import Difference, Estimate
 from tensorclass.scores.html_report.figure_matrix import FigureRow, figure_matrix
 from tensorclass.scores.html_report.markup import Markup
 from tensorclass.scores.html_report.page_parts import fold, section
-from tensorclass.scores.html_report.report_data import ReportData
+from tensorclass.scores.html_report.report_data import ReportData, is_better_when_higher
 
 __all__ = ["breakdown_section"]
 
@@ -22,7 +22,7 @@ def breakdown_section(data: ReportData) -> Markup:
         FigureRow(
             name=name if len(data.reports) == 1 else f"{task}: {name}",
             figures=_of_models(data, task, name, None),
-            higher_is_better=_higher_is_better(data, task, name),
+            higher_is_better=is_better_when_higher(data.grid[task].values(), name),
             difference=_difference(data, task, name, None),
         )
         for task, reports in data.reports.items()
@@ -48,7 +48,7 @@ def breakdown_section(data: ReportData) -> Markup:
             FigureRow(
                 name=group,
                 figures=_of_models(data, task, name, group),
-                higher_is_better=_higher_is_better(data, task, name),
+                higher_is_better=is_better_when_higher(data.grid[task].values(), name),
                 difference=_difference(data, task, name, group),
             )
             for group in groups
@@ -103,9 +103,3 @@ def _difference(data: ReportData, task: str, name: str, group: str | None) -> Di
     if comparison is None:
         return None
     return comparison.figures.get(name) if group is None else comparison.groups.get(name, {}).get(group)
-
-
-def _higher_is_better(data: ReportData, task: str, name: str) -> bool:
-    """The direction that the runs give; a figure without one is better when higher."""
-    said = [run.higher_is_better[name] for run in data.grid[task].values() if name in run.higher_is_better]
-    return said[0] if said else True

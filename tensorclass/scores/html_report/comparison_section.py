@@ -83,7 +83,7 @@ def _note(board: Leaderboard) -> Markup:
     total = sum(one.task == MACRO for one in board.differences)
     level = f"{1 - board.confidence:.2g}"
     pairs = "pair of models differs" if total == 1 else "pairs of models differ"
-    counted = ("The" if found else "No") if total == 1 else f"{found} of {total}"
+    counted = ("The" if found else "No") if total == 1 else f"{found or 'None'} of {total}"
     return element(
         "p",
         f"{counted} {pairs} at the level of {level}. {_CORRECTION[board.correction]} "

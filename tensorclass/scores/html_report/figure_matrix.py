@@ -1,10 +1,11 @@
-"""A table of figures with a column for each model, whose cells are the darker the better the figure is."""
+"""A table of figures with a column for each model."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
+from typing import TypeAlias
 
 from tensorclass.scores.estimate import Difference, Estimate, show, show_interval
 from tensorclass.scores.html_report.interval_drawings import Axis, axis_of
@@ -46,6 +47,9 @@ class FigureRow:
     difference: Difference | None = None
 
 
+_Shade: TypeAlias = Callable[[FigureRow, Estimate], "str | None"]
+
+
 def figure_matrix(
     id_: str,
     caption: Child,
@@ -67,84 +71,115 @@ def figure_matrix(
         foot: a last row, of averages.
         filter: what the rows are, in the plural, if a field to filter them is wanted.
     """
-    units = {one.unit for row in rows for one in row.figures.values()}
-    differences = [row.difference for row in rows if row.difference is not None]
-    axis = _axis(f"{id_}-axis", differences)
-    columns = [
-        Column(kind, "text"),
-        Column("n", "number", "number", note="what the figure counts"),
-        *(Column(breakable(short), "number", "number model", note=model) for model, short in models.items()),
-    ]
-    if differences:
-        columns += [
-            Column("difference", "number", "number"),
-            *([] if axis is None else [Column(axis.scale(), None, "drawing")]),
-            Column("interval", None, "number"),
-            Column("p", "number", "number"),
-        ]
-    shade = _shades(rows)
-    body = [_row(row, models, shade, axis, len(columns), show_unit=len(units) > 1) for row in rows]
-    last = None if foot is None else _row(foot, models, _unshaded, axis, len(columns), show_unit=len(units) > 1)
+    matrix = _Matrix(id_, models, [*rows, *([] if foot is None else [foot])], _shades(rows))
+    body = [matrix.row(row) for row in rows]
+    last = None if foot is None else matrix.row(foot, shaded=False)
     classes = "matrix" if len(models) <= _FEW else "matrix many"
-    unit = f" Figures in {units.copy().pop()}." if len(units) == 1 else ""
-    return table(id_, join([caption, unit]), columns, body, foot=last, class_=classes, filter=filter)
+    unit = f" Figures in {matrix.unit}." if matrix.unit else ""
+    return table(id_, join([caption, unit]), matrix.columns(kind), body, foot=last, class_=classes, filter=filter)
 
 
-def _row(
-    row: FigureRow,
-    models: Iterable[str],
-    shade: Callable[[FigureRow, Estimate], str | None],
-    axis: Axis | None,
-    width: int,
-    *,
-    show_unit: bool,
-) -> Markup:
-    details = [row.detail] if row.detail else []
-    unit = next((one.unit for one in row.figures.values()), "")
-    if show_unit and unit:
-        details.append(unit)
-    if not row.higher_is_better:
-        details.append("lower is better")
-    counts = {float(one.count) for one in row.figures.values()}
-    least, most = min(counts, default=0.0), max(counts, default=0.0)
-    cells = [
-        name_cell(breakable(row.name), element("small", ", ".join(details)) if details else None, value=row.name),
-        number_cell(most, f"{most:,.10g}" if least == most else f"{least:,.10g} to {most:,.10g}"),
-        *(_figure(row.figures.get(model), row.marks.get(model), shade, row) for model in models),
-    ]
-    if row.difference is not None:
-        one = row.difference
-        value, low, high = float(one.value), float(one.low), float(one.high)
-        cells += [
-            figure_cell(value, one.unit, sign=True),
-            *([] if axis is None else [cell(axis.interval(value, low, high), class_="drawing")]),
-            cell(show_interval(low, high, one.unit, sign=True), class_="number"),
-            number_cell(float(one.p_value), p_value_text(float(one.p_value))),
+class _Matrix:
+    """The columns of a matrix and their cells.
+
+    A single model's figures are drawn, and so are the differences of two models, where all have one unit.
+    """
+
+    def __init__(self, id_: str, models: Mapping[str, str], rows: Sequence[FigureRow], shade: _Shade) -> None:
+        figures = [one for row in rows for one in row.figures.values()]
+        differences = [row.difference for row in rows if row.difference is not None]
+        units = {one.unit for one in figures}
+        self.unit = units.pop() if len(units) == 1 else None
+        self._models = models
+        self._shade = shade
+        self._axis = _axis(f"{id_}-axis", figures) if len(models) == 1 else None
+        self._has_differences = bool(differences)
+        self._difference_axis = _axis(f"{id_}-differences-axis", differences, zero=True)
+
+    def columns(self, kind: str) -> list[Column]:
+        """The columns; ``kind`` is what a row is."""
+        columns = [
+            Column(kind, "text"),
+            Column("n", "number", "number", note="what the figure counts"),
+            *(Column(breakable(short), "number", "number model", note=model) for model, short in self._models.items()),
+            *_drawing_column(self._axis),
         ]
-    elif len(cells) < width:
-        cells.append(element("td", colspan=width - len(cells)))
-    return element("tr", *cells)
+        if self._has_differences:
+            columns += [
+                Column("difference", "number", "number"),
+                *_drawing_column(self._difference_axis),
+                Column("interval", None, "number"),
+                Column("p", "number", "number"),
+            ]
+        return columns
+
+    def row(self, row: FigureRow, *, shaded: bool = True) -> Markup:
+        """The cells of a row."""
+        counts = {float(one.count) for one in row.figures.values()}
+        least, most = min(counts, default=0.0), max(counts, default=0.0)
+        return element(
+            "tr",
+            self._name(row),
+            number_cell(most, f"{most:,.10g}" if least == most else f"{least:,.10g} to {most:,.10g}"),
+            *(self._figure(row, model, shaded) for model in self._models),
+            *(_drawn(self._axis, row.figures.get(model)) for model in self._models if self._axis is not None),
+            *self._difference(row.difference),
+        )
+
+    def _name(self, row: FigureRow) -> Markup:
+        unit = next((one.unit for one in row.figures.values()), "") if self.unit is None else ""
+        direction = "" if row.higher_is_better else "lower is better"
+        details = ", ".join(one for one in (row.detail, unit, direction) if one)
+        return name_cell(breakable(row.name), element("small", details) if details else None, value=row.name)
+
+    def _figure(self, row: FigureRow, model: str, shaded: bool) -> Markup:
+        one = row.figures.get(model)
+        if one is None:
+            return cell("-", class_="number", value="")
+        value, low, high = float(one.value), float(one.low), float(one.high)
+        shade = self._shade(row, one) if shaded and self._axis is None else None
+        return cell(
+            show(value, one.unit),
+            row.marks.get(model),
+            element("small", show_interval(low, high, one.unit) if isfinite(low) else "no interval", class_="range"),
+            class_="number" if shade is None else f"number {shade}",
+            value=value,
+        )
+
+    def _difference(self, one: Difference | None) -> list[Markup]:
+        if not self._has_differences:
+            return []
+        if one is None:
+            return [element("td", colspan=3 if self._difference_axis is None else 4)]
+        value, low, high, p_value = (float(number) for number in (one.value, one.low, one.high, one.p_value))
+        return [
+            figure_cell(value, one.unit, sign=True),
+            *([] if self._difference_axis is None else [_drawn(self._difference_axis, one)]),
+            cell(show_interval(low, high, one.unit, sign=True), class_="number"),
+            number_cell(p_value, p_value_text(p_value)),
+        ]
 
 
-def _figure(
-    one: Estimate | None,
-    mark: Markup | None,
-    shade: Callable[[FigureRow, Estimate], str | None],
-    row: FigureRow,
-) -> Markup:
+def _drawing_column(axis: Axis | None) -> list[Column]:
+    return [] if axis is None else [Column(axis.scale(), None, "drawing")]
+
+
+def _drawn(axis: Axis, one: Estimate | Difference | None) -> Markup:
     if one is None:
-        return cell("-", class_="number", value="")
-    value, low, high = float(one.value), float(one.low), float(one.high)
-    return cell(
-        show(value, one.unit),
-        mark,
-        element("small", show_interval(low, high, one.unit) if isfinite(low) else "no interval", class_="range"),
-        class_=" ".join(filter(None, ("number", shade(row, one)))),
-        value=value,
-    )
+        return cell(class_="drawing")
+    return cell(axis.interval(float(one.value), float(one.low), float(one.high)), class_="drawing")
 
 
-def _shades(rows: Sequence[FigureRow]) -> Callable[[FigureRow, Estimate], str | None]:
+def _axis(name: str, found: Sequence[Estimate] | Sequence[Difference], *, zero: bool = False) -> Axis | None:
+    """One axis for figures or differences; none where units differ."""
+    units = {one.unit for one in found}
+    if len(units) != 1:
+        return None
+    ends = [float(number) for one in found for number in (one.value, one.low, one.high)]
+    return axis_of(name, ends, units.pop(), zero=zero)
+
+
+def _shades(rows: Sequence[FigureRow]) -> _Shade:
     """The class of a figure's shade: among all figures of its unit that are better in the same direction."""
     held: dict[tuple[str, bool], list[float]] = {}
     for row in rows:
@@ -164,16 +199,3 @@ def _shades(rows: Sequence[FigureRow]) -> Callable[[FigureRow, Estimate], str | 
         return f"shade-{min(int(share * _SHADES), _SHADES - 1)}"
 
     return shade
-
-
-def _unshaded(row: FigureRow, one: Estimate) -> None:
-    """No shade, for averages."""
-
-
-def _axis(name: str, differences: Sequence[Difference]) -> Axis | None:
-    """One axis for differences of one unit; none where units differ."""
-    units = {one.unit for one in differences}
-    if len(units) != 1:
-        return None
-    ends = [float(number) for one in differences for number in (one.value, one.low, one.high)]
-    return axis_of(name, ends, units.pop(), zero=True)

@@ -26,21 +26,20 @@ __all__ = ["leaderboard_section"]
 def leaderboard_section(data: ReportData) -> Markup:
     """The section, with a sentence on the best model."""
     board = data.board
-    several = len(board.averaged) > 1
+    several, ranked = len(board.averaged) > 1, len(board.models) > 1
     unit = board.macro[board.models[0]].unit
     ends = [float(number) for one in board.macro.values() for number in (one.value, one.low, one.high)]
     axis = axis_of("leaderboard-axis", ends, unit)
     figure = "macro average" if several else board.metrics[board.averaged[0]]
     columns = [
-        Column("rank", "number", "number"),
-        *([Column("possible ranks", None, "number")] if len(board.models) > 1 else []),
+        *([Column("rank", "number", "number")] if ranked else []),
         Column("model", "text"),
         Column(breakable(figure), "number", "number"),
         Column(axis.scale(), None, "drawing"),
         Column("interval", None, "number"),
         *([Column("micro average", "number", "number", note="every verdict counts the same")] if several else []),
         Column("standard error", "number", "number"),
-        *([Column("groups", "text")] if len(board.models) > 1 else []),
+        *([Column("possible ranks", None, "number"), Column("groups", "text")] if ranked else []),
     ]
     rows = [_row(data, model, axis, several) for model in board.models]
     return section(
@@ -61,8 +60,7 @@ def _row(data: ReportData, model: str, axis: Axis, several: bool) -> Markup:
     baseline = join([" ", element("span", "baseline", class_="tag")]) if model == board.baseline else None
     return element(
         "tr",
-        number_cell(rank.rank),
-        *([cell(possible, class_="number")] if ranked else []),
+        *([number_cell(rank.rank)] if ranked else []),
         name_cell(
             breakable(short), baseline, element("small", breakable(model)) if short != model else None, value=short
         ),
@@ -71,13 +69,15 @@ def _row(data: ReportData, model: str, axis: Axis, several: bool) -> Markup:
         cell(show_interval(low, high, one.unit), class_="number"),
         *([figure_cell(float(board.micro[model].value), one.unit)] if several else []),
         figure_cell(float(one.stderr), one.unit),
-        *([cell(board.letters[model], class_="letters")] if ranked else []),
+        *([cell(possible, class_="number"), cell(board.letters[model], class_="letters")] if ranked else []),
     )
 
 
 def _summary(data: ReportData, figure: str) -> Markup:
     board, short = data.board, data.short
     best = board.models[0]
+    if len(board.models) == 1:
+        return join([element("strong", breakable(short[best])), f": {figure} {_figure(board.macro[best])}."])
     parts: list[Markup | str] = [
         element("strong", breakable(short[best])),
         f" has the best {figure}: {_figure(board.macro[best])}.",
@@ -85,7 +85,7 @@ def _summary(data: ReportData, figure: str) -> Markup:
     alike = [model for model in board.models[1:] if set(board.letters[model]) & set(board.letters[best])]
     if alike:
         parts += [" It can't be told apart from ", join((breakable(short[model]) for model in alike), ", "), "."]
-    elif len(board.models) > 1:
+    else:
         parts.append(" It is better than every other model by test.")
     return join(parts)
 
@@ -98,7 +98,8 @@ def _figure(one: Estimate) -> str:
 def _caption(board: Leaderboard, figure: str, several: bool) -> str:
     over = f" over {len(board.averaged)} tasks" if several else f" on {board.averaged[0]}"
     direction = "" if board.higher_is_better[board.averaged[0]] else " (lower is better)"
-    text = f"Models by {figure}{over}{direction}, with {100 * board.confidence:g} % intervals."
+    what = f"Models by {figure}" if len(board.models) > 1 else figure
+    text = f"{what}{over}{direction}, with {100 * board.confidence:g} % intervals."
     if len(board.models) > 1:
         text += " Possible ranks and groups follow from tests of all pairs: a shared letter means no proven difference."
     return text

@@ -98,7 +98,7 @@ def _item(one: ShownPrompt, data: ReportData) -> Markup:
     a, b = (f"{100 * score if one.unit == '%' else score:.4g}" for score in (one.a, one.b))
     heading = [
         element("span", element("span", f"{sign} ", aria_hidden="true"), word, class_=word),
-        element("span", f"{a} → {b} {one.unit}", class_="scores"),
+        element("span", breakable(one.figure), f" {a} → {b} {one.unit}", class_="scores"),
         element("span", breakable(data.short[one.model_b]), class_="model") if len(data.prompts.totals) > 1 else None,
         element("span", join([breakable(one.task), f", row {one.row + 1:,}"]), class_="place"),
     ]

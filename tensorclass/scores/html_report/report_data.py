@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from tensorclass.scores.changed_prompts import prompt_figures
 from tensorclass.scores.comparison import compare
 from tensorclass.scores.html_report.shown_prompts import ShownPrompts, TaskPair, shown_prompts
+from tensorclass.scores.html_report.task_groups import TaskGroup, task_groups
 from tensorclass.scores.leaderboard import Leaderboard, leaderboard
+from tensorclass.scores.logged_scores import LoggedScoreData
 from tensorclass.scores.model_names import short_names
 from tensorclass.scores.readers import Run
 from tensorclass.scores.report import Comparison, Report
 from tensorclass.scores.run_grid import run_grid
 
-__all__ = ["ReportData", "ReportOptions", "report_data"]
+__all__ = ["ReportData", "ReportOptions", "is_better_when_higher", "report_data"]
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,7 @@ class ReportData:
         reports: by task, all figures of each model.
         comparisons: by task, all differences of the two models, if there are two.
         reference: the model whose prompts are compared with those of the others: the baseline, else the best.
+        groups: averages over groups of tasks.
         prompts: the prompts that changed sides.
     """
 
@@ -57,6 +61,7 @@ class ReportData:
     reports: Mapping[str, Mapping[str, Report]]
     comparisons: Mapping[str, Comparison]
     reference: str
+    groups: Sequence[TaskGroup]
     prompts: ShownPrompts
 
 
@@ -96,7 +101,7 @@ def report_data(runs: Sequence[Run], options: ReportOptions) -> ReportData:
             cluster=cluster,
         )
         for task, models in grid.items()
-        if len(others) == 1 and reference in models and others[0] in models
+        if len(others) == 1 and _comparable(models.get(reference), models.get(others[0]))
     }
     pairs = [
         TaskPair(
@@ -105,12 +110,13 @@ def report_data(runs: Sequence[Run], options: ReportOptions) -> ReportData:
             b=grid[task][model],
             model_a=reference,
             model_b=model,
-            figure=board.metrics[task],
-            higher_is_better=board.higher_is_better[task],
+            figure=figure,
+            higher_is_better=is_better_when_higher(grid[task].values(), figure),
         )
         for model in others
         for task in board.tasks
         if reference in board.figures[task] and model in board.figures[task]
+        for figure in _prompt_figure(grid[task][reference], grid[task][model], board.metrics[task])
     ]
     return ReportData(
         options=options,
@@ -121,5 +127,25 @@ def report_data(runs: Sequence[Run], options: ReportOptions) -> ReportData:
         reports=reports,
         comparisons=comparisons,
         reference=reference,
+        groups=task_groups(board, grid, seed=seed, resamples=resamples, cluster=cluster),
         prompts=shown_prompts(pairs, number=options.prompts, texts=options.texts, characters=options.characters),
     )
+
+
+def is_better_when_higher(runs: Iterable[Run], figure: str) -> bool:
+    """The direction that runs give for a figure; a figure without one is better when higher."""
+    return next((run.higher_is_better[figure] for run in runs if figure in run.higher_is_better), True)
+
+
+def _comparable(a: Run | None, b: Run | None) -> bool:
+    """Return whether :func:`compare` takes two runs of a task."""
+    if a is None or b is None:
+        return False
+    scores = a.scores, b.scores
+    return type(a.scores) is type(b.scores) or all(isinstance(one, LoggedScoreData) for one in scores)
+
+
+def _prompt_figure(a: Run, b: Run, figure: str) -> list[str]:
+    """The figure by which prompts of two runs are compared: the given one, else the first that scores prompts."""
+    names = prompt_figures(a.scores, b.scores)
+    return [figure] if figure in names else names[:1]

@@ -55,6 +55,7 @@ class ShownPrompt:
 
     Attributes:
         task: its task.
+        figure: the figure that scores it.
         model_a: the first model.
         model_b: the second model.
         row: its row in the log of the first model, from 0.
@@ -69,6 +70,7 @@ class ShownPrompt:
     """
 
     task: str
+    figure: str
     model_a: str
     model_b: str
     row: int
@@ -271,6 +273,7 @@ def _shown(
 
     return ShownPrompt(
         task=pair.task,
+        figure=pair.figure,
         model_a=pair.model_a,
         model_b=pair.model_b,
         row=changed.row_a,

@@ -63,7 +63,9 @@ def _row(task: str, model: str, run: Run) -> Markup:
 
 def _sentences(run: Run) -> list[str]:
     """Notes on a run, and what its record doesn't hold."""
-    ignored = [f"Not read: {', '.join(run.ignored)}"] if run.ignored else []
+    explained = tuple(one.partition(":")[0] for one in run.left_out)
+    unread = [name for name in run.ignored if name not in explained]
+    ignored = [f"Not read: {', '.join(unread)}"] if unread else []
     return [*run.notes, *(f"Left out: {one}" for one in run.left_out), *ignored]
 
 
@@ -76,7 +78,7 @@ def _repeated_notes(data: ReportData) -> Markup:
             for note in [*_sentences(run), *(() if report is None else report.notes)]:
                 runs_of.setdefault(note, []).append(model if len(data.grid) == 1 else f"{model} on {task}")
     sentences = [
-        join([note, element("small", f" {names[0]}" if len(names) == 1 else f" {plural(len(names), 'run')}")])
+        join([note, " ", element("small", names[0] if len(names) == 1 else f"{plural(len(names), 'run')}")])
         for note, names in runs_of.items()
     ]
     if not sentences:

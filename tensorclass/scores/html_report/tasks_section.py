@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tensorclass.scores.html_report.figure_matrix import FigureRow, figure_matrix
 from tensorclass.scores.html_report.markup import Markup, element
-from tensorclass.scores.html_report.page_parts import section
+from tensorclass.scores.html_report.page_parts import plural, section
 from tensorclass.scores.html_report.report_data import ReportData
 from tensorclass.scores.leaderboard import MACRO, Leaderboard
 
@@ -30,11 +30,12 @@ def tasks_section(data: ReportData) -> Markup | None:
         )
         for task in board.tasks
     ]
-    foot = FigureRow("macro average", board.macro, board.higher_is_better[board.averaged[0]])
+    count = "" if len(board.averaged) == len(board.tasks) else f"of {plural(len(board.averaged), 'task')}"
+    foot = FigureRow("macro average", board.macro, board.higher_is_better[board.averaged[0]], detail=count)
     figure = f"{names.pop()} on " if len(names) == 1 else ""
-    caption = (
-        f"{figure}{len(board.tasks)} tasks by model, the best model first. The darker a cell, the better the figure."
-    )
+    caption = f"{figure}{len(board.tasks)} tasks."
+    if len(board.models) > 1:
+        caption = f"{figure}{len(board.tasks)} tasks by model, the best model first. The darker a cell, the better."
     if board.baseline is not None:
         level = f"at the level of {1 - board.confidence:.2g}, {_CORRECTED[board.correction]}"
         caption += f" ▲ better, ▼ worse than the baseline {data.short[board.baseline]} {level}."
@@ -50,6 +51,23 @@ def tasks_section(data: ReportData) -> Markup | None:
             foot=foot,
             filter="tasks" if len(rows) >= _MANY else None,
         ),
+        _groups(data),
+    )
+
+
+def _groups(data: ReportData) -> Markup | None:
+    """The averages over groups of tasks that results files name."""
+    if not data.groups:
+        return None
+    higher = data.board.higher_is_better[data.board.averaged[0]]
+    rows = [
+        FigureRow(one.name, figures, higher, detail=f"{kind} average of {len(one.tasks)} tasks")
+        for one in data.groups
+        for kind, figures in (("macro", one.macro), ("micro", one.micro))
+    ]
+    caption = "Groups of tasks that results files name: macro averages weigh tasks the same, micro averages by size."
+    return figure_matrix(
+        "task-groups-table", caption, "group", data.short, rows, filter="groups" if len(rows) >= _MANY else None
     )
 
 

@@ -13,8 +13,22 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
 
-from tensorclass.scores import IFEvalScoreData, PromptText, Published, Run, leaderboard, ragged, write_html_report
+from tensorclass import field
+from tensorclass.scores import (
+    ExactMatchScoreData,
+    IFEvalScoreData,
+    MacroF1,
+    PromptText,
+    Published,
+    Run,
+    ScoreData,
+    leaderboard,
+    metric,
+    ragged,
+    write_html_report,
+)
 from tensorclass.scores.model_names import short_names
 
 VOID = ("br", "col", "input", "meta", "wbr")
@@ -84,8 +98,8 @@ def test_the_figures_are_those_of_the_leaderboard(
     page, board = write_page(runs), leaderboard(runs)
     rows = page.tables["leaderboard-table"][1:]
     short = short_names(board.models)
-    assert [row[2] for row in rows] == [f"{short[model]}{model}" for model in board.models]
-    assert [row[3] for row in rows] == [f"{100 * float(board.macro[model].value):.2f} %" for model in board.models]
+    assert [row[1] for row in rows] == [f"{short[model]}{model}" for model in board.models]
+    assert [row[2] for row in rows] == [f"{100 * float(board.macro[model].value):.2f} %" for model in board.models]
     assert [row[-1] for row in rows] == [board.letters[model] for model in board.models]
     matrix = page.tables["tasks-table"]
     assert matrix[0][2:] == [short[model] for model in board.models]
@@ -215,11 +229,11 @@ def test_notes_left_out_and_published_figures_are_shown(
         [0, 1, 1, 1],
         notes=("another filter",),
         left_out=("bleu: a corpus metric",),
-        ignored=("rouge",),
+        ignored=("rouge", "bleu"),
         published={"exact_match": Published(0.5, 0.25), "bleu": Published(31.0)},
     )
     page = write_page([run])
-    for sentence in ("another filter", "Left out: bleu: a corpus metric", "Not read: rouge", "a/sums.jsonl"):
+    for sentence in ("another filter", "Left out: bleu: a corpus metric", "Not read: rouge a", "a/sums.jsonl"):
         assert sentence in page.shown
     assert page.tables["published-table"][1:] == [
         ["a", "sums", "exact_match", "50.00 %", "75.00 %", "+25.00 %", "25.00 %", "25.00 %"],
@@ -233,6 +247,58 @@ def test_one_model_has_no_comparison_and_no_prompts(
     page = write_page([make_run("a", [0, 1, 1, 1])])
     assert {"leaderboard", "breakdown", "sources"} <= set(page.ids)
     assert not {"tasks", "comparison", "prompts"} & set(page.ids)
+
+
+def test_one_model_has_its_intervals_drawn(make_run: Callable[..., Run], write_page: Callable[..., Page]) -> None:
+    page = write_page([make_run("a", [0, 1, 1, 1], "sums"), make_run("a", [0, 1, 0, 1], "words")])
+    assert page.html.split('<table id="tasks-table"')[1].split("</table>")[0].count('<svg class="interval"') == 3
+    assert page.tables["leaderboard-table"][0][0] == "model"
+    assert "a: macro average 62.50 %" in page.shown
+
+
+def test_groups_of_tasks_have_averages(make_run: Callable[..., Run], write_page: Callable[..., Page]) -> None:
+    groups = {"some": ("sums", "words"), "all": ("sums", "words", "names"), "one": ("sums",)}
+    runs = [
+        make_run(model, verdicts, task, groups=groups)
+        for model in ("a", "b")
+        for task, verdicts in (("sums", [0.0] * 4 + [1.0] * 4), ("words", [1.0] * 4), ("names", [0.0] * 4))
+    ]
+    page = write_page(runs)
+    rows = [[row[0], *(cell.split("[")[0] for cell in row[2:])] for row in page.tables["task-groups-table"][1:]]
+    assert rows == [
+        ["somemacro average of 2 tasks", "75.00", "75.00"],
+        ["somemicro average of 2 tasks", "66.67", "66.67"],
+    ]
+
+
+def test_a_figure_of_all_rows_leaves_prompts_to_one_that_scores_them(write_page: Callable[..., Page]) -> None:
+    class Labelled(ScoreData):
+        label: Tensor | None = field(default=None, metadata=metric(MacroF1("target")))
+        target: Tensor | None = field(default=None, metadata=metric())
+        acc: Tensor | None = None
+
+    def run(model: str, labels: list[int]) -> Run:
+        label, target = torch.tensor(labels), torch.tensor([0, 1, 0, 1, 0, 1])
+        scores = Labelled(label=label, target=target, acc=(label == target).double(), batch_size=[6])
+        return Run(model, scores, (), "memory", model=model, task="labels")
+
+    page = write_page([run("old", [0, 1, 0, 1, 1, 0]), run("new", [0, 1, 0, 1, 0, 0])], resamples=100)
+    assert "has the best macro_f1" in page.shown
+    assert "acc 100 → 0 %" in page.shown
+
+
+def test_runs_of_two_families_are_shown_without_a_comparison_of_all_figures(write_page: Callable[..., Page]) -> None:
+    class Other(ScoreData):
+        exact_match: Tensor | None = None
+
+    verdicts = torch.tensor([0.0, 1, 1])
+    runs = [
+        Run("a", ExactMatchScoreData(exact_match=verdicts, batch_size=[3]), (), "memory", model="a", task="sums"),
+        Run("b", Other(exact_match=1 - verdicts, batch_size=[3]), (), "memory", model="b", task="sums"),
+    ]
+    page = write_page(runs)
+    assert len(page.tables["comparison-table"]) == 2
+    assert "difference" not in page.tables["figures-table"][0]
 
 
 def test_marks_tell_which_tasks_differ_from_the_baseline(

@@ -27,6 +27,7 @@ class PairTotals:
 @dataclass(frozen=True)
 class ShownPrompt:
     task: str
+    figure: str
     model_a: str
     model_b: str
     row: int
