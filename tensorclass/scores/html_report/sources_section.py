@@ -78,7 +78,7 @@ def _repeated_notes(data: ReportData) -> Markup:
             for note in [*_sentences(run), *(() if report is None else report.notes)]:
                 runs_of.setdefault(note, []).append(model if len(data.grid) == 1 else f"{model} on {task}")
     sentences = [
-        join([note, " ", element("small", names[0] if len(names) == 1 else f"{plural(len(names), 'run')}")])
+        join([note, " ", element("small", names[0] if len(names) == 1 else plural(len(names), "run"))])
         for note, names in runs_of.items()
     ]
     if not sentences:

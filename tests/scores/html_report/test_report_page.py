@@ -171,7 +171,7 @@ def test_hostile_names_and_texts_stay_text(
             texts=texts,
             notes=(name,),
             left_out=(name,),
-            ignored=(name,),
+            ignored=(f"figure {name}",),
             filter=name,
             published={"exact_match": Published(0.5), name: Published(0.1, 0.2)},
         )
@@ -187,7 +187,7 @@ def test_hostile_names_and_texts_stay_text(
                 f"{task}-",
                 notes=("-",),
                 left_out=("-",),
-                ignored=("-",),
+                ignored=("figure -",),
                 filter="-",
                 published={"exact_match": Published(0.5), "-": Published(0.1, 0.2)},
             )
