@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from io import BufferedIOBase, BytesIO
+from pathlib import Path
 from types import GenericAlias
 from typing import Any, Final, TypeAlias, get_args
 
@@ -31,7 +33,7 @@ class RowChunk:
 
     Attributes:
         name: the file, for errors.
-        line: the number of its first line, from 1.
+        line: computes the number of its first line, from 1.
         data: the lines.
         structs: the rows; None if they don't decode.
         struct: the class of the rows.
@@ -39,7 +41,7 @@ class RowChunk:
     """
 
     name: str
-    line: int
+    line: Callable[[], int]
     data: bytes
     structs: list[Struct] | None
     struct: Struct
@@ -53,7 +55,7 @@ class RowChunk:
         """
         if self.is_array:
             return rows_of_array(self.name, self.data)
-        return rows_of_lines(self.name, BytesIO(self.data), self.line)
+        return rows_of_lines(self.name, BytesIO(self.data), self.line())
 
 
 def struct_of(keys: dict[str, Any], name: str = "Row") -> Struct:
@@ -103,12 +105,13 @@ def row_chunks(head: FileHead, structs: Sequence[Struct], on_progress: OnProgres
         with head.open() as stream:
             data = _whole(stream, name)
         decoders = {struct: msgspec.json.Decoder(GenericAlias(list, (struct,))).decode for struct in structs}
-        yield RowChunk(name, 1, data, *_decoded(decoders, data, msgspec), is_array=True)
+        yield RowChunk(name, lambda: 1, data, *_decoded(decoders, data, msgspec), is_array=True)
         return
     decoders = {struct: msgspec.json.Decoder(struct).decode_lines for struct in structs}
-    line, error = 1, None
+    error = None
     held: list[bytes] = []  # the start of a line whose end was not read yet
     with opened(head.location, name) as (stream, raw):
+        lines = _LineNumbers(head.location) if stream is raw else _CountedLines()
         while error is None:
             more, error = _block(stream)
             is_last = not more and error is None
@@ -118,13 +121,58 @@ def row_chunks(head: FileHead, structs: Sequence[Struct], on_progress: OnProgres
                 continue
             data = b"".join([*held, more if is_last else more[:end]])
             held = [more[end:]]
-            yield RowChunk(name, line, data, *_decoded(decoders, data, msgspec))
-            line += data.count(b"\n")
+            yield RowChunk(name, lines.here(), data, *_decoded(decoders, data, msgspec))
+            lines.advance(data)
             if on_progress is not None:
                 on_progress(raw.tell())
             if is_last:
                 return
+        line = lines.here()()
     raise broken(name, line, error)
+
+
+class _CountedLines:
+    """The number of the next line of a stream."""
+
+    def __init__(self) -> None:
+        self._line = 1
+
+    def here(self) -> Callable[[], int]:
+        """Return a function that computes the number."""
+        line = self._line
+        return lambda: line
+
+    def advance(self, data: bytes) -> None:
+        """Go on behind some lines."""
+        self._line += data.count(b"\n")
+
+
+class _LineNumbers(_CountedLines):
+    """The number of the next line of a file, counted in the file once it is asked for: decoding takes little longer.
+
+    Args:
+        path: the file, which is not compressed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+        self._offset = 0  # of the next line
+        self._counted = 0  # the offset of the line that has the number _line
+
+    def here(self) -> Callable[[], int]:
+        return partial(self._line_at, self._offset)
+
+    def advance(self, data: bytes) -> None:
+        self._offset += len(data)
+
+    def _line_at(self, offset: int) -> int:
+        with open(self._path, "rb") as file:
+            file.seek(self._counted)
+            while self._counted < offset and (data := file.read(min(offset - self._counted, CHUNK))):
+                self._line += data.count(b"\n")
+                self._counted += len(data)
+        return self._line
 
 
 def _block(stream: BufferedIOBase) -> tuple[bytes, Exception | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import pickle
@@ -379,3 +380,18 @@ def test_texts_are_read_when_they_are_asked_for(write: Write, log_row: Make) -> 
 def test_families_are_those_of_the_package_where_they_have_all_metrics(write: Write, log_row: Make) -> None:
     assert type(read_scores(write("a.jsonl", [log_row(0, {"exact_match": 1.0})]))) is ExactMatchScoreData
     assert type(read_scores(write("b.jsonl", [log_row(0, {"acc_norm": 1.0})]))) is MultipleChoiceScoreData
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_errors_name_the_line_in_later_chunks(
+    write: Write, log_row: Make, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    monkeypatch.setattr(projected_rows, "CHUNK", 1000)
+    rows = [json.dumps(log_row(number, {"acc": 1.0})) for number in range(30)]
+    rows[3] = rows[3].replace("1.0", "NaN")  # is read row by row
+    rows[20] = rows[20].replace("1.0", "2.0")
+    rows.insert(10, "")
+    data = "\n".join(rows).encode()
+    path = write(f"log.jsonl{suffix}", gzip.compress(data) if suffix else data)
+    with pytest.raises(ScoreFileError, match=r"log.jsonl[.gz]*:22: acc: expected a fraction from 0 to 1"):
+        read_run(path)
