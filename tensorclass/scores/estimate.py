@@ -44,7 +44,8 @@ class Estimate(TensorClass, stack_objects=True):
         count: float64, the units counted: verdicts (instructions at the instruction level), or what the figure divides
             by.
         prompts: int64, the prompts that hold at least one of them.
-        interval: ``"adjusted t"``, ``"t"``, ``"crossed t"``, ``"bootstrap"``, ``"BCa"`` or ``"none"``.
+        interval: ``"adjusted t"``, ``"t"``, ``"crossed t"``, ``"bootstrap"``, ``"BCa"``, ``"bias-corrected t"`` or
+            ``"none"``.
         unit: ``"%"`` for a fraction that is shown in percent, else the unit of ``value``.
         reason: why there is no interval; empty where there is one.
         clusters: int64, the clusters that hold those prompts, where the interval is over clusters; else None.
@@ -160,6 +161,7 @@ def estimate_sample(sample: Sample, *, seed: int, resamples: int | None, confide
         seed=seed,
         resamples=resamples,
         confidence=confidence,
+        biased=sample.biased,
     )
     return estimate_of(
         found,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +62,8 @@ class RowMetric(Metric):
 
     unit: str
     cluster: str | None
+    biased: ClassVar[bool] = False
+    """Whether the figure lies above its truth on average; see ``bootstrap_interval``."""
 
     @abstractmethod
     def named(self, field: str) -> str:
@@ -129,7 +132,8 @@ class RowMetric(Metric):
         columns, prompt, prompts = found
         self.check(field, columns)
         cluster = None if self.cluster is None else rows.clusters(self.cluster)
-        return [Sample(self.named(field), self.figure, columns, prompt, prompts, self.unit, cluster)]
+        name = self.named(field)
+        return [Sample(name, self.figure, columns, prompt, prompts, self.unit, cluster, self.biased)]
 
 
 def rows_of(
@@ -399,7 +403,8 @@ class CalibrationError(RowMetric):
     """The expected calibration error, declared at the field of confidences.
 
     It is above 0 for a calibrated model, too, since accuracies in bins vary; the more so the fewer rows there are. So
-    compare it at the same number of rows only.
+    compare it at the same number of rows only. The interval takes the bias into account; with fewer than 100 rows it
+    still falls short.
 
     Args:
         target: the field that says whether a row is right: 0 or 1.
@@ -417,6 +422,8 @@ class CalibrationError(RowMetric):
 
     Source: see :func:`~tensorclass.scores.row_figures.expected_calibration_error`.
     """
+
+    biased: ClassVar[bool] = True
 
     target: str
     bins: int = 15

@@ -24,6 +24,8 @@ class Sample:
         prompts: the number of prompts; some may have no row.
         unit: ``"%"`` for a fraction 0..1, which is shown in percent; any other text is shown after the figure.
         cluster: ``[prompts]``, int64, a number for the cluster of each prompt; None if each stands for itself.
+        biased: whether the figure lies on average above its truth; see
+            :func:`~tensorclass.scores.bootstrap.bootstrap_interval`.
     """
 
     name: str
@@ -33,6 +35,7 @@ class Sample:
     prompts: int
     unit: str = "%"
     cluster: NDArray[np.int64] | None = None
+    biased: bool = False
 
     @property
     def held(self) -> int:
@@ -68,4 +71,4 @@ class Sample:
     def _with(self, prompt: NDArray[np.int64], prompts: int, cluster: NDArray[np.int64] | None) -> Sample:
         kept = prompt >= 0
         columns = tuple(column[kept] for column in self.columns)
-        return Sample(self.name, self.figure, columns, prompt[kept], prompts, self.unit, cluster)
+        return Sample(self.name, self.figure, columns, prompt[kept], prompts, self.unit, cluster, self.biased)

@@ -61,7 +61,10 @@ class Kind:
 
 
 def of_rows(
-    name: str, figure: WeightedFigure, draw: Callable[[np.random.Generator, int], tuple[Columns, Columns]]
+    name: str,
+    figure: WeightedFigure,
+    draw: Callable[[np.random.Generator, int], tuple[Columns, Columns]],
+    biased: bool = False,
 ) -> Kind:
     """A figure of rows, one a prompt, of which two runs are drawn."""
     large = draw(np.random.default_rng(123), _LARGE)
@@ -70,7 +73,7 @@ def of_rows(
     def look(rng: np.random.Generator, prompts: int) -> Found:
         a, b = draw(rng, prompts)
         seed, unit = int(rng.integers(2**31)), np.arange(prompts)
-        one = bootstrap_interval(figure, a, unit, seed=seed, resamples=_RESAMPLES)
+        one = bootstrap_interval(figure, a, unit, seed=seed, resamples=_RESAMPLES, biased=biased)
         both = [np.concatenate(pair) for pair in zip(a, b, strict=True)]
         found = bootstrap_difference(
             figure, both, np.arange(2 * prompts) >= prompts, np.tile(unit, 2), seed=seed, resamples=_RESAMPLES
@@ -179,6 +182,7 @@ def kinds() -> list[Kind]:
             "calibration error",
             lambda columns, weights: expected_calibration_error(columns[0], columns[1], weights, bins=15),
             confidences,
+            biased=True,
         ),
         of_rows("perplexity", lambda columns, weights: perplexity(columns[0], columns[1], weights), likelihoods),
         of_rows("median", lambda columns, weights: quantile(columns[0], weights, share=0.5), latencies),

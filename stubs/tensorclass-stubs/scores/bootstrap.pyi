@@ -28,6 +28,7 @@ def bootstrap_interval(
     seed: int = 0,
     resamples: int | None = None,
     confidence: float = 0.95,
+    biased: bool = False,
 ) -> Interval: ...
 def bootstrap_difference(
     figure: WeightedFigure,

@@ -2,6 +2,7 @@
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from tensorclass.scores.metrics import Metric, Rows
@@ -27,6 +28,7 @@ _Numbers = NDArray[np.float64]
 class RowMetric(Metric):
     unit: str
     cluster: str | None
+    biased: ClassVar[bool] = False
 
     @abstractmethod
     def named(self, field: str) -> str: ...
@@ -108,6 +110,7 @@ class AUROC(RowMetric):
 
 @dataclass(frozen=True)
 class CalibrationError(RowMetric):
+    biased: ClassVar[bool] = True
     target: str
     bins: int = 15
     name: str = "ece"

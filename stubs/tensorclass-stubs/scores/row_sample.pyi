@@ -15,6 +15,7 @@ class Sample:
     prompts: int
     unit: str = "%"
     cluster: NDArray[np.int64] | None = None
+    biased: bool = False
 
     @property
     def held(self) -> int: ...
