@@ -38,7 +38,7 @@ from tensorclass.td.leaves.object_codes import CPU
 from tensorclass.td.memory.mapped_files import Filename, pieces
 from tensorclass.td.memory.mapped_tensor import MODES, MemoryMappedTensor
 
-from .common import collection_tree
+from .common import collection_tree, describe_collection, rebuild_collection
 from .common.collection_tree import FileError, Source
 from .common.decompression import Compression, excess_of, unpacked
 from .common.file_paths import check_parent, path_of
@@ -104,7 +104,7 @@ def save_archive(
     method = compression_method(compression, what)
     if not robust_key:
         folder_layout.check_keys(data, what)
-    node, leaves = collection_tree.describe(data, what, allow_pickle, checksum)
+    node, leaves = describe_collection.describe(data, what, allow_pickle, checksum)
     for leaf in leaves:
         if type(leaf.tensor) is MemoryMappedTensor and leaf.tensor._filename is not None and not copy_existing:
             raise RuntimeError(
@@ -475,7 +475,7 @@ def load_archive(
             node = folder_layout.read_node(folders, ())
         except RecursionError:
             raise FileError(f"{archive.name}: its metadata is nested too deep") from None
-        needs_values = not collection_tree.needs_no_values(device)
+        needs_values = not rebuild_collection.needs_no_values(device)
         maps: list[Any] = []
 
         def mapped() -> Any:
@@ -544,8 +544,8 @@ def load_archive(
         )  # fmt: skip
         if num_threads > 1 and needs_values:
             with prefetching(node, source, open_tensor, num_threads) as source:
-                return note_files(collection_tree.rebuild(node, target, source))
-        return note_files(collection_tree.rebuild(node, target, source))
+                return note_files(rebuild_collection.rebuild(node, target, source))
+        return note_files(rebuild_collection.rebuild(node, target, source))
 
 
 def _read_compressed(archive: _Archive, name: str, dtype: torch.dtype, count: int) -> Tensor:

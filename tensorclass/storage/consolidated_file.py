@@ -39,7 +39,7 @@ from tensorclass.td.memory.consolidated_buffer import (
 from tensorclass.td.memory.mapped_files import Filename, pieces
 from tensorclass.td.memory.shared_memory import share
 
-from .common import collection_tree, sealed_json
+from .common import collection_tree, describe_collection, rebuild_collection, sealed_json
 from .common.collection_tree import FileError, Node, Source, TensorLeaf, as_dict, as_list
 from .common.file_paths import check_parent, loading, path_of
 from .common.object_json import TAG
@@ -98,7 +98,7 @@ def consolidate(
         spans, size = spans_of(parts)
         made: Any = None
         if filename is not None:
-            node, leaves = collection_tree.describe(data, "consolidate", allow_pickle)
+            node, leaves = describe_collection.describe(data, "consolidate", allow_pickle)
             all_spans, size = spans_of([leaf.tensor for leaf in leaves])
             spans = [span for span, leaf in zip(all_spans, leaves, strict=True) if not leaf.of_objects]
             with uninterrupted() as section, whole_file(Path(filename)) as file, section.interruptible():
@@ -255,7 +255,7 @@ def from_consolidated(
         raise FileNotFoundError(f"there is no file {printable(name)}")
     with loading(name, "from_consolidated"), reading_regular(name) as file:
         size, node, starts = _read(file, name)
-        blank = collection_tree.needs_no_values(target)
+        blank = rebuild_collection.needs_no_values(target)
         memory = _mapped(file.fileno(), 0 if blank else size)
         with _disable_current_modes():
             strings = _mapped(file.fileno(), size) if collection_tree.has_strings(node) else memory
@@ -277,7 +277,7 @@ def from_consolidated(
         return view(memory, dtype, shape, start)
 
     source = Source(name, read, None, allow_pickle, strict, read_strings=read_strings)
-    loaded = collection_tree.rebuild(node, cls, source)
+    loaded = rebuild_collection.rebuild(node, cls, source)
     spans.check()
     return loaded if target is None or blank else loaded.to(target)
 

@@ -31,7 +31,7 @@ from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
 from tensorclass.td.leaves.object_codes import CPU
 from tensorclass.td.memory.mapped_files import Filename
 
-from .common import collection_tree, sealed_json
+from .common import collection_tree, describe_collection, rebuild_collection, sealed_json
 from .common.collection_tree import FileError, Node, Source, as_dict, as_list
 from .common.file_paths import check_parent, loading, path_of
 from .common.object_json import TAG
@@ -49,7 +49,7 @@ def save_safetensors(data: TensorCollection, path: Filename, *, checksum: bool =
     path = path_of(path, "save_safetensors", writes=True)
     check_parent(path)
     library = require("safetensors.torch", _EXTRA, "save_safetensors")
-    node, leaves = collection_tree.describe(data, "save_safetensors", None, checksum)
+    node, leaves = describe_collection.describe(data, "save_safetensors", None, checksum)
     if lacking := [".".join(leaf.path) for leaf in leaves if str(leaf.tensor.dtype).removeprefix("torch.") in _LACKS]:
         raise TypeError(f"save_safetensors: nothing was written; the format has no tensors of the dtypes of {lacking}")
     tensors: dict[str, Tensor] = {}
@@ -94,7 +94,7 @@ def load_safetensors(
     """See :meth:`TensorDict.load_safetensors`."""
     name = path_of(path, "load_safetensors")
     target = as_device(device)
-    blank = collection_tree.needs_no_values(target)
+    blank = rebuild_collection.needs_no_values(target)
     if isinstance(keys, str):
         raise TypeError(f"load_safetensors: expected keys to be a list of keys, as [{keys!r}], got {keys!r}")
     with loading(name, "load_safetensors"), _open_file(name) as file:
@@ -121,7 +121,7 @@ def load_safetensors(
             return value
 
         source = Source(name, read, target, False, strict, verify=verify, read_strings=read_strings)
-        return collection_tree.rebuild(node, cls, source)
+        return rebuild_collection.rebuild(node, cls, source)
 
 
 def _name(path: collection_tree.Path, buffer: str) -> str:

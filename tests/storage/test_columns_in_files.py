@@ -30,7 +30,7 @@ from tensorclass import (
     lazy_stack,
     load_memmap,
 )
-from tensorclass.storage.common import collection_tree
+from tensorclass.storage.common import describe_collection
 from tensorclass.storage.common.collection_tree import FileError
 from tensorclass.storage.hdf5_zarr import group_loader
 from tensorclass.td.memory.mapped_tensor import MemoryMappedTensor
@@ -199,7 +199,7 @@ def test_without_values_there_are_shapes(path: Path) -> None:
 @pytest.mark.parametrize("checked", [False, True])
 @pytest.mark.parametrize("fewest", [1000, 4, 1])
 def test_appended_rows_follow_the_others(path: Path, checked: bool, fewest: int, monkeypatch: Any) -> None:
-    monkeypatch.setattr(collection_tree, "STRINGS_FROM", fewest)
+    monkeypatch.setattr(describe_collection, "STRINGS_FROM", fewest)
     rows_of(1)[:2].memmap(path, checksum=checked)
     for number in (2, 3):
         TensorDict.append_memmap(path, rows_of(number)[[2, 0]])
@@ -379,7 +379,7 @@ def test_many_objects_are_extended(backend: str, path: Path) -> None:
 def test_objects_in_arrays_of_text_of_older_files_are_read(backend: str, path: Path, monkeypatch: Any) -> None:
     many = [{"at": at} for at in range(1200)]
     with monkeypatch.context() as patch:
-        patch.setattr(collection_tree, "STRINGS_FROM", 10**9)
+        patch.setattr(describe_collection, "STRINGS_FROM", 10**9)
         getattr(TensorDict({"objects": NonTensorStack(*many)}, [1200]), f"to_{backend}")(path).close()
     with getattr(TensorDict, f"from_{backend}")(path) as file:
         assert file["objects"] == many
@@ -397,7 +397,7 @@ def test_a_row_of_a_stored_column_of_objects_is_a_column(backend: str, path: Pat
 
 @pytest.mark.parametrize("damage", ["null", "{"], ids=["missing", "no JSON"])
 def test_a_damaged_row_of_objects_is_an_error_that_names_it(damage: str, path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(collection_tree, "STRINGS_FROM", 1)
+    monkeypatch.setattr(describe_collection, "STRINGS_FROM", 1)
     TensorDict({"objects": NonTensorStack(["a"], ["b"])}, [2]).to_h5(path).close()
     with h5py.File(path, "r+") as file:
         if damage == "{":
@@ -533,7 +533,7 @@ def test_many_strings_come_back_as_they_were(name: str, path: Path) -> None:
 def test_many_strings_of_older_files_are_read(name: str, path: Path, monkeypatch: Any) -> None:
     many = [f"row {row}" for row in range(1200)]
     with monkeypatch.context() as patch:
-        patch.setattr(collection_tree, "STRINGS_FROM", 10**9)  # as older versions wrote all objects
+        patch.setattr(describe_collection, "STRINGS_FROM", 10**9)  # as older versions wrote all objects
         FORMATS[name].save(TensorDict({"strings": many}, [1200]), path)
     assert FORMATS[name].load(path)["strings"] == many
     if name == "folder":
@@ -552,7 +552,7 @@ def test_objects_that_are_no_text_stay_json(other: Any, path: Path) -> None:
 
 @pytest.mark.parametrize("codes", [[5, 0, 0], [-1, 0, 0]])
 def test_codes_without_a_string_are_an_error(path: Path, codes: list[int], monkeypatch: Any) -> None:
-    monkeypatch.setattr(collection_tree, "STRINGS_FROM", 1)
+    monkeypatch.setattr(describe_collection, "STRINGS_FROM", 1)
     TensorDict({"strings": NonTensorStack("a", "b", "c")}, [3]).memmap(path)
     (path / "strings" / "codes.memmap").write_bytes(torch.tensor(codes).numpy().tobytes())
     with pytest.raises(FileError, match="strings: expected codes of its 3 strings"):

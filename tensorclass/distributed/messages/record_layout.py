@@ -19,7 +19,7 @@ import torch
 from torch import Size, Tensor
 
 from tensorclass.records.record import TensorClass
-from tensorclass.storage.common import collection_tree, sealed_json
+from tensorclass.storage.common import collection_tree, describe_collection, rebuild_collection, sealed_json
 from tensorclass.storage.common.collection_tree import FileError, Source, as_list
 from tensorclass.storage.common.object_json import decode
 from tensorclass.td.base import TensorCollection
@@ -239,7 +239,7 @@ def _add_specs(
         elif isinstance(item, (Tensor, UnbatchedTensor)):
             tensor = item if isinstance(item, Tensor) else item._tensor
             leaves: list[collection_tree.TensorLeaf] = []
-            node = collection_tree.describe_tensor(tensor, below, leaves, problems)
+            node = describe_collection.describe_tensor(tensor, below, leaves, problems)
             prefix = "" if node["type"] == "tensor" and tensor is item else f"{node['type']} "
             entry = f"{prefix}{node['dtype']} {node['shape']}"
             entries[path_name(below)] = f"{entry} in {node['rows']} rows" if "rows" in node else entry
@@ -287,7 +287,7 @@ def describe_record(data: TensorCollection, what: str, allow_pickle: bool = Fals
     Raises:
         TypeError: values that no message can hold. The message lists all of them.
     """
-    node, problems = collection_tree.describe_value(data, (), allow_pickle, strict=False)
+    node, problems = describe_collection.describe_value(data, (), allow_pickle, strict=False)
     if problems:
         raise TypeError(f"{what}: nothing was sent; " + "; ".join(problems))
     return json.dumps(node, allow_nan=False, separators=(",", ":")).encode()
@@ -300,7 +300,7 @@ def describe_with_tensors(
 
     Other than those of a layout, they include the buffers of columns, in their own lengths, and of many strings.
     """
-    node, leaves = collection_tree.describe(data, what, allow_pickle)
+    node, leaves = describe_collection.describe(data, what, allow_pickle)
     leaves = sorted(leaves, key=lambda leaf: leaf[:2])
     text = json.dumps(node, allow_nan=False, separators=(",", ":")).encode()
     specs = [TensorSpec(leaf.path, leaf.buffer, leaf.tensor.dtype, leaf.tensor.shape) for leaf in leaves]
@@ -309,7 +309,7 @@ def describe_with_tensors(
 
 def whole_record(data: TensorCollection, layout: RecordLayout, what: str, allow_pickle: bool = False) -> bytes:
     """Return the JSON of :func:`describe_record` with the buffers of columns behind it, for :func:`rebuild_whole`."""
-    node, leaves = collection_tree.describe(data, what, allow_pickle, string_arrays=False)
+    node, leaves = describe_collection.describe(data, what, allow_pickle, string_arrays=False)
     text = json.dumps(node, allow_nan=False, separators=(",", ":")).encode()
     plain = {spec[:2] for spec in layout.specs}
     rest = sorted([leaf for leaf in leaves if leaf[:2] not in plain], key=lambda leaf: leaf[:2])
@@ -380,14 +380,14 @@ def rebuild_record(
     Raises:
         FileError: the text is damaged, or does not fit ``target``. It is a ValueError.
     """
-    return collection_tree.rebuild(
+    return rebuild_collection.rebuild(
         sealed_json.parse_json(text, origin), target, Source(origin, lookup, device, allow_pickle)
     )
 
 
 def specs_in(text: bytes | bytearray, origin: str) -> list[TensorSpec]:
     """Return the specs of the tensors that a JSON of :func:`describe_record` names, in the order of the layout."""
-    source = Source(origin, collection_tree.blank_reader(None))
+    source = Source(origin, rebuild_collection.blank_reader(None))
     specs: list[TensorSpec] = []
     for path, component, node in collection_tree.tensor_nodes(sealed_json.parse_json(text, origin)):
         if component == "offsets":
@@ -443,7 +443,7 @@ def content_of(data: TensorCollection, layout: RecordLayout, what: str, allow_pi
     """
     nodes: list[Any] = []
     for path in layout.objects:
-        node, problems = collection_tree.describe_value(value_at(data, path), path, allow_pickle, strict=False)
+        node, problems = describe_collection.describe_value(value_at(data, path), path, allow_pickle, strict=False)
         if problems:
             raise TypeError(f"{what}: nothing was sent; {'; '.join(problems)}")
         nodes.append(node["data"])

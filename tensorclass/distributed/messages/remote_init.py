@@ -18,7 +18,7 @@ from torch import Size, Tensor
 from torch.distributed import distributed_c10d as c10d
 
 from tensorclass.distributed.process_groups import as_timeout, finish_pending
-from tensorclass.storage.common import collection_tree, sealed_json
+from tensorclass.storage.common import collection_tree, describe_collection, rebuild_collection, sealed_json
 from tensorclass.storage.common.collection_tree import FileError, Source, as_list
 from tensorclass.td.collection import DeviceLike, as_device
 from tensorclass.td.memory.consolidated_buffer import flat_of, gathered, spans_of, view
@@ -121,7 +121,7 @@ def from_remote_init(
 
 def _serialize(data: Any, what: str, allow_pickle: bool) -> tuple[bytes, Tensor]:
     """Return a collection as text and the memory of its tensors."""
-    node, leaves = collection_tree.describe(data, what, allow_pickle)
+    node, leaves = describe_collection.describe(data, what, allow_pickle)
     tensors = [leaf.tensor for leaf in leaves]
     flat = flat_of(tensors)
     if flat is None:
@@ -155,7 +155,7 @@ def _deserialize(
         spans.add(start, start + count, path)
         return view(memory, dtype, shape, start)
 
-    received = collection_tree.rebuild(node, cls, Source(origin, read, device, allow_pickle))
+    received = rebuild_collection.rebuild(node, cls, Source(origin, read, device, allow_pickle))
     spans.check()
     return received
 

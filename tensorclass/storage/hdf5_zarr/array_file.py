@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Size, Tensor
 
-from tensorclass.storage.common import collection_tree
+from tensorclass.storage.common import collection_tree, describe_collection
 from tensorclass.storage.common.collection_tree import FileError
 from tensorclass.support.interrupts import Uninterrupted, uninterrupted
 from tensorclass.support.printable import printable
@@ -343,16 +343,16 @@ class ArrayFile:
         """
         rows = value._allocated(value._batch_size) if self.writes_zeros else value.compact()
         group = self.backend.make_group(parent, name)
-        head = {**collection_tree.column_head(rows), "version": collection_tree.VERSION, **(note or {})}
+        head = {**describe_collection.column_head(rows), "version": collection_tree.VERSION, **(note or {})}
         self.backend.write_note(group, head)
         self.write_value(group, "values", rows._items)
         self._write_tensor(group, "spans", rows.spans)
         return group
 
     def _write_objects(self, parent: Any, name: str, value: NonTensorDataBase) -> Any:
-        node, _ = collection_tree.describe_value(value, (name,), self.options.allow_pickle)
+        node, _ = describe_collection.describe_value(value, (name,), self.options.allow_pickle)
         data = node.pop("data")
-        if node["type"] == "objects" and len(data) >= collection_tree.STRINGS_FROM and not self.writes_zeros:
+        if node["type"] == "objects" and len(data) >= describe_collection.STRINGS_FROM and not self.writes_zeros:
             return self._write_object_rows(parent, name, data, value._batch_size)
         plain = self.backend.can_hold_text
         texts: str | list[str]
@@ -395,14 +395,14 @@ def check(value: Any, path: tuple[str, ...], what: str, allow_pickle: bool) -> N
         what: the caller, for errors.
         allow_pickle: whether objects without a JSON form are pickled.
     """
-    problems = collection_tree.describe_value(value, path, allow_pickle, strict=False)[1]
+    problems = describe_collection.describe_value(value, path, allow_pickle, strict=False)[1]
     if problems:
         raise TypeError(f"{what}: nothing was written; " + "; ".join(problems))
 
 
 def collection_note(value: Any, backend: ArrayBackend) -> Note:
     """Return the note of a collection."""
-    note = {"type": "collection", "version": collection_tree.VERSION, **collection_tree.collection_head(value)}
+    note = {"type": "collection", "version": collection_tree.VERSION, **describe_collection.collection_head(value)}
     return note if backend.keeps_order else {**note, "order": [escaped(key) for key in value._store]}
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Size
 
-from tensorclass.storage.common import collection_tree
+from tensorclass.storage.common import collection_tree, rebuild_collection
 from tensorclass.storage.common.collection_tree import FileError, Source
 from tensorclass.storage.common.file_paths import loading, path_of
 from tensorclass.support.interrupts import uninterrupted
@@ -154,7 +154,7 @@ class GroupLoader:
             ):
                 nested_class = result._nested_class(key)
                 if nested_class is TensorDict:
-                    nested_class = collection_tree.target_class(child_note or {}, None)
+                    nested_class = rebuild_collection.target_class(child_note or {}, None)
                 store.children[key] = self.load(nested_class, node, child_note, (*names, name), (*path, key))
             elif self.options.verify:
                 store.verify(key, node, child_note)
@@ -222,7 +222,7 @@ class GroupLoader:
             with self.file.reading(path):
                 node = self.file.backend.find(group, str(at))
                 item_note = self.file.backend.read_note(node)
-            item_class = collection_tree.target_class(item_note or {}, None) if path and cls is TensorDict else cls
+            item_class = rebuild_collection.target_class(item_note or {}, None) if path and cls is TensorDict else cls
             items.append(self.load(item_class, node, item_note, (*names, str(at)), (*path, str(at))))
         if not isinstance(dim, int) or not all(0 <= dim <= item.ndim == items[0].ndim for item in items):
             raise self.source.damaged(path, f"a lazy stack cannot have the dimension {str(dim)[:20]}")

@@ -10,7 +10,7 @@ import torch
 from torch import Size, Tensor
 
 from tensorclass.records.record import TensorClass
-from tensorclass.storage.common import collection_tree
+from tensorclass.storage.common import collection_tree, rebuild_collection
 from tensorclass.storage.common.collection_tree import FileError, Source
 from tensorclass.storage.common.object_json import TAG, decode
 from tensorclass.td import shapes
@@ -236,11 +236,11 @@ class GroupStore(MutableMapping[str, "Value"]):
         values, values_note = self.column_array(key, node, "values")
         if index is None:
             items = self._items_within(key, values, values_note, None, path)
-            made = collection_tree.column_of(note, items, spans, None, source, path)
+            made = rebuild_collection.column_of(note, items, spans, None, source, path)
         else:
             names = None if note.get("names") is None else note["names"]
             items, spans = self._items_of(key, values, values_note, spans, path)
-            made = collection_tree.column_of({**note, "names": None}, items, spans, None, source, path, chosen=True)
+            made = rebuild_collection.column_of({**note, "names": None}, items, spans, None, source, path, chosen=True)
             size = self.shape(key, array)[:-1]
             made._names = names and shapes.names_indexed(collection_tree.parse_names(names, size, source, path), index)
         device = self.owner()._device
@@ -290,13 +290,13 @@ class GroupStore(MutableMapping[str, "Value"]):
         items, items_note = self.column_array(key, values, "values")
         if runs is None:
             whole = self._items_within(key, items, items_note, None, below)
-            return collection_tree.column_of(inner, whole, self._read(key, array, array_note), None, source, below)
+            return rebuild_collection.column_of(inner, whole, self._read(key, array, array_note), None, source, below)
         box = [(slice(start, stop, 1), slice(0, array.shape[-1], 1)) for start, stop in runs or [[0, 0]]]
         spans = torch.cat(
             [self._read(key, array, array_note, Selection(one, (slice(None), slice(None)), True)) for one in box]
         )
         chosen, spans = self._items_of(key, items, items_note, spans, below)
-        return collection_tree.column_of(inner, chosen, spans, None, source, below, chosen=True)
+        return rebuild_collection.column_of(inner, chosen, spans, None, source, below, chosen=True)
 
     def _value(self, key: str, node: Any, note: Note | None) -> Any:
         kind = self.node_type(node, note)
@@ -349,7 +349,7 @@ class GroupStore(MutableMapping[str, "Value"]):
         elif kind in ("tensor", "unbatched"):
             source, path = Source(self.file.path, unread, verify=True), (*self.path, key)
             with self.file.reading(path):
-                collection_tree.verify_checksum(self.read(key, node, note).cpu(), note or {}, 0, source, path)
+                rebuild_collection.verify_checksum(self.read(key, node, note).cpu(), note or {}, 0, source, path)
 
     def _jagged(self, key: str, node: Any, note: Note, verify: bool = False) -> Tensor:
         backend = self.file.backend
@@ -367,7 +367,7 @@ class GroupStore(MutableMapping[str, "Value"]):
         with self.file.reading((*self.path, key)):
             shape = list(backend.find(node, "values").shape)
         source = Source(self.file.path, read, verify=verify)
-        return collection_tree.read_jagged({**note, "shape": shape}, source, (*self.path, key))
+        return rebuild_collection.read_jagged({**note, "shape": shape}, source, (*self.path, key))
 
     def _objects(self, key: str, node: Any, note: Note, kind: str) -> Any:
         owner = self.owner()
@@ -450,7 +450,7 @@ class GroupStore(MutableMapping[str, "Value"]):
         size = self.column_size(key, node)
         spans = torch.zeros((), dtype=torch.int64, device=device).expand(*size, 2)
         source = Source(self.file.path, unread, device)
-        return collection_tree.column_of(note, items, spans, None, source, (*self.path, key), chosen=True)
+        return rebuild_collection.column_of(note, items, spans, None, source, (*self.path, key), chosen=True)
 
     def shown(self, key: str) -> Any:
         """Return a value for printing: :meth:`placeholder`, but the first rows of text."""

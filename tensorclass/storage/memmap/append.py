@@ -18,7 +18,7 @@ import torch
 from torch import Size, Tensor
 
 from tensorclass.records.record import TensorClass
-from tensorclass.storage.common import collection_tree
+from tensorclass.storage.common import collection_tree, describe_collection, rebuild_collection
 from tensorclass.storage.common.collection_tree import (
     FileError,
     Node,
@@ -226,7 +226,7 @@ class AppendPlan:
     def _column(self, node: Node, value: Any, path: collection_tree.Path, batch_size: list[int]) -> Node:
         """Append items and spans, whose starts are shifted by the items that are there."""
         name = str(node.get("column"))
-        if not isinstance(value, BufferColumn) or collection_tree.column_head(value)["column"] != name:
+        if not isinstance(value, BufferColumn) or describe_collection.column_head(value)["column"] != name:
             self._differ(path, f"a {name}", _type_in_words(value))
             return node
         entries: dict[str, Node] = node["entries"]
@@ -256,7 +256,7 @@ class AppendPlan:
             grown_values = self._tensor(values_node, items, below)
         shifted = torch.stack((spans[..., 0] + before, spans[..., 1]), -1)
         grown_spans = self._tensor(spans_node, shifted, (*path, "spans"))
-        missing = bool(node["missing"]) or collection_tree.column_head(rows)["missing"]
+        missing = bool(node["missing"]) or describe_collection.column_head(rows)["missing"]
         return {
             **node,
             "missing": missing,
@@ -280,7 +280,7 @@ class AppendPlan:
         if not isinstance(value, NonTensorDataBase):
             self._differ(path, "objects", _type_in_words(value))
             return node
-        more, problems = collection_tree.describe_value(value, path, self.allow_pickle, strict=False)
+        more, problems = describe_collection.describe_value(value, path, self.allow_pickle, strict=False)
         if problems:
             self.problems += problems
             return node
@@ -296,10 +296,10 @@ class AppendPlan:
         items = [*_row_by_row(node, size.numel()), *_row_by_row(more, new_rows)]
         if len(items) != size.numel() + new_rows:
             raise self.source.damaged(path, f"expected {size.numel()} objects for the batch size {list(size)}")
-        if len(items) >= collection_tree.STRINGS_FROM and all(isinstance(item, str) for item in items):
+        if len(items) >= describe_collection.STRINGS_FROM and all(isinstance(item, str) for item in items):
             codes = codes_row_by_row(Size(total))
             leaves: list[TensorLeaf] = []
-            strings = collection_tree.describe_strings(items, codes, path, leaves, self.problems)
+            strings = describe_collection.describe_strings(items, codes, path, leaves, self.problems)
             if strings is not None:
                 self._add_leaves(leaves, self.has_checksums)
                 return strings
@@ -318,7 +318,7 @@ class AppendPlan:
         if not all(type(item) is str for item in objects):
             return None
         leaves: list[TensorLeaf] = []
-        if collection_tree.describe_strings(objects, codes, path, leaves, self.problems) is None:
+        if describe_collection.describe_strings(objects, codes, path, leaves, self.problems) is None:
             return None
         values, spans, codes = [leaf.tensor for leaf in leaves]
         entries: dict[str, Node] = node["entries"]
@@ -336,7 +336,7 @@ class AppendPlan:
         def read(key: collection_tree.Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
             return memmap_folder.map_tensor(*folders.find((*path, *key), buffer), dtype, shape, "r")
 
-        strings = collection_tree.read_strings(node, self.source._replace(read=read))
+        strings = rebuild_collection.read_strings(node, self.source._replace(read=read))
         return {"type": "objects", "batch_size": node["batch_size"], "data": strings}
 
     def _stack(self, node: Node, rows: Any, path: collection_tree.Path, count: int) -> Node:
@@ -373,7 +373,7 @@ class AppendPlan:
     def _add_item(self, item: Any, path: collection_tree.Path, checksum: bool) -> Node:
         """Return the node of a further item of a lazy stack."""
         try:
-            node, leaves = collection_tree.describe(item, "append_memmap", self.allow_pickle, checksum, path)
+            node, leaves = describe_collection.describe(item, "append_memmap", self.allow_pickle, checksum, path)
         except TypeError as error:
             self.problems.append(f"{dotted(path)}: {error}")
             return {}
@@ -400,7 +400,7 @@ class AppendPlan:
     def _can_be_written(self, value: Tensor, path: collection_tree.Path) -> list[TensorLeaf]:
         """Return the buffers of a tensor; none if it cannot be written."""
         leaves: list[TensorLeaf] = []
-        collection_tree.describe_tensor(value, path, leaves, self.problems)
+        describe_collection.describe_tensor(value, path, leaves, self.problems)
         return leaves
 
     def check_offsets(self, folders: open_folders.OpenFolderTree) -> None:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Size, Tensor
 
-from tensorclass.storage.common import collection_tree, sealed_json
+from tensorclass.storage.common import collection_tree, describe_collection, rebuild_collection, sealed_json
 from tensorclass.storage.common.collection_tree import FileError, Source, as_dict
 from tensorclass.storage.common.prefetch import prefetching
 from tensorclass.support.atomic import acquire_folder, swapped_folder, whole_file
@@ -93,7 +93,7 @@ def save_folder(
     path = Path(prefix).absolute()
     if not robust_key:
         check_keys(data, what)
-    node, leaves = collection_tree.describe(data, what, allow_pickle, checksum)
+    node, leaves = describe_collection.describe(data, what, allow_pickle, checksum)
     linked: dict[str, MemoryMappedTensor] = {}
     files: dict[str, Tensor] = {}
     strings: set[str] = set()
@@ -283,7 +283,7 @@ def load_folder(
     if mode not in (None, "r", "r+"):
         raise ValueError(f"load_memmap: expected mode to be 'r', 'r+' or None, got {mode!r}")
     path: str = os.path.abspath(prefix)
-    blank = collection_tree.blank_reader(device) if collection_tree.needs_no_values(device) else None
+    blank = rebuild_collection.blank_reader(device) if rebuild_collection.needs_no_values(device) else None
 
     def work(root: OpenFolder, section: Uninterrupted) -> Any:
         def checksum(tensor: Tensor) -> int:
@@ -324,8 +324,8 @@ def load_folder(
             )
             if num_threads > 1 and blank is None and (verify or source.device != CPU):
                 with prefetching(node, source, open_tensor, num_threads) as source, section.interruptible():
-                    return note_files(collection_tree.rebuild(node, target, source))
-            return note_files(collection_tree.rebuild(node, target, source))
+                    return note_files(rebuild_collection.rebuild(node, target, source))
+            return note_files(rebuild_collection.rebuild(node, target, source))
         except RecursionError:
             raise FileError(f"{path}: its metadata is nested too deep") from None
         finally:
@@ -392,7 +392,7 @@ def add_tensor(
     Raises:
         FileThere: there is a value already, and ``existsok`` is not set.
     """
-    collection_tree.check_loadable_size(size, path, "make_memmap")
+    describe_collection.check_loadable_size(size, path, "make_memmap")
     folder_path, meta = _parent_meta(folder_lock, prefix, path, batch_size)
     key = path[-1]
     file = folder_path / tensor_file(key, "")
@@ -418,7 +418,7 @@ def add_folder(folder_lock: FolderLock, prefix: Path, path: collection_tree.Path
 
     See :func:`add_tensor` for the arguments; ``size`` is the batch size of the new collection.
     """
-    collection_tree.check_loadable_size(size, path, "make_memmap")
+    describe_collection.check_loadable_size(size, path, "make_memmap")
     if len(path) > collection_tree.DEPTH:
         raise ValueError(
             f"make_memmap: {'.'.join(path[:3])}: collections are nested deeper than {collection_tree.DEPTH} levels"

@@ -13,7 +13,7 @@ from torch import Size, Tensor
 
 from tensorclass import TensorClass, TensorDict, UnbatchedTensor, lazy_stack
 from tensorclass.storage import FileError
-from tensorclass.storage.common import collection_tree, prefetch
+from tensorclass.storage.common import collection_tree, describe_collection, prefetch, rebuild_collection
 from tensorclass.storage.common.collection_tree import Source
 from tensorclass.storage.common.prefetch import prefetching
 
@@ -119,7 +119,7 @@ def test_an_out_that_does_not_fit_is_left_as_it_is(tmp_path: Path, num_threads: 
 
 def test_values_for_a_device_are_read_by_threads_in_their_order() -> None:
     saved = data()
-    node, leaves = collection_tree.describe(saved, "test")
+    node, leaves = describe_collection.describe(saved, "test")
     tensors = {(leaf.path, leaf.buffer): leaf.tensor for leaf in leaves}
     threads: list[str] = []
     main: list[tuple[str, ...]] = []
@@ -136,7 +136,7 @@ def test_values_for_a_device_are_read_by_threads_in_their_order() -> None:
         return tensors[path, part]
 
     with prefetching(node, Source("file", read), opened, 3) as source:
-        found = collection_tree.rebuild(node, None, source)
+        found = rebuild_collection.rebuild(node, None, source)
     assert all(map(torch.equal, values(found), values(saved)))
     assert len(threads) == len(tensors) - 1
     assert all(name.startswith("reading") for name in threads)

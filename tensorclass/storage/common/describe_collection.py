@@ -1,0 +1,256 @@
+"""Describe a collection for a file: a tree of nodes, see :mod:`.collection_tree`, and the buffers of its tensors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Size, Tensor
+
+from tensorclass.records.record import TensorClass
+from tensorclass.td.base import TensorCollection
+from tensorclass.td.columns.buffer_column import BufferColumn
+from tensorclass.td.columns.text import Text
+from tensorclass.td.keys import dotted
+from tensorclass.td.leaves.nontensor import MetaData, NonTensorData, NonTensorDataBase
+from tensorclass.td.leaves.object_codes import drop_unused, to_lists
+from tensorclass.td.leaves.unbatched_tensor import UnbatchedTensor
+from tensorclass.td.memory.consolidated_buffer import WHOLE, is_sharded
+from tensorclass.td.stores.lazy.lazy_stack import LazyStacked
+from tensorclass.td.stores.store_classes import dense_class
+
+from . import collection_tree
+from .collection_tree import DTYPES, MOST_VALUES, Node, Path, TensorLeaf
+from .object_json import Unwritable, encode
+
+
+def describe(
+    data: TensorCollection,
+    what: str,
+    allow_pickle: bool | None = False,
+    checksum: bool = False,
+    within: Path = (),
+    string_arrays: bool = True,
+) -> tuple[Node, list[TensorLeaf]]:
+    """Return the tree of a collection, and its tensors.
+
+    Args:
+        data: the collection.
+        what: the caller, for errors.
+        allow_pickle: pickle objects that have no JSON form; ``None`` if the format has no pickles.
+        checksum: add checksums to the nodes of tensors.
+        within: the key of the collection in an existing file, for errors; paths of tensors do not begin with it.
+        string_arrays: describe many strings by arrays, not in the tree.
+
+    Raises:
+        TypeError: some values cannot be written, or could not be loaded again. The message lists all of them.
+    """
+    leaves: list[TensorLeaf] = []
+    problems: list[str] = []
+    node = _describe(data, within, leaves, problems, allow_pickle, string_arrays)
+    if within:
+        leaves = [leaf._replace(path=leaf.path[len(within) :]) for leaf in leaves]
+    if problems:
+        raise TypeError(f"{what}: nothing was written; " + "; ".join(problems))
+    if checksum:
+        for leaf in leaves:
+            leaf.node.setdefault("crc32", []).append(collection_tree.checksum_of(leaf.tensor))
+    return node, leaves
+
+
+def describe_value(value: Any, path: Path, allow_pickle: bool, strict: bool = True) -> tuple[Node, list[str]]:
+    """Return the node of one value, and the reasons why it cannot be written; raise for these if ``strict``.
+
+    Strings are never in arrays of their own: HDF5 and zarr have arrays of strings.
+    """
+    problems: list[str] = []
+    node = _describe(value, path, [], problems, allow_pickle, False)
+    if problems and strict:
+        raise TypeError("; ".join(problems))
+    return node, problems
+
+
+def collection_head(value: TensorCollection) -> Node:
+    """Return the part of a collection's node that precedes its entries: batch size, names and class."""
+    node: Node = {"batch_size": list(value._batch_size)}
+    if value._names is not None:
+        node["names"] = list(value._names)
+    cls: Any = dense_class(value.__class__)
+    if issubclass(cls, TensorClass):
+        class_node: Node = {"module": cls.__module__, "name": cls.__qualname__}
+        # without this list, such fields would get their defaults on loading
+        if none := [name for name, spec in cls._specs.items() if spec.default is not None and name not in value._store]:
+            class_node["none"] = none
+        node["class"] = class_node
+    return node
+
+
+def _describe(
+    value: Any,
+    path: Path,
+    leaves: list[TensorLeaf],
+    problems: list[str],
+    allow_pickle: bool | None,
+    string_arrays: bool = True,
+) -> Node:
+    if isinstance(value, Tensor):
+        return describe_tensor(value, path, leaves, problems)
+    if isinstance(value, NonTensorDataBase):
+        strings = _describe_strings(value, path, leaves, problems) if string_arrays else None
+        return _describe_objects(value, path, problems, allow_pickle) if strings is None else strings
+    if isinstance(value, BufferColumn):
+        return _describe_column(value, path, leaves, problems)
+    if isinstance(value, UnbatchedTensor):
+        one = describe_tensor(value._tensor, path, leaves, problems)
+        one["type"] = "unbatched"
+        return one
+    if len(path) > collection_tree.DEPTH:
+        problems.append(f"{'.'.join(path[:3])}: collections are nested deeper than {collection_tree.DEPTH} levels")
+        return {}
+    if isinstance(value, LazyStacked):
+        store: Any = value._store
+        return {
+            "type": "lazy_stack",
+            "stack_dim": store.dim,
+            "stack_dim_name": store.name,
+            "parts": [
+                _describe(item, (*path, str(at)), leaves, problems, allow_pickle, string_arrays)
+                for at, item in enumerate(store.items_)
+            ],
+        }
+    _check_size(value._batch_size, path, problems)
+    node: Node = {"type": "collection", **collection_head(value)}
+    node["entries"] = {
+        key: _describe(item, (*path, key), leaves, problems, allow_pickle, string_arrays)
+        for key, item in value._store.items()
+    }
+    return node
+
+
+def describe_tensor(value: Tensor, path: Path, leaves: list[TensorLeaf], problems: list[str]) -> Node:
+    """Return the node of a tensor. Appends its buffers to ``leaves``, and reasons why it cannot be written."""
+    dtype = str(value.dtype).removeprefix("torch.")
+    name = ".".join(path)
+    node: Node = {"type": "tensor", "dtype": dtype, "shape": list(value.shape)}
+    if dtype not in DTYPES:
+        problems.append(f"{name}: files have no tensors of the dtype {value.dtype}")
+    elif value.is_meta:
+        problems.append(f"{name}: a tensor on the device meta has no values")
+    elif value.is_nested and value.layout == torch.jagged:
+        jagged: Any = value
+        if jagged.lengths() is not None or jagged._ragged_idx != 1:
+            problems.append(f"{name}: a jagged tensor with holes, or a ragged dimension other than 1; clone it first")
+        else:
+            _check_size(jagged.values().shape, path, problems)
+            node.update(type="jagged", shape=list(jagged.values().shape), rows=len(jagged))
+            leaves.append(TensorLeaf(path, "", jagged.values(), node))
+            leaves.append(TensorLeaf(path, "offsets", jagged.offsets().to(torch.int64), node))
+    elif is_sharded(value):
+        problems.append(f"{name}: {WHOLE}")
+    elif value.layout != torch.strided:
+        problems.append(f"{name}: a tensor of the layout {value.layout}; make it dense first, with to_dense()")
+    else:
+        _check_size(value.shape, path, problems)
+        leaves.append(TensorLeaf(path, "", value, node))
+    return node
+
+
+def _describe_column(
+    value: Any, path: Path, leaves: list[TensorLeaf], problems: list[str], size: Size | None = None
+) -> Node:
+    """Return the node of a column. Only the items of its rows are written, in the order of the rows.
+
+    ``size`` is the batch size of the outermost column of ragged rows of ragged rows.
+    """
+    compact = value.compact()
+    items, spans = compact._items, compact._spans()
+    outer: Size = value._batch_size if size is None else size
+    node = {**column_head(compact), "batch_size": list(outer)}
+    _check_size(spans.shape, path, problems)
+    below = (*path, "values")
+    node["entries"] = {
+        "values": describe_tensor(items, below, leaves, problems)
+        if isinstance(items, Tensor)
+        else _describe_column(items, below, leaves, problems, outer),
+        "spans": describe_tensor(spans, (*path, "spans"), leaves, problems),
+    }
+    return node
+
+
+def column_head(value: Any) -> Node:
+    """Return the part of a column's node that precedes its entries."""
+    spans = value._spans()
+    node: Node = {"type": "column", "column": "Text" if isinstance(value, Text) else "Ragged"}
+    node["missing"] = not spans.is_meta and bool((spans[..., 1] < 0).any())
+    if value._names is not None:
+        node["names"] = list(value._names)
+    return node
+
+
+#: the fewest rows of strings that are written as arrays; fewer are JSON, which people and the peer read
+STRINGS_FROM = 1000
+
+
+def _describe_strings(
+    value: NonTensorDataBase, path: Path, leaves: list[TensorLeaf], problems: list[str]
+) -> Node | None:
+    """Return the node of many strings; ``None`` if there are few, or other objects."""
+    size = value._batch_size
+    if size.numel() < STRINGS_FROM or isinstance(value, NonTensorData) or value._metadata is not None:
+        return None
+    objects, codes = drop_unused(value._objects, value._codes())
+    if not all(type(item) is str for item in objects):
+        return None
+    return describe_strings(objects, codes, path, leaves, problems)
+
+
+def describe_strings(
+    objects: Sequence[str], codes: Tensor, path: Path, leaves: list[TensorLeaf], problems: list[str]
+) -> Node | None:
+    """Return the node of strings; ``None`` if one of them is not Unicode text. Appends its buffers to ``leaves``."""
+    try:
+        text = Text.from_list(objects)
+    except ValueError:  # half of a surrogate pair, which JSON can hold
+        return None
+    parts = {"values": text.values, "spans": text.spans, "codes": codes.contiguous()}
+    found: list[TensorLeaf] = []
+    node: Node = {"type": "strings", "batch_size": list(codes.shape)}
+    node["entries"] = {key: describe_tensor(part, (*path, key), found, problems) for key, part in parts.items()}
+    leaves += [leaf._replace(of_objects=True) for leaf in found]
+    return node
+
+
+def _check_size(size: Size, path: Path, problems: list[str]) -> None:
+    """Note a shape that :func:`parse_size` would refuse: without values, but above 2**58 in its other dimensions."""
+    total = size.numel()
+    if (not total or total > MOST_VALUES) and math.prod([length or 1 for length in size]) > MOST_VALUES:
+        problems.append(f"{'.'.join(path) + ': ' if path else ''}files have no shapes as large as {list(size)}")
+
+
+def check_loadable_size(size: Size, path: Path, what: str) -> None:
+    """Raise for a shape that could not be loaded again. ``what`` is the caller, for errors."""
+    problems: list[str] = []
+    _check_size(size, path, problems)
+    if problems:
+        raise ValueError(f"{what}: {problems[0]}")
+
+
+def _describe_objects(value: NonTensorDataBase, path: Path, problems: list[str], allow_pickle: bool | None) -> Node:
+    size = list(value._batch_size)
+    _check_size(value._batch_size, path, problems)
+    try:
+        if isinstance(value, NonTensorData):
+            node = {"type": "object", "batch_size": size, "data": encode(value._objects[0], allow_pickle)}
+            if value._metadata is not None:
+                node["metadata"] = encode(value._metadata, allow_pickle)
+            if isinstance(value, MetaData):
+                node["kind"] = "MetaData"
+            return node
+        codes: list[int] = to_lists(value._codes().reshape(-1))
+        forms = [encode(item, allow_pickle) for item in value._objects]
+        return {"type": "objects", "batch_size": size, "data": [forms[code] for code in codes]}
+    except Unwritable as error:
+        problems.append(f"{dotted(path)}: {error}")
+        return {}
