@@ -545,8 +545,11 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
         new.__dict__["_get_hooks"] = self._get_hooks
         return new  # type: ignore[no-any-return]
 
-    def __repr__(self) -> str:
-        return f"TensorDictParams(params={self._densified()!r})"
+    def _long(self) -> str:
+        return f"TensorDictParams(params={self._densified()._long()})"
+
+    def _compact(self) -> str:
+        return f"TensorDictParams(params={self._densified()._compact()})"
 
 
 def _without_gradients(name: str) -> Callable[..., Any]:

@@ -20,7 +20,7 @@ from tensorclass.td.collection import Collection, DeviceLike, as_device
 from tensorclass.td.keys import unravel_key_to_tuple
 from tensorclass.td.leaves.linked_list import LinkedList
 from tensorclass.td.leaves.nontensor import NonTensorData, NonTensorDataBase
-from tensorclass.td.printing import value_repr
+from tensorclass.td.printing.long_form import collection_facts, value_repr
 from tensorclass.td.same_named_classes import not_of_class
 from tensorclass.td.tensordict import TensorDict
 
@@ -910,8 +910,14 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
             if f.repr and (f.name in store or self._specs[f.name].optional)
         ]
 
+    def _names_for_repr(self) -> list[str]:
+        return [name for name, _ in self._items_for_repr()]
+
+    def _value_for_repr(self, key: str) -> Any:
+        return self._store.get(key)
+
     def _long(self) -> str:
-        parts = [f"{name}={_shown(value)}" for name, value in self._items_for_repr()] + self._facts()
+        parts = [f"{name}={_shown(value)}" for name, value in self._items_for_repr()] + collection_facts(self)
         return f"{type(self).__name__}(\n    " + ",\n    ".join(part.replace("\n", "\n    ") for part in parts) + ")"
 
 

@@ -36,7 +36,7 @@ from .modes import (
 )
 from .packing import PackLayout
 from .padding import pad, pad_sequence, unpad_sequence
-from .printing import get_printoptions, set_printoptions
+from .printing.print_options import get_printoptions, set_printoptions
 from .repr_parser import parse_tensor_dict_string
 from .shape_operations import expand_as_right, expand_right
 from .shapes import convert_ellipsis_to_idx, infer_size_impl

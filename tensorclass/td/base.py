@@ -37,7 +37,7 @@ from .packing import Packing
 from .padding import Padding
 from .permute_and_flip import Permuting
 from .pointwise import Pointwise
-from .printing import Printing
+from .printing.representations import Printing
 from .reductions import Reductions
 from .select_keys import KeySelecting
 from .shape_operations import Shaping

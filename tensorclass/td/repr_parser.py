@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Size
 
-from .printing import dtype_name
+from .printing.long_form import dtype_name
 from .tensordict import TensorDict
 
 _DTYPES: dict[str, torch.dtype] = {
@@ -24,10 +24,11 @@ def parse_tensor_dict_string(s: str) -> TensorDict:
     """Rebuild a TensorDict from a log: keys, shapes, dtypes, devices and batch sizes, with zeros as values.
 
     Args:
-        s: the printed form, long or compact, of a TensorDict of tensors and TensorDicts.
+        s: the printed form, short, long or compact, of a TensorDict of tensors and TensorDicts.
 
     Raises:
-        ValueError: the text contains a record, non-tensor data, or no shapes.
+        ValueError: the text contains a record, non-tensor data, or no shapes; or it is a short form that leaves out
+            fields.
 
     Example:
         >>> import torch
@@ -37,11 +38,71 @@ def parse_tensor_dict_string(s: str) -> TensorDict:
         >>> rebuilt["a"].shape, rebuilt["n", "flag"].dtype, rebuilt.batch_size
         (torch.Size([3, 4]), torch.bool, torch.Size([3]))
     """
-    reader = _Parser(s.strip())
+    text = s.strip()
+    if _SHORT.match(text):
+        return _read_short(text.split("\n"))
+    reader = _Parser(text)
     result = reader.collection()
     if reader.at != len(reader.text):
         raise reader.error("the end")
     return result
+
+
+# -- the short form ---------------------------------------------------------------------------------------------------
+
+_SHORT = re.compile(r"TensorDict\((?![^\n]*fields=)[^\n]*\)(\n|$)")
+_BATCH_SIZE = re.compile(r"batch_size=\[([\d, ]*)\]")
+_DEVICE = re.compile(r"\b(device=|on )([\w:]+)")
+_NAMES = re.compile(r"names=(\[[^\]]*\])")
+_FIELD = re.compile(
+    r"(?P<indent> +)(?P<key>'[^']*'|\"(?:[^\"\\]|\\.)*\"|[^:]+): +(?P<type>[A-Za-z]\w*)(?P<sizes>\[[\d,]*\])?"
+    r"(?: @(?P<device>[\w:]+))?(?= |$)"
+)
+
+
+def _read_short(lines: list[str]) -> TensorDict:
+    head, *fields = lines
+    sizes = _BATCH_SIZE.search(head)
+    if sizes is None:
+        raise ValueError(f"parse_tensor_dict_string: line 1: expected batch_size=[...], got {head!r}")
+    device, names = _DEVICE.search(head), _NAMES.search(head)
+    default = device[2] if device else None
+    own = default if device and device[1] == "device=" else None
+    batch_size = _size(sizes[1])
+    data = TensorDict({}, batch_size, own, ast.literal_eval(names[1]) if names else None)
+    open_nodes = [(0, data)]  # the collections around a line, each with the indentation of its own line
+    for number, line in enumerate(fields, 2):
+        found = _FIELD.match(line)
+        if found is None or found["key"].endswith("..."):
+            raise ValueError(
+                f"parse_tensor_dict_string: line {number}: expected a key and the type of a tensor or a TensorDict, "
+                f"got {line.strip()!r}; print what has more fields with set_printoptions(style='long')"
+            )
+        indent = len(found["indent"])
+        while indent <= open_nodes[-1][0]:
+            open_nodes.pop()
+        parent = open_nodes[-1][1]
+        key = found["key"] if found["key"][0] not in "'\"" else ast.literal_eval(found["key"])
+        size = Size([*parent.batch_size, *_size((found["sizes"] or "[]")[1:-1])])
+        if found["type"] == "TensorDict":
+            nested = TensorDict({}, size, own)
+            parent.set(key, nested)
+            open_nodes.append((indent, parent.get(key)))
+        elif found["type"] in _DTYPES:
+            parent.set(key, torch.zeros(size, dtype=_DTYPES[found["type"]], device=found["device"] or default))
+        else:
+            raise ValueError(
+                f"parse_tensor_dict_string: line {number}: {key}: only TensorDicts of tensors and TensorDicts can be "
+                f"read, got {found['type']}"
+            )
+    return data
+
+
+def _size(text: str) -> Size:
+    return Size([int(size) for size in text.split(",") if size.strip()])
+
+
+# -- the long and the compact form ------------------------------------------------------------------------------------
 
 
 class _Parser:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import tensorclass.utils
-from tensorclass import TensorClass, TensorDict, UnbatchedTensor
+from tensorclass import TensorClass, TensorDict, UnbatchedTensor, set_printoptions
 from tensorclass.nn import Buffer, TensorDictParams
 
 
@@ -435,7 +435,10 @@ def test_attributes_are_parameters_by_key_and_unknown_ones_an_error() -> None:
 
 
 def test_a_print_shows_the_collection() -> None:
-    assert repr(TensorDictParams(TensorDict({"a": torch.ones(2)}))).startswith("TensorDictParams(params=TensorDict(")
+    params = TensorDictParams(TensorDict({"a": torch.ones(2)}))
+    assert repr(params) == "TensorDictParams(batch_size=[], on cpu, 8 bytes, parameter)\n  a: f32[2]  [1.0, 1.0]"
+    with set_printoptions(style="long"):
+        assert repr(params).startswith("TensorDictParams(params=TensorDict(")
 
 
 # -- records ----------------------------------------------------------------------------------------------------------

@@ -269,6 +269,14 @@ def a_text_written_in_a_folder(m: Any) -> Any:
         return list(m.TensorDict.load_memmap(folder)["text"])
 
 
+def shows_gradients_after_a_call(m: Any) -> bool:
+    before = m.get_printoptions()
+    m.set_printoptions(show_grad=True)
+    shown: bool = m.get_printoptions()["show_grad"]
+    m.set_printoptions(**before).set()
+    return shown
+
+
 DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
     **CONVERTERS,
     **DISTRIBUTED,
@@ -660,8 +668,15 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
             (),
         ),
     ],
-    "The long form is printed.": [
-        (lambda m: repr(named(m)).splitlines()[0], "TensorDict(", "TensorDict(batch_size=[4,3], fields={a: f32[]})"),
+    "Values are printed.": [
+        (
+            lambda m: repr(named(m)).splitlines()[0],
+            "TensorDict(batch_size=[4, 3], names=['x', 'y'], on cpu, 48 bytes)",
+            "TensorDict(batch_size=[4,3], fields={a: f32[]})",
+        ),
+    ],
+    "Options of printing take effect at once.": [
+        (lambda m: shows_gradients_after_a_call(m), True, False),
     ],
     "Unknown options are errors.": [
         (lambda m: list(named(m).attrs(fields=["colour"]).keys()), error(ValueError), ["a"]),

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tensorclass import TensorClass, TensorDict
+from tensorclass import TensorClass, TensorDict, set_printoptions
 from tests.records.classes import Decorated, Inner, MakeForm, Point, nested, point
 
 
@@ -167,6 +167,16 @@ def test_repr_shows_the_fields_by_their_form(form: MakeForm) -> None:
     record = One(torch.zeros(2, 3), None, "text", Inner(torch.zeros(2), batch_size=[2]), batch_size=[2], names=["n"])
     tensor = "Tensor(shape=torch.Size([{}]), device=cpu, dtype=torch.float32, is_shared=False)"
     assert repr(record) == (
+        "One(batch_size=[2], names=['n'], on cpu, 32 bytes)\n"
+        "  x:     f32[3]  [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]\n"
+        "  y:     None\n"
+        "  tag:   str     'text' for all rows\n"
+        "  inner: Inner\n"
+        "    value: f32  [0.0, 0.0]"
+    )
+    with set_printoptions(style="long"):
+        shown = repr(record)
+    assert shown == (
         "One(\n"
         f"    x={tensor.format('2, 3')},\n"
         "    y=None,\n"
@@ -185,4 +195,4 @@ def test_repr_shows_the_fields_by_their_form(form: MakeForm) -> None:
 
 
 def test_repr_leaves_out_what_is_not_set() -> None:
-    assert "x=" not in repr(point().exclude("x"))
+    assert "x:" not in repr(point().exclude("x"))

@@ -140,7 +140,7 @@ def test_a_list_among_objects_that_holds_the_collection_is_printed_and_refused_b
     items: list[Any] = [1]
     made.set_non_tensor("items", items)
     items.append(made)
-    assert "data=[...]" in repr(made)
+    assert "[1, TensorDict(batch_size=[])]" in repr(made)
     assert made.to_dict()["items"] is items
     assert (made == copy.deepcopy(made)).batch_size == ()
     for save in (made.memmap, made.to_h5, made.to_safetensors, made.consolidate):

@@ -16,11 +16,13 @@ from tensorclass.storage.common.object_json import TAG, decode
 from tensorclass.td import shapes
 from tensorclass.td.collection import Collection
 from tensorclass.td.columns import spans as span_functions
+from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.columns.text import Text
 from tensorclass.td.keys import dotted
 from tensorclass.td.leaves.nontensor import MetaData, NonTensorData, stack_of
 from tensorclass.td.leaves.object_codes import codes_row_by_row, to_lists
 from tensorclass.td.leaves.unbatched_tensor import UnbatchedTensor
+from tensorclass.td.printing.field_previews import FirstRows
 
 from .array_backend import BEFORE, DRAFT, Note, flat, tensor_dtype
 from .array_file import ArrayFile, as_array, as_tensor, check, escaped, replace_value, unescaped
@@ -461,6 +463,20 @@ class GroupStore(MutableMapping[str, "Value"]):
         first = self.column(key, node, note or {}, (slice(0, _SHOWN_ROWS),))
         rest = value.spans[first.shape[0] :]
         return Text._of(first._items, torch.cat([first.spans, rest]), value._names)
+
+    def preview(self, key: str) -> Any:
+        """Return a value for printing: its outline, with a function that reads its first rows."""
+        if key in self.in_memory or key in self.children:
+            return self[key]
+        outline = self.placeholder(key)
+        if isinstance(outline, UnbatchedTensor):
+            return self[key]
+        if isinstance(outline, Tensor) and not outline.is_nested:
+            is_small = not outline.ndim or not self.owner()._batch_size
+            return self[key] if is_small else FirstRows(outline, lambda count: self.rows(key, (slice(count),)))
+        if isinstance(outline, BufferColumn) and outline._batch_size:
+            return FirstRows(outline, lambda count: self.rows(key, (slice(count),)))
+        return outline
 
     # -- writing ------------------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import torch
@@ -533,14 +534,20 @@ class PersistentTensorDict(WrittenBack):
                 shown[key] = NonTensorData(Unreadable(str(error)), batch_size=self._batch_size)
         return self._same(shown)
 
+    def _value_for_repr(self, key: str) -> Any:
+        return self._store.preview(key) if key in self._store else None
+
+    def _values_for_repr(self) -> Iterable[Any]:
+        return [*self._outline()._store.values()]
+
+    def _marks_for_repr(self) -> tuple[str, ...]:
+        return (f"in {PurePath(self._store.file.path).name}",)
+
     def _long(self) -> str:
         return self._shown()._long()  # type: ignore[no-any-return]
 
     def _compact(self) -> str:
         return self._shown()._compact()  # type: ignore[no-any-return]
-
-    def _repr_html_(self) -> str | None:
-        return self._shown()._repr_html_()  # type: ignore[no-any-return]
 
     # -- checks before writing ----------------------------------------------------------------------------------------
 

@@ -23,10 +23,12 @@ from tensorclass.td.leaves.object_codes import (
     on_cpu,
     to_lists,
 )
+from tensorclass.td.printing.text_previews import object_text
 from tensorclass.td.safe_unpickling import allow_class, allow_function
 from tensorclass.td.stack_and_cat import _shared_names, _where_value
 
 from . import column_nodes
+from .column_repr import describe_column, rows_in_line
 from .item_types import decoded, encoded, predicate, shown
 
 if TYPE_CHECKING:
@@ -181,7 +183,17 @@ class Column(NonTensorStack, Generic[T]):
         return self
 
     def __repr__(self) -> str:
-        return _shown(self)
+        return describe_column(self)
+
+    def _row_texts(self, count: int, width: int) -> list[str]:
+        rows = self._at(slice(None, count)).tolist() if self._batch_size else [self.item()]
+        return [object_text(row, width) for row in rows]
+
+    def _type_for_repr(self) -> str:
+        return "Column" if self._item_type is Any else f"Column[{shown(self._item_type)}]"
+
+    def _content_for_repr(self, width: int, ndim: int, count: int | None = None) -> str:
+        return rows_in_line(self, width, count, 24)
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -364,22 +376,6 @@ def _check_items(items: Sequence[Any], item_type: Any) -> None:
                 f"Column[{shown(item_type)}]: row {row}: expected {shown(item_type)}, got {type(item).__name__} "
                 f"{item!r:.80}"
             )
-
-
-_SHOWN_ROWS, _SHOWN_CHARACTERS = 6, 60
-
-
-def _shown(column: Column[Any]) -> str:
-    size = column._batch_size
-    kind = "" if column._item_type is Any else f"[{shown(column._item_type)}]"
-    head = f"Column{kind}(batch_size={list(size)}"
-    if len(size) > 1:
-        return head + ")"
-    few = column._at(slice(None, _SHOWN_ROWS)).tolist() if size else [column.item()]
-    rows = [text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..." for text in map(repr, few)]
-    if size and size[0] > _SHOWN_ROWS:
-        rows.append(f"... {size[0]} rows")
-    return head + ",\n  [" + ",\n   ".join(rows) + "])"
 
 
 column_nodes.register_column(Column)

@@ -1,4 +1,4 @@
-"""Bounded descriptions of columns: batch size, and the beginning of a few rows."""
+"""``repr`` of columns: class, batch size, and the beginning of a few rows; also on a part of a line, as a field."""
 
 from __future__ import annotations
 
@@ -8,53 +8,99 @@ import torch
 from torch import Tensor
 
 from tensorclass.td.leaves.object_codes import to_lists
-
-from . import spans as span_functions
+from tensorclass.td.printing.field_previews import row_texts, tensor_type
+from tensorclass.td.printing.number_previews import is_readable
+from tensorclass.td.printing.representations import failed_text
+from tensorclass.td.printing.short_form import facts_of, head_facts, line_width
+from tensorclass.td.printing.text_previews import ROWS, cut, listed, string_text
 
 if TYPE_CHECKING:
+    from .buffer_column import BufferColumn
     from .ragged import Ragged
     from .text import Text
 
-_SHOWN_ROWS, _SHOWN_ITEMS, _SHOWN_CHARACTERS = 6, 8, 60
+#: rows that the ``repr`` of a column shows
+_SHOWN_ROWS = 10
+#: bytes of UTF-8 that a character takes at most
+_BYTES = 4
 
 
-def describe_ragged(column: Ragged[Any]) -> str:
-    """Return batch size, dtype and device, and the first items of a few rows."""
-    size = column.batch_size
-    head = (
-        f"{type(column).__name__}(batch_size={list(size)}, items={column.dtype}{list(column.item_shape)}, "
-        f"device={column.device}"
-    )
-    items, spans = column.values, column.spans
-    if not span_functions.has_values(spans) or not isinstance(items, Tensor) or len(size) != 1:
-        return head + ")"
+def describe_column(column: Any) -> str:
+    """Return a line about a column of any class, and one for each of its first rows."""
+    try:
+        width = line_width()
+        size = column._batch_size
+        head = f"{column._type_for_repr()}({', '.join(head_facts(column, facts_of(column)))})"
+        lines = column._row_texts(_SHOWN_ROWS, width - 2) if len(size) < 2 else []
+        if lines and size and size[0] > len(lines):
+            lines.append(f"... {size[0] - len(lines)} more rows")
+        return "\n  ".join([cut(head, width), *[cut(line, width - 2) for line in lines]])
+    except Exception as error:  # half-constructed, or of a damaged file
+        return failed_text(column, error)
+
+
+def rows_in_line(column: Any, width: int, count: int | None, most: int | None = None) -> str:
+    """Return the first rows of a column as a list on a part of a line.
+
+    Args:
+        column: any column.
+        width: columns.
+        count: the number of rows, if the column has only the first of them.
+        most: the most columns of one row among others.
+    """
+    size = column._batch_size
+    if len(size) > 1:
+        return ""
+    if not size:
+        return "".join(column._row_texts(1, width))
+    shown = column._row_texts(ROWS, width - 7 if size[0] == 1 else min(most or width, width))
+    return listed(shown, count or size[0], width) if shown else ""
+
+
+def ragged_type(column: Ragged[Any]) -> str:
+    """Return the class with dtype and shape of the items."""
+    items: Any = column._items
+    inner = tensor_type(items, items.shape, 1) if isinstance(items, Tensor) else ragged_type(items)
+    return f"{type(column).__name__}[{inner}]"
+
+
+def ragged_rows(column: Ragged[Any], count: int, width: int) -> list[str]:
+    """Return the texts of the first rows: the first items of each."""
+    items: Any = column._items
+    spans = _first_spans(column, count)
+    if spans is None:
+        return []
+    if isinstance(items, Tensor):
+        return row_texts(items, spans, width) if is_readable(items) else []
     rows: list[str] = []
-    for start, length in to_lists(spans[:_SHOWN_ROWS]):
+    for start, length in spans:
+        inner: Any = items._at(slice(start, start + max(length, 0)))
+        rows.append("None" if length < 0 else listed(ragged_rows(inner, ROWS, width), length, width))
+    return rows
+
+
+def text_rows(text: Text, count: int, width: int) -> list[str]:
+    """Return the texts of the first rows: the first characters of each."""
+    spans = _first_spans(text, count)
+    buffer: Any = text._items
+    if spans is None or not is_readable(buffer):
+        return []
+    rows: list[str] = []
+    for start, length in spans:
         if length < 0:
             rows.append("None")
             continue
-        first = ", ".join(map(str, to_lists(items[start : start + min(length, _SHOWN_ITEMS)])))
-        rows.append(f"[{first}, ... {length} items]" if length > _SHOWN_ITEMS else f"[{first}]")
-    more = [f"... {size[0]} rows"] if size[0] > _SHOWN_ROWS else []
-    return head + ",\n  [" + ",\n   ".join(rows + more) + "])"
+        taken = min(length, _BYTES * width)
+        string = bytes(to_lists(buffer[start : start + taken])).decode(
+            "utf-8", "ignore" if taken < length else "replace"
+        )
+        rows.append(string_text(string, width, is_cut=taken < length))
+    return rows
 
 
-def describe_text(text: Text) -> str:
-    """Return batch size and device, and the first characters of a few rows."""
-    size = text.batch_size
-    head = f"{type(text).__name__}(batch_size={list(size)}, device={text.device}"
-    if len(size) > 1 or not span_functions.has_values(text.spans):
-        return head + ")"
-    spans = text.spans[:_SHOWN_ROWS] if size else text.spans.unsqueeze(0)
-    spans = torch.stack((spans[..., 0], spans[..., 1].clamp(max=4 * _SHOWN_CHARACTERS)), -1)
-    rows: list[str] = []
-    for start, length in to_lists(spans):
-        if length < 0:
-            rows.append("None")
-            continue
-        string = bytes(text.values[start : start + length].cpu().numpy()).decode("utf-8", "ignore")
-        is_cut = len(string) > _SHOWN_CHARACTERS or length == 4 * _SHOWN_CHARACTERS
-        rows.append(repr(string[:_SHOWN_CHARACTERS]) + ("..." if is_cut else ""))
-    if size and size[0] > _SHOWN_ROWS:
-        rows.append(f"... {size[0]} rows")
-    return head + ",\n  [" + ",\n   ".join(rows) + "])"
+def _first_spans(column: BufferColumn, count: int) -> list[tuple[int, int]] | None:
+    spans = column._spans()
+    if not is_readable(spans) or not spans.numel():
+        return None
+    first: torch.Tensor = spans[:count] if spans.ndim > 1 else spans.unsqueeze(0)
+    return [(start, length) for start, length in to_lists(first)]

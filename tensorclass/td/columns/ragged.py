@@ -22,7 +22,7 @@ from tensorclass.td.safe_unpickling import allow_class
 from tensorclass.td.value_checks import as_tensor, is_array
 
 from .buffer_column import SPANS, BufferColumn
-from .column_repr import describe_ragged
+from .column_repr import describe_column, ragged_rows, ragged_type, rows_in_line
 from .items_from_rows import join_jagged, join_rows, split_jagged, wrong_row
 from .padded_rows import Padded, Side, check_side, pad_rows, padded_length, unpad_by_lengths, unpad_by_mask
 from .row_reductions import Extreme, positions_of_extremes, row_extremes, row_softmax, row_sums, wider_dtype
@@ -426,7 +426,19 @@ class Ragged(BufferColumn, Generic[Row]):
         return nest_lists(rows, self._batch_size) if self._batch_size else rows[0]
 
     def __repr__(self) -> str:
-        return describe_ragged(self)
+        return describe_column(self)
+
+    def _row_texts(self, count: int, width: int) -> list[str]:
+        return ragged_rows(self, count, width)
+
+    def _type_for_repr(self) -> str:
+        return ragged_type(self)
+
+    def _content_for_repr(self, width: int, ndim: int, count: int | None = None) -> str:
+        return rows_in_line(self, width, count)
+
+    def _device_for_repr(self) -> torch.device | None:
+        return self._device
 
     def _first_difference(self, other: Any) -> str | None:
         if self.ragged_dims != other.ragged_dims:

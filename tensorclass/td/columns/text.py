@@ -20,7 +20,7 @@ from tensorclass.td.value_checks import is_array
 
 from .buffer_column import SPANS, BufferColumn
 from .byte_search import equal_rows, rows_equal_to, rows_that_contain, rows_with_end
-from .column_repr import describe_text
+from .column_repr import describe_column, rows_in_line, text_rows
 from .utf8_rows import check_rows, count_characters, decode_row, decode_rows, encode_rows
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ class Text(BufferColumn):
 
     def __str__(self) -> str:
         """Return the string of one row; the representation of a batch of rows."""
-        return repr(self) if self._batch_size else str(self._string())
+        return repr(self) if getattr(self, "_batch_size", True) else str(self._string())  # unset: half-constructed
 
     def tolist(self, **options: Any) -> Any:
         """Return the strings in nested lists, ``None`` for rows without one.
@@ -290,7 +290,16 @@ class Text(BufferColumn):
         return self._items
 
     def __repr__(self) -> str:
-        return describe_text(self)
+        return describe_column(self)
+
+    def _row_texts(self, count: int, width: int) -> list[str]:
+        return text_rows(self, count, width)
+
+    def _content_for_repr(self, width: int, ndim: int, count: int | None = None) -> str:
+        return rows_in_line(self, width, count, 30)
+
+    def _device_for_repr(self) -> torch.device | None:
+        return self._device
 
     # -- comparison ---------------------------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ from tensorclass.td.locking import Locking
 from tensorclass.td.padding import Padding
 from tensorclass.td.permute_and_flip import Permuting
 from tensorclass.td.pointwise import Pointwise
-from tensorclass.td.printing import Printing
+from tensorclass.td.printing.representations import Printing
 from tensorclass.td.reductions import Reductions
 from tensorclass.td.shape_operations import Shaping
 from tensorclass.td.split_and_narrow import Splitting

@@ -17,6 +17,9 @@ from typing_extensions import Self
 
 from tensorclass.td import pytree, registry, shapes
 from tensorclass.td.collection import Collection, DeviceLike, as_device
+from tensorclass.td.printing.representations import failed_text
+from tensorclass.td.printing.short_form import line_width
+from tensorclass.td.printing.text_previews import ROWS, for_all_rows, object_text, objects_text
 from tensorclass.td.safe_unpickling import allow_class
 from tensorclass.td.shapes import Names
 from tensorclass.td.stack_and_cat import _shared_names
@@ -53,6 +56,8 @@ __all__ = [
     "stack_of",
 ]
 
+#: objects of a stack that ``repr`` shows as they are
+_SHOWN_OBJECTS = 16
 CODES = "<codes>"  # a key that no user would write
 
 
@@ -195,8 +200,20 @@ class NonTensorData(Uniform, NonTensorDataBase):
         """
         return NonTensorStack.from_nontensordata(self) if self._batch_size else self
 
+    def _type_for_repr(self) -> str:
+        name = type(self._objects[0]).__name__
+        return "None" if name == "NoneType" else name
+
+    def _content_for_repr(self, width: int, ndim: int, count: int | None = None) -> str:
+        value = self._objects[0]
+        return for_all_rows(lambda room: "" if value is None else object_text(value, room), width, ndim).strip()
+
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(data={self._objects[0]!r}, batch_size={self._batch_size}, device={self._device})"
+        try:
+            head = f"{type(self).__name__}(data={self._objects[0]!r}"
+            return f"{head}, batch_size={self._batch_size}, device={self._device})"
+        except Exception as error:  # half-constructed, or an object whose repr raises
+            return failed_text(self, error)
 
     # -- the batch ----------------------------------------------------------------------------------------------------
 
@@ -516,8 +533,23 @@ class NonTensorStack(NonTensorDataBase):
         """
         return self
 
+    def _content_for_repr(self, width: int, ndim: int, count: int | None = None) -> str:
+        if not self._batch_size:
+            return ""
+        few = self._index((slice(ROWS),))._listed()
+        return objects_text(few, count or self._batch_size[0], width)
+
+    def _row_texts(self, count: int, width: int) -> list[str]:
+        rows: list[Any] = self._index((slice(count),))._listed() if self._batch_size else []
+        return [object_text(row, width) for row in rows]
+
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._listed()!r}, batch_size={self._batch_size}, device={self._device})"
+        try:
+            is_small = self._batch_size.numel() <= _SHOWN_OBJECTS
+            objects = repr(self._listed()) if is_small else self._content_for_repr(line_width() - 20, 0)
+            return f"{type(self).__name__}({objects}, batch_size={self._batch_size}, device={self._device})"
+        except Exception as error:  # half-constructed, or an object whose repr raises
+            return failed_text(self, error)
 
     # -- the batch ----------------------------------------------------------------------------------------------------
 

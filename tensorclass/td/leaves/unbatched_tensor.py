@@ -16,7 +16,9 @@ from typing_extensions import Self
 from tensorclass.td import pytree, shapes
 from tensorclass.td.collection import Collection, DeviceLike, functorch
 from tensorclass.td.keys import dotted
-from tensorclass.td.printing import value_repr
+from tensorclass.td.printing.field_previews import Preview, preview
+from tensorclass.td.printing.long_form import value_repr
+from tensorclass.td.printing.text_previews import for_all_rows
 from tensorclass.td.safe_unpickling import allow_class, allow_function, found
 from tensorclass.td.shape_operations import _canonical
 from tensorclass.td.shapes import Names
@@ -130,6 +132,19 @@ class UnbatchedTensor(Uniform, FullLeaf):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({value_repr(self._tensor)}, batch_size={self._batch_size})"
+
+    def _type_for_repr(self) -> str:
+        shown = self._preview()
+        return " ".join([shown.type, *shown.marks])
+
+    def _content_for_repr(self, width: int, ndim: int, count: int | None = None) -> str:
+        return for_all_rows(self._preview().content, width, ndim)
+
+    def _device_for_repr(self) -> torch.device | None:
+        return self._tensor.device
+
+    def _preview(self) -> Preview:
+        return preview(self._tensor, 0)
 
     # -- a leaf among leaves ------------------------------------------------------------------------------------------
 

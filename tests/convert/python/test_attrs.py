@@ -219,7 +219,7 @@ def test_fields_that_hold_instances_hold_records() -> None:
 
 def test_special_methods_of_attrs_do_not_hide_those_of_records() -> None:
     record = tc.from_attrs(Point)(values(2), batch_size=[2])
-    assert repr(record).startswith("Point_tc(\n    x=Tensor(")
+    assert repr(record).startswith("Point_tc(batch_size=[2], ")
     assert (record == record).x.all()
     record.x = values(2) + 1
     assert record.x[0] == 1

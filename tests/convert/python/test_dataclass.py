@@ -153,7 +153,7 @@ def test_a_record_class_keeps_fields_defaults_methods_and_bases() -> None:
 def test_special_methods_that_a_user_wrote_stay_and_those_of_dataclasses_do_not() -> None:
     assert repr(tc.from_dataclass(Derived)(values(2))) == "my own repr"
     record = tc.from_dataclass(Base)(values(2), batch_size=[2])
-    assert repr(record).startswith("Base_tc(\n    x=Tensor(")
+    assert repr(record).startswith("Base_tc(batch_size=[2], ")
     assert (record == record).x.all()
 
 

@@ -7,7 +7,7 @@ operations that need all values in one tensor stack them first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
@@ -19,6 +19,7 @@ from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection, DeviceLike, as_device
 from tensorclass.td.hidden_members import member_values, with_members
 from tensorclass.td.pointwise import Pointwise
+from tensorclass.td.printing.field_previews import FirstRows, shape_of_rows
 from tensorclass.td.safe_unpickling import allow_function, found, written
 from tensorclass.td.stack_and_cat import stack
 from tensorclass.td.state_dict import placed
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
     from tensorclass.td.shapes import Names
 
 T = TypeVar("T", bound=TensorCollection)
+
+#: parts whose shapes ``repr`` compares
+_SHOWN_PARTS = 1000
 
 
 class LazyStacked(LazyKeys, LazyRows, LazyShaping):
@@ -166,6 +170,30 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
                 more = ", ..." if len(column) > 4 else ""
                 shown.append((key, _Text(f"{type(column[0]).__name__}(shapes={shapes_of}{more})")))
         return shown
+
+    def _value_for_repr(self, key: str) -> Any:
+        parts: list[Any] = self._store.items_[:_SHOWN_PARTS]
+        values = [part._store[key] for part in parts]
+        first = values[0]
+        if not isinstance(first, Tensor):
+            return self._store[key]
+        dim = self._store.dim
+        shapes_found = [value.shape for value in values]
+        sizes = shape_of_rows(shapes_found)
+        outline = torch.empty(first.shape, dtype=first.dtype, device="meta")
+
+        def first_rows(count: int) -> Any:
+            few = [value if dim == 0 else value[:count] for value in values[:count]]
+            return torch.stack(few, dim) if len({*shapes_found[:count]}) == 1 else few
+
+        whole = (*sizes[:dim], len(self._store.items_), *sizes[dim:])
+        return FirstRows(outline, first_rows, whole, first.device)
+
+    def _values_for_repr(self) -> Iterable[Any]:
+        return self._store.items_
+
+    def _marks_for_repr(self) -> tuple[str, ...]:
+        return (f"lazy stack of {len(self._store.items_)}",)
 
     def __reduce__(self) -> Any:
         parts = placed(self)._store

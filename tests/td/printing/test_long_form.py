@@ -1,9 +1,9 @@
-"""What ``repr`` shows: keys with shapes, dtypes and devices, never the content of tensors."""
+"""The long and the compact form: keys with shapes, dtypes and devices, never the content of tensors."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 import tensordict
@@ -16,11 +16,16 @@ from tensorclass import (
     NonTensorStack,
     TensorClass,
     TensorDict,
-    get_printoptions,
     set_printoptions,
 )
 from tests import strategies as draw
 from tests.samples import nested
+
+
+@pytest.fixture(autouse=True)
+def _long() -> Iterator[None]:
+    with set_printoptions(style="long"):
+        yield
 
 
 class Record(TensorClass):
@@ -203,74 +208,7 @@ def test_the_compact_form_of_a_record_and_of_objects() -> None:
         assert repr(data["r"]) == "Printed(batch_size=[3], fields={value: f32[], text: str, other: None})"
 
 
-def test_options_end_with_the_block_and_nest() -> None:
-    before = get_printoptions()
-    with set_printoptions(compact=True), set_printoptions(show_shape=False):
-        assert not get_printoptions()["show_shape"]
-        assert not get_printoptions()["compact"]
-    assert get_printoptions() == before
-
-
-def test_options_can_be_set_for_good_and_for_a_function() -> None:
-    before = get_printoptions()
-
-    @set_printoptions(compact=True)
-    def compact() -> str:
-        return repr(TensorDict({}))
-
-    assert compact() == "TensorDict(batch_size=[], fields={})"
-    set_printoptions(compact=True).set()
-    try:
-        assert repr(TensorDict({})) == compact()
-    finally:
-        set_printoptions(**before).set()
-    assert get_printoptions() == before
-
-
-def test_an_option_that_does_not_exist_is_an_error() -> None:
-    with pytest.raises(TypeError, match="unknown options"):
-        set_printoptions(colour=True)
-    with pytest.raises(ValueError, match="alphabetical"):
-        set_printoptions(sort_keys="random")
-
-
-# -- notebooks --------------------------------------------------------------------------------------------------------
-
-
-def test_notebooks_show_a_tree_of_the_keys() -> None:
-    data = TensorDict({"n": {"b": torch.ones(3)}, "<a>": torch.zeros(3, 2), "t": "<text>"}, [3])
-    with set_printoptions(compact=True):
-        tree = data._repr_html_()
-    assert tree is not None
-    assert ElementTree.fromstring(tree).tag == "details"
-    shown = "".join(ElementTree.fromstring(tree).itertext())
-    assert shown.startswith("TensorDict batch_size=torch.Size([3])")
-    assert "<a>: f32[2]n: TensorDict batch_size" in shown
-    assert shown.endswith("b: f32[]t: str")
-
-
-def test_the_tree_follows_the_long_form_too() -> None:
-    tree = TensorDict({"a": torch.zeros(3), "t": "<text>"})._repr_html_()
-    shown = "".join(ElementTree.fromstring(str(tree)).itertext())
-    assert "a: Tensor(shape=torch.Size([3])" in shown
-    assert "'<text>'" in shown
-
-
-def test_notebooks_show_the_text_without_html_and_of_objects() -> None:
-    with set_printoptions(html=False):
-        assert TensorDict({})._repr_html_() is None
-    assert NonTensorData("a")._repr_html_() is None
-
-
 def test_keys_are_sorted_by_a_function() -> None:
     data = TensorDict({"aaa": 1, "b": 2, "cc": 3})
     with set_printoptions(sort_keys=len, compact=True):
         assert repr(data).index("b:") < repr(data).index("cc:") < repr(data).index("aaa:")
-
-
-@pytest.mark.parity
-def test_the_peer_has_the_same_options() -> None:
-    theirs = tensordict.get_printoptions()
-    assert {**tensorclass.get_printoptions(), "compact": True} == theirs
-    with tensordict.set_printoptions(html=False):
-        assert tensordict.TensorDict({})._repr_html_() is None
