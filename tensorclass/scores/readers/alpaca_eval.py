@@ -56,6 +56,7 @@ class AlpacaEvalReader(Reader):
 
     name = "alpaca_eval"
     description = "annotations of AlpacaEval (instruction, output_1, output_2, preference)"
+    companions = ("leaderboard.csv", "model_outputs.json")
 
     def recognises(self, head: FileHead) -> bool:
         row = head.first_row

@@ -103,6 +103,7 @@ class HelmReader(Reader):
 
     name = "helm"
     description = "per_instance_stats.json of HELM (instance_id, train_trial_index, stats)"
+    companions = ("run_spec.json", "scenario.json", "scenario_state.json", "instances.json", "display_*.json")
 
     def recognises(self, head: FileHead) -> bool:
         row = head.first_row

@@ -46,6 +46,7 @@ class LightevalReader(Reader):
 
     name = "lighteval"
     description = "details of lighteval (Parquet with __metric__ or metrics)"
+    companions = ("results_*.json",)
 
     def recognises(self, head: FileHead) -> bool:
         if not head.is_parquet:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from glob import glob, has_magic
 from pathlib import Path
 from typing import Final
@@ -89,9 +90,10 @@ def _in_folder(folder: Path, readers: Iterable[Reader] | None, last: Iterable[Re
     """The score files in a folder, and other data files. Files that are broken are score files: reading says why."""
     known: list[Path] = []
     unknown: list[Path] = []
+    companions: set[str] = set()
     for path in _walked(folder):
         try:
-            reader_of(FileHead.of(path), readers, last)
+            companions.update(reader_of(FileHead.of(path), readers, last).companions)
         except UnknownFormatError:
             if logs_beside(path):
                 known.append(path)
@@ -104,7 +106,7 @@ def _in_folder(folder: Path, readers: Iterable[Reader] | None, last: Iterable[Re
         known.append(path)
     if not known:
         raise ScoreFileError(str(folder), None, _nothing_in(unknown))
-    return known, unknown
+    return known, [path for path in unknown if not any(fnmatch(_unpacked(path.name), one) for one in companions)]
 
 
 def _walked(folder: Path) -> Iterator[Path]:
@@ -118,10 +120,13 @@ def _walked(folder: Path) -> Iterator[Path]:
 
 
 def _is_data(path: Path) -> bool:
-    name = path.name
+    return _unpacked(path.name).endswith(_DATA)
+
+
+def _unpacked(name: str) -> str:
     for suffix in _PACKED:
         name = name.removesuffix(suffix)
-    return name.endswith(_DATA)
+    return name
 
 
 def _nothing_in(others: list[Path]) -> str:

@@ -110,6 +110,8 @@ class Reader(ABC):
     Attributes:
         name: the name of the format, which :attr:`Run.format` says.
         description: the format in a few words, for the error of an unknown format.
+        companions: patterns of the names of files that stand beside these logs and hold no scores of their own
+            (``"run_spec.json"``); a folder may hold them. Names are without ``.gz`` and the like.
 
     Example:
         >>> import pathlib, tempfile
@@ -132,6 +134,7 @@ class Reader(ABC):
 
     name: str
     description: str = ""
+    companions: Sequence[str] = ()
 
     @abstractmethod
     def recognises(self, head: FileHead) -> bool:

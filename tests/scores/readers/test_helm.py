@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tensorclass.scores import ScoreFileError, read_run
+from tensorclass.scores.readers.log_files import log_files
 
 Write = Callable[..., Path]
 
@@ -103,6 +104,14 @@ def test_texts_are_those_of_the_requests(folder: Callable[..., Path], write: Wri
     texts = list(run.texts())
     assert [(one.prompt, one.response) for one in texts] == [("question 2", "answer 2"), ("question 1", "answer 1")]
     assert [one.prompt_id for one in texts] == run.scores.prompt_id.tolist()
+
+
+def test_files_beside_the_instances_are_no_unknown_formats(folder: Callable[..., Path], write: Write) -> None:
+    path = folder([instance(1, stat("exact_match", 1))])
+    write("bbq/scenario.json", "{}")
+    other = write("bbq/other.json", "{}")
+    found = log_files([path.parent])
+    assert (found.files, found.unknown) == ((path,), (other,))
 
 
 def test_a_summary_alone_is_an_error_that_names_the_file_to_give(write: Write) -> None:

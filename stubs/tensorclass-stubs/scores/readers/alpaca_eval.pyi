@@ -7,6 +7,7 @@ __all__ = ["READER", "AlpacaEvalReader"]
 class AlpacaEvalReader(Reader):
     name: str
     description: str
+    companions: tuple[str, str]
 
     def recognises(self, head: FileHead) -> bool: ...
     def read(self, head: FileHead, options: ReadOptions) -> list[Run]: ...

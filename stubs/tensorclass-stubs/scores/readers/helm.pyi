@@ -7,6 +7,7 @@ __all__ = ["READER", "HelmReader"]
 class HelmReader(Reader):
     name: str
     description: str
+    companions: tuple[str, str, str, str, str]
 
     def recognises(self, head: FileHead) -> bool: ...
     def read(self, head: FileHead, options: ReadOptions) -> list[Run]: ...

@@ -7,6 +7,7 @@ __all__ = ["READER", "LightevalReader"]
 class LightevalReader(Reader):
     name: str
     description: str
+    companions: tuple[str]
 
     def recognises(self, head: FileHead) -> bool: ...
     def read(self, head: FileHead, options: ReadOptions) -> list[Run]: ...

@@ -38,6 +38,7 @@ class ReadOptions:
 class Reader(ABC):
     name: str
     description: str = ""
+    companions: Sequence[str] = ()
 
     @abstractmethod
     def recognises(self, head: FileHead) -> bool: ...
