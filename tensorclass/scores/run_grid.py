@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tensorclass.scores.comparison import pair
 from tensorclass.scores.identity import prompt_keys, task_of_rows
+from tensorclass.scores.logged_scores import LoggedScoreData
 from tensorclass.scores.readers import Run
 from tensorclass.scores.row_sample import Sample
 from tensorclass.scores.score_arrays import RecordRows, RunRows, Tallies, tallies
@@ -80,13 +81,13 @@ def runs_by_task(runs: Sequence[Run]) -> dict[str, list[Run]]:
     tasks_of_family: dict[type, set[str]] = {}
     for one in runs:
         if (task := _said_task(one)) is not None:
-            tasks_of_family.setdefault(type(one.scores), set()).add(task)
+            tasks_of_family.setdefault(_family(one), set()).add(task)
     found: dict[str, list[Run]] = {}
     for one in runs:
         task = _said_task(one)
         if task is None:
-            of_family = tasks_of_family.get(type(one.scores), set())
-            task = next(iter(of_family)) if len(of_family) == 1 else type(one.scores).__name__.removesuffix("ScoreData")
+            of_family = tasks_of_family.get(_family(one), set())
+            task = next(iter(of_family)) if len(of_family) == 1 else _task_of_family(_family(one))
         found.setdefault(task, []).append(one)
     return found
 
@@ -203,6 +204,15 @@ def _said_task(run: Run) -> str | None:
     codes, names = task_of_rows(run.scores)
     held = np.unique(codes)
     return names[int(held[0])] if len(held) == 1 and held[0] >= 0 else None
+
+
+def _family(run: Run) -> type:
+    """The class of the scores; one for all classes that are made for the metrics of a log."""
+    return LoggedScoreData if isinstance(run.scores, LoggedScoreData) else type(run.scores)
+
+
+def _task_of_family(family: type) -> str:
+    return "unknown task" if family is LoggedScoreData else family.__name__.removesuffix("ScoreData")
 
 
 def _origin(run: Run) -> str:

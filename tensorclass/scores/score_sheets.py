@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from tensorclass.scores.document import ComparedRuns, ScoredRun
 from tensorclass.scores.estimate import Difference, Estimate, show, show_interval
 from tensorclass.scores.estimate import compared as compared_prompts
+from tensorclass.scores.logged_scores import LoggedScoreData
 from tensorclass.scores.report import Comparison, Report, positions
 from tensorclass.scores.sheet import Sheet, SheetColumn
 from tensorclass.support.printable import printable
@@ -26,8 +27,13 @@ __all__ = [
 _METHODS = {
     "adjusted t": "t over prompts, two right and two wrong ones added,",
     "t": "t over prompts",
+    "crossed t": "t over prompts and repeated runs",
     "bootstrap": "bootstrap over prompts",
+    "BCa": "bootstrap over prompts (BCa)",
+    "normal": "normal, from the tasks' standard errors",
 }
+_MOST_NAMES = 4  # of figures in a caption
+_DIFFERENCE_METHODS = {**_METHODS, "adjusted t": "t over prompts, with two added that each run alone has right,"}
 
 
 def score_sheets(
@@ -51,7 +57,8 @@ def score_sheets(
     ]
     tasks = {one.run.name: one.run.task for one in runs}
     for compared in comparisons:
-        sheet = comparison_sheet(compared.comparison, *_both(compared, shown))
+        better = next((one.run.higher_is_better for one in runs if one.run.name == compared.b), None)
+        sheet = comparison_sheet(compared.comparison, *_both(compared, shown), better)
         if len(set(tasks.values())) > 1 and (task := tasks[compared.b]) is not None:
             sheet.title = printable(f"{task}: {sheet.title}")
         yield sheet
@@ -138,7 +145,7 @@ def _at(found: _Found, run: tuple[int, ...]) -> _Found:
 def _all_scores(runs: Sequence[ScoredRun], names: Mapping[str, str]) -> Sheet:
     """The figures of all runs, with their tasks and names where there are several."""
     tasks = dict.fromkeys(one.run.task for one in runs)
-    families = dict.fromkeys(one.report.family for one in runs)
+    families = dict.fromkeys(one.report.family for one in runs if not isinstance(one.run.scores, LoggedScoreData))
     shown = [_name(one, names) for one in runs]
     has_tasks, has_runs = len(tasks) > 1, len(set(shown)) > 1
     about: list[str] = [] if has_runs else shown[:1]
@@ -147,7 +154,7 @@ def _all_scores(runs: Sequence[ScoredRun], names: Mapping[str, str]) -> Sheet:
     if len(families) == 1:
         about += families
     return scores_sheet(
-        ", ".join(about),
+        ", ".join(about) or "Scores",
         [*["task"] * has_tasks, *["run"] * has_runs],
         [
             ([*[one.run.task or "-"] * has_tasks, *[name] * has_runs], one.report)
@@ -177,7 +184,7 @@ def scores_sheet(title: str, labels: Sequence[str], runs: Sequence[tuple[Sequenc
     has_clusters = any(figure.clusters is not None for _, report in runs for figure in report.values())
     level = _level(runs[0][1].confidence)
     headings = ["score", level, "std. error", "counted", "prompts", *["clusters"] * has_clusters]
-    sheet = Sheet(f"{title}{_after(unit)}".removeprefix(", "), columns + numbers_of(*headings))
+    sheet = Sheet(title + _after(unit), columns + numbers_of(*headings))
     by: dict[str, list[str]] = {}
     order = {task: place for place, task in enumerate(dict.fromkeys(own[0] if has_tasks else "" for own, _ in runs))}
     for own, name, figure in sorted(found, key=lambda one: (order[one[0][0] if has_tasks else ""], metrics[one[1]])):
@@ -192,14 +199,30 @@ def scores_sheet(title: str, labels: Sequence[str], runs: Sequence[tuple[Sequenc
             _whole(figure.prompts),
             *([_whole(figure.clusters) if figure.clusters is not None else "-"] if has_clusters else []),
         )
-        method = f"none ({figure.reason})" if figure.reason else _METHODS.get(figure.interval, figure.interval)
-        if figure.clusters is not None:
-            method = method.replace("prompts", "clusters of prompts")
-        if name not in by.setdefault(method, []):
-            by[method].append(name)
-    caption = "; ".join(f"{method} for {', '.join(names)}" for method, names in by.items())
-    sheet.caption = printable(f"Intervals: {caption}." if by else "")
+        _add_method(by, name, figure, _METHODS)
+    sheet.caption = printable(_methods_caption(by))
     return sheet
+
+
+def _add_method(by: dict[str, list[str]], name: str, one: Estimate | Difference, methods: Mapping[str, str]) -> None:
+    """Add a figure to those that have the same interval."""
+    method = f"none ({one.reason})" if one.reason else methods.get(one.interval, one.interval)
+    if one.clusters is not None:
+        method = method.replace("over prompts", "over clusters of prompts")
+    if name not in by.setdefault(method, []):
+        by[method].append(name)
+
+
+def _methods_caption(by: Mapping[str, Sequence[str]]) -> str:
+    """The methods of the intervals, in a sentence; each with its figures, if there are several."""
+    if len(by) == 1:
+        return f"Intervals: {next(iter(by)).removesuffix(',')}."
+    return f"Intervals: {'; '.join(f'{method} for {_listed(names)}' for method, names in by.items())}." if by else ""
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def group_sheets(runs: Sequence[tuple[str, Report]]) -> Iterator[Sheet]:
@@ -222,20 +245,28 @@ def group_sheets(runs: Sequence[tuple[str, Report]]) -> Iterator[Sheet]:
         yield sheet
 
 
-def comparison_sheet(found: Comparison, a: str, b: str) -> Sheet:
-    """Lay out the differences of two runs, by their names."""
+def comparison_sheet(found: Comparison, a: str, b: str, higher_is_better: Mapping[str, bool] | None = None) -> Sheet:
+    """Lay out the differences of two runs, by their names.
+
+    Args:
+        found: the comparison.
+        a: the name of the first run.
+        b: that of the second.
+        higher_is_better: by figure; those that are not there are better when higher.
+    """
+    better = higher_is_better or {}
     title = f"{b} beside {a}, on the {found.prompts} prompts that both hold"
     if found.only_a or found.only_b:
         title += f" ({found.only_a} + {found.only_b} left out)"
     unit = _common_unit([found.figures])
     has_verdicts = any(one.mcnemar_p is not None for one in found.values())
-    columns = numbers_of("prompts", a, b, "difference", _level(found.confidence), "p", "detects")
+    has_clusters = any(one.clusters is not None for one in found.values())
+    more = [*["clusters"] * has_clusters, *["right in one only"] * has_verdicts]
+    columns = numbers_of("prompts", a, b, "difference", _level(found.confidence), "p", "detects", *more)
     sheet = Sheet(title + _after(unit), [SheetColumn("metric", is_label=True), *columns])
-    if has_verdicts:
-        sheet.columns = [*sheet.columns, SheetColumn("right in one only")]
-    without: dict[str, list[str]] = {}
+    by: dict[str, list[str]] = {}
     for name, one in found.items():
-        style = verdict_style(float(one.low), float(one.high))
+        style = verdict_style(float(one.low), float(one.high), higher_is_better=better.get(name, True))
         right = "-" if one.only_a is None or one.only_b is None else f"{_whole(one.only_a)} / {_whole(one.only_b)}"
         sheet.add(
             name,
@@ -246,16 +277,14 @@ def comparison_sheet(found: Comparison, a: str, b: str) -> Sheet:
             _interval(one.low, one.high, one.unit, sign=True),
             shown_p_value(float(one.p_value)),
             "-" if one.detectable is None else show(float(one.detectable), one.unit),
+            *(["-" if one.clusters is None else _whole(one.clusters)] if has_clusters else []),
             *([right] if has_verdicts else []),
             styles={4: style, 5: style},
         )
-        if one.reason:
-            without.setdefault(one.reason, []).append(name)
-    caption = "Intervals: t over prompts, of shares with two added for each run; p-values: sign-flip test"
+        _add_method(by, name, one, _DIFFERENCE_METHODS)
+    caption = f"{_methods_caption(by)} p-values: sign-flip test"
     caption += ", for verdicts of 0 or 1 McNemar's exact test" if has_verdicts else ""
     caption += "; detects: the smallest difference that so many prompts show with a chance of 80 %."
-    for reason, held in without.items():
-        caption += f" No interval for {', '.join(held)}: {reason}."
     sheet.caption = printable(" ".join([caption, *(f"{note}." for note in found.notes)]))
     return sheet
 

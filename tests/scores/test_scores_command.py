@@ -48,7 +48,7 @@ def test_a_table_shows_every_metric(logs: list[Path], capsys: pytest.CaptureFixt
     assert re.search(r"prompt_level_strict_acc +60\.00 +\[14\.60, 96\.71\] +24\.49 +5 +5", out)
     assert re.search(r"inst_level_loose_acc +71\.43 .* 7 +5", out)
     assert "length_constraints:number_words" in out
-    assert "t over prompts, two right and two wrong ones added, for prompt_level_strict_acc" in " ".join(out.split())
+    assert "Intervals: t over prompts, two right and two wrong ones added." in " ".join(out.split())
 
 
 def test_several_runs_stand_below_each_other(logs: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
