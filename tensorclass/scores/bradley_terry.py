@@ -160,16 +160,16 @@ def strengths(wins: _Numbers) -> _Numbers:
     """
     size = wins.shape[-1]
     exists = _all_reached(wins)
-    solvable = np.where(exists[..., None, None], wins, 1.0 - np.eye(size))
+    solvable: _Numbers = np.where(exists[..., None, None], wins, 1.0 - np.eye(size))
     games = solvable + np.swapaxes(solvable, -1, -2)
-    found = np.zeros(wins.shape[:-1])
+    found: _Numbers = np.zeros_like(wins[..., 0])
     for _ in range(_STEPS):
         chance = _chance(found[..., :, None] - found[..., None, :])
         slope = (solvable - games * chance).sum(-1)
         curve = -games * chance * (1 - chance)
         # The ones fix the mean, which the comparisons say nothing about.
         whole = curve - np.eye(size) * curve.sum(-1)[..., None] + 1.0
-        step = np.linalg.solve(whole, slope[..., None])[..., 0]
+        step: _Numbers = np.asarray(np.linalg.solve(whole, slope[..., None]), dtype=np.float64)[..., 0]
         longest = np.abs(step).max(-1, keepdims=True)
         found = found + step * np.minimum(1.0, _LONGEST / np.maximum(longest, 1e-300))
         if float(longest.max(initial=0.0)) < 1e-10:

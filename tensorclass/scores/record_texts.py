@@ -40,7 +40,8 @@ def with_texts(run: Run) -> ScoreData:
     for one in run.texts():
         read[one.prompt_id].append(one)
     # Rows of one prompt come in the order of the file.
-    rows = [read[key].popleft() if read.get(key) else None for key in scores.prompt_id.tolist()]
+    keys = [int(key) for key in scores.prompt_id]
+    rows = [read[key].popleft() if read.get(key) else None for key in keys]
     return scores.replace(
         prompt=Text([None if row is None else row.prompt for row in rows]),
         response=Text([None if row is None else row.response for row in rows]),

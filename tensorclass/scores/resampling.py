@@ -69,7 +69,7 @@ def distinct_rows(columns: Sequence[NDArray[np.float64]]) -> DistinctRows:
     starts = range(0, len(columns[0]), _BLOCK)
     tables = [distinct_rows([column[start : start + _BLOCK] for column in columns]) for start in starts]
     rows = np.concatenate([table.rows for table in tables])
-    _, first, place = distinct_places(list(rows.T))
+    _, first, place = distinct_places([rows[:, column] for column in range(len(columns))])
     counts = np.bincount(place, weights=np.concatenate([table.counts for table in tables]))
     return DistinctRows(rows[first], counts.astype(np.int64))
 

@@ -61,7 +61,7 @@ def save_scores(scores: ScoreData, path: str | Path) -> None:
                 f"position, got {type(value).__name__}"
             )
         fields[field.name] = value
-    content = {
+    content: dict[str, object] = {
         "format": _FORMAT,
         "family": type(scores).__name__,
         "batch_size": list(scores.batch_size),
