@@ -62,9 +62,10 @@ class ModuleEntries(MutableMapping[str, Any]):
                 return self.buffers, value
             return self.parameters, Parameter(value.detach())
         if value._held() is not None:
+            kind = type(value).__name__
             raise TypeError(
-                f"{key}: an {type(value).__name__} cannot be a parameter or a buffer: give its tensor, expanded to the "
-                "batch size"
+                f"{key}: {'an' if kind[0] in 'AEIOU' else 'a'} {kind} cannot be a parameter or a buffer: give its "
+                "tensor, expanded to the batch size"
             )
         if value._is_tree():
             return self.modules, self.nested(value)

@@ -279,7 +279,7 @@ class Combining(Collection):
                 raise TypeError(f"{what}: expected collections only, item {position} is a {type(item).__name__}")
         for position, item in enumerate(items):
             self._check_kinds(what, [item], position)
-            if item._store.keys() != self._store.keys():
+            if self._is_tree() and item._store.keys() != self._store.keys():
                 missing, more = (
                     sorted(self._store.keys() - item._store.keys()),
                     sorted(item._store.keys() - self._store.keys()),
@@ -299,7 +299,12 @@ class Combining(Collection):
                     + (f" but for dimension {dim}" if dim is not None else "")
                     + f"; item 0 has {list(self._batch_size)}, item {position} has {list(item._batch_size)}"
                 )
-        for key in self._store:
+        for position, item in enumerate(items if not self._is_tree() else ()):  # leaves of several kinds
+            if type(item) is not type(self):
+                raise RuntimeError(
+                    f"{what}: item 0 is a {type(self).__name__}, item {position} a {type(item).__name__}"
+                )
+        for key in self._store if self._is_tree() else ():
             try:
                 getattr(torch, what)([item._store[key] for item in items], dim or 0)
             except (RuntimeError, TypeError, IndexError) as reason:

@@ -454,15 +454,14 @@ class BufferColumn(Leaf):
         )
 
     def _padded(self, pairs: Sequence[tuple[int, int]], value: float) -> Self:
-        """Return the rows with empty rows at new positions."""
-        spans = self._spans()
-        widths = [0, 0]
-        for before, behind in reversed(pairs):
-            widths += [before, behind]
+        """Return the rows with new ones: without items, or of text without a string."""
+        ndim = len(self._batch_size)
+        pairs = [*pairs, *[(0, 0)] * (ndim - len(pairs))]
+        widths = [width for pair in reversed(pairs) for width in pair]
+        starts, lengths = self._spans().unbind(-1)
+        lengths = torch.nn.functional.pad(lengths, widths, value=self._new_length)
         return self._like(
-            {SPANS: torch.nn.functional.pad(spans, widths, value=0)},
-            Size([n + b + a for n, (b, a) in zip(self._batch_size, pairs, strict=False)]),
-            self._names,
+            {SPANS: torch.stack((torch.nn.functional.pad(starts, widths), lengths), -1)}, lengths.shape, self._names
         )
 
     # -- writing rows -------------------------------------------------------------------------------------------------
@@ -698,6 +697,8 @@ class BufferColumn(Leaf):
     _row_reader: ClassVar[str]
     #: whether functions over the leaves of a pytree leave the buffer as it is
     _keeps_items: ClassVar[bool] = False
+    #: the length of rows that padding adds
+    _new_length: ClassVar[int] = 0
 
 
 def _rebuild_names(names: Any) -> Names:

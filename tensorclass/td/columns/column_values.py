@@ -82,7 +82,7 @@ class Declared(NamedTuple):
             ValueError: the rows do not fit together.
         """
         if issubclass(self.cls, Text):
-            column: Any = as_text(value.tolist() if isinstance(value, NonTensorDataBase) else value)
+            column: Any = as_text(value)
             if not column._batch_size and batch_size:  # one string for all rows
                 column = column.expand(batch_size)
         elif isinstance(value, DefaultRow):

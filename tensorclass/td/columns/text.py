@@ -14,6 +14,8 @@ from tensorclass.td import shapes
 from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.columns import spans as span_functions
 from tensorclass.td.delegated.engine_functions import text_from_arrow
+from tensorclass.td.keys import dotted
+from tensorclass.td.leaves.nontensor_base import NonTensorDataBase
 from tensorclass.td.leaves.object_codes import flatten_lists, nest_lists, to_lists
 from tensorclass.td.safe_unpickling import allow_class
 from tensorclass.td.value_checks import is_array
@@ -82,6 +84,7 @@ class Text(BufferColumn):
 
     _row_reader = "str()"
     _keeps_items = True
+    _new_length = span_functions.MISSING_LENGTH
     _CONTENT_HINT = "; read its strings with tolist()"
 
     if TYPE_CHECKING:
@@ -625,21 +628,23 @@ class Text(BufferColumn):
             rows = rows.to(self._device)
         return rows if rows._batch_size == batch_size else rows.expand(batch_size)
 
+    def _check_rows(self, rows: Collection, ndim: int, row_ndim: int, path: tuple[str, ...]) -> None:
+        try:
+            rows = self._of_objects(rows)
+        except TypeError as error:
+            raise TypeError(f"{dotted(path)}: {error}; nothing was written") from None
+        super()._check_rows(rows, ndim, row_ndim, path)
+
+    def _write_checked(self, index: tuple[Any, ...], rows: Collection, ndim: int, row_ndim: int) -> Self:
+        return super()._write_checked(index, self._of_objects(rows), ndim, row_ndim)
+
+    def _of_objects(self, rows: Collection) -> Collection:
+        """Return rows that are written; strings in a stack of objects, as lists become in a collection, as text."""
+        return self._as_rows_of(rows, rows._batch_size) if isinstance(rows, NonTensorDataBase) else rows
+
     def _check_same_kind(self, other: object, what: str, end: str = "") -> None:
         if not isinstance(other, Text):
             raise RuntimeError(f"{what} a Text and a {type(other).__name__}{end}")
-
-    def _padded(self, pairs: Sequence[tuple[int, int]], value: float) -> Self:
-        padded = super()._padded(pairs, value)
-        outside = super()._padded(pairs, value)._spans()  # rows that were added have no string
-        marks = torch.nn.functional.pad(
-            torch.zeros(self._batch_size, dtype=torch.int64, device=self._device),
-            [width for pair in reversed(list(pairs)) for width in pair],
-            value=1,
-        )
-        spans = torch.stack((outside[..., 0], torch.where(marks == 1, -1, outside[..., 1])), -1)
-        padded._store = {SPANS: spans}
-        return padded
 
 
 # -- making ----------------------------------------------------------------------------------------------------------
@@ -649,8 +654,8 @@ def as_text(data: Any) -> Text:
     """Make a :class:`Text` from what people have: strings, lists, arrays, Arrow's string arrays.
 
     Args:
-        data: a Text; one string or ``None``, for one row; strings and ``None`` in (nested) lists; an array of strings;
-            a string array of Arrow.
+        data: a Text; one string or ``None``, for one row; strings and ``None`` in (nested) lists or stacks of objects;
+            an array of strings; a string array of Arrow.
 
     Raises:
         TypeError: the data is none of these, or an item is not a string.
@@ -662,6 +667,8 @@ def as_text(data: Any) -> Text:
     """
     if isinstance(data, Text):
         return data
+    if isinstance(data, NonTensorDataBase):
+        return as_text(data.tolist())
     if data is None or isinstance(data, str):
         one: Text = Text.from_list([data])._at(0)
         return one

@@ -8,10 +8,11 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
-from tensorclass import Ragged, TensorDict, Text, assert_close
+from tensorclass import NonTensorStack, Ragged, TensorDict, Text, assert_close
 
 
 @pytest.mark.parametrize("name", ["eq", "ne"])
@@ -131,3 +132,41 @@ def test_assert_close_compares_text() -> None:
     ):
         with pytest.raises(AssertionError, match=rf"key \('below', 'text'\) does not match\n{message}"):
             assert_close(first, TensorDict({"below": {"text": other}}, [3]))
+
+
+@pytest.mark.parametrize("pads", [[0, 1], [1, 0], [-1, 2], [1, 0, 0, 1]], ids=str)
+def test_padding_adds_rows_at_the_dimensions_that_it_names(pads: list[int]) -> None:
+    strings = np.array([["a", "b"], ["c", "d"], ["e", "f"]], dtype=object)
+    lengths = [[[1], [2, 2]], [[], [3]], [[4], []]]
+    rows = Ragged.from_list([row for pair in lengths for row in pair]).reshape(3, 2)
+    data = TensorDict({"text": Text(strings), "rows": rows, "x": torch.ones(3, 2)}, [3] if len(pads) == 2 else [3, 2])
+    padded = data.pad(pads)
+    before, after = pads[0], pads[1]
+    widths = [(max(before, 0), max(after, 0)), (pads[2], pads[3]) if len(pads) > 2 else (0, 0)]
+    kept = strings[max(-before, 0) :]
+    assert padded["text"].tolist() == np.pad(kept, widths, constant_values=None).tolist()  # type: ignore[call-overload]
+    assert padded["rows"].lengths.shape == padded["x"].shape
+    assert (padded["rows"].lengths[padded["x"] == 0] == 0).all()
+    assert not padded["rows"].missing.any()
+
+
+def test_rows_of_text_are_written_from_stacks_of_strings() -> None:
+    data = TensorDict({"below": {"text": Text(["a", "b", "c"])}}, [3])
+    data[:2] = TensorDict({"below": {"text": ["x", "y"]}}, [2])
+    assert data["below", "text"].tolist() == ["x", "y", "c"]
+    data.get_sub_tensordict(torch.tensor([2, 0]))["below", "text"] = ["p", None]
+    assert data["below", "text"].tolist() == [None, "y", "p"]
+    with data.unsqueeze(0) as more:
+        more["below", "text"] = [["1", "2", "3"]]
+    assert type(data["below", "text"]) is Text
+    assert data["below", "text"].tolist() == ["1", "2", "3"]
+    with pytest.raises(TypeError, match=r"below\.text: Text: row 1: expected a string .* nothing was written"):
+        data[:2] = TensorDict({"below": {"text": NonTensorStack("x", 3)}}, [2])
+    assert data["below", "text"].tolist() == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize("join", [torch.cat, torch.stack])
+def test_leaves_of_two_kinds_are_named_where_they_are_joined(join: Callable[[Any], Any]) -> None:
+    one, other = TensorDict({"t": NonTensorStack("a")}, [1]), TensorDict({"t": Text(["a"])}, [1])
+    with pytest.raises(RuntimeError, match=r"t: item 0 is a NonTensorStack, item 1 a Text"):
+        join([one, other])
