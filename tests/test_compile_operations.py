@@ -60,7 +60,7 @@ def assert_same(result: Any, expected: Any, values: bool) -> None:
 
 
 #: values that nobody can foresee
-RANDOM = {"torch.empty_like", "new_empty", "random"}
+RANDOM = {"torch.empty_like", "new_empty", "random", "random_split"}
 
 #: what dynamo does not trace on a tensor either, and converters that call other libraries
 UNTRACED = {
@@ -71,6 +71,9 @@ UNTRACED = {
     "requires_grad_": "requires_grad_",
     "share_memory_": "share_memory_",
     "torch.rand_like": "torch.rand_like of what is no tensor",
+    "drop_duplicates": "codes of the values, by numpy",
+    "sort_by": "codes of the values, by numpy",
+    "unique": "codes of the values, by numpy",
     "from_arrow": "pyarrow",
     "from_csv": "pyarrow",
     "from_feather": "pyarrow",
