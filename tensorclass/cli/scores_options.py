@@ -126,7 +126,8 @@ def _scores(parser: ArgumentParser) -> None:
     several.add_argument(
         "--names",
         metavar="NAMES",
-        help="names for the models, in the order of the files: A,B,...; or for some of them: OLD=NEW,...",
+        help="names for the models, in the order of the files: A,B,...; or for some of them: OLD=NEW,...; "
+        "models of one name are repeats (seeds) of one",
     )
     figures = parser.add_argument_group("figures")
     figures.add_argument(

@@ -8,13 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
+import torch
+
+from tensorclass.scores.align import align
 from tensorclass.scores.readers import Run
 from tensorclass.scores.run_grid import model_of
 
 __all__ = ["find_model", "renamed", "short_names", "told_apart"]
 
 _SEPARATOR = re.compile(r"/|__")  # lm-evaluation-harness writes ORGANISATION__MODEL
-_TOKEN = re.compile(r"[^-_.: ]+[-_.: ]*")
+_TOKEN = re.compile(r"(?:\d+e-\d+|[^-_: ])+[-_: ]*")  # 1e-4 is one
 _LONG = 24
 
 _Key = TypeVar("_Key", str, tuple[str, ...])
@@ -63,49 +66,67 @@ def told_apart(runs: Sequence[Run]) -> list[Run]:
 
 
 def renamed(runs: Sequence[Run], names: str) -> list[Run]:
-    """Rename models.
+    """Rename models. Models that get the same name are repeats (seeds) of one.
 
     Args:
         runs: the runs.
         names: ``"A,B"``: a name for each model, in the order of the runs; or ``"OLD=NEW,..."`` for some of them.
 
+    Returns:
+        The runs under their new names. Runs of one name and task are joined: rows of the same prompt are its repeats.
+
     Raises:
-        ValueError: there are more or fewer names than models, a model is unknown, or two models have one name.
+        ValueError: there are more or fewer names than models, a name is empty, a model is unknown, or repeats have no
+            ids of prompts.
 
     Example:
         >>> import torch
         >>> from tensorclass.scores import ExactMatchScoreData, Run
-        >>> scores = ExactMatchScoreData(torch.ones(1), batch_size=[1])
-        >>> runs = [Run(name, scores, (), "lm-eval") for name in ("checkpoint-100", "checkpoint-200")]
-        >>> (
-        ...     [run.model for run in renamed(runs, "early,late")],
-        ...     [run.model for run in renamed(runs, "checkpoint-100=old")],
-        ... )
-        (['early', 'late'], ['old', 'checkpoint-200'])
+        >>> scores = ExactMatchScoreData(torch.ones(2), prompt_id=torch.arange(2), batch_size=[2])
+        >>> runs = [Run(name, scores, (), "lm-eval") for name in ("step-100", "step-200")]
+        >>> [run.model for run in renamed(runs, "early,late")], [run.model for run in renamed(runs, "step-100=old")]
+        (['early', 'late'], ['old', 'step-200'])
+        >>> (run,) = renamed(runs, "both,both")
+        >>> run.model, run.scores.batch_size
+        ('both', torch.Size([4]))
     """
     models = list(dict.fromkeys(map(model_of, runs)))
     given = [name.strip() for name in names.split(",")]
     if any("=" in name for name in given):
-        pairs = [name.partition("=") for name in given]
-        unknown = [old for old, _, _ in pairs if old not in models]
-        if unknown:
-            raise ValueError(f"names: expected models among {', '.join(models)}, got {unknown[0]!r}")
-        new = {**{model: model for model in models}, **{old: name for old, _, name in pairs}}
+        pairs = [name.rpartition("=") for name in given]
+        new = {**{model: model for model in models}, **{find_model(old, runs): name for old, _, name in pairs}}
     elif len(given) != len(models):
         raise ValueError(f"names: expected one for each model ({', '.join(models)}), got {len(given)}: {names}")
     else:
         new = dict(zip(models, given, strict=True))
-    if "" in new.values() or len(set(new.values())) < len(new):
-        raise ValueError(f"names: expected a different name for each model, got {', '.join(new.values())}")
-    several = len({run.task for run in runs}) > 1
+    if "" in new.values():
+        raise ValueError(f"names: expected a name for each model ({', '.join(models)}), got an empty one: {names}")
+    groups: dict[tuple[str, str | None], list[Run]] = {}
+    for run in runs:
+        groups.setdefault((new[model_of(run)], run.task), []).append(run)
+    several = len({task for _, task in groups}) > 1
     return [
-        replace(
-            run,
-            model=new[model_of(run)],
-            name=f"{new[model_of(run)]}/{run.task}" if several else new[model_of(run)],
-        )
-        for run in runs
+        replace(_joined(own), model=model, name=f"{model}/{task}" if several else model)
+        for (model, task), own in groups.items()
     ]
+
+
+def _joined(runs: Sequence[Run]) -> Run:
+    """One run of all rows, in which the runs are repeats."""
+    first = runs[0]
+    if len(runs) == 1:
+        return first
+    without = next((run for run in runs if run.scores.prompt_id is None), None)
+    if without is not None:
+        raise ValueError(f"names: {without.name}: expected ids of prompts, by which repeats are told, got None")
+    return replace(
+        first,
+        scores=torch.cat(align(*(run.scores for run in runs))),
+        files=tuple(dict.fromkeys(file for run in runs for file in run.files)),
+        notes=(*dict.fromkeys(note for run in runs for note in run.notes), f"{len(runs)} runs are repeats of one"),
+        published={},
+        texts=None,
+    )
 
 
 def short_names(names: Sequence[str]) -> dict[str, str]:

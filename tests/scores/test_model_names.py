@@ -57,10 +57,9 @@ def test_models_are_renamed_in_all_their_runs() -> None:
     "names, message",
     [
         ("x", r"names: expected one for each model \(a, b\), got 1: x"),
-        ("x,x", "names: expected a different name for each model, got x, x"),
-        ("x,", "names: expected a different name"),
-        ("c=x", "names: expected models among a, b, got 'c'"),
-        ("a=b", "names: expected a different name for each model, got b, b"),
+        ("x,", r"names: expected a name for each model \(a, b\), got an empty one: x,"),
+        ("c=x", "expected one of the models a, b, got 'c'"),
+        ("x,x", "names: a/None: expected ids of prompts, by which repeats are told, got None"),
     ],
 )
 def test_names_that_fit_no_model_are_an_error(names: str, message: str) -> None:
@@ -75,3 +74,21 @@ def test_a_model_is_found_by_its_name_or_its_files() -> None:
     for name in ("c", "/data"):
         with pytest.raises(ValueError, match="expected one of the models org/a, org/b, got"):
             find_model(name, runs)
+
+
+def test_models_of_one_name_are_repeats_of_one() -> None:
+    runs = [
+        Run(
+            f"seed-{seed}",
+            ExactMatchScoreData(torch.arange(20) < right, prompt_id=torch.arange(20), batch_size=[20]),
+            (f"seed-{seed}.jsonl",),
+            "test",
+            notes=("rows were left out",),
+        )
+        for seed, right in enumerate((4, 8, 15))
+    ]
+    one, other = renamed(runs, "A,A,B")
+    assert (one.name, one.files, other.name) == ("A", ("seed-0.jsonl", "seed-1.jsonl"), "B")
+    assert one.notes == ("rows were left out", "2 runs are repeats of one")
+    figure = one.scores.aggregate()["exact_match"]
+    assert (figure.value.item(), int(figure.prompts), int(figure.count)) == (0.3, 20, 40)
