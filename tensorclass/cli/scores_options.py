@@ -226,7 +226,8 @@ def _add_reading(group: Any) -> None:
         action="append",
         default=[],
         metavar="ROLE=COLUMN,...",
-        help="of a table: the columns of prompt, task, model, group, cluster, text, response, target, and of metrics",
+        help="of a table: the columns of prompt, task, model, group, cluster, text, response, target, and of metrics; "
+        "of a log: the keys of its documents for group and cluster",
     )
 
 

@@ -99,7 +99,8 @@ def read_run(
             filters; by default that of the first row.
         family: the class of the scores, with fields named as the metrics of the log; by default the class of this
             package that has all of them, or else one that is made for them.
-        columns: of a table, the column of each role, ``{"prompt": "id", "accuracy": "correct"}``.
+        columns: of a table, the column of each role, ``{"prompt": "id", "accuracy": "correct"}``; of a sample log, the
+            keys of its documents for ``group`` and ``cluster``.
         results: of a sample log, the results file of its run; by default the one of the same date in its folder.
         progress: told of the bytes read.
 

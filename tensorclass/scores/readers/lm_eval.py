@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from tensorclass.scores.logged_kinds import LOGGED_KINDS
+from tensorclass.scores.readers.document_labels import LABEL_ROLES
 from tensorclass.scores.readers.growing_columns import Misfit
 from tensorclass.scores.readers.lines import Row
 from tensorclass.scores.readers.lm_eval_columns import LoggedColumns
@@ -42,7 +43,7 @@ class LmEvalReader(Reader):
         return row is not None and "doc_id" in row and ("metrics" in row or "filtered_resps" in row)
 
     def read(self, head: FileHead, options: ReadOptions) -> list[Run]:
-        refuse_columns(head, options, self.name)
+        refuse_columns(head, options, self.name, roles=LABEL_ROLES)
         return [_LoggedRun(head, options).read()]
 
 
@@ -114,7 +115,8 @@ class _LoggedRun:
         if self._results is not None and self._task is not None:
             self._published = self._results.figures(self._task, self._wanted)
         file = run_name(self._head.path).rpartition("/")[2]
-        columns = LoggedColumns(first, self._path, number, self._options.family, self._task, file, self._published)
+        family, roles = self._options.family, self._options.columns
+        columns = LoggedColumns(first, self._path, number, family, self._task, file, self._published, roles)
         on_progress = self._options.on_progress(self._head.path)
         if columns.keys is None:
             self._add(columns, self._head.rows(on_progress))

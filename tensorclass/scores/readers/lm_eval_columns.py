@@ -19,6 +19,7 @@ from tensorclass.scores.ifeval import IFEvalScoreData
 from tensorclass.scores.logged_kinds import LOGGED_KINDS, fields_of_kind
 from tensorclass.scores.logged_scores import LoggedMetric, family_of, field_names
 from tensorclass.scores.metrics import Mean, declared_codes, declared_metrics
+from tensorclass.scores.readers.document_labels import AnyLabelColumn, DocumentLabels
 from tensorclass.scores.readers.growing_columns import (
     Column,
     LabelColumn,
@@ -95,9 +96,10 @@ class LoggedColumns:
         task: the task of the rows, if it is known.
         file: what stands for the task where rows have no more than a number.
         published: the figures that the results file says.
+        roles: the key of the documents for ``group`` and for ``cluster``, if there are any.
 
     Raises:
-        ScoreFileError: none of the metrics is a number, or one of the family.
+        ScoreFileError: none of the metrics is a number, or one of the family; the documents have no such key.
     """
 
     def __init__(
@@ -109,6 +111,7 @@ class LoggedColumns:
         task: str | None,
         file: str,
         published: Mapping[str, Published],
+        roles: Mapping[str, str],
     ) -> None:
         self.path = path
         self.logged = dict.fromkeys(logged_metrics(first))
@@ -117,7 +120,11 @@ class LoggedColumns:
         self._published = published
         self.rows = 0
         keys = self._computed(first, family)
+        self._doc_labels = DocumentLabels(roles, first, path, number)
         self._family = _known_family(keys) if family is None else family
+        if roles:  # a family is made that has the labels
+            self._check_unlabelled(number, family)
+            self._family = None
         if self._family is None:
             self._fields = {key: key for key in keys}  # the family is made once all values are known
         else:
@@ -130,6 +137,7 @@ class LoggedColumns:
         self.metrics = {key: self._column_of(key, first[key], family) for key in self._fields}
         self._kinds: dict[str, str] = {}  # of metrics with pairs
         self._labels = [] if self._family is None else list(_labels(self._family, first))
+        self._labels += [_Labels(key, ("doc", key), column, key) for key, column in self._doc_labels.columns.items()]
         self._ragged: list[tuple[str, RaggedColumn | RaggedLabelColumn]] = [
             (name, column)
             for name, column in [*self.metrics.items(), *((one.field, one.column) for one in self._labels)]
@@ -290,8 +298,11 @@ class LoggedColumns:
                 (key, self._unit(key)) if kind == "mean" else (key, LOGGED_KINDS[kind].unit, kind)
                 for key, kind in kinds.items()
             ]
-            family: type[ScoreData] = family_of(tuple(declared))
-            self._fields = field_names([name for key, kind in kinds.items() for name in fields_of_kind(key, kind)])
+            labels, groups, cluster = self._doc_labels.declaration
+            family: type[ScoreData] = family_of(tuple(declared), labels, groups, cluster)
+            self._fields = field_names(
+                [name for key, kind in kinds.items() for name in fields_of_kind(key, kind)], labels
+            )
         else:
             family = self._family
         width = family.ragged_width
@@ -302,9 +313,12 @@ class LoggedColumns:
                 values.update(zip(map(self._fields.__getitem__, names), column.tensors(), strict=True))
             else:
                 values[self._fields[key]] = column.tensor(width)
-        for one in self._labels:
-            values[one.field] = one.column.tensor(width)
-            values[one.names] = one.column.vocabulary
+        if self._family is None:
+            values.update(self._doc_labels.values(self._fields))
+        else:
+            for one in self._labels:
+                values[one.field] = one.column.tensor(width)
+                values[one.names] = one.column.vocabulary
         values["prompt_id"] = self._prompts.tensor(width)
         values["prompt_task"] = self._tasks.tensor(width)
         values["task_names"] = self._tasks.vocabulary
@@ -328,6 +342,15 @@ class LoggedColumns:
                     f"the rows hold {_shape_of(value)}, of which lm-evaluation-harness makes one figure for all rows"
                 )
         return computed
+
+    def _check_unlabelled(self, number: int, family: type[ScoreData] | None) -> None:
+        """Raise if the class of the scores has groups of its own."""
+        if family is not None:
+            problem = f"columns: expected none with a family, got {family.__name__}; declare its groups there"
+            raise ScoreFileError(self.path, number, problem)
+        if self._family is IFEvalScoreData:
+            problem = "columns: expected none for IFEval, whose figures are given by the types of instructions"
+            raise ScoreFileError(self.path, number, problem)
 
     def _nothing(self, family: type[ScoreData] | None) -> str:
         if family is not None:
@@ -370,7 +393,7 @@ class LoggedColumns:
         for one in self._labels:
             if len(one.keys) != 2 or one.keys[0] != "doc":
                 return None
-            inner[one.keys[1]] = list[str] if isinstance(one.column, RaggedLabelColumn) else str
+            inner[one.keys[1]] = _label_type(one.column)
         if inner:
             keys["doc"] = inner
         return keys
@@ -395,6 +418,12 @@ class LoggedColumns:
 
 
 _VERDICT_LISTS: Final = frozenset(one.name for one in dataclasses.fields(IFEvalScoreData))
+
+
+def _label_type(column: LabelColumn | RaggedLabelColumn) -> object:
+    if isinstance(column, AnyLabelColumn):
+        return str | bool | int | float | None
+    return list[str] if isinstance(column, RaggedLabelColumn) else str
 
 
 def _known_family(keys: Sequence[str]) -> type[ScoreData] | None:

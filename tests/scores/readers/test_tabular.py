@@ -152,7 +152,7 @@ def test_a_table_without_columns_is_an_error_that_says_how_to_name_them(table: P
 
 def test_columns_are_an_error_for_logs_that_have_none(write: Write, log_row: Callable[..., dict[str, Any]]) -> None:
     path = write("samples_arc_2025-01-01.jsonl", [log_row(0, {"acc": 1.0})])
-    with pytest.raises(ScoreFileError, match=r"columns: expected roles of lm-eval \(none\), got 'prompt'"):
+    with pytest.raises(ScoreFileError, match=r"columns: expected roles of lm-eval \(group, cluster\), got 'prompt'"):
         read_run(path, columns=COLUMNS)
 
 

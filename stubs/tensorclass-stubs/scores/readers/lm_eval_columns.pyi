@@ -33,6 +33,7 @@ class LoggedColumns:
         task: str | None,
         file: str,
         published: Mapping[str, Published],
+        roles: Mapping[str, str],
     ) -> None: ...
     @property
     def ignored(self) -> tuple[str, ...]: ...
