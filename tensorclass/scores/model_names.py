@@ -8,8 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-import torch
-
+from tensorclass import cat
 from tensorclass.scores.align import align
 from tensorclass.scores.readers import Run
 from tensorclass.scores.run_grid import model_of
@@ -121,7 +120,7 @@ def _joined(runs: Sequence[Run]) -> Run:
         raise ValueError(f"names: {without.name}: expected ids of prompts, by which repeats are told, got None")
     return replace(
         first,
-        scores=torch.cat(align(*(run.scores for run in runs))),
+        scores=cat(align(*(run.scores for run in runs))),
         files=tuple(dict.fromkeys(file for run in runs for file in run.files)),
         notes=(*dict.fromkeys(note for run in runs for note in run.notes), f"{len(runs)} runs are repeats of one"),
         published={},
