@@ -14,6 +14,7 @@ __all__ = ["breakdown_section"]
 
 _MANY = 10  # rows from which a filter helps
 _OPEN = 40  # rows up to which a table is open
+_MOST = 300  # groups of a figure on the page
 
 
 def breakdown_section(data: ReportData) -> Markup:
@@ -42,33 +43,44 @@ def breakdown_section(data: ReportData) -> Markup:
             open_=len(rows) <= _OPEN,
         )
     ]
-    for number, (task, name) in enumerate(_grouped(data)):
-        groups = sorted({group for report in data.reports[task].values() for group in report.groups.get(name, {})})
-        group_rows = [
-            FigureRow(
-                name=group,
-                figures=_of_models(data, task, name, group),
-                higher_is_better=is_better_when_higher(data.grid[task].values(), name),
-                difference=_difference(data, task, name, group),
-            )
-            for group in groups
-        ]
-        of_task = "" if len(data.reports) == 1 else f" of {task}"
-        folds.append(
-            fold(
-                f"{name}{of_task} by group: {len(groups):,}",
-                figure_matrix(
-                    f"groups-{number}-table",
-                    f"{name}{of_task}, group by group.{_compared(data)}",
-                    "group",
-                    data.short,
-                    group_rows,
-                    filter="groups" if len(groups) >= _MANY else None,
-                ),
-                open_=number == 0,
-            )
-        )
+    folds += [_group_fold(data, number, task, name) for number, (task, name) in enumerate(_grouped(data))]
     return section("breakdown", "Breakdown", *folds)
+
+
+def _group_fold(data: ReportData, number: int, task: str, name: str) -> Markup:
+    """The groups of one figure: all of them, or the largest ones."""
+    sizes: dict[str, float] = {}
+    for report in data.reports[task].values():
+        for group, one in report.groups.get(name, {}).items():
+            sizes[group] = max(sizes.get(group, 0.0), float(one.count))
+    shown = sorted(sorted(sizes, key=lambda group: (-sizes[group], group))[:_MOST])
+    rows = [
+        FigureRow(
+            name=group,
+            figures=_of_models(data, task, name, group),
+            higher_is_better=is_better_when_higher(data.grid[task].values(), name),
+            difference=_difference(data, task, name, group),
+        )
+        for group in shown
+    ]
+    of_task = "" if len(data.reports) == 1 else f" of {task}"
+    cut = (
+        ""
+        if len(shown) == len(sizes)
+        else f" The {_MOST} largest of {len(sizes):,} groups; the others are left out here."
+    )
+    return fold(
+        f"{name}{of_task} by group: {len(shown):,}",
+        figure_matrix(
+            f"groups-{number}-table",
+            f"{name}{of_task}, group by group.{_compared(data)}{cut}",
+            "group",
+            data.short,
+            rows,
+            filter="groups" if len(rows) >= _MANY else None,
+        ),
+        open_=number == 0,
+    )
 
 
 def _compared(data: ReportData) -> str:

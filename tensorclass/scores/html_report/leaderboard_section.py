@@ -11,8 +11,8 @@ from tensorclass.scores.html_report.page_parts import (
     Column,
     cell,
     figure_cell,
-    list_of,
     name_cell,
+    notes_of,
     number_cell,
     section,
     table,
@@ -47,7 +47,7 @@ def leaderboard_section(data: ReportData) -> Markup:
         "Leaderboard",
         element("p", _summary(data, figure), class_="lead"),
         table("leaderboard-table", _caption(board, figure, several), columns, rows),
-        list_of([*board.notes], "notes"),
+        notes_of(board.notes),
     )
 
 

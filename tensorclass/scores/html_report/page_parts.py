@@ -16,12 +16,16 @@ __all__ = [
     "fold",
     "list_of",
     "name_cell",
+    "notes_of",
     "number_cell",
     "p_value_text",
     "plural",
     "section",
     "table",
 ]
+
+
+_MANY_NOTES = 12
 
 
 @dataclass(frozen=True)
@@ -134,8 +138,14 @@ def plural(number: int, noun: str) -> str:
 
 
 def fold(summary: Child, *content: Child, open_: bool = False) -> Markup:
-    """Content that opens at a click on its summary. It is opened for printing."""
+    """Content that opens at a click on its summary. What is open is printed."""
     return element("details", element("summary", summary), *content, open=open_, class_="fold")
+
+
+def notes_of(sentences: Sequence[Child]) -> Markup:
+    """A list of notes, in a fold if there are many."""
+    notes = list_of(sentences, "notes")
+    return notes if len(sentences) <= _MANY_NOTES else fold(f"Notes: {len(sentences):,}", notes)
 
 
 def list_of(sentences: Sequence[Child], class_: str | None = None) -> Markup:

@@ -137,13 +137,3 @@ for (const table of document.querySelectorAll("table")) {
 }
 const prompts = document.getElementById("prompts-list");
 if (prompts) makePromptsFilterable(prompts);
-
-// A closed fold prints nothing: open them for printing. Texts of single prompts stay as they are.
-let opened = [];
-addEventListener("beforeprint", () => {
-  opened = [...document.querySelectorAll("details.fold:not([open])")];
-  for (const one of opened) one.open = true;
-});
-addEventListener("afterprint", () => {
-  for (const one of opened) one.open = false;
-});

@@ -10,6 +10,7 @@ from tensorclass.scores.html_report.page_parts import (
     fold,
     list_of,
     name_cell,
+    notes_of,
     number_cell,
     plural,
     section,
@@ -83,7 +84,7 @@ def _repeated_notes(data: ReportData) -> Markup:
     ]
     if not sentences:
         return element("p", "Nothing was left out.")
-    return join([element("h3", "Notes"), list_of(sentences, "notes")])
+    return join([element("h3", "Notes"), notes_of(sentences)])
 
 
 def _published(data: ReportData) -> Markup | None:

@@ -234,15 +234,20 @@ def test_a_name_without_places_to_break_does_not_widen_the_page(
     assert browser.run("document.querySelector('#leaderboard-table tbody th').offsetWidth") < 200
 
 
-def test_the_page_prints_with_its_folds_open(browser: Browser, page: Path) -> None:
-    browser.open(page)
-    browser.run("document.querySelectorAll('details.fold').forEach((one) => { one.open = false; })")
-    browser.run(
-        "addEventListener('beforeprint', () => { window.folds = document.querySelectorAll('.fold[open]').length; })"
-    )
-    assert browser.pdf().startswith(b"%PDF-")
-    assert browser.run("window.folds") == browser.run("document.querySelectorAll('.fold').length") > 0
-    assert browser.run("document.querySelectorAll('.fold[open]').length") == 0
+def test_on_paper_tables_are_whole_and_controls_are_gone(browser: Browser, hard_page: Path) -> None:
+    browser.open(hard_page, width=1031)  # A4 across, within its margins
+    browser.call("Emulation.setEmulatedMedia", media="print")
+    try:
+        assert browser.run("document.documentElement.scrollWidth") <= 1031
+        assert browser.run("document.querySelector('#tasks .scroll').clientHeight") > 57 * 15
+        assert (
+            browser.run("document.querySelector('.controls').offsetHeight + document.querySelector('nav').offsetHeight")
+            == 0
+        )
+        assert browser.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        assert browser.pdf().startswith(b"%PDF-")
+    finally:
+        browser.call("Emulation.setEmulatedMedia", media="")
 
 
 def test_without_its_script_the_page_is_complete(browser: Browser, page: Path) -> None:

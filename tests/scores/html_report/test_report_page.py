@@ -20,10 +20,12 @@ from tensorclass.scores import (
     ExactMatchScoreData,
     IFEvalScoreData,
     MacroF1,
+    Mean,
     PromptText,
     Published,
     Run,
     ScoreData,
+    codes,
     leaderboard,
     metric,
     ragged,
@@ -299,6 +301,28 @@ def test_runs_of_two_families_are_shown_without_a_comparison_of_all_figures(writ
     page = write_page(runs)
     assert len(page.tables["comparison-table"]) == 2
     assert "difference" not in page.tables["figures-table"][0]
+
+
+def test_of_many_groups_the_largest_are_shown(write_page: Callable[..., Page]) -> None:
+    class Grouped(ScoreData):
+        acc: Tensor | None = field(default=None, metadata=metric(Mean(by="group")))
+        group: Tensor | None = field(default=None, metadata=codes("group_names"))
+        group_names: tuple[str, ...] | None = None
+
+    group = torch.cat([torch.arange(301), torch.arange(1, 301)])  # the first group has one row, all others two
+    names = tuple(f"group {number}" for number in range(301))
+    scores = Grouped(acc=torch.ones(601), group=group, group_names=names, batch_size=[601])
+    page = write_page([Run("a", scores, (), "memory", model="a", task="sums")])
+    shown = [row[0] for row in page.tables["groups-0-table"][1:]]
+    assert len(shown) == 300
+    assert "group 0" not in shown
+    assert "The 300 largest of 301 groups" in page.shown
+
+
+def test_many_notes_are_in_a_fold(make_run: Callable[..., Run], write_page: Callable[..., Page]) -> None:
+    few, many = (write_page([make_run("a", [0, 1], notes=tuple(map(str, range(count))))]) for count in (12, 13))
+    assert "Notes: " not in few.shown
+    assert "Notes: 13" in many.shown
 
 
 def test_marks_tell_which_tasks_differ_from_the_baseline(
