@@ -149,11 +149,11 @@ def test_stubs_of_hostile_files_are_told_of_without_commands(tmp_path: Path) -> 
 def test_progress_shows_hostile_names_of_files_without_commands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tensorclass.scores import scores_command as command
+    from tensorclass.scores.command import run_files
 
     path = tmp_path / "[red]\x1b]0;owned\x07\u202e.jsonl"
     path.write_text(json.dumps({"doc_id": 0, "metrics": ["acc"], "acc": 1.0}) + "\n", encoding="utf-8")
-    monkeypatch.setattr(command, "LONG_FILE", 0)
+    monkeypatch.setattr(run_files, "LONG_FILE", 0)
     leader, follower = os.openpty()
     with os.fdopen(follower, "w") as terminal, redirect_stdout(io.StringIO()):
         monkeypatch.setattr(sys, "stderr", terminal)
