@@ -43,6 +43,7 @@ DUCKDB = """
 import duckdb
 names = {metrics!r}
 connection = duckdb.connect()
+connection.execute("SET enable_progress_bar = false")
 start = time.perf_counter()
 means = ", ".join(f"avg({{name}}::DOUBLE)" for name in names)
 row = connection.execute(f"SELECT {{means}} FROM read_ndjson(?)", [path]).fetchone()

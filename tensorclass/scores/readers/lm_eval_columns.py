@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import isclose
 from operator import attrgetter
 from types import GenericAlias
@@ -14,15 +12,12 @@ from typing import Any, Final, Literal, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorclass.scores.families import ExactMatchScoreData, MultipleChoiceScoreData
 from tensorclass.scores.ifeval import IFEvalScoreData
 from tensorclass.scores.logged_kinds import LOGGED_KINDS, fields_of_kind
 from tensorclass.scores.logged_scores import LoggedMetric, family_of, field_names
-from tensorclass.scores.metrics import Mean, declared_codes, declared_metrics
-from tensorclass.scores.readers.document_labels import AnyLabelColumn, DocumentLabels
+from tensorclass.scores.readers.document_labels import DocumentLabels
 from tensorclass.scores.readers.growing_columns import (
     Column,
-    LabelColumn,
     Misfit,
     NumberColumn,
     PromptColumn,
@@ -30,10 +25,18 @@ from tensorclass.scores.readers.growing_columns import (
     RaggedLabelColumn,
     TaskColumn,
     shared_texts,
-    shown,
 )
 from tensorclass.scores.readers.instructions import check_levels, levels, levels_agree
 from tensorclass.scores.readers.lines import Row
+from tensorclass.scores.readers.lm_eval_families import (
+    LoggedLabels,
+    is_share_of,
+    keys_of,
+    known_family,
+    labels_of,
+    required_fields,
+)
+from tensorclass.scores.readers.lm_eval_rows import document_of, logged_metrics, number_of, text_of, value_at
 from tensorclass.scores.readers.metric_units import is_named_as_share, unit_of
 from tensorclass.scores.readers.pair_columns import PairColumn, pair_column
 from tensorclass.scores.readers.projected_rows import Struct
@@ -41,48 +44,11 @@ from tensorclass.scores.readers.run import Published
 from tensorclass.scores.score_data import ScoreData
 from tensorclass.scores.score_errors import ScoreFileError, require
 
-__all__ = ["FAMILIES", "LoggedColumns", "logged_metrics"]
-
-FAMILIES: Final[tuple[type[ScoreData], ...]] = (IFEvalScoreData, MultipleChoiceScoreData, ExactMatchScoreData)
-"""The families to recognise a log as: the first that has all its metrics. For other logs a family is made."""
-
-_BOOKKEEPING: Final = frozenset(
-    (
-        "doc_id",
-        "doc",
-        "target",
-        "arguments",
-        "resps",
-        "filtered_resps",
-        "filter",
-        "metrics",
-        "doc_hash",
-        "prompt_hash",
-        "target_hash",
-    )
-)
+__all__ = ["LoggedColumns"]
 
 _AGREEMENT: Final = 1e-6  # of a figure with that of the results file, whose sums are in another order
 
 MetricColumn: TypeAlias = NumberColumn | RaggedColumn | PairColumn
-
-
-def logged_metrics(row: Row) -> list[str]:
-    """The names of the metrics of a row."""
-    names = row.get("metrics")
-    if isinstance(names, list):
-        return [name for name in cast("list[object]", names) if isinstance(name, str)]
-    return [name for name in row if name not in _BOOKKEEPING]
-
-
-@dataclass(frozen=True)
-class _Labels:
-    """A field of codes: its names in the row, its column, and the field of its vocabulary."""
-
-    field: str
-    keys: tuple[str, ...]
-    column: LabelColumn | RaggedLabelColumn
-    names: str
 
 
 class LoggedColumns:
@@ -121,14 +87,14 @@ class LoggedColumns:
         self.rows = 0
         keys = self._computed(first, family)
         self._doc_labels = DocumentLabels(roles, first, path, number)
-        self._family = _known_family(keys) if family is None else family
+        self._family = known_family(keys) if family is None else family
         if roles:  # a family is made that has the labels
             self._check_unlabelled(number, family)
             self._family = None
         if self._family is None:
             self._fields = {key: key for key in keys}  # the family is made once all values are known
         else:
-            self._fields = {key: name for key, name in _keys_of(self._family).items() if key in first}
+            self._fields = {key: name for key, name in keys_of(self._family).items() if key in first}
             named = family is None and self._family is not None
             for key in [key for key in keys if key not in self._fields] if named else ():
                 self._left_out[key] = f"no field of {self._family.__name__} holds it"
@@ -136,8 +102,10 @@ class LoggedColumns:
             raise ScoreFileError(path, number, self._nothing(family))
         self.metrics = {key: self._column_of(key, first[key], family) for key in self._fields}
         self._kinds: dict[str, str] = {}  # of metrics with pairs
-        self._labels = [] if self._family is None else list(_labels(self._family, first))
-        self._labels += [_Labels(key, ("doc", key), column, key) for key, column in self._doc_labels.columns.items()]
+        self._labels = [] if self._family is None else list(labels_of(self._family, first))
+        self._labels += [
+            LoggedLabels(key, ("doc", key), column, key) for key, column in self._doc_labels.columns.items()
+        ]
         self._ragged: list[tuple[str, RaggedColumn | RaggedLabelColumn]] = [
             (name, column)
             for name, column in [*self.metrics.items(), *((one.field, one.column) for one in self._labels)]
@@ -205,11 +173,11 @@ class LoggedColumns:
                 column.add(row[key])
             for one in self._labels:
                 key = one.field
-                one.column.add(_reach(row, one.keys))
+                one.column.add(value_at(row, one.keys))
             key = "doc_id"
-            number_in_task = _number(row)
+            number_in_task = number_of(row)
             key = "doc_hash"
-            document = _document(row)
+            document = document_of(row)
         except KeyError:
             raise ScoreFileError(
                 path, number, f"{key}: expected in every row, as in the first one, but this row lacks it"
@@ -221,7 +189,7 @@ class LoggedColumns:
             task = self._file if task is None else task
             document = f"doc {number_in_task} of {task}"
         self._tasks.add(task)
-        self._prompts.add(document, _text(row) if self._by_text else None)
+        self._prompts.add(document, text_of(row) if self._by_text else None)
         if len({column.lengths[-1] for _, column in self._ragged}) > 1:
             counts = ", ".join(f"{column.lengths[-1]} in {field}" for field, column in self._ragged)
             raise ScoreFileError(path, number, f"expected as many verdicts as instructions, got {counts}")
@@ -306,7 +274,7 @@ class LoggedColumns:
         else:
             family = self._family
         width = family.ragged_width
-        values: dict[str, Any] = {one.name: None for one in dataclasses.fields(family) if _is_required(one)}
+        values: dict[str, Any] = dict.fromkeys(required_fields(family))
         for key, column in self.metrics.items():
             if isinstance(column, PairColumn):
                 names = fields_of_kind(key, self._kinds[key])
@@ -354,7 +322,7 @@ class LoggedColumns:
 
     def _nothing(self, family: type[ScoreData] | None) -> str:
         if family is not None:
-            keys = ", ".join(map(str, _keys_of(family)))
+            keys = ", ".join(map(str, keys_of(family)))
             return f"expected a metric of {family.__name__} ({keys}), got {', '.join(self.logged) or 'none'}"
         return (
             f"no metric can be computed from the rows: {'; '.join(self.left_out) or 'they name none'}; for values of "
@@ -370,7 +338,7 @@ class LoggedColumns:
     def _is_share(self, key: str) -> bool:
         if self._family is None:
             return is_named_as_share(key)
-        return _declared_share({one.name: one for one in dataclasses.fields(self._family)}[self._fields[key]])
+        return is_share_of(self._family, self._fields[key])
 
     def _unit(self, key: str) -> str:
         column = self.metrics[key]
@@ -393,7 +361,7 @@ class LoggedColumns:
         for one in self._labels:
             if len(one.keys) != 2 or one.keys[0] != "doc":
                 return None
-            inner[one.keys[1]] = _label_type(one.column)
+            inner[one.keys[1]] = one.type_of_values
         if inner:
             keys["doc"] = inner
         return keys
@@ -420,47 +388,8 @@ class LoggedColumns:
 _VERDICT_LISTS: Final = frozenset(one.name for one in dataclasses.fields(IFEvalScoreData))
 
 
-def _label_type(column: LabelColumn | RaggedLabelColumn) -> object:
-    if isinstance(column, AnyLabelColumn):
-        return str | bool | int | float | None
-    return list[str] if isinstance(column, RaggedLabelColumn) else str
-
-
-def _known_family(keys: Sequence[str]) -> type[ScoreData] | None:
-    """The family of this package that has all the metrics; IFEval's if any of its metrics is there."""
-    for family in FAMILIES:
-        held = set(_keys_of(family)) & set(keys)
-        if held and (family is IFEvalScoreData or len(held) == len(keys)):
-            return family
-    return None
-
-
 def _figure(column: PairColumn, kind: str) -> float:
     return float(LOGGED_KINDS[kind].figure(*column.arrays()))
-
-
-def _keys_of(family: type[ScoreData]) -> dict[str, str]:
-    """The metrics of a family that are means: the name in the log, and the field."""
-    found: dict[str, str] = {}
-    for one in dataclasses.fields(family):
-        declared = declared_metrics(one.metadata)
-        means = [Mean()] if declared is None else [metric for metric in declared if isinstance(metric, Mean)]
-        if means:
-            found[means[0].key or one.name] = one.name
-    return found
-
-
-def _labels(family: type[ScoreData], first: Row) -> list[_Labels]:
-    found: list[_Labels] = []
-    for one in dataclasses.fields(family):
-        declared = declared_codes(one.metadata)
-        if declared is None or not declared.logged:
-            continue
-        value = _reach(first, declared.logged)
-        if value is not None:
-            kind = RaggedLabelColumn if isinstance(value, list) else LabelColumn
-            found.append(_Labels(one.name, declared.logged, kind(declared.vocabulary), declared.names))
-    return found
 
 
 def _shape_of(value: object) -> str:
@@ -470,52 +399,3 @@ def _shape_of(value: object) -> str:
 
 def _said(published: Published | None) -> str:
     return "" if published is None else f" (the results file says {published.value:.6g})"
-
-
-def _declared_share(field: dataclasses.Field[Any]) -> bool:
-    declared = declared_metrics(field.metadata)
-    return declared is None or any(isinstance(one, Mean) and one.unit == "%" for one in declared)
-
-
-def _is_required(field: dataclasses.Field[Any]) -> bool:
-    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-
-
-def _reach(row: Row, keys: tuple[str, ...]) -> Any:
-    value: Any = row
-    for key in keys:
-        if not isinstance(value, dict):
-            return None
-        value = cast("Row", value).get(key)
-    return value
-
-
-def _text(row: Row) -> str | None:
-    """The prompt's text, where the document holds it."""
-    doc = row.get("doc")
-    text = cast("Row", doc).get("prompt") if isinstance(doc, dict) else None
-    return text if isinstance(text, str) else None
-
-
-def _document(row: Row) -> str | None:
-    """Return the identity of the row's document: its hash, else its number and content; None for a number alone."""
-    digest = row.get("doc_hash")
-    if isinstance(digest, str) and digest:
-        return digest
-    if digest is not None and not isinstance(digest, str):
-        raise TypeError(f"the document's hash as text, got {shown(digest)}")
-    doc = row.get("doc")
-    if doc is None or doc in ({}, [], ""):
-        return None
-    try:
-        return f"doc {_number(row)} {json.dumps(doc, sort_keys=True)}"
-    except RecursionError:
-        raise TypeError("a document that is nested less deeply, or doc_hash") from None
-
-
-def _number(row: Row) -> str:
-    """The document's number, or name, in its task."""
-    number: object = row["doc_id"]
-    if isinstance(number, bool) or not isinstance(number, (int, str)):
-        raise TypeError(f"the document's number, got {shown(number)}")
-    return str(number)
