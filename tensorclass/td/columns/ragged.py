@@ -748,23 +748,33 @@ class Ragged(BufferColumn, Generic[Row]):
 
     # -- reductions of a collection that holds the rows ---------------------------------------------------------------
 
-    def _reduce(self, function: Callable[..., Any], dim: Any, keepdim: bool, kwargs: dict[str, Any]) -> Any:
-        if dim is None:
-            items = self._held()
-            assert items is not None
-            total = function(items, tuple(range(items.ndim)), **kwargs)
-            return total.reshape((1,) * len(self._batch_size) + total.shape) if keepdim else total
-        if not isinstance(dim, str):
+    def _reduce(self, function: Callable[..., Any], dim: Any, keepdim: bool, kwargs: dict[str, Any]) -> Self:
+        """Return rows of one item: of the items of each row for ``"feature"``, of all items for ``None``."""
+        if dim is not None and not isinstance(dim, str):
             raise RowsOfItems
+        if dim is None:
+            items: Any = self._held()
+            total = function(items, tuple(range(items.ndim)), **kwargs)
+            size = Size((1,) * len(self._batch_size)) if keepdim else Size(())
+            return self._rows_of_one(total if keepdim else total.unsqueeze(0), size, self._names if keepdim else None)
         by_rows = _BY_ROWS.get(getattr(function, "plain", function))
         if by_rows is not None and not kwargs and not self.item_shape and self.ragged_dims == 1:
-            return by_rows(self)
+            return self._rows_of_one(by_rows(self).reshape(-1), self._batch_size, self._names)
         flat: Any = self.reshape(-1)
         held: list[Any] = [row._held() for row in flat]
         if not held:  # one row, for dtype and shape of the result
             held = [flat._held().new_ones((2, *self.item_shape))]
-        rows = torch.stack([function(row, tuple(range(row.ndim)), **kwargs) for row in held])
-        return rows[: flat.shape[0]].reshape(self._batch_size + rows.shape[1:])
+        rows = torch.stack([function(row, tuple(range(row.ndim)), **kwargs) for row in held])[: flat.shape[0]]
+        return self._rows_of_one(rows.flatten(0, 1) if keepdim else rows, self._batch_size, self._names)
+
+    def _rows_of_one(self, items: Tensor, size: Size, names: Names) -> Self:
+        """Return rows with one item each, in as many ragged dimensions."""
+        rows: Any = items
+        for _ in range(self.ragged_dims):
+            rows = self.from_lengths(rows, torch.ones(len(items), dtype=torch.int64))
+        rows = rows.reshape(size)
+        rows._names = names
+        return rows  # type: ignore[no-any-return]
 
     def _values_and_indices(self, name: str, args: tuple[Any, ...], size: Size, names: Names) -> Any:
         raise RowsOfItems

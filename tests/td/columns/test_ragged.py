@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from tensorclass import Ragged, TensorDict, Text, assert_close
+from tensorclass import Ragged, TensorClass, TensorDict, Text, assert_close
 
 ROWS = [[1.0, 2.0, 4.0], [3.0, 5.0]]
 
@@ -40,22 +41,41 @@ def test_rows_that_differ_in_length_are_not_reduced_along_the_batch(reduce: Call
 @pytest.mark.parametrize("item_shape", [(), (2,)], ids=str)
 def test_features_of_a_collection_are_the_items_of_a_row(name: str, item_shape: tuple[int, ...]) -> None:
     rows = [torch.rand(length, *item_shape) for length in (3, 2)]
-    reduced = getattr(TensorDict({"rows": Ragged(rows)}, [2]), name)("feature")["rows"]
+    data = TensorDict({"rows": Ragged(rows, names=["b"])}, [2], names=["b"])
+    reduced = getattr(data, name)("feature")["rows"]
     one_by_one = [getattr(TensorDict({"row": row}), name)("feature")["row"] for row in rows]
-    torch.testing.assert_close(reduced, torch.stack(one_by_one))
+    assert (reduced.lengths.tolist(), reduced.names) == ([1, 1], ["b"])
+    torch.testing.assert_close(reduced.values, torch.stack(one_by_one))
+    kept = getattr(data, name)("feature", keepdim=True)["rows"]
+    assert (kept.item_shape, kept.lengths.tolist()) == ((1,) * len(item_shape), [1, 1])
+
+
+def test_features_of_ragged_rows_of_rows_are_all_items() -> None:
+    rows = Ragged.from_list([[[1, 2], [3]], [[4]]], ragged_dims=2)
+    assert TensorDict({"rows": rows}, [2]).sum("feature")["rows"].tolist() == [[[6]], [[4]]]
 
 
 @pytest.mark.parametrize("name", ["sum", "mean", "prod", "amax"])
 def test_a_reduction_of_everything_is_that_of_all_items(name: str) -> None:
     items = torch.tensor([item for row in ROWS for item in row])
     expected = getattr(TensorDict({"items": items}), name)()["items"]
-    assert getattr(data(), name)()["below", "rows"] == expected
-    assert getattr(data(), name)(keepdim=True)["below", "rows"].shape == (1, 1)
-    assert getattr(data()[1:], name)()["below", "rows"] == getattr(torch.tensor([3.0, 5.0]), name)()
+    assert getattr(data(), name)()["below", "rows"].tolist() == [expected]
+    assert getattr(data(), name)(keepdim=True)["below", "rows"].tolist() == [[expected]]
+    last = getattr(data()[1:], name)()["below", "rows"]
+    assert last.tolist() == [getattr(torch.tensor([3.0, 5.0]), name)()]
 
 
 def test_a_reduction_of_the_features_of_no_rows() -> None:
-    assert TensorDict({"rows": Ragged(ROWS)}, [2])[:0].std("feature")["rows"].shape == (0,)
+    reduced = TensorDict({"rows": Ragged(ROWS)}, [2])[:0].std("feature")["rows"]
+    assert (type(reduced), reduced.shape) == (Ragged, (0,))
+
+
+def test_a_field_of_ragged_rows_stays_one_in_a_reduction(tmp_path: Path) -> None:
+    class Sample(TensorClass):
+        rows: Ragged
+
+    Sample(ROWS).mean("feature").memmap(tmp_path)
+    assert Sample.load_memmap(tmp_path).rows.values.tolist() == pytest.approx([7 / 3, 4.0])
 
 
 def test_reductions_of_all_tensors_take_items() -> None:
