@@ -40,7 +40,7 @@ FEWEST_RESAMPLES = 200
 UNDEFINED = "the figure is not defined for these rows"
 OFTEN_UNDEFINED = "the figure is not defined in more than a tenth of the resamples"
 
-_WORK = 400_000_000  # weights in all resamples at most by default
+_WORK = 100_000_000  # weights in all resamples at most by default
 _CHUNK = 4_000_000  # weights held at a time
 _LEFT_OUT = 200  # groups of the jackknife at most
 _TIE = 1e-9
@@ -109,6 +109,7 @@ def bootstrap_interval(
     resamples: int | None = None,
     confidence: float = 0.95,
     biased: bool = False,
+    fewest: int = 2,
 ) -> Interval:
     """A figure of rows, its BCa interval and its bootstrap standard error.
 
@@ -123,6 +124,7 @@ def bootstrap_interval(
         biased: whether the figure is a sum of distances, at least 0 and on average above its truth. Its interval is
             then the t interval with the bootstrap's standard error around the figure less the bootstrap's estimate of
             the bias (Efron and Tibshirani, 1993, section 10.6), widened to the figure: ``"bias-corrected t"``.
+        fewest: the number of units below which there is no interval.
 
     Example:
         >>> def mean(columns, weights):
@@ -139,7 +141,11 @@ def bootstrap_interval(
     def figures(drawn: NDArray[np.int64]) -> _Numbers:
         return figure(units.columns, drawn[:, units.unit].astype(np.float64))
 
-    return _interval(figures, units, rng, resamples, confidence, NO_VARIANCE, biased)
+    found = _interval(figures, units, rng, resamples, confidence, NO_VARIANCE, biased)
+    if 1 < units.total < fewest and found.low == found.low:
+        reason = f"an interval at this level needs at least {fewest} prompts"
+        return Interval(found.value, nan, nan, "none", reason, found.stderr)
+    return found
 
 
 def bootstrap_difference(

@@ -162,6 +162,7 @@ def estimate_sample(sample: Sample, *, seed: int, resamples: int | None, confide
         resamples=resamples,
         confidence=confidence,
         biased=sample.biased,
+        fewest=sample.fewest(confidence),
     )
     return estimate_of(
         found,

@@ -40,7 +40,7 @@ def with_texts(run: Run) -> ScoreData:
     for one in run.texts():
         read[one.prompt_id].append(one)
     # Rows of one prompt come in the order of the file.
-    keys = [int(key) for key in scores.prompt_id]
+    keys = [int(key) for key in scores.prompt_id.cpu().numpy()]
     rows = [read[key].popleft() if read.get(key) else None for key in keys]
     return scores.replace(
         prompt=Text([None if row is None else row.prompt for row in rows]),

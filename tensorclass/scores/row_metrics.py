@@ -6,6 +6,7 @@ rows, which are computed for all resamples at once.
 
 from __future__ import annotations
 
+import sys
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -122,6 +123,19 @@ class RowMetric(Metric):
             >>> AUROC(target="correct").check("confidence", [np.array([0.5])])
         """
 
+    def fewest_prompts(self, confidence: float) -> int:
+        """Return the number of prompts below which there is no interval. Here: two.
+
+        Args:
+            confidence: the level of the interval, 0.95 for 95 %.
+
+        Example:
+            >>> from tensorclass.scores import Quantile
+            >>> Quantile(0.5).fewest_prompts(0.95), Quantile(0.95).fewest_prompts(0.95)
+            (6, 59)
+        """
+        return 2
+
     def tallies(self, field: str, rows: Rows) -> list[Tally]:
         return []
 
@@ -133,7 +147,9 @@ class RowMetric(Metric):
         self.check(field, columns)
         cluster = None if self.cluster is None else rows.clusters(self.cluster)
         name = self.named(field)
-        return [Sample(name, self.figure, columns, prompt, prompts, self.unit, cluster, self.biased)]
+        return [
+            Sample(name, self.figure, columns, prompt, prompts, self.unit, cluster, self.biased, self.fewest_prompts)
+        ]
 
 
 def rows_of(
@@ -403,8 +419,8 @@ class CalibrationError(RowMetric):
     """The expected calibration error, declared at the field of confidences.
 
     It is above 0 for a calibrated model, too, since accuracies in bins vary; the more so the fewer rows there are. So
-    compare it at the same number of rows only. The interval takes the bias into account; with fewer than 100 rows it
-    still falls short.
+    compare it at the same number of rows only. The interval takes the bias into account; there is none where bins have
+    fewer than ten prompts on average.
 
     Args:
         target: the field that says whether a row is right: 0 or 1.
@@ -436,6 +452,9 @@ class CalibrationError(RowMetric):
 
     def fields(self, field: str) -> tuple[str, str]:
         return field, self.target
+
+    def fewest_prompts(self, confidence: float) -> int:
+        return 10 * self.bins
 
     def check(self, field: str, columns: Sequence[_Numbers]) -> None:
         check_shares(field, columns[0])
@@ -491,8 +510,12 @@ class Quantile(RowMetric):
         unit: of the values; ``"%"`` for fractions 0..1.
         cluster: the field of clusters, as in :class:`~tensorclass.scores.Mean`.
 
+    With few prompts there is no interval: in 35 % of cases, all values of ten prompts lie below the 90th percentile.
+
     Raises:
         ValueError: a ``share`` outside of 0 to 1.
+
+    Source: David and Nagaraja, 2003, "Order Statistics", third edition, section 7.1.
 
     Example:
         >>> import torch
@@ -511,6 +534,16 @@ class Quantile(RowMetric):
     def __post_init__(self) -> None:
         if not 0 <= self.share <= 1:
             raise ValueError(f"share: expected a fraction from 0 to 1 (0.5 for the median), got {self.share}")
+
+    def fewest_prompts(self, confidence: float) -> int:
+        # Below, the values don't enclose the quantile often enough (David and Nagaraja, 2003, section 7.1).
+        rarer = min(self.share, 1 - self.share)
+        if rarer == 0:
+            return sys.maxsize
+        prompts = 2
+        while (1 - rarer) ** prompts + rarer**prompts > 1 - confidence:
+            prompts += 1
+        return prompts
 
     def named(self, field: str) -> str:
         return self.name or f"{field}_p{100 * self.share:g}"

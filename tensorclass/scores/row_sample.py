@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,10 @@ from numpy.typing import NDArray
 from tensorclass.scores.bootstrap import WeightedFigure
 
 __all__ = ["Sample"]
+
+
+def _two(confidence: float) -> int:
+    return 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +31,7 @@ class Sample:
         cluster: ``[prompts]``, int64, a number for the cluster of each prompt; None if each stands for itself.
         biased: whether the figure lies on average above its truth; see
             :func:`~tensorclass.scores.bootstrap.bootstrap_interval`.
+        fewest: the number of prompts (or clusters) that an interval needs, by its level.
     """
 
     name: str
@@ -36,6 +42,7 @@ class Sample:
     unit: str = "%"
     cluster: NDArray[np.int64] | None = None
     biased: bool = False
+    fewest: Callable[[float], int] = _two
 
     @property
     def held(self) -> int:
@@ -71,4 +78,4 @@ class Sample:
     def _with(self, prompt: NDArray[np.int64], prompts: int, cluster: NDArray[np.int64] | None) -> Sample:
         kept = prompt >= 0
         columns = tuple(column[kept] for column in self.columns)
-        return Sample(self.name, self.figure, columns, prompt[kept], prompts, self.unit, cluster, self.biased)
+        return replace(self, columns=columns, prompt=prompt[kept], prompts=prompts, cluster=cluster)

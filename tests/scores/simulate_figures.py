@@ -30,6 +30,7 @@ from tensorclass.scores.row_figures import (
     perplexity,
     quantile,
 )
+from tensorclass.scores.row_metrics import CalibrationError, Quantile
 from tensorclass.scores.tally import Tally
 
 Numbers = NDArray[np.float64]
@@ -65,6 +66,7 @@ def of_rows(
     figure: WeightedFigure,
     draw: Callable[[np.random.Generator, int], tuple[Columns, Columns]],
     biased: bool = False,
+    fewest: int = 2,
 ) -> Kind:
     """A figure of rows, one a prompt, of which two runs are drawn."""
     large = draw(np.random.default_rng(123), _LARGE)
@@ -73,7 +75,7 @@ def of_rows(
     def look(rng: np.random.Generator, prompts: int) -> Found:
         a, b = draw(rng, prompts)
         seed, unit = int(rng.integers(2**31)), np.arange(prompts)
-        one = bootstrap_interval(figure, a, unit, seed=seed, resamples=_RESAMPLES, biased=biased)
+        one = bootstrap_interval(figure, a, unit, seed=seed, resamples=_RESAMPLES, biased=biased, fewest=fewest)
         both = [np.concatenate(pair) for pair in zip(a, b, strict=True)]
         found = bootstrap_difference(
             figure, both, np.arange(2 * prompts) >= prompts, np.tile(unit, 2), seed=seed, resamples=_RESAMPLES
@@ -183,10 +185,16 @@ def kinds() -> list[Kind]:
             lambda columns, weights: expected_calibration_error(columns[0], columns[1], weights, bins=15),
             confidences,
             biased=True,
+            fewest=CalibrationError("correct").fewest_prompts(0.95),
         ),
         of_rows("perplexity", lambda columns, weights: perplexity(columns[0], columns[1], weights), likelihoods),
         of_rows("median", lambda columns, weights: quantile(columns[0], weights, share=0.5), latencies),
-        of_rows("90th percentile", lambda columns, weights: quantile(columns[0], weights, share=0.9), latencies),
+        of_rows(
+            "90th percentile",
+            lambda columns, weights: quantile(columns[0], weights, share=0.9),
+            latencies,
+            fewest=Quantile(0.9).fewest_prompts(0.95),
+        ),
         of_rows("Elo", rating, battles),
     ]
 
@@ -238,10 +246,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Coverage of intervals that are no ratio of sums.")
     parser.add_argument("--data-sets", type=int, default=400, help="data sets of each line")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", nargs="+", metavar="KIND", help="the kinds to look at, as the first column has them")
     arguments = parser.parse_args()
     started = time.process_time()
     print(f"{'kind':20} {'n':>5} {'cover':>7} {'paired':>7} {'p<.05':>7} {'held':>7}")
-    for kind in kinds():
+    for kind in (one for one in kinds() if not arguments.only or one.name in arguments.only):
         for prompts in PROMPTS:
             print(line_of(kind, prompts, arguments.data_sets, arguments.seed), flush=True)
     print(f"{time.process_time() - started:.0f} s of one core")

@@ -198,3 +198,16 @@ def test_a_figure_that_is_not_defined_says_so() -> None:
     found = scores.aggregate()["auroc"]
     assert found.value.isnan()
     assert found.reason == "the figure is not defined for these rows"
+
+
+def test_a_far_quantile_of_few_values_has_no_interval() -> None:
+    for count, there in ((28, False), (29, True)):
+        scores = ExactMatchScoreData(torch.arange(count) / count, batch_size=[count])
+        found = scores.aggregate(metrics={"exact_match": Quantile(0.9)})["exact_match_p90"]
+        assert found.value.item() == pytest.approx(0.9 * (count - 1) / count, rel=1e-6)
+        assert found.stderr > 0
+        assert bool(found.low == found.low) is there
+    assert Quantile(1.0).fewest_prompts(0.95) > 10**9
+    few = ExactMatchScoreData(torch.arange(10) / 10, batch_size=[10])
+    found = few.aggregate(metrics={"exact_match": Quantile(0.9)})["exact_match_p90"]
+    assert found.reason == "an interval at this level needs at least 29 prompts"

@@ -29,6 +29,7 @@ def bootstrap_interval(
     resamples: int | None = None,
     confidence: float = 0.95,
     biased: bool = False,
+    fewest: int = 2,
 ) -> Interval: ...
 def bootstrap_difference(
     figure: WeightedFigure,
