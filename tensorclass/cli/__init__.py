@@ -57,6 +57,36 @@ def _parser() -> ArgumentParser:
     parser.add_argument("--version", action="version", version=f"tensorclass {VERSION}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     add_scores(commands)
+    _add_inspect(
+        commands.add_parser(
+            "inspect",
+            help="show what is in a file: class, fields, rows, bytes, checksums, first rows",
+            description=(
+                "Show what is in files: the class that they name, fields with dtypes and shapes, rows, bytes,\n"
+                "checksums and the first rows. Formats are found in the content: all that this package writes\n"
+                "(memory maps, archives, safetensors, consolidated files, HDF5, zarr, torch.save), and Parquet,\n"
+                "Arrow, CSV, JSON lines, safetensors, HDF5 and zarr of other programs. Nothing of a file is run, no\n"
+                "class is imported."
+            ),
+            epilog="exit codes: 0; 2, with one line on stderr for each file that is missing, unknown or damaged.",
+            formatter_class=RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+    )
+    _add_convert(
+        commands.add_parser(
+            "convert",
+            help="write the rows of a file in another format",
+            description=(
+                "Write the rows of a file in another format, which the end of the new name says: .parquet, .feather,\n"
+                ".csv, .jsonl, .h5, .zarr, .safetensors, .zip, .td; a name without an end is a folder of memory maps.\n"
+                "Rows go through memory in pieces. The new file appears when it is complete."
+            ),
+            epilog="exit codes: 0; 2, with one line on stderr, where nothing was written.",
+            formatter_class=RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+    )
     _add_stubs(
         commands.add_parser(
             "stubs",
@@ -76,6 +106,30 @@ def _parser() -> ArgumentParser:
         )
     )
     return parser
+
+
+def _add_inspect(parser: ArgumentParser) -> None:
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="a file or a folder")
+    parser.add_argument("--rows", type=int, default=5, metavar="N", help="how many first rows to show (default: 5)")
+    parser.add_argument("--verify", action="store_true", help="read all values, and compare them with the checksums")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(module="tensorclass.inspection.inspect_command")
+
+
+def _add_convert(parser: ArgumentParser) -> None:
+    parser.add_argument("source", metavar="SOURCE", help="a file or a folder, as tensorclass inspect takes it")
+    parser.add_argument("target", metavar="TARGET", help="the new file or folder")
+    parser.add_argument("--to", metavar="FORMAT", help="its format, if the end of its name does not say it")
+    parser.add_argument("--rows", type=int, default=65_536, metavar="N", help="rows of a piece (default: 65536)")
+    parser.add_argument("--overwrite", action="store_true", help="replace a file that is there")
+    parser.add_argument(
+        "--nulls",
+        choices=["default", "fill", "mask"],
+        default="default",
+        help="what becomes of nulls of a table: 0, NaN or None (fill), with a mask beside them (mask); by default, "
+        "nulls of integers are an error",
+    )
+    parser.set_defaults(module="tensorclass.inspection.convert_command")
 
 
 def _add_stubs(parser: ArgumentParser) -> None:
