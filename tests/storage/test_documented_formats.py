@@ -26,6 +26,7 @@ from tensorclass import (
     Column,
     MetaData,
     NonTensorData,
+    NonTensorStack,
     Ragged,
     TensorClass,
     TensorDict,
@@ -398,7 +399,7 @@ def two_dimensions() -> TensorDict:
 
 
 def columns() -> TensorDict:
-    """Text and ragged rows in another order than in memory, and many strings."""
+    """Text and ragged rows in another order than in memory, many strings and many other objects."""
     deep = Ragged.from_list([[[1], [2, 3]], [], [[4]] * 2] * 500, dtype=torch.bfloat16, ragged_dims=2)
     return TensorDict(
         {
@@ -406,6 +407,7 @@ def columns() -> TensorDict:
             "device": Ragged([[1.0], [], [2.0, 3.0]] * 500),
             "below": {"deep": deep},
             "strings": [f"s{row % 3}" for row in range(1500)],
+            "tuples": NonTensorStack(*[(row % 3,) for row in range(1500)]),
         },
         [1500],
         names=["time"],
