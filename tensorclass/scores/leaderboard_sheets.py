@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tensorclass.scores.estimate import Estimate, show, show_interval
 from tensorclass.scores.leaderboard import MACRO, Leaderboard, PairedRuns
-from tensorclass.scores.score_sheets import numbers_of, shown_p_value, verdict_style
+from tensorclass.scores.score_sheets import numbers_of, shown_p_value
 from tensorclass.scores.sheet import Sheet, SheetColumn
 from tensorclass.support.printable import printable
 
@@ -107,10 +107,11 @@ def _differences(board: Leaderboard, found: Sequence[PairedRuns], shown: Mapping
         labels = ["task", *labels]
     corrected = ["adjusted p"] if board.correction != "none" and len(found) > 1 else []
     level = f"{100 * board.confidence:g} % interval"
+    has_sections = len(found) > len({one.task for one in found})
     sheet = Sheet(
         f"{title}, {unit}" if unit else title,
         [
-            *(SheetColumn(label, is_label=True, is_merged=label == "task") for label in labels),
+            *(SheetColumn(label, is_label=True, is_merged=label == "task" and has_sections) for label in labels),
             *numbers_of("difference", level, "p", *corrected, "detects"),
         ],
     )
@@ -128,7 +129,9 @@ def _differences(board: Leaderboard, found: Sequence[PairedRuns], shown: Mapping
             else [shown[one.a], shown[one.b]]
         )
         place = len(labels)
-        style = verdict_style(low, high, higher_is_better=higher)
+        style = ""
+        if one.p_adjusted <= 1 - board.confidence:
+            style = "good" if (sign * float(difference.value) > 0) == higher else "bad"
         sheet.add(
             *([] if is_macro else [one.task]),
             *(models[:1] if to_baseline else models),
