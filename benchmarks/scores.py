@@ -3,9 +3,10 @@
     python benchmarks/scores.py [--rows N] [--shape choice|ifeval] [--pandas] [--keep FILE]
 
 Every measurement runs in a process of its own, three times, all programs in turn, and the best is taken; the file is
-read once before, so that all find it in the system's cache. Printed are seconds within the process (imports apart), and
-the peak of its memory (resident set, with everything imported). polars and duckdb may use all cores, and compute the
-means; this package also checks every row, identifies every prompt, and computes intervals.
+read once before, so that all find it in the system's cache. Printed are seconds within the process (imports apart), the
+seconds of a core that all its threads took, which other programs on the machine change little, and the peak of its
+memory (resident set, with everything imported). polars and duckdb may use all cores, and compute the means; this
+package uses one, also checks every row, identifies every prompt, and computes intervals.
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ from typing import Any
 
 OURS = """
 from tensorclass.scores import read_scores
-start = time.perf_counter()
+start, cpu = time.perf_counter(), time.process_time()
 report = read_scores(path).aggregate()
-seconds = time.perf_counter() - start
+seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
 figures = {name: round(float(one.value), 6) for name, one in report.items()}
 """
 
 POLARS = """
 import polars
 names = {metrics!r}
-start = time.perf_counter()
+start, cpu = time.perf_counter(), time.process_time()
 means = polars.scan_ndjson(path).select([polars.col(name).cast(polars.Float64).mean() for name in names])
 row = means.collect().row(0)
-seconds = time.perf_counter() - start
+seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
 figures = {{name: round(value, 6) for name, value in zip(names, row)}}
 """
 
@@ -44,19 +45,19 @@ import duckdb
 names = {metrics!r}
 connection = duckdb.connect()
 connection.execute("SET enable_progress_bar = false")
-start = time.perf_counter()
+start, cpu = time.perf_counter(), time.process_time()
 means = ", ".join(f"avg({{name}}::DOUBLE)" for name in names)
 row = connection.execute(f"SELECT {{means}} FROM read_ndjson(?)", [path]).fetchone()
-seconds = time.perf_counter() - start
+seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
 figures = {{name: round(value, 6) for name, value in zip(names, row)}}
 """
 
 PANDAS = """
 import pandas
 names = {metrics!r}
-start = time.perf_counter()
+start, cpu = time.perf_counter(), time.process_time()
 frame = pandas.read_json(path, lines=True)
-seconds = time.perf_counter() - start
+seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
 figures = {{name: round(float(frame[name].mean()), 6) for name in names}}
 """
 
@@ -66,7 +67,7 @@ import json, re, sys, time
 path = sys.argv[1]
 {code}
 peak = int(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1]) / 1024
-print(json.dumps({{"seconds": seconds, "megabytes": peak, "figures": figures}}))
+print(json.dumps({{"seconds": seconds, "cpu": cpu, "megabytes": peak, "figures": figures}}))
 """
 
 COMMAND = """
@@ -75,8 +76,9 @@ start = time.perf_counter()
 subprocess.run([sys.executable, "-m", "tensorclass.cli", "scores", "--json", sys.argv[1]],
                stdout=subprocess.DEVNULL, check=True)
 seconds = time.perf_counter() - start
-peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-print(json.dumps({"seconds": seconds, "megabytes": peak, "figures": {}}))
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+cpu, peak = used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+print(json.dumps({"seconds": seconds, "cpu": cpu, "megabytes": peak, "figures": {}}))
 """
 
 RUNS = 3
@@ -192,9 +194,9 @@ def main() -> None:
             **{name: PROCESS.format(code=code.format(metrics=metrics)) for name, code in others.items()},
         }
         found = measure(programs, path)
-    print(f"{'':44}{'seconds':>10}{'peak MB':>10}")
+    print(f"{'':44}{'seconds':>10}{'of a core':>11}{'peak MB':>10}")
     for name, one in found.items():
-        print(f"{name:44}{one['seconds']:10.2f}{one['megabytes']:10.0f}  {one['figures'] or ''}")
+        print(f"{name:44}{one['seconds']:10.2f}{one['cpu']:11.2f}{one['megabytes']:10.0f}  {one['figures'] or ''}")
 
 
 if __name__ == "__main__":

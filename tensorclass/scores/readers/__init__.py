@@ -184,17 +184,16 @@ def read_runs(
         None if results is None else Path(results),
         progress if executor is None else None,
     )
-    failed = _raised if on_error is None else on_error
     tables = (TableReader(columns),) if columns else ()
-    files = log_files(paths, last=tables, on_error=failed).files
+    files = log_files(paths, last=tables, on_error=on_error).files
     work = [partial(_read_file, path, options, registered(), tables) for path in files]
     if executor is None:
-        runs = distinct_runs(zip(files, work, strict=True), failed)
+        runs = distinct_runs(zip(files, work, strict=True), on_error)
     else:
         from tensorclass.scores.readers.parallel import read_spread
 
         found = read_spread(work, list(map(str, files)), executor, keep_going=on_error is not None)
-        runs = distinct_runs(zip(files, (partial(_outcome, one) for one in found), strict=True), failed)
+        runs = distinct_runs(zip(files, (partial(_outcome, one) for one in found), strict=True), on_error)
     names = distinct_names([Path(run.files[0]) for run in runs], [run.name for run in runs])
     return [run if run.name == name else replace(run, name=name) for run, name in zip(runs, names, strict=True)]
 
@@ -209,7 +208,3 @@ def _outcome(found: Sequence[Run] | ScoreFileError) -> Sequence[Run]:
     if isinstance(found, ScoreFileError):
         raise found
     return found
-
-
-def _raised(error: ScoreFileError) -> None:
-    raise error

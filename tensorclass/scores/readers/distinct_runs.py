@@ -19,15 +19,16 @@ OnError: TypeAlias = Callable[[ScoreFileError], None]
 """Called with the error of a file that can't be read."""
 
 
-def distinct_runs(work: Iterable[tuple[Path, Callable[[], Sequence[Run]]]], on_error: OnError) -> list[Run]:
+def distinct_runs(work: Iterable[tuple[Path, Callable[[], Sequence[Run]]]], on_error: OnError | None) -> list[Run]:
     """Read files one after the other.
 
     A file that an earlier run was read from, too, is not read again.
 
     Args:
         work: each file, and the function that reads its runs.
-        on_error: called with the error of a file that can't be read, and of one that holds the same rows of the same
-            model, task and filter as an earlier one. Runs of one model and task with other rows get a note.
+        on_error: called in place of raising the error of a file that can't be read, and of one that holds the same
+            rows of the same model, task and filter as an earlier one. Runs of one model and task with other rows get a
+            note.
 
     Returns:
         The runs, in the order of the files.
@@ -43,6 +44,8 @@ def distinct_runs(work: Iterable[tuple[Path, Callable[[], Sequence[Run]]]], on_e
                 held.update(Path(file).absolute() for file in run.files)
                 runs.append(_compared(run, by_identity))
         except ScoreFileError as error:
+            if on_error is None:
+                raise  # the error itself: raised by a function, it would be held by that function's frame
             on_error(error)
     return runs
 

@@ -1,4 +1,4 @@
-"""What a row of a sample log of lm-evaluation-harness holds: its metrics, and what identifies its document."""
+"""Rows of sample logs of lm-evaluation-harness: the metrics of a row, and the identity of its document."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import gzip
 import json
 import os
@@ -428,6 +429,24 @@ def test_a_log_is_read_from_a_pipe(tmp_path: Path, log_row: Make) -> None:
     writer.start()
     assert read_scores(pipe).batch_size == (10,)
     writer.join()
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="looks at what Linux tells of a process")
+def test_an_error_leaves_no_file_open(pair: tuple[Path, Path], write: Write, reference_row: Make) -> None:
+    write(pair[1].name, [reference_row(7, [True])])
+    gc.collect()
+    gc.disable()  # files are closed at once, not when garbage is collected
+    try:
+        with pytest.raises(ScoreFileError, match="expected the prompt of line 1"):
+            read_run(pair[0])
+        held = [
+            os.readlink(f"/proc/self/fd/{number}")
+            for number in os.listdir("/proc/self/fd")
+            if number.isdigit() and os.path.islink(f"/proc/self/fd/{number}")
+        ]
+    finally:
+        gc.enable()
+    assert not set(held) & set(map(str, pair))
 
 
 def test_rows_stream_by_and_only_scores_are_kept(write: Write, ifeval_row: Make) -> None:
