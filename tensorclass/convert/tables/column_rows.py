@@ -94,7 +94,8 @@ def fill_missing_objects(
         default = _default_of(schema, missing, nulls)
         if default is None and schema.spec is not None:
             raise _has_none(schema, missing)
-        items = [default if item is None else item for item in items]
+        if default is not None:
+            items = [_default_object(schema) if item is None else item for item in items]
     elif nulls == "mask" and bool(missing.any()):
         mask = ~missing
     try:
@@ -122,6 +123,12 @@ def _default_of(schema: ColumnSchema, missing: Tensor, nulls: NullMode) -> Any:
             raise _has_none(schema, missing)
         return None
     return default
+
+
+def _default_object(schema: ColumnSchema) -> Any:
+    """Return the default of a field for one row: its own object, where a factory makes it."""
+    made = schema.default()
+    return made.item() if isinstance(made, Column) else made
 
 
 def _has_none(schema: ColumnSchema, missing: Tensor) -> UnreadableColumn:

@@ -320,3 +320,16 @@ def test_python_objects_give_and_take_columns() -> None:
         assert (type(one.text), type(one.tokens), one.batch_size) == (Text, Ragged, (2,)), name
         assert (one.text.tolist(), one.tokens.tolist()) == expected, name
     assert data.to_dict(convert_tensors=True) == dict(zip(("text", "tokens"), expected, strict=True))
+
+
+@pytest.mark.parametrize(
+    "factory", [list, lambda: Column([list[str]()], batch_size=())], ids=["object", "column without batch dimensions"]
+)
+def test_missing_rows_get_a_default_object_of_their_own(factory: Callable[[], Any]) -> None:
+    class Tagged(TensorClass):
+        tags: Column[list[str]] = dataclasses.field(default_factory=factory)
+
+    table = pa.table({"tags": pa.array([None, ["u"], None], pa.list_(pa.string()))})
+    tags = Tagged.from_arrow(table).tags
+    assert tags.tolist() == [[], ["u"], []]
+    assert tags[0] is not tags[2]
