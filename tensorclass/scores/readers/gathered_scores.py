@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from array import array
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tensorclass.scores.labels import Vocabulary, merge, translate
-from tensorclass.scores.logged_scores import NAMES_OF, family_of, field_names
+from tensorclass.scores.logged_kinds import LOGGED_KINDS, fields_of_kind
+from tensorclass.scores.logged_scores import NAMES_OF, LoggedMetric, family_of, field_names
 from tensorclass.scores.metrics import declared_codes
 from tensorclass.scores.readers.growing_columns import PromptColumn, TaskColumn, shown
 from tensorclass.scores.readers.metric_units import unit_of
@@ -102,7 +103,7 @@ class GatheredScores:
         self,
         family: type[ScoreData] | None = None,
         *,
-        units: Mapping[str, str] | None = None,
+        kinds: Mapping[str, str] | None = None,
         groups: Collection[str] | None = None,
         cluster: str | None = None,
         **about: Any,
@@ -111,8 +112,8 @@ class GatheredScores:
 
         Args:
             family: the class of the scores, with fields named as the metrics; by default one made for them.
-            units: the units of metrics. By default a metric is a share, ``"%"``, if all its values are fractions from
-                0 to 1, and has no unit otherwise.
+            kinds: the kind of each metric that is no mean; see :data:`~tensorclass.scores.logged_kinds.LOGGED_KINDS`.
+                Rows have the values of its other fields as well.
             groups: the labels by whose groups figures are given; by default those with at least two values, at most
                 half as many as there are rows, and at most a hundred. Numbers are labels only if they are whole.
             cluster: the label of prompts that are not independent of each other.
@@ -135,12 +136,7 @@ class GatheredScores:
             "task_names": self._tasks.vocabulary,
         }
         if family is None:
-            unit = {
-                name: (units or {}).get(name, unit_of(name.rpartition("/")[2], self._numbers[name].numbers()))
-                for name in metrics
-            }
-            family = family_of(tuple(unit.items()), held, tuple(groups), cluster)
-            names = field_names(metrics, held)
+            family, names = self._made(metrics, kinds or {}, held, tuple(groups), cluster)
             fields.update((names[name], self._numbers[name].tensor()) for name in metrics)
             for label in held:
                 fields[names[label]], fields[NAMES_OF + names[label]] = self._labels[label].coded()
@@ -150,6 +146,25 @@ class GatheredScores:
         if others:
             about["left_out"] = (*about.get("left_out", ()), f"labels that make no groups: {', '.join(others)}")
         return Run(scores=family(**fields, batch_size=[self.rows]), **about)
+
+    def _made(
+        self,
+        metrics: Sequence[str],
+        kinds: Mapping[str, str],
+        labels: tuple[str, ...],
+        groups: tuple[str, ...],
+        cluster: str | None,
+    ) -> tuple[type[ScoreData], dict[str, str]]:
+        """A family for the metrics, and the field of each metric and label."""
+        others = {other for name, kind in kinds.items() for other in fields_of_kind(name, kind)[1:]}
+        declared: list[LoggedMetric] = []
+        for name in metrics:
+            if name in kinds:
+                declared.append((name, LOGGED_KINDS[kinds[name]].unit, kinds[name]))
+            elif name not in others:
+                declared.append((name, unit_of(name.rpartition("/")[2], self._numbers[name].numbers())))
+        fields = [one for name, _, *kind in declared for one in fields_of_kind(name, *kind or ("mean",))]
+        return family_of(tuple(declared), labels, groups, cluster), field_names(fields, labels)
 
     def _groups(self, asked: Collection[str] | None) -> list[str]:
         if asked is not None:

@@ -16,6 +16,7 @@ from typing import Final
 
 from typing_extensions import TypedDict
 
+from tensorclass.scores.logged_kinds import fields_of_kind
 from tensorclass.scores.readers.gathered_scores import GatheredScores
 from tensorclass.scores.readers.growing_columns import prompt_id
 from tensorclass.scores.readers.json_document import PACKED, document_beside, read_document
@@ -35,6 +36,9 @@ _BOOKKEEPING: Final = re.compile(
 
 _OF_LANGUAGE_MODELS: Final = ("perplexity", "bits_per_byte", "logprob_per_byte")
 """Figures of ``stats.json`` that HELM makes of the sums of ``logprob``, ``num_perplexity_tokens`` and ``num_bytes``."""
+
+_KINDS: Final = {"perplexity": "perplexity", "bits_per_byte": "bits"}
+_UNITS: Final = {"perplexity": "num_perplexity_tokens", "bits_per_byte": "num_bytes"}
 
 
 class _Perturbation(TypedDict, total=False):
@@ -157,19 +161,15 @@ def _read(head: FileHead, options: ReadOptions) -> Run:
     spec = document_beside(head.path, "run_spec.json", _RunSpec)
     run_name = "" if spec is None else spec[1].get("name", "")
     task = _without_model(run_name) or None
-    gathered = GatheredScores(path)
-    ignored: dict[str, None] = {}
-    for instance in instances:
-        if _split(instance) != wanted:
-            continue
-        values: dict[str, float | None] = {}
-        for stat in instance.get("stats", ()):
-            name = stat.get("name", {}).get("name", "")
-            if _BOOKKEEPING.fullmatch(name):
-                ignored[name] = None
-            elif (count := stat.get("count", 0)) > 0:
-                values[name] = stat.get("sum", 0.0) / count
-        gathered.add(_document(instance, path), values, task=task)
+    chosen = [instance for instance in instances if _split(instance) == wanted]
+    ignored = {name: None for instance in chosen for name in _sums(instance) if _BOOKKEEPING.fullmatch(name)}
+    gathered, kinds = GatheredScores(path), {}
+    for instance in chosen:
+        gathered.add(_document(instance, path), _means(instance), task=task)
+    if not gathered.metrics():  # of a scenario that has nothing but the likelihood of texts
+        gathered, kinds = GatheredScores(path), _KINDS
+        for instance in chosen:
+            gathered.add(_document(instance, path), _likelihoods(instance), task=task)
     if not gathered.metrics():
         raise ScoreFileError(
             path,
@@ -191,6 +191,7 @@ def _read(head: FileHead, options: ReadOptions) -> Run:
     ]
     run = gathered.run(
         options.family,
+        kinds=kinds,
         name=head.path.absolute().parent.name or head.name,
         format=READER.name,
         files=(path, *(str(found[0]) for found in (spec, summary) if found is not None)),
@@ -204,12 +205,37 @@ def _read(head: FileHead, options: ReadOptions) -> Run:
         left_out=tuple(left_out),
         texts=_texts_of(head, wanted),
     )
-    return check_published(run, where="stats.json")
+    return check_published(run, where="stats.json", may_differ=bool(kinds))
+
+
+def _sums(instance: _Instance) -> dict[str, tuple[float, float]]:
+    """The sum and the count of each statistic."""
+    return {
+        stat.get("name", {}).get("name", ""): (stat.get("sum", 0.0), stat.get("count", 0))
+        for stat in instance.get("stats", ())
+    }
+
+
+def _means(instance: _Instance) -> dict[str, float]:
+    """The statistics that are scores."""
+    sums = {name: own for name, own in _sums(instance).items() if not _BOOKKEEPING.fullmatch(name)}
+    return {name: total / count for name, (total, count) in sums.items() if count > 0}
+
+
+def _likelihoods(instance: _Instance) -> dict[str, float]:
+    """The log-likelihood of a text and the number of its units, for each figure of language models."""
+    sums = _sums(instance)
+    found: dict[str, float] = {}
+    for figure, kind in _KINDS.items():
+        own, units = fields_of_kind(figure, kind)
+        if "logprob" in sums and _UNITS[figure] in sums:
+            found[own], found[units] = sums["logprob"][0], sums[_UNITS[figure]][0]
+    return found
 
 
 def _why_left_out(name: str) -> str:
     if name in _OF_LANGUAGE_MODELS:
-        return "it is made of sums of log-likelihoods, which are not read"
+        return "it is made of log-likelihoods, which are read for scenarios without other scores only"
     return f"{_ROWS} doesn't hold what it is made of"
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,17 @@ def test_a_summary_alone_is_an_error_that_names_the_file_to_give(write: Write) -
     path = write("bbq/stats.json", json.dumps([stat("exact_match", 1)]))
     with pytest.raises(ScoreFileError, match=r"expected per_instance_stats\.json"):
         read_run(path)
+
+
+def test_scenarios_of_language_models_have_perplexities(folder: Callable[..., Path]) -> None:
+    likelihoods = [
+        [stat("logprob", -2.0), stat("num_perplexity_tokens", 1), stat("num_bytes", 4)],
+        [stat("logprob", -4.0), stat("num_perplexity_tokens", 5), stat("num_bytes", 8)],
+    ]
+    path = folder([instance(number, *stats) for number, stats in enumerate(likelihoods)])
+    report = read_run(path).scores.aggregate()
+    assert report["perplexity"].value.item() == pytest.approx(math.exp(6 / 6))
+    assert report["bits_per_byte"].value.item() == pytest.approx(6 / 12 / math.log(2))
 
 
 def test_instances_without_scores_are_an_error(folder: Callable[..., Path]) -> None:
