@@ -143,13 +143,12 @@ def _made(
         "logged_labels": labels,
         "grouped_by": groups,
         "clustered_by": cluster,
+        "cluster_field": None if cluster is None else fields[cluster],
     }
     annotations: dict[str, object] = {}
     for name, unit, *kind in metrics:
         own, *others = (fields[one] for one in fields_of_kind(name, *kind or ("mean",)))
-        made: Metric = MeanByLabels(
-            name=name, unit=unit, labels=by, cluster=None if cluster is None else fields[cluster]
-        )
+        made: Metric = MeanByLabels(name=name, unit=unit, labels=by)
         if kind:
             made = LOGGED_KINDS[kind[0]].metric(name, own, others)
         for one in (own, *others):

@@ -317,8 +317,10 @@ def tallies(
     Args:
         rows: the run.
         metrics: metrics by field, in place of the declared ones.
-        cluster: a field of clusters for metrics that name none of their own.
+        cluster: a field of clusters for metrics that name none of their own; by default the one that the class names.
     """
+    if cluster is None:
+        cluster = getattr(type(rows.whole.record), "cluster_field", None)
     clusters = None if cluster is None else rows.clusters(cluster)
 
     def pooled(tally: Tally) -> Tally:

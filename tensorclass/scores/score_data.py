@@ -64,6 +64,9 @@ class ScoreData(TensorClass, stack_objects=True):
     prompt: Text | None = field(default=None, kw_only=True, metadata=metric())
     response: Text | None = field(default=None, kw_only=True, metadata=metric())
 
+    cluster_field: ClassVar[str | None] = None
+    """The field of clusters for metrics that name none of their own; ``aggregate(cluster=...)`` comes before it."""
+
     ragged_width: ClassVar[int] = 1
     """The least width that readers pad ragged fields to, so that records from different files can be stacked."""
 

@@ -58,6 +58,17 @@ def test_figures_are_over_the_clusters_that_the_family_declares() -> None:
     assert (figure["pass@1"].clusters.item(), figure["pass@1"].prompts.item()) == (2, 4)
 
 
+def test_figures_that_are_no_means_are_over_clusters_as_well() -> None:
+    family = family_of((("f1", "%", "macro_f1"), ("bits", "bits", "bits")), ("passage",), cluster="passage")
+    fields = field_names(["f1", "f1 target", "bits", "bits units"], ["passage"])
+    columns = ([1.0, 0, 1, 0], [1.0, 1, 0, 0], [-1.0, -2, -3, -4], [1.0, 2, 1, 2])
+    values = dict(zip(list(fields.values())[:4], map(torch.tensor, columns), strict=True))
+    report = family(
+        **values, passage=torch.tensor([0, 0, 1, 1]), names_of_passage=("a", "b"), batch_size=[4]
+    ).aggregate()
+    assert [one.clusters.item() for one in report.values()] == [2, 2]
+
+
 def test_the_same_declaration_gives_the_same_class_so_that_records_stack() -> None:
     assert torch.stack([scores(), scores()]).aggregate()["latency"].value.tolist() == [1.75, 1.75]
 

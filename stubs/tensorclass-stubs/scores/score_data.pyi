@@ -15,6 +15,7 @@ class ScoreData(TensorClass, stack_objects=True):
     task_names: tuple[str, ...] | None = field(default=None, kw_only=True)
     prompt: Text | None = field(default=None, kw_only=True)
     response: Text | None = field(default=None, kw_only=True)
+    cluster_field: ClassVar[str | None] = None
     ragged_width: ClassVar[int] = 1
 
     @classmethod

@@ -25,7 +25,7 @@ class GatheredScores:
         self,
         family: type[ScoreData] | None = None,
         *,
-        units: Mapping[str, str] | None = None,
+        kinds: Mapping[str, str] | None = None,
         groups: Collection[str] | None = None,
         cluster: str | None = None,
         **about: Any,
