@@ -92,11 +92,11 @@ def as_ours(source: Any) -> Any:
         parts = [as_ours(part) for part in source.tensordicts]
         new = LazyStackedTensorDict(*parts, stack_dim=source.stack_dim)
     elif isinstance(source, theirs.TensorDictParams):
-        entries = {key: as_ours(value) for key, value in source.items()}
+        entries: dict[str, Any] = {key: as_ours(value) for key, value in source.items()}
         new = TensorDictParams(TensorDict(entries, source.batch_size), no_convert=True)
     elif theirs.is_tensorclass(source):
         cls = our_record_class(type(source))
-        held = dict(source.items())  # without the fields that are None
+        held: dict[str, Any] = dict(source.items())  # without the fields that are None
         values = {one.name: as_ours(held.get(one.name)) for one in dataclasses.fields(source)}
         new = cls._from_mapping(values, source.batch_size, source.device, None)
     else:

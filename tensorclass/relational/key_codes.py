@@ -198,7 +198,4 @@ def _codes_of_objects(what: str, key: str, column: NonTensorDataBase) -> KeyCode
 
 
 def _hashable(item: Any) -> Any:
-    if not isinstance(item, list):
-        return item
-    parts: list[Any] = item
-    return tuple([_hashable(part) for part in parts])
+    return tuple(map(_hashable, item)) if isinstance(item, list) else item  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]

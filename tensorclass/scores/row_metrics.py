@@ -515,8 +515,6 @@ class Quantile(RowMetric):
     Raises:
         ValueError: a ``share`` outside of 0 to 1.
 
-    Source: David and Nagaraja, 2003, "Order Statistics", third edition, section 7.1.
-
     Example:
         >>> import torch
         >>> from tensorclass.scores import ExactMatchScoreData, Quantile
@@ -524,6 +522,8 @@ class Quantile(RowMetric):
         >>> report = scores.aggregate(metrics={"exact_match": [Quantile(0.5), Quantile(0.25)]})
         >>> {name: round(one.value.item(), 4) for name, one in report.items()}
         {'exact_match_p50': 0.4, 'exact_match_p25': 0.25}
+
+    Source: David and Nagaraja, 2003, "Order Statistics", third edition, section 7.1.
     """
 
     share: float

@@ -1,1 +1,1 @@
-"""How collections are shown: as text, in notebooks, and by rich."""
+"""Collections shown as text, in notebooks, and by rich."""

@@ -1,4 +1,4 @@
-"""What one line says of a value: its type, what it shares with other values, and some of its content."""
+"""A line about a value: its type, what it shares with other values, and some of its content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What notebooks show of a collection: the short form, whose fields unfold to samples, histograms and pictures.
+"""A collection in a notebook: the short form, whose fields unfold to samples, histograms and pictures.
 
 The HTML has no scripts and refers to no other files. Colours follow the notebook's, light or dark. It has less than
 100 KB whatever the collection is: details that have no room are left out.

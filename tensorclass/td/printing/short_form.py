@@ -43,7 +43,7 @@ class Line(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What the tensors of a collection have in common."""
+    """The properties that the tensors of a collection have in common."""
 
     nbytes: int | None
     is_partial: bool
