@@ -18,6 +18,7 @@ from .delegated.class_instance_methods import ClassInstances
 from .delegated.collective_methods import Collectives
 from .delegated.dataset_methods import Datasets
 from .delegated.file_methods import Files
+from .delegated.look_methods import Looks
 from .delegated.map_methods import Map
 from .delegated.memory_map_methods import MemoryMaps
 from .delegated.message_methods import PointToPoint
@@ -74,6 +75,7 @@ class TensorCollection(
     TableFiles,
     Datasets,
     RowOperations,
+    Looks,
     Storing,
     MemoryMaps,
     Files,

@@ -9,6 +9,7 @@ from tensorclass.td.delegated.class_instance_methods import ClassInstances
 from tensorclass.td.delegated.collective_methods import Collectives
 from tensorclass.td.delegated.dataset_methods import Datasets
 from tensorclass.td.delegated.file_methods import Files
+from tensorclass.td.delegated.look_methods import Looks
 from tensorclass.td.delegated.map_methods import Map
 from tensorclass.td.delegated.memory_map_methods import MemoryMaps
 from tensorclass.td.delegated.message_methods import PointToPoint
@@ -38,7 +39,7 @@ from tensorclass.td.storage_state import Storing
 from tensorclass.td.torch_functions import TorchFunctions
 from tensorclass.td.tensordict import TensorDict
 
-class TensorCollection(TorchFunctions, Indexing, Shaping, Permuting, Splitting, Gathering, KeySelecting, Packing, Padding, Pointwise, Reductions, Combining, Creation, Converting, PythonObjects, ClassInstances, Tables, TableFiles, Datasets, RowOperations, Storing, MemoryMaps, Files, Stores, Modules, PointToPoint, Collectives, Map, Devices, Gradients, Applying, Attributes, Locking, State, Printing):
+class TensorCollection(TorchFunctions, Indexing, Shaping, Permuting, Splitting, Gathering, KeySelecting, Packing, Padding, Pointwise, Reductions, Combining, Creation, Converting, PythonObjects, ClassInstances, Tables, TableFiles, Datasets, RowOperations, Looks, Storing, MemoryMaps, Files, Stores, Modules, PointToPoint, Collectives, Map, Devices, Gradients, Applying, Attributes, Locking, State, Printing):
     __slots__ = ()
 
     def get_sub_tensordict(self, idx: Index) -> Self: ...

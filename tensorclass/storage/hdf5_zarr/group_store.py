@@ -471,12 +471,15 @@ class GroupStore(MutableMapping[str, "Value"]):
         outline = self.placeholder(key)
         if isinstance(outline, UnbatchedTensor):
             return self[key]
+
+        def first_rows(count: int) -> Any:
+            return self.rows(key, (slice(count),))
+
         if isinstance(outline, Tensor) and not outline.is_nested:
             is_small = not outline.ndim or not self.owner()._batch_size
-            return self[key] if is_small else FirstRows(outline, lambda count: self.rows(key, (slice(count),)))
-        if isinstance(outline, BufferColumn) and outline._batch_size:
-            return FirstRows(outline, lambda count: self.rows(key, (slice(count),)))
-        return outline
+            return self[key] if is_small else FirstRows(outline, first_rows)
+        is_column = isinstance(outline, BufferColumn) and outline._batch_size
+        return FirstRows(outline, first_rows) if is_column else outline
 
     # -- writing ------------------------------------------------------------------------------------------------------
 

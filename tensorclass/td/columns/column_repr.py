@@ -31,7 +31,7 @@ def describe_column(column: Any) -> str:
         width = line_width()
         size = column._batch_size
         head = f"{column._type_for_repr()}({', '.join(head_facts(column, facts_of(column)))})"
-        lines = column._row_texts(_SHOWN_ROWS, width - 2) if len(size) < 2 else []
+        lines: list[str] = column._row_texts(_SHOWN_ROWS, width - 2) if len(size) < 2 else []
         if lines and size and size[0] > len(lines):
             lines.append(f"... {size[0] - len(lines)} more rows")
         return "\n  ".join([cut(head, width), *[cut(line, width - 2) for line in lines]])

@@ -11,6 +11,7 @@ from torch import Size, Tensor
 from torch.nn import Parameter
 
 from tensorclass.td.collection import Collection
+from tensorclass.td.leaves.object_codes import to_lists
 from tensorclass.td.memory.mapped_tensor import MemoryMappedTensor
 from tensorclass.td.value_checks import is_strided_nested
 
@@ -82,15 +83,22 @@ def preview(value: Any, ndim: int, marks: tuple[str, ...] | None = None) -> Prev
         shown: Any = value
         if not shown._is_tree():
             text = shown._type_for_repr()
-            return Preview(text, lambda width: shown._content_for_repr(width, ndim), (), shown._device_for_repr())
+
+            def of_leaf(width: int) -> str:
+                return str(shown._content_for_repr(width, ndim))
+
+            return Preview(text, of_leaf, (), shown._device_for_repr())
         if shows_fields(shown):
             more, names = shown._batch_size[ndim:], shown._names
             text = type(shown).__name__ + (sizes_text(more) if more else "")
             if names is not None and any(names[ndim:]):
                 text += f" names={list(names)}"
             return Preview(text, no_content, shown._marks_for_repr(), None, shown)
-        return Preview(type(value).__name__, lambda width: cut(one_line(repr(shown)), width))
-    return Preview(type(value).__name__, lambda width: object_text(value, width))
+
+    def of_object(width: int) -> str:  # a record class can have a repr of its own
+        return cut(one_line(repr(value)), width) if isinstance(value, Collection) else object_text(value, width)
+
+    return Preview(type(value).__name__, of_object)
 
 
 def tensor_type(value: Tensor, sizes: Any, ndim: int) -> str:
@@ -167,7 +175,9 @@ def row_texts(items: Tensor, spans: list[tuple[int, int]], width: int) -> list[s
     ['[0, 1]', 'None', '[2, 3, 4, 5, 6, 7, ...]']
     """
     items = items.detach()
-    read = [items[start : start + min(length, ROWS)].tolist() if length >= 0 else None for start, length in spans]
+    read: list[Any] = [
+        to_lists(items[start : start + min(length, ROWS)]) if length >= 0 else None for start, length in spans
+    ]
     write = number_writer([number for row in read if row for number in flat_list(row)], items.dtype)
     return [
         "None" if row is None else listed([list_text(number, write) for number in row], max(length, 0), width)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from tensorclass.td.leaves.object_codes import to_lists
 from tensorclass.td.memory.mapped_tensor import MemoryMappedTensor
 
 _BINS, _BAR, _HEIGHT = 24, 10, 44
@@ -28,6 +29,7 @@ class Histogram(NamedTuple):
     std: float
     total: int  #: numbers that were looked at
     not_finite: int
+    edges: tuple[float, float]  #: the ends of the first and the last interval
 
 
 def histogram(values: Tensor) -> Histogram | None:
@@ -55,8 +57,8 @@ def histogram(values: Tensor) -> Histogram | None:
     counts = torch.histc(numbers, bins, *edges) if edges[0] < edges[1] else torch.tensor([numbers.numel()])
     std = numbers.std().item() if numbers.numel() > 1 else 0.0
     return Histogram(
-        [int(count) for count in counts.tolist()], low, high, numbers.mean().item(), std, total,
-        total - numbers.numel(),
+        [int(count) for count in to_lists(counts)], low, high, numbers.mean().item(), std, total,
+        total - numbers.numel(), edges,
     )  # fmt: skip
 
 
@@ -132,7 +134,7 @@ def png_uri(image: Tensor) -> str:
             small = (small - low) / max(high - low, 1e-12)
         small = (small * 255).round().to(torch.uint8)
     channels, height, width = small.shape
-    rows = bytes(small.permute(1, 2, 0).reshape(-1).tolist())
+    rows = bytes(to_lists(small.permute(1, 2, 0).reshape(-1)))
     stride = width * channels
     lines = b"".join(b"\0" + rows[start : start + stride] for start in range(0, height * stride, stride))
     header = struct.pack(">IIBBBBB", width, height, 8, 2 if channels == 3 else 0, 0, 0, 0)

@@ -7,6 +7,7 @@ wait for other processes. Of a tensor on an accelerator only the numbers that ar
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -16,6 +17,7 @@ from torch.compiler import is_compiling
 from torch.nn import Buffer, Parameter
 
 from tensorclass.td.collection import functorch
+from tensorclass.td.leaves.object_codes import to_lists
 from tensorclass.td.memory.mapped_tensor import MemoryMappedTensor
 
 from .text_previews import cut
@@ -26,7 +28,7 @@ _FEW = 24
 _RANGED, _RANGED_IN_FILE = 1 << 20, 1 << 16
 _PLAIN: frozenset[type] = frozenset((Tensor, Parameter, Buffer, MemoryMappedTensor))
 
-_tensor_str: Any = torch._tensor_str  # pyright: ignore[reportPrivateUsage]
+_tensor_str: Any = sys.modules["torch._tensor_str"]  # not exported; set_printoptions changes its PRINT_OPTS
 _is_wrapped: Callable[[Tensor], bool] = functorch.is_functorch_wrapped_tensor
 _dispatch_modes: Callable[[], int] = torch._C._len_torch_dispatch_stack
 _tracing_state: Callable[[], object] = torch._C._get_tracing_state
@@ -128,7 +130,7 @@ def _usual_width(dtype: torch.dtype) -> int:
 def _to_list(values: Tensor) -> Any:
     if values.dtype.itemsize == 1 and values.dtype.is_floating_point:  # float8
         values = values.float()
-    return values.tolist()
+    return to_lists(values)
 
 
 def _nested_text(values: Any, dtype: torch.dtype) -> str:
@@ -144,9 +146,10 @@ def list_text(values: Any, write: Callable[[Any], str]) -> str:
     """
     if not isinstance(values, list):
         return write(values)
-    if values and isinstance(values[0], list):
-        return f"[{', '.join([list_text(item, write) for item in values])}]"
-    return f"[{', '.join(map(write, values))}]"
+    items: list[Any] = values  # pyright: ignore[reportUnknownVariableType]
+    if items and isinstance(items[0], list):
+        return f"[{', '.join([list_text(item, write) for item in items])}]"
+    return f"[{', '.join(map(write, items))}]"
 
 
 def flat_list(values: Any) -> list[Any]:
@@ -157,8 +160,9 @@ def flat_list(values: Any) -> list[Any]:
     """
     if not isinstance(values, list):
         return [values]
-    is_nested = values and isinstance(values[0], list)
-    return [number for item in values for number in flat_list(item)] if is_nested else values
+    items: list[Any] = values  # pyright: ignore[reportUnknownVariableType]
+    is_nested = bool(items) and isinstance(items[0], list)
+    return [number for item in items for number in flat_list(item)] if is_nested else items
 
 
 def _range_text(values: Tensor, count: int) -> str:
@@ -189,8 +193,8 @@ def _edges_text(values: Tensor, width: int, *, whole: bool) -> str:
     for _ in outer:
         row = row.select(0, 0)
     is_cut = row.numel() > 2 * edge
-    head = _to_list(row.narrow(0, 0, min(edge, len(row))) if is_cut or not whole else row)
-    tail = _to_list(row.narrow(0, len(row) - edge, edge)) if is_cut and whole and not outer else []
+    head: list[Any] = _to_list(row.narrow(0, 0, min(edge, len(row))) if is_cut or not whole else row)
+    tail: list[Any] = _to_list(row.narrow(0, len(row) - edge, edge)) if is_cut and whole and not outer else []
     write = number_writer(head + tail, values.dtype)
     shown = [*map(write, head)]
     if is_cut or (not whole and not outer):

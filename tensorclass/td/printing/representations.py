@@ -53,7 +53,7 @@ class Printing(Collection):
         """Return the keys for the short form."""
         order: Any = OPTIONS.everywhere["sort_keys"]
         names = list(self._store)
-        return names if order in (None, "insertion") else sorted(names, key=order if callable(order) else None)
+        return names if order in (None, "insertion") else sorted(names, key=None if order == "alphabetical" else order)
 
     def _value_for_repr(self, key: str) -> Any:
         """Return a value for the short form, or what :func:`~.field_previews.preview` takes in its place."""

@@ -11,6 +11,7 @@ class Histogram(NamedTuple):
     std: float
     total: int
     not_finite: int
+    edges: tuple[float, float]
 
 def histogram(values: Tensor) -> Histogram | None: ...
 def svg_histogram(found: Histogram) -> str: ...
