@@ -21,6 +21,7 @@ from typing_extensions import TypedDict
 from tensorclass.scores.readers.gathered_scores import GatheredScores
 from tensorclass.scores.readers.growing_columns import prompt_id, shown
 from tensorclass.scores.readers.json_document import parsed, read_document
+from tensorclass.scores.readers.lines import OnProgress
 from tensorclass.scores.readers.published_check import check_published
 from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions
 from tensorclass.scores.readers.refused_options import refuse_options
@@ -122,7 +123,7 @@ class InspectReader(Reader):
 
     def read(self, head: FileHead, options: ReadOptions) -> list[Run]:
         refuse_options(head, options, self.name, roles=("group", "cluster"))
-        with _opened(head.location, str(head.path), head.is_zip) as log:
+        with _opened(head, options.on_progress(head.path)) as log:
             run = _run(log, head, options)
         return [check_published(run, where="the log itself", may_differ=True)]
 
@@ -141,8 +142,9 @@ class _OpenLog:
 
 
 @contextmanager
-def _opened(path: Path, name: str, is_zip: bool) -> Generator[_OpenLog, None, None]:
-    if not is_zip:
+def _opened(head: FileHead, on_progress: OnProgress | None) -> Generator[_OpenLog, None, None]:
+    path, name = head.location, str(head.path)
+    if not head.is_zip:
         log = read_document(path, _Log, name)
         yield _OpenLog(log, iter(log.get("samples") or ()))
         return
@@ -150,7 +152,7 @@ def _opened(path: Path, name: str, is_zip: bool) -> Generator[_OpenLog, None, No
         header = _header(members, name)
         if "reductions.json" in members:
             header["reductions"] = parsed(members.read("reductions.json"), list[_Reduction], f"{name}/reductions.json")
-        yield _OpenLog(header, _members(members, name, _Sample))
+        yield _OpenLog(header, _members(members, name, _Sample, on_progress))
 
 
 def _header(members: ZipMembers, name: str) -> _Header:
@@ -163,9 +165,13 @@ def _header(members: ZipMembers, name: str) -> _Header:
     raise ScoreFileError(name, None, "a zip archive without header.json; expected a log of inspect_ai")
 
 
-def _members(members: ZipMembers, name: str, shape: type[_Shape]) -> Iterator[_Shape]:
+def _members(
+    members: ZipMembers, name: str, shape: type[_Shape], on_progress: OnProgress | None = None
+) -> Iterator[_Shape]:
     for member in members.names("samples/", ".json"):
         yield parsed(members.read(member), shape, f"{name}/{member}")
+        if on_progress is not None:
+            on_progress(members.end_of(member))
 
 
 def _run(log: _OpenLog, head: FileHead, options: ReadOptions) -> Run:
@@ -234,7 +240,9 @@ def _document(sample: _Sample | _Texts, path: str) -> str:
 def _values(sample: _Sample, unreadable: dict[str, list[object]]) -> dict[str, float | None]:
     """The scores of a sample by name. What is no score is None, and added to ``unreadable``."""
     values: dict[str, float | None] = {}
-    for scorer, score in (sample.get("scores") or {}).items():
+    single = sample.get("score")  # of logs of version 1
+    scores = sample.get("scores") or ({} if single is None else {"score": single})
+    for scorer, score in scores.items():
         for name, value in _flat(scorer, score.get("value")):
             try:
                 values[name] = value_of(value)

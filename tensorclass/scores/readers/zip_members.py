@@ -61,6 +61,11 @@ class ZipMembers:
         """The members whose names begin and end so, in the order in which they were written."""
         return [name for name in self._members if name.startswith(prefix) and name.endswith(suffix)]
 
+    def end_of(self, member: str) -> int:
+        """The position in the file where a member ends, up to the length of its header."""
+        info = self._members[member]
+        return info.header_offset + info.compress_size
+
     def read(self, member: str) -> bytes:
         """The bytes of a member.
 

@@ -80,6 +80,20 @@ def test_each_scorer_is_a_figure(tmp_path: Path) -> None:
     assert (run.format, run.model, run.task) == ("inspect_ai", "openai/gpt-4o", "arc")
 
 
+def test_logs_of_version_one_have_one_score(tmp_path: Path) -> None:
+    one = {**sample(1, None), "score": {"value": "C"}}
+    assert figures(read_run(archive(tmp_path / "log.eval", [one]))) == {"score": 1.0}
+
+
+def test_progress_is_told_in_bytes(tmp_path: Path) -> None:
+    path = archive(tmp_path / "log.eval", [sample(number, {"match": "C"}) for number in range(3)])
+    told: list[int] = []
+    read_run(path, progress=lambda file: told.append)
+    assert told == sorted(told)
+    assert len(told) == 3
+    assert told[-1] < path.stat().st_size
+
+
 def test_a_document_gives_the_same_run_as_an_archive(tmp_path: Path, write: Write) -> None:
     samples = [sample(1, {"match": "C"}), sample(2, {"match": "I"})]
     run = read_run(write("log.json", json.dumps(header(samples=samples), indent=2)))
