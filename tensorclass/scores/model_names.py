@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from tensorclass import cat
 from tensorclass.scores.align import align
-from tensorclass.scores.readers import Run
+from tensorclass.scores.readers import PromptText, Run
 from tensorclass.scores.run_grid import model_of
 
 __all__ = ["find_model", "renamed", "short_names", "told_apart"]
@@ -118,14 +119,21 @@ def _joined(runs: Sequence[Run]) -> Run:
     without = next((run for run in runs if run.scores.prompt_id is None), None)
     if without is not None:
         raise ValueError(f"names: {without.name}: expected ids of prompts, by which repeats are told, got None")
+    texts = [run.texts for run in runs if run.texts is not None]
     return replace(
         first,
         scores=cat(align(*(run.scores for run in runs))),
         files=tuple(dict.fromkeys(file for run in runs for file in run.files)),
         notes=(*dict.fromkeys(note for run in runs for note in run.notes), f"{len(runs)} runs are repeats of one"),
         published={},
-        texts=None,
+        texts=partial(_texts_of, texts) if len(texts) == len(runs) else None,
     )
+
+
+def _texts_of(runs: Sequence[Callable[[], Iterator[PromptText]]]) -> Iterator[PromptText]:
+    """The texts of several runs, one after another, as their rows are."""
+    for texts in runs:
+        yield from texts()
 
 
 def short_names(names: Sequence[str]) -> dict[str, str]:

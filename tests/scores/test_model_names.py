@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
 import pytest
 import torch
 
-from tensorclass.scores import ExactMatchScoreData, Run
+from tensorclass.scores import ExactMatchScoreData, PromptText, Run
 from tensorclass.scores.model_names import find_model, renamed, short_names, told_apart
 
 
@@ -92,3 +96,21 @@ def test_models_of_one_name_are_repeats_of_one() -> None:
     assert one.notes == ("rows were left out", "2 runs are repeats of one")
     figure = one.scores.aggregate()["exact_match"]
     assert (figure.value.item(), int(figure.prompts), int(figure.count)) == (0.3, 20, 40)
+
+
+def test_repeats_have_the_texts_of_their_rows_in_order() -> None:
+    def texts(seed: int) -> Iterator[PromptText]:
+        yield from (PromptText(row, f"prompt {row}", f"answer of {seed}") for row in range(2))
+
+    scores = ExactMatchScoreData(torch.ones(2), prompt_id=torch.arange(2), batch_size=[2])
+    runs = [Run(f"seed-{seed}", scores, (), "test", texts=partial(texts, seed)) for seed in range(2)]
+    (joined,) = renamed(runs, "A,A")
+    assert joined.texts is not None
+    assert [(one.prompt_id, one.response) for one in joined.texts()] == [
+        (0, "answer of 0"),
+        (1, "answer of 0"),
+        (0, "answer of 1"),
+        (1, "answer of 1"),
+    ]
+    (half,) = renamed([runs[0], replace(runs[1], texts=None)], "A,A")
+    assert half.texts is None

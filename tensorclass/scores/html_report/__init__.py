@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from tensorclass.scores.html_report.report_data import ReportOptions, report_data
+from tensorclass.scores.html_report.report_data import report_data
+from tensorclass.scores.html_report.report_options import ReportOptions
 from tensorclass.scores.html_report.report_page import report_page
 from tensorclass.scores.readers import Run
 from tensorclass.support.atomic import whole_file
@@ -42,7 +43,8 @@ def write_html_report(
 
     Args:
         path: the file to write. It appears when it is complete.
-        runs: the runs, one for each model and task, as :func:`~tensorclass.scores.read_runs` reads them.
+        runs: the runs, one for each model and task, as :func:`~tensorclass.scores.read_runs` reads them. If no task
+            has runs of all models, the page shows their figures without a leaderboard.
         title: the heading.
         metric: the figure to rank by; by default the first one of each task.
         baseline: the model to compare the others with; by default all pairs are compared, and prompts with the best.

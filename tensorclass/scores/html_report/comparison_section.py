@@ -41,7 +41,7 @@ _CORRECTION = {
 def comparison_section(data: ReportData) -> Markup | None:
     """The section; None for a single model."""
     board = data.board
-    if len(board.models) < 2:
+    if board is None or len(board.models) < 2:
         return None
     several = len(board.tasks) > 1
     averages = [one for one in board.differences if one.task == MACRO]

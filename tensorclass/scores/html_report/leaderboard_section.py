@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import isfinite
 
 from tensorclass.scores.estimate import Estimate, show, show_interval
@@ -26,6 +27,9 @@ __all__ = ["leaderboard_section"]
 def leaderboard_section(data: ReportData) -> Markup:
     """The section, with a sentence on the best model."""
     board = data.board
+    if board is None:
+        reason = "No task has runs of all models, so they are not ranked. The breakdown shows all figures."
+        return section("leaderboard", "Leaderboard", element("p", reason, class_="lead"))
     several, ranked = len(board.averaged) > 1, len(board.models) > 1
     unit = board.macro[board.models[0]].unit
     ends = [float(number) for one in board.macro.values() for number in (one.value, one.low, one.high)]
@@ -41,18 +45,17 @@ def leaderboard_section(data: ReportData) -> Markup:
         Column("standard error", "number", "number"),
         *([Column("possible ranks", None, "number"), Column("groups", "text")] if ranked else []),
     ]
-    rows = [_row(data, model, axis, several) for model in board.models]
+    rows = [_row(board, data.short[model], model, axis, several) for model in board.models]
     return section(
         "leaderboard",
         "Leaderboard",
-        element("p", _summary(data, figure), class_="lead"),
+        element("p", _summary(board, data.short, figure), class_="lead"),
         table("leaderboard-table", _caption(board, figure, several), columns, rows),
         notes_of(board.notes),
     )
 
 
-def _row(data: ReportData, model: str, axis: Axis, several: bool) -> Markup:
-    board, short = data.board, data.short[model]
+def _row(board: Leaderboard, short: str, model: str, axis: Axis, several: bool) -> Markup:
     one, rank = board.macro[model], board.ranks[model]
     value, low, high = float(one.value), float(one.low), float(one.high)
     ranked = len(board.models) > 1
@@ -73,8 +76,7 @@ def _row(data: ReportData, model: str, axis: Axis, several: bool) -> Markup:
     )
 
 
-def _summary(data: ReportData, figure: str) -> Markup:
-    board, short = data.board, data.short
+def _summary(board: Leaderboard, short: Mapping[str, str], figure: str) -> Markup:
     best = board.models[0]
     if len(board.models) == 1:
         return join([element("strong", breakable(short[best])), f": {figure} {_figure(board.macro[best])}."])

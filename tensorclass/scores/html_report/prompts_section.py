@@ -25,7 +25,7 @@ _EXCERPT = 140  # characters of a prompt in its summary
 def prompts_section(data: ReportData) -> Markup | None:
     """The section; None for a single model."""
     found = data.prompts
-    if not found.totals:
+    if data.board is None or not found.totals:
         return None
     columns = [
         Column("a", "text"),

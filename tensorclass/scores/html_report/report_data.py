@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tensorclass.scores.changed_prompts import prompt_figures
 from tensorclass.scores.comparison import compare
+from tensorclass.scores.html_report.report_options import ReportOptions
 from tensorclass.scores.html_report.shown_prompts import ShownPrompts, TaskPair, shown_prompts
 from tensorclass.scores.html_report.task_groups import TaskGroup, task_groups
 from tensorclass.scores.leaderboard import Leaderboard, leaderboard
@@ -16,24 +17,7 @@ from tensorclass.scores.readers import Run
 from tensorclass.scores.report import Comparison, Report
 from tensorclass.scores.run_grid import run_grid
 
-__all__ = ["ReportData", "ReportOptions", "is_better_when_higher", "report_data"]
-
-
-@dataclass(frozen=True)
-class ReportOptions:
-    """The arguments of :func:`~tensorclass.scores.html_report.write_html_report`."""
-
-    title: str = "Evaluation scores"
-    metric: str | None = None
-    baseline: str | None = None
-    correction: str = "holm"
-    confidence: float = 0.95
-    seed: int = 0
-    resamples: int | None = None
-    cluster: str | None = None
-    texts: bool = True
-    prompts: int = 200
-    characters: int = 2_000
+__all__ = ["ReportData", "is_better_when_higher", "reference_of", "report_data"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,93 +27,132 @@ class ReportData:
     Attributes:
         options: the arguments.
         runs: the runs, in the order given.
-        board: the leaderboard.
+        board: the leaderboard; None if no task has runs of all models.
+        models: the models, the best first, behind them those that are not on the leaderboard.
         short: by model, a short name for tables.
         grid: by task, the run of each model.
         reports: by task, all figures of each model.
         comparisons: by task, all differences of the two models, if there are two.
-        reference: the model whose prompts are compared with those of the others: the baseline, else the best.
         groups: averages over groups of tasks.
         prompts: the prompts that changed sides.
     """
 
     options: ReportOptions
     runs: Sequence[Run]
-    board: Leaderboard
+    board: Leaderboard | None
+    models: Sequence[str]
     short: Mapping[str, str]
     grid: Mapping[str, Mapping[str, Run]]
     reports: Mapping[str, Mapping[str, Report]]
     comparisons: Mapping[str, Comparison]
-    reference: str
     groups: Sequence[TaskGroup]
     prompts: ShownPrompts
 
 
 def report_data(runs: Sequence[Run], options: ReportOptions) -> ReportData:
     """Compute the content of the page. See :func:`~tensorclass.scores.html_report.write_html_report`."""
-    seed, resamples, confidence, cluster = options.seed, options.resamples, options.confidence, options.cluster
-    board = leaderboard(
-        runs,
-        metric=options.metric,
-        baseline=options.baseline,
-        correction=options.correction,
-        confidence=confidence,
-        seed=seed,
-        resamples=resamples,
-        cluster=cluster,
-    )
     grid = run_grid(runs)
+    board = _leaderboard(runs, grid, options)
+    ranked = () if board is None else board.models
+    models = tuple(dict.fromkeys([*ranked, *(model for own in grid.values() for model in own)]))
     reports = {
         task: {
-            model: models[model].scores.aggregate(
-                seed=seed, resamples=resamples, confidence=confidence, cluster=cluster
+            model: own[model].scores.aggregate(
+                seed=options.seed,
+                resamples=options.resamples,
+                confidence=options.confidence,
+                cluster=options.cluster,
             )
-            for model in board.models
-            if model in models
+            for model in models
+            if model in own
         }
-        for task, models in grid.items()
+        for task, own in grid.items()
     }
-    reference = board.models[0] if board.baseline is None else board.baseline
-    others = [model for model in board.models if model != reference]
-    comparisons = {
-        task: compare(
-            models[reference].scores,
-            models[others[0]].scores,
-            seed=seed,
-            resamples=resamples,
-            confidence=confidence,
-            cluster=cluster,
-        )
-        for task, models in grid.items()
-        if len(others) == 1 and _comparable(models.get(reference), models.get(others[0]))
-    }
-    pairs = [
-        TaskPair(
-            task=task,
-            a=grid[task][reference],
-            b=grid[task][model],
-            model_a=reference,
-            model_b=model,
-            figure=figure,
-            higher_is_better=is_better_when_higher(grid[task].values(), figure),
-        )
-        for model in others
-        for task in board.tasks
-        if reference in board.figures[task] and model in board.figures[task]
-        for figure in _prompt_figure(grid[task][reference], grid[task][model], board.metrics[task])
-    ]
     return ReportData(
         options=options,
         runs=runs,
         board=board,
-        short=short_names(board.models),
+        models=models,
+        short=short_names(models),
         grid=grid,
         reports=reports,
-        comparisons=comparisons,
-        reference=reference,
-        groups=task_groups(board, grid, seed=seed, resamples=resamples, cluster=cluster),
-        prompts=shown_prompts(pairs, number=options.prompts, texts=options.texts, characters=options.characters),
+        comparisons={} if board is None else _comparisons(board, grid, options),
+        groups=[] if board is None else task_groups(board, grid, options),
+        prompts=shown_prompts(
+            [] if board is None else _pairs(board, grid),
+            number=options.prompts,
+            texts=options.texts,
+            characters=options.characters,
+        ),
     )
+
+
+def reference_of(board: Leaderboard) -> str:
+    """The model that the others are compared with: the baseline, else the best."""
+    return board.models[0] if board.baseline is None else board.baseline
+
+
+def _leaderboard(
+    runs: Sequence[Run], grid: Mapping[str, Mapping[str, Run]], options: ReportOptions
+) -> Leaderboard | None:
+    """The leaderboard; None if no task has runs of all models, and nothing was asked for that needs it."""
+    models = {model for own in grid.values() for model in own}
+    is_possible = any(len(own) == len(models) for own in grid.values())
+    if not is_possible and options.baseline is None and options.metric is None:
+        return None
+    return leaderboard(
+        runs,
+        metric=options.metric,
+        baseline=options.baseline,
+        correction=options.correction,
+        confidence=options.confidence,
+        seed=options.seed,
+        resamples=options.resamples,
+        cluster=options.cluster,
+    )
+
+
+def _comparisons(
+    board: Leaderboard, grid: Mapping[str, Mapping[str, Run]], options: ReportOptions
+) -> dict[str, Comparison]:
+    """By task, the differences of all figures of two models; none of more models."""
+    if len(board.models) != 2:
+        return {}
+    a = reference_of(board)
+    (b,) = (model for model in board.models if model != a)
+    return {
+        task: compare(
+            own[a].scores,
+            own[b].scores,
+            seed=options.seed,
+            resamples=options.resamples,
+            confidence=options.confidence,
+            cluster=options.cluster,
+        )
+        for task, own in grid.items()
+        if a in own and b in own and _comparable(own[a], own[b])
+    }
+
+
+def _pairs(board: Leaderboard, grid: Mapping[str, Mapping[str, Run]]) -> list[TaskPair]:
+    """The reference and each other model, on each task that both have."""
+    a = reference_of(board)
+    return [
+        TaskPair(
+            task=task,
+            a=grid[task][a],
+            b=grid[task][b],
+            model_a=a,
+            model_b=b,
+            figure=figure,
+            higher_is_better=is_better_when_higher(grid[task].values(), figure),
+        )
+        for b in board.models
+        if b != a
+        for task in board.tasks
+        if a in board.figures[task] and b in board.figures[task]
+        for figure in _prompt_figure(grid[task][a], grid[task][b], board.metrics[task])
+    ]
 
 
 def is_better_when_higher(runs: Iterable[Run], figure: str) -> bool:
@@ -137,10 +160,8 @@ def is_better_when_higher(runs: Iterable[Run], figure: str) -> bool:
     return next((run.higher_is_better[figure] for run in runs if figure in run.higher_is_better), True)
 
 
-def _comparable(a: Run | None, b: Run | None) -> bool:
+def _comparable(a: Run, b: Run) -> bool:
     """Return whether :func:`compare` takes two runs of a task."""
-    if a is None or b is None:
-        return False
     scores = a.scores, b.scores
     return type(a.scores) is type(b.scores) or all(isinstance(one, LoggedScoreData) for one in scores)
 

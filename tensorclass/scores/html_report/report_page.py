@@ -92,8 +92,7 @@ def _asset(name: str) -> Markup:
 def _what(data: ReportData) -> str:
     rows = sum(run.scores.batch_size.numel() for run in data.runs)
     return ", ".join(
-        plural(number, noun)
-        for number, noun in ((len(data.board.models), "model"), (len(data.grid), "task"), (rows, "row"))
+        plural(number, noun) for number, noun in ((len(data.models), "model"), (len(data.grid), "task"), (rows, "row"))
     )
 
 
@@ -101,8 +100,8 @@ def _method(data: ReportData) -> str:
     methods: Sequence[str] = sorted(
         {one.interval for reports in data.reports.values() for report in reports.values() for one in report.values()}
     )
+    level = f"{100 * data.options.confidence:g} %"
     return (
-        f"Made by tensorclass scores. Intervals of {100 * data.board.confidence:g} % over prompts "
-        f"({', '.join(methods)}); p-values of two models by sign-flip tests, prompt by prompt; seed {data.board.seed}. "
-        "docs/scores.md says how figures are made."
+        f"Made by tensorclass scores. Intervals of {level} over prompts ({', '.join(methods)}); p-values of two models "
+        f"by sign-flip tests, prompt by prompt; seed {data.options.seed}. docs/scores.md says how figures are made."
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tensorclass.scores.estimate import Estimate
 from tensorclass.scores.grid_figures import GridFigures
+from tensorclass.scores.html_report.report_options import ReportOptions
 from tensorclass.scores.leaderboard import Leaderboard
 from tensorclass.scores.readers import Run
 from tensorclass.scores.run_grid import task_figures
@@ -31,22 +32,13 @@ class TaskGroup:
     micro: Mapping[str, Estimate]
 
 
-def task_groups(
-    board: Leaderboard,
-    grid: Mapping[str, Mapping[str, Run]],
-    *,
-    seed: int,
-    resamples: int | None,
-    cluster: str | None,
-) -> list[TaskGroup]:
+def task_groups(board: Leaderboard, grid: Mapping[str, Mapping[str, Run]], options: ReportOptions) -> list[TaskGroup]:
     """Average over the groups of at least two tasks that don't hold all tasks of the leaderboard's averages.
 
     Args:
         board: the leaderboard.
         grid: by task, the run of each model.
-        seed: of the intervals that draw.
-        resamples: the number of draws; None for the default.
-        cluster: the field that says which prompts belong together.
+        options: the settings of intervals.
     """
     tasks_of: dict[str, set[str]] = {}
     for models in grid.values():
@@ -56,13 +48,13 @@ def task_groups(
     members = {name: tuple(task for task in board.averaged if task in tasks) for name, tasks in tasks_of.items()}
     wanted = {name: tasks for name, tasks in members.items() if 2 <= len(tasks) < len(board.averaged)}
     figures = {
-        task: task_figures(task, grid[task], board.metrics[task], cluster)
+        task: task_figures(task, grid[task], board.metrics[task], options.cluster)
         for task in dict.fromkeys(task for tasks in wanted.values() for task in tasks)
     }
     groups: list[TaskGroup] = []
     for name, tasks in wanted.items():
         held = [one for task in tasks if (one := figures[task]) is not None]
-        averages = GridFigures(held, seed=seed, resamples=resamples, confidence=board.confidence)
+        averages = GridFigures(held, seed=options.seed, resamples=options.resamples, confidence=options.confidence)
         groups.append(_group(name, tasks, averages, board.models))
     return groups
 

@@ -16,7 +16,7 @@ _MANY = 10  # rows from which a filter helps
 def tasks_section(data: ReportData) -> Markup | None:
     """The section; None for one task, which the leaderboard shows."""
     board = data.board
-    if len(board.tasks) < 2:
+    if board is None or len(board.tasks) < 2:
         return None
     marks = _marks(board)
     names = set(board.metrics.values())
@@ -46,20 +46,20 @@ def tasks_section(data: ReportData) -> Markup | None:
             "tasks-table",
             caption,
             "task",
-            data.short,
+            {model: data.short[model] for model in board.models},
             rows,
             foot=foot,
             filter="tasks" if len(rows) >= _MANY else None,
         ),
-        _groups(data),
+        _groups(data, board),
     )
 
 
-def _groups(data: ReportData) -> Markup | None:
+def _groups(data: ReportData, board: Leaderboard) -> Markup | None:
     """The averages over groups of tasks that results files name."""
     if not data.groups:
         return None
-    higher = data.board.higher_is_better[data.board.averaged[0]]
+    higher = board.higher_is_better[board.averaged[0]]
     rows = [
         FigureRow(one.name, figures, higher, detail=f"{kind} average of {len(one.tasks)} tasks")
         for one in data.groups
@@ -67,7 +67,12 @@ def _groups(data: ReportData) -> Markup | None:
     ]
     caption = "Groups of tasks that results files name: macro averages weigh tasks the same, micro averages by size."
     return figure_matrix(
-        "task-groups-table", caption, "group", data.short, rows, filter="groups" if len(rows) >= _MANY else None
+        "task-groups-table",
+        caption,
+        "group",
+        {model: data.short[model] for model in board.models},
+        rows,
+        filter="groups" if len(rows) >= _MANY else None,
     )
 
 

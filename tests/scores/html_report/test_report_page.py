@@ -303,6 +303,37 @@ def test_runs_of_two_families_are_shown_without_a_comparison_of_all_figures(writ
     assert "difference" not in page.tables["figures-table"][0]
 
 
+def test_models_without_a_common_task_are_shown_without_a_leaderboard(
+    make_run: Callable[..., Run], write_page: Callable[..., Page]
+) -> None:
+    runs = [make_run("a", [0, 1], "sums"), make_run("b", [1, 1], "words")]
+    page = write_page(runs)
+    assert "No task has runs of all models" in page.shown
+    assert [row[0] for row in page.tables["figures-table"][1:]] == ["sums: exact_match", "words: exact_match"]
+    assert page.tables["figures-table"][1][-1] == "-"
+    with pytest.raises(ValueError, match="expected a task that all models have"):
+        write_page(runs, baseline="a")
+
+
+def test_models_that_are_not_ranked_are_in_the_breakdown(
+    make_run: Callable[..., Run], write_page: Callable[..., Page]
+) -> None:
+    class Timed(ScoreData):
+        latency: Tensor | None = None
+
+    scores = Timed(latency=torch.ones(2), prompt_id=torch.arange(2), batch_size=[2])
+    timed = Run("c", scores, (), "memory", model="c", task="mixed")
+    runs = [make_run(model, [0, 1], task) for task in ("sums", "mixed") for model in ("a", "b")]
+    page = write_page([*runs, timed])
+    assert [row[1] for row in page.tables["leaderboard-table"][1:]] == ["a", "b"]
+    assert page.tables["figures-table"][0][2:5] == ["a", "b", "c"]
+    assert [row[0] for row in page.tables["figures-table"][1:]] == [
+        "sums: exact_match",
+        "mixed: exact_match",
+        "mixed: latency",
+    ]
+
+
 def test_of_many_groups_the_largest_are_shown(write_page: Callable[..., Page]) -> None:
     class Grouped(ScoreData):
         acc: Tensor | None = field(default=None, metadata=metric(Mean(by="group")))

@@ -2,6 +2,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from tensorclass.scores.estimate import Estimate
+from tensorclass.scores.html_report.report_options import ReportOptions
 from tensorclass.scores.leaderboard import Leaderboard
 from tensorclass.scores.readers import Run
 
@@ -15,5 +16,5 @@ class TaskGroup:
     micro: Mapping[str, Estimate]
 
 def task_groups(
-    board: Leaderboard, grid: Mapping[str, Mapping[str, Run]], *, seed: int, resamples: int | None, cluster: str | None
+    board: Leaderboard, grid: Mapping[str, Mapping[str, Run]], options: ReportOptions
 ) -> list[TaskGroup]: ...
