@@ -44,8 +44,8 @@ class Estimate(TensorClass, stack_objects=True):
         count: float64, the units counted: verdicts (instructions at the instruction level), or what the figure divides
             by.
         prompts: int64, the prompts that hold at least one of them.
-        interval: ``"adjusted t"``, ``"t"``, ``"crossed t"``, ``"bootstrap"``, ``"BCa"``, ``"bias-corrected t"`` or
-            ``"none"``.
+        interval: ``"adjusted t"``, ``"t"``, ``"crossed t"``, ``"bootstrap"``, ``"BCa"``, ``"bias-corrected t"``,
+            ``"normal"`` (averages over tasks of figures that are no ratio of sums) or ``"none"``.
         unit: ``"%"`` for a fraction that is shown in percent, else the unit of ``value``.
         reason: why there is no interval; empty where there is one.
         clusters: int64, the clusters that hold those prompts, where the interval is over clusters; else None.
@@ -90,9 +90,10 @@ class Difference(TensorClass, stack_objects=True):
         unit: ``"%"`` for fractions, else the unit of the figures.
         prompts_a: int64, how many of the prompts count in the first run.
         prompts_b: int64, how many count in the second.
-        interval: ``"adjusted t"``, ``"t"``, ``"crossed t"``, ``"BCa"`` or ``"none"``.
-        test: ``"exact"``; ``"sampled"`` where the p-value is counted among drawn ways to flip; ``"t"`` where repeats
-            are a level of their own; ``"none"``.
+        interval: ``"adjusted t"``, ``"t"``, ``"crossed t"``, ``"BCa"``, ``"normal"`` or ``"none"``.
+        test: ``"exact"``; ``"sampled"`` where the p-value is counted among drawn ways to flip; ``"bound"`` where it is
+            smaller than these can show, and bounded from above; ``"t"`` where repeats are a level of their own;
+            ``"normal"`` of averages of figures that are no ratio of sums; ``"none"``.
         reason: why there is no interval; empty where there is one.
         detectable: float64, the smallest true difference that so many prompts show with a chance of 80 %, at the level
             of 5 % (:func:`~tensorclass.scores.detectable_difference`); NaN where there is no standard error.

@@ -48,7 +48,8 @@ class PairedDifference(NamedTuple):
         prompts_a: the number of those that count in the first.
         prompts_b: the number of those that count in the second.
         method: of the interval: ``"adjusted t"``, ``"t"`` or ``"none"``.
-        test: of the p-value: ``"exact"``, ``"sampled"`` or ``"none"``.
+        test: of the p-value: ``"exact"``, ``"sampled"``, ``"bound"`` (:class:`~tensorclass.scores.signflips.SignFlips`)
+            or ``"none"``.
         reason: why there is no interval; empty where there is one.
         stderr: the standard error of ``value``; NaN where fewer than two prompts count.
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from string import ascii_lowercase, ascii_uppercase
 
@@ -100,21 +99,16 @@ def compact_letters(different: ArrayLike) -> list[str]:
         raise ValueError("different: expected a symmetric matrix: a differs from b if b differs from a")
     groups = [frozenset(range(len(differ)))]
     for first, second in zip(*np.nonzero(np.triu(differ, 1)), strict=True):
-        split: list[frozenset[int]] = []
-        for group in groups:
-            split += [group - {int(first)}, group - {int(second)}] if {first, second} <= group else [group]
-        groups = _largest(split)
+        pair = {int(first), int(second)}
+        kept = [group for group in groups if not pair <= group]
+        parts = dict.fromkeys(group - {one} for group in groups if pair <= group for one in sorted(pair))
+        # Only parts can be within another group: the others were among the largest before.
+        groups = kept + [one for one in parts if not any(one < other for other in (*kept, *parts)) and one not in kept]
     groups.sort(key=sorted)
     return [
         "".join(_letter(number) for number, group in enumerate(groups) if place in group)
         for place in range(len(differ))
     ]
-
-
-def _largest(groups: Sequence[frozenset[int]]) -> list[frozenset[int]]:
-    """The groups that no other one contains."""
-    distinct = list(dict.fromkeys(groups))
-    return [one for one in distinct if not any(one < other for other in distinct)]
 
 
 def _letter(number: int) -> str:

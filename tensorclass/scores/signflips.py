@@ -42,7 +42,9 @@ class SignFlips(NamedTuple):
 
     Attributes:
         p_value: two-sided.
-        method: ``"exact"``, or ``"sampled"`` where it is counted among drawn ways, the observed one counted in.
+        method: ``"exact"``; ``"sampled"`` where it is counted among drawn ways, the observed one counted in;
+            ``"bound"`` where it is smaller than drawn ways can show: then it is an upper bound (Hoeffding, 1963,
+            "Probability inequalities for sums of bounded random variables", JASA 58:13-30, theorem 2).
     """
 
     p_value: float
@@ -94,6 +96,9 @@ def _differences(
         if p_value is not None:
             return SignFlips(p_value, "exact")
     observed = abs(float(sizes @ ahead)) * (1 - _TIE) - 1e-15
+    bound = 2 * exp(-(max(observed, 0.0) ** 2) / (2 * float(sizes**2 @ total)))
+    if not _are_few(total) and bound * (1 + resamples) < 1:
+        return SignFlips(bound, "bound")
     start, change = np.array([-float(sizes @ total)]), 2 * np.stack([sizes], 1)
 
     def beyond(sums: _Numbers) -> NDArray[np.bool_]:
@@ -162,7 +167,7 @@ def _counted(
         resamples: how many ways are drawn where there are too many.
         rng: draws them.
     """
-    if np.log2(counts + 1.0).sum() <= log(_STATES, 2):
+    if _are_few(counts):
         sums, chances = start[None, :], np.ones(1)
         for change, count in zip(changes, counts.tolist(), strict=True):
             each = np.arange(count + 1, dtype=np.float64)
@@ -182,6 +187,11 @@ def _counted(
             sums += rng.binomial(several, 0.5, (ways, len(several))) @ changes[~single]
         found += int(np.count_nonzero(beyond(sums)))
     return SignFlips((1 + found) / (1 + resamples), "sampled")
+
+
+def _are_few(counts: NDArray[np.int64]) -> bool:
+    """Return whether all ways to swap so many prompts of each kind can be counted."""
+    return bool(np.log2(counts + 1.0).sum() <= log(_STATES, 2))
 
 
 def _lattice(sizes: _Numbers) -> NDArray[np.int64] | None:

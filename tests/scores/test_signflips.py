@@ -113,6 +113,27 @@ def test_drawn_ways_come_near_to_all(denominators: str) -> None:
     assert flips(a, below_a, b, below_b, resamples=9).p_value >= 0.1  # the observed way is one of ten
 
 
+def test_a_p_value_below_what_drawn_ways_can_show_is_bounded() -> None:
+    rng = np.random.default_rng(4)
+    below = rng.random(400) + 0.5
+    a = below * rng.random(400) * 0.5
+    found = flips(a, below, a + below * rng.random(400) * 0.4, below, resamples=1000)
+    assert found.method == "bound"
+    assert 0 < found.p_value < 1e-20
+    assert flips(a, below, a, below).p_value == 1.0
+
+
+def test_the_bound_is_above_the_exact_p_value() -> None:
+    rng = np.random.default_rng(5)
+    below = rng.integers(1, 4, 400).astype(float)
+    a, b = (rng.binomial(below.astype(int), rate).astype(float) for rate in (0.6, 0.8))
+    exact = flips(a, below, b, below)
+    noise = 1e-9 * rng.random(400)  # leaves no lattice
+    bound = flips(a + noise, below, b, below)
+    assert (exact.method, bound.method) == ("exact", "bound")
+    assert exact.p_value < bound.p_value < 1e-4
+
+
 def test_prompts_of_several_kinds_are_drawn_by_their_number() -> None:
     rng = np.random.default_rng(3)
     below_a, below_b = (rng.integers(1, 4, 600).astype(float) for _ in range(2))
