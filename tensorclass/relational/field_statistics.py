@@ -87,6 +87,9 @@ class Summary(TensorClass):
             return super().__repr__()
         return _table(store, self._batch_size[0])
 
+    def _repr_html_(self) -> None:
+        """Return ``None``: notebooks show the table, too."""
+
 
 @dataclass(frozen=True)
 class _Statistics:
