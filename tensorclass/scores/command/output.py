@@ -50,14 +50,25 @@ def print_result(
 
 
 def _drawn(sheets: Iterable[Sheet | str]) -> Iterator[str]:
-    """The lines, with a blank one after each sheet."""
+    """The lines, with a blank one after each sheet and each paragraph of several lines, and after the notes."""
     width, is_coloured = _width(), _is_coloured()
+    is_note = False
     for one in sheets:
+        if is_note and not _is_note(one):
+            yield ""
+        is_note = _is_note(one)
         lines = _paragraphs(one, width) if isinstance(one, str) else lay_out(one, width)
         for line in lines:
             yield "".join(_coloured(piece) if is_coloured else piece.text for piece in line)
+        if not is_note:
+            yield ""
+    if is_note:
         yield ""
     yield ""
+
+
+def _is_note(one: Sheet | str) -> bool:
+    return isinstance(one, str) and "\n" not in one
 
 
 def _paragraphs(text: str, width: int | None) -> list[list[Piece]]:
