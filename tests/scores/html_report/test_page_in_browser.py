@@ -56,7 +56,7 @@ def page(make_run: Callable[..., Run], tmp_path_factory: pytest.TempPathFactory)
     """A report on three models and twelve tasks."""
     verdicts = {"low": [1.0, 0, 0, 0, 0, 0, 0, 0], "high": [1.0] * 7 + [0.0], "middle": [1.0, 1, 1, 0, 1, 0, 0, 0]}
     runs = [
-        make_run(model, [*values[task % 8 :], *values[: task % 8]], f"task_{task:02}")
+        make_run(model, 5 * [*values[task % 8 :], *values[: task % 8]], f"task_{task:02}")
         for task in range(12)
         for model, values in verdicts.items()
     ]
@@ -115,7 +115,7 @@ def test_a_column_sorts_with_the_keyboard_and_says_so(browser: Browser, page: Pa
     for expected in ("descending", "ascending"):
         browser.press("Enter")
         assert browser.run(state) == expected
-        numbers = [float(text) for text in column(browser, "tasks-table", 2)]
+        numbers = [float(text.split("\N{BLACK UP-POINTING TRIANGLE}")[0]) for text in column(browser, "tasks-table", 2)]
         assert numbers == sorted(numbers, reverse=expected == "descending")
     assert browser.run("document.querySelectorAll('#tasks-table th[aria-sort=ascending]').length") == 1
     browser.press("Enter")
@@ -208,6 +208,20 @@ def test_texts_stand_out_from_what_is_behind_them(browser: Browser, page: Path, 
     background = browser.run("getComputedStyle(document.body).backgroundColor")
     assert background == ("rgb(15, 19, 24)" if dark else "rgb(255, 255, 255)")
     assert browser.run(FAINT) == {}
+
+
+def test_marks_in_a_column_out_of_sight_do_not_widen_the_page(
+    browser: Browser, make_run: Callable[..., Run], tmp_path: Path
+) -> None:
+    runs = [
+        make_run(f"model-{number}", [1.0] * (60 - 4 * number) + [0.0] * 4 * number, task)
+        for task in ("sums", "words")
+        for number in range(10)
+    ]
+    write_html_report(tmp_path / "report.html", runs, baseline="model-0", texts=False)
+    browser.open(tmp_path / "report.html", width=390)
+    assert "worse than" in browser.run("document.querySelector('#tasks-table tbody tr').lastChild.textContent")
+    assert browser.run("document.documentElement.scrollWidth") <= 390
 
 
 @pytest.mark.parametrize("width", [390, 1400])
