@@ -62,6 +62,18 @@ def _f1_of_one(predicted: _Numbers, target: _Numbers) -> float:
     return 2 * int(right.sum()) / both if both else float("nan")
 
 
+def _f1_of_labels(predicted: _Numbers, target: _Numbers, label: _Numbers) -> float:
+    return _f1_of_one(predicted, target)
+
+
+def _accuracy(predicted: _Numbers, target: _Numbers) -> float:
+    return int((predicted == target).sum()) / max(1, predicted.size)
+
+
+def _bits(likelihood: _Numbers, units: _Numbers) -> float:
+    return float(-likelihood.sum() / units.sum() / log(2))
+
+
 def _of_rows(figure: Callable[..., _Numbers]) -> Callable[..., float]:
     return lambda *columns: float(figure(*(np.ravel(column) for column in columns), np.ones(np.size(columns[0]))))
 
@@ -73,7 +85,7 @@ LOGGED_KINDS: Final[Mapping[str, LoggedKind]] = {
         "%",
         ("target",),
         lambda name, _, others: Accuracy(others[0], name=name),
-        lambda predicted, target: float(np.mean(predicted == target)),
+        _accuracy,
     ),
     "macro_f1": LoggedKind(
         "F1 averaged over classes",
@@ -101,7 +113,7 @@ LOGGED_KINDS: Final[Mapping[str, LoggedKind]] = {
         "%",
         ("target", "label"),
         lambda name, _, others: F1(others[0], name=name),
-        lambda predicted, target, label: _f1_of_one(predicted, target),
+        _f1_of_labels,
     ),
     "multilabel_macro_f1": LoggedKind(
         "F1 averaged over labels",
@@ -122,7 +134,7 @@ LOGGED_KINDS: Final[Mapping[str, LoggedKind]] = {
         "bits",
         ("units",),
         lambda name, field, others: Ratio(name, {field: -1 / log(2)}, {others[0]: 1.0}, unit="bits"),
-        lambda likelihood, units: float(-likelihood.sum() / units.sum() / log(2)),
+        _bits,
     ),
 }
 """The kinds by name; a metric of kind ``mean`` has no other fields."""

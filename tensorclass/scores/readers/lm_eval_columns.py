@@ -95,9 +95,9 @@ class LoggedColumns:
             self._fields = {key: key for key in keys}  # the family is made once all values are known
         else:
             self._fields = {key: name for key, name in keys_of(self._family).items() if key in first}
-            named = family is None and self._family is not None
-            for key in [key for key in keys if key not in self._fields] if named else ():
-                self._left_out[key] = f"no field of {self._family.__name__} holds it"
+            for key in keys:
+                if family is None and key not in self._fields:
+                    self._left_out[key] = f"no field of {self._family.__name__} holds it"
         if not self._fields:
             raise ScoreFileError(path, number, self._nothing(family))
         self.metrics = {key: self._column_of(key, first[key], family) for key in self._fields}
@@ -296,12 +296,11 @@ class LoggedColumns:
         """The metrics whose values in the rows are what is averaged; the others are left out."""
         computed: list[str] = []
         for key in self.logged:
-            value = first.get(key)
-            is_list = isinstance(value, list)
+            value: object = first.get(key)
             if (
                 value is None
                 or isinstance(value, (bool, int, float))
-                or (is_list and key in _VERDICT_LISTS)
+                or (key in _VERDICT_LISTS and type(value) is list)
                 or (family is None and pair_column(key, value) is not None)
             ):
                 computed.append(key)

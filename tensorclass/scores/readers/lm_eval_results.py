@@ -97,7 +97,8 @@ class HarnessResults:
             return name
         arguments = _mapping(self.content.get("config")).get("model_args")
         if isinstance(arguments, str):
-            arguments = dict(part.partition("=")[::2] for part in arguments.split(","))
+            parts = (part.partition("=") for part in arguments.split(","))
+            arguments = {key: value for key, _, value in parts}
         named = _mapping(arguments)
         name = named.get("pretrained", named.get("model"))
         return name if isinstance(name, str) and name else None
@@ -106,7 +107,7 @@ class HarnessResults:
     def groups(self) -> dict[str, tuple[str, ...]]:
         """The groups, and the tasks in each of them, also those of groups within it."""
         children = {
-            name: tuple(map(str, tasks))
+            name: tuple(map(str, cast("list[object]", tasks)))
             for name, tasks in _mapping(self.content.get("group_subtasks")).items()
             if isinstance(tasks, list) and tasks
         }

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,17 +56,18 @@ def _prompt(row: Row) -> str:
     requests = _requests(row)
     if requests:
         return _shown(requests[0][0])
-    doc: Any = row.get("doc")
-    return _shown(doc.get("prompt", doc) if isinstance(doc, dict) else doc)
+    doc: object = row.get("doc")
+    return _shown(cast("Row", doc).get("prompt", doc) if isinstance(doc, dict) else doc)
 
 
 def _response(row: Row) -> str | None:
     """The response after the filter; of several choices, the one with the highest log-likelihood."""
-    responses = row.get("filtered_resps", row.get("resps"))
-    if not isinstance(responses, list) or not responses:
+    found: object = row.get("filtered_resps", row.get("resps"))
+    responses = cast("list[object]", found) if isinstance(found, list) else []
+    if not responses:
         return None
     choices = [one[1] for one in _requests(row) if len(one) > 1 and isinstance(one[1], str)]
-    likelihoods = [_likelihood(one) for one in cast("list[object]", responses)]
+    likelihoods = [_likelihood(one) for one in responses]
     known = [one for one in likelihoods if one is not None]
     if len(known) == len(responses) == len(choices):
         return choices[known.index(max(known))]
@@ -75,11 +76,12 @@ def _response(row: Row) -> str | None:
 
 def _likelihood(response: object) -> float | None:
     """The log-likelihood in ``["-1.25", "False"]``; None for other responses."""
-    if not isinstance(response, list) or len(cast("list[object]", response)) != 2:
+    pair = cast("list[object]", response) if isinstance(response, list) else []
+    if len(pair) != 2:
         return None
     try:
-        return float(response[0])
-    except (TypeError, ValueError):
+        return float(str(pair[0]))
+    except ValueError:
         return None
 
 

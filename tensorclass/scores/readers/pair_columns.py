@@ -170,10 +170,11 @@ def _is_labels(value: object) -> bool:
 
 
 def _pair(value: object, what: str) -> tuple[object, object]:
-    if not isinstance(value, list) or len(cast("list[object]", value)) != 2:
-        raise TypeError(f"a pair, {what}, got {shown(value)}")
-    first, second = cast("list[object]", value)
-    return first, second
+    given = value
+    pair = cast("list[object]", value) if isinstance(value, list) else []
+    if len(pair) != 2:
+        raise TypeError(f"a pair, {what}, got {shown(given)}")
+    return pair[0], pair[1]
 
 
 def _indicators(column: RaggedLabelColumn, labels: tuple[str, ...]) -> NDArray[np.float64]:

@@ -12,7 +12,7 @@ from functools import partial
 from io import BufferedIOBase, BytesIO
 from pathlib import Path
 from types import GenericAlias
-from typing import Any, Final, TypeAlias, get_args
+from typing import Any, Final, TypeAlias, cast, get_args
 
 from tensorclass.scores.readers.file_head import FileHead
 from tensorclass.scores.readers.lines import LONGEST_LINE, OnProgress, Row, rows_of_array, rows_of_lines
@@ -80,7 +80,9 @@ def struct_of(keys: dict[str, Any], name: str = "Row") -> Struct:
     fields: list[tuple[Any, ...]] = []
     for number, kind in enumerate(keys.values()):
         default = (msgspec.UNSET,) if msgspec.UnsetType in get_args(kind) else ()
-        fields.append((f"v{number}", struct_of(kind, f"{name}{number}_") if isinstance(kind, dict) else kind, *default))
+        if isinstance(kind, dict):
+            kind = struct_of(cast("dict[str, Any]", kind), f"{name}{number}_")
+        fields.append((f"v{number}", kind, *default))
     names = {f"v{number}": key for number, key in enumerate(keys)}
     # Rows hold no cycles; collecting garbage among so many of them takes longer than decoding them.
     return msgspec.defstruct(name, fields, rename=names, kw_only=True, gc=False)
