@@ -86,7 +86,9 @@ def test_an_array_is_an_operand_of_rows() -> None:
     assert (Ragged([[1], [2, 3]]) + np.array([10, 20])).tolist() == [[11], [22, 23]]
 
 
-@pytest.mark.parametrize("rows", [[1, 2], [[1], 2], [None, object()]], ids=repr)
+@pytest.mark.parametrize(
+    "rows", [[1, 2], [[1], 2], [None, object()]], ids=["numbers", "a list and a number", "an object"]
+)
 def test_what_is_no_row_is_named(rows: list[Any]) -> None:
     at = 0 if rows[0] == 1 else 1
     with pytest.raises(TypeError, match=rf"Ragged: row {at}: expected a sequence of numbers, .* got {rows[at]!r}"):
