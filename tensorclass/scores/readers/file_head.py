@@ -16,7 +16,7 @@ from tensorclass.scores.readers.unpacked_file import BROKEN, STANDARD_INPUT, bro
 
 __all__ = ["START", "FileHead"]
 
-START: Final = 64 * 1024
+START: Final[int] = 64 * 1024
 """How many bytes :attr:`FileHead.start` holds at most."""
 
 _PACKED = frozenset((".gz", ".bz2", ".zst"))

@@ -21,7 +21,7 @@ from tensorclass.scores.score_errors import require
 
 __all__ = ["CHUNK", "RowChunk", "Struct", "row_chunks", "struct_of"]
 
-CHUNK: Final = 512 * 1024
+CHUNK: Final[int] = 512 * 1024
 """The bytes of a chunk; a longer line makes a longer one."""
 
 Struct: TypeAlias = Any  # a class made at run time, with a field for each key

@@ -34,7 +34,7 @@ __all__ = [
 Progress: TypeAlias = Callable[[str], OnProgress]
 """Called with each file before it is read; what it returns is called with the bytes read so far."""
 
-MODULES: Final = (
+MODULES: Final[tuple[str, ...]] = (
     "ifeval_reference",
     "lm_eval",
     "inspect_ai",

@@ -25,7 +25,7 @@ from tensorclass.scores.score_errors import ScoreFileError
 
 __all__ = ["ROLES", "TableReader"]
 
-ROLES: Final = ("prompt", "task", "model", "group", "cluster", "text", "response", "target")
+ROLES: Final[tuple[str, ...]] = ("prompt", "task", "model", "group", "cluster", "text", "response", "target")
 """What a column can be for other than a metric."""
 
 _EXAMPLE: Final = "--columns prompt=id,accuracy=correct"

@@ -24,7 +24,7 @@ __all__ = ["BROKEN", "STANDARD_INPUT", "broken", "copied", "is_stream", "opened"
 STANDARD_INPUT: Final = "-"
 """The path that stands for the standard input."""
 
-BROKEN: Final = (EOFError, zlib.error, OSError)
+BROKEN: Final[tuple[type[Exception], ...]] = (EOFError, zlib.error, OSError)
 """What reading an open file raises if it is cut off, damaged or unreadable; :func:`broken` names the error."""
 
 _BUFFER = 1024 * 1024

@@ -15,7 +15,7 @@ from tensorclass.scores.score_errors import ScoreFileError, require
 
 __all__ = ["LARGEST_MEMBER", "ZipMembers"]
 
-LARGEST_MEMBER: Final = 2 * 1024**3
+LARGEST_MEMBER: Final[int] = 2 * 1024**3
 """A member of more bytes is an error rather than a reason to run out of memory."""
 
 _ZSTD: Final = 93  # https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT, 4.4.5

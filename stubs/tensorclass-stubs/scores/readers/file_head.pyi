@@ -9,7 +9,7 @@ from typing import Final
 from tensorclass.scores.readers.lines import OnProgress, Row
 
 __all__ = ["START", "FileHead"]
-START: Final
+START: Final[int]
 
 @dataclass(frozen=True, eq=False)
 class FileHead:

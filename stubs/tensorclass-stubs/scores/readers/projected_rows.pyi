@@ -6,7 +6,7 @@ from tensorclass.scores.readers.file_head import FileHead
 from tensorclass.scores.readers.lines import OnProgress, Row
 
 __all__ = ["CHUNK", "RowChunk", "Struct", "row_chunks", "struct_of"]
-CHUNK: Final
+CHUNK: Final[int]
 Struct: TypeAlias = Any
 
 @dataclass(frozen=True)

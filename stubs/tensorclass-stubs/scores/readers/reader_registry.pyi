@@ -22,7 +22,7 @@ __all__ = [
     "registered",
 ]
 Progress: TypeAlias = Callable[[str], OnProgress]
-MODULES: Final
+MODULES: Final[tuple[str, ...]]
 
 @dataclass(frozen=True)
 class ReadOptions:

@@ -5,7 +5,7 @@ from tensorclass.scores.readers.reader_registry import FileHead, ReadOptions, Re
 from tensorclass.scores.readers.run import Run
 
 __all__ = ["ROLES", "TableReader"]
-ROLES: Final
+ROLES: Final[tuple[str, ...]]
 
 class TableReader(Reader):
     name: str

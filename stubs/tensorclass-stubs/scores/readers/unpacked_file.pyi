@@ -8,7 +8,7 @@ from tensorclass.scores.score_errors import ScoreFileError
 
 __all__ = ["BROKEN", "STANDARD_INPUT", "broken", "copied", "is_stream", "opened"]
 STANDARD_INPUT: Final = "-"
-BROKEN: Final
+BROKEN: Final[tuple[type[Exception], ...]]
 
 @contextmanager
 def opened(

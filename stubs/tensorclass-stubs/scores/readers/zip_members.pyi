@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final, IO
 
 __all__ = ["LARGEST_MEMBER", "ZipMembers"]
-LARGEST_MEMBER: Final
+LARGEST_MEMBER: Final[int]
 
 class ZipMembers:
     def __init__(self, archive: zipfile.ZipFile, stream: IO[bytes], name: str) -> None: ...
