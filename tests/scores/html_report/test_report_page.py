@@ -33,6 +33,8 @@ from tensorclass.scores import (
 )
 from tensorclass.scores.model_names import short_names
 
+pytestmark = pytest.mark.xdist_group("browser")  # where the page of many models is made as well
+
 VOID = ("br", "col", "input", "meta", "wbr")
 
 
