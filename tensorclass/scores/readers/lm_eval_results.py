@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import isfinite
 from pathlib import Path
 from typing import Any, Final, TypeGuard, cast
@@ -73,16 +73,12 @@ class HarnessResults:
         """
         name = str(self.path)
         try:
-            if self.path.stat().st_size > _LARGEST:
-                raise ScoreFileError(name, None, f"expected a results file, got one of more than {_LARGEST >> 20} MiB")
-            found: object = json.loads(self.path.read_bytes())
+            state = self.path.stat()
         except OSError as error:
             raise ScoreFileError(name, None, f"can't be read: {error.strerror or error}") from None
-        except (ValueError, RecursionError) as error:
-            raise ScoreFileError(name, getattr(error, "lineno", None), f"not JSON: {error}") from None
-        if not isinstance(found, dict) or not isinstance(cast("dict[str, Any]", found).get("results"), dict):
-            raise ScoreFileError(name, None, "expected a results file of lm-evaluation-harness, with the key 'results'")
-        return cast("dict[str, Any]", found)
+        if state.st_size > _LARGEST:
+            raise ScoreFileError(name, None, f"expected a results file, got one of more than {_LARGEST >> 20} MiB")
+        return _document(self.path.absolute(), name, state.st_size, state.st_mtime_ns)
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -143,6 +139,20 @@ class HarnessResults:
             if _mapping(one).get("metric") == metric:
                 return _mapping(one).get("aggregation") in _MEANS
         return True
+
+
+@lru_cache(maxsize=4)  # the logs of a run have one results file, which is long if the tasks are many
+def _document(path: Path, name: str, size: int, changed: int) -> Mapping[str, Any]:
+    """Parse a results file that has this size and was changed at this time."""
+    try:
+        found: object = json.loads(path.read_bytes())
+    except OSError as error:
+        raise ScoreFileError(name, None, f"can't be read: {error.strerror or error}") from None
+    except (ValueError, RecursionError) as error:
+        raise ScoreFileError(name, getattr(error, "lineno", None), f"not JSON: {error}") from None
+    if not isinstance(found, dict) or not isinstance(cast("dict[str, Any]", found).get("results"), dict):
+        raise ScoreFileError(name, None, "expected a results file of lm-evaluation-harness, with the key 'results'")
+    return cast("dict[str, Any]", found)
 
 
 def _leaves(name: str, children: Mapping[str, tuple[str, ...]], above: tuple[str, ...]) -> Iterable[str]:

@@ -176,6 +176,19 @@ def test_a_broken_results_file_is_an_error(write: Write, log_row: Make, content:
         read_run(path)
 
 
+def test_a_results_file_is_parsed_once_for_all_logs_of_its_run(
+    write: Write, log_row: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = {"arc": {"acc,none": 1.0}, "piqa": {"acc,none": 1.0}}
+    write(f"m/results_{DATE}.json", results(results=said, **{"n-samples": {}}))
+    logs = [write(f"m/samples_{task}_{DATE}.jsonl", [log_row(0, {"acc": 1.0})]) for task in said]
+    read = Path.read_bytes
+    opened: list[str] = []
+    monkeypatch.setattr(Path, "read_bytes", lambda path: opened.append(path.name) or read(path))
+    assert [run.model for run in read_runs(logs)] == ["example/model-a"] * 2
+    assert opened == [f"results_{DATE}.json"]
+
+
 def test_figures_of_older_results_files_have_no_filter(write: Write, log_row: Make) -> None:
     path = log(write, log_row, [1.0, 0.0, 1.0, 0.0])
     said = {"arc": {"acc": 0.5, "acc_stderr": 0.25, "version": 0}}
