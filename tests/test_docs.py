@@ -18,6 +18,7 @@ GUIDES = [
         "columns",
         "contracts",
         "collections",
+        "seeing-data",
         "convert",
         "pipelines",
         "modules",

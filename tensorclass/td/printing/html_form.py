@@ -155,8 +155,10 @@ def _numbers(value: Any, ndim: int) -> str:
     pictures = _pictures(value, ndim) if is_image(value.shape[ndim:], value.dtype) else ""
     chart = ""
     if not value.dtype.is_complex and value.numel() > 1 and (found := histogram(value)) is not None:
-        write = number_writer([found.low, found.high, found.mean, found.std], torch.float64)
-        facts = f"min {write(found.low)}, max {write(found.high)}, mean {write(found.mean)}, std {write(found.std)}"
+        write = number_writer([found.mean, found.std], torch.float64)
+        ends = number_writer([found.low, found.high], value.dtype)
+        low, high = (ends(end) if value.is_floating_point() else f"{end:.0f}" for end in (found.low, found.high))
+        facts = f"min {low}, max {high}, mean {write(found.mean)}, std {write(found.std)}"
         if found.total < value.numel():
             note = note or f" (from {found.total} of {value.numel()} numbers)"
         missing = f", {found.not_finite} not finite" if found.not_finite else ""
