@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import isnan
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,9 +21,6 @@ from tensorclass.scores.ranking import RankInterval, compact_letters, rank_inter
 from tensorclass.scores.readers import Run
 from tensorclass.scores.report import difference_dict, estimate_dict
 from tensorclass.scores.run_grid import GridTask, run_grid, task_figures
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 __all__ = ["MACRO", "Leaderboard", "PairedRuns", "leaderboard"]
 
@@ -142,8 +139,10 @@ class Leaderboard:
 
         return to_html(leaderboard_sheets(self))
 
-    def to_pandas(self) -> DataFrame:
-        """Return a data frame with a row for each model and task; the averages are the tasks ``macro`` and ``micro``.
+    def to_pandas(self) -> Any:
+        """Return a ``pandas.DataFrame`` with a row for each model and task.
+
+        The averages are the tasks ``macro`` and ``micro``.
 
         Raises:
             ImportError: pandas is not installed.

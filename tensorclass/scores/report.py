@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from torch import Tensor
 
 from tensorclass.scores.estimate import Difference, Estimate, compared, counted, show, show_interval
 from tensorclass.scores.score_arrays import plain_value
 from tensorclass.support.printable import printable
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 __all__ = ["Comparison", "Report", "difference_dict", "estimate_dict", "positions"]
 
@@ -100,8 +97,8 @@ class Report(_Results[Estimate]):
                 lines.append(f"{name:{width}}  {value}  {interval}  {counted(one)}, {method}")
         return "\n".join(map(printable, lines))
 
-    def to_pandas(self) -> DataFrame:
-        """Return a data frame with a row for each figure, and for each group of it.
+    def to_pandas(self) -> Any:
+        """Return a ``pandas.DataFrame`` with a row for each figure, and for each group of it.
 
         Of stacked runs, the column ``run`` has their position.
 
@@ -192,8 +189,8 @@ class Comparison(_Results[Difference]):
             lines += [f"{name:{width}}  {_line(one[run] if run else one)}" for name, one in self.figures.items()]
         return "\n".join(map(printable, lines))
 
-    def to_pandas(self) -> DataFrame:
-        """Return a data frame with a row for each figure, and for each group of it.
+    def to_pandas(self) -> Any:
+        """Return a ``pandas.DataFrame`` with a row for each figure, and for each group of it.
 
         Of stacked pairs of runs, the column ``run`` has their position.
 

@@ -12,8 +12,6 @@ from tensorclass.scores.report import Comparison, Report, difference_dict, estim
 from tensorclass.support.extras import require
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
-
     from tensorclass.scores.leaderboard import Leaderboard
 
 __all__ = ["comparison_rows", "data_frame", "leaderboard_rows", "report_rows", "scored_rows", "to_csv"]
@@ -73,14 +71,13 @@ def leaderboard_rows(board: Leaderboard) -> Iterator[_Row]:
             yield {**first, "task": task, "metric": board.metrics.get(task, ""), **estimate_dict(figure)}
 
 
-def data_frame(rows: Iterator[_Row]) -> DataFrame:
+def data_frame(rows: Iterator[_Row]) -> Any:
     """Rows as a data frame of pandas.
 
     Raises:
         ImportError: pandas is not installed; the extra ``pandas`` has it.
     """
-    frame: DataFrame = require("pandas", "pandas", "to_pandas").DataFrame(list(rows))
-    return frame
+    return require("pandas", "pandas", "to_pandas").DataFrame(list(rows))
 
 
 def to_csv(rows: Iterator[_Row]) -> str:

@@ -6,7 +6,6 @@ from tensorclass.scores.corrections import holm
 from tensorclass.scores.estimate import Difference, Estimate
 from tensorclass.scores.ranking import RankInterval
 from tensorclass.scores.readers import Run
-from pandas import DataFrame
 
 __all__ = ["MACRO", "Leaderboard", "PairedRuns", "leaderboard"]
 MACRO: Final = "macro"
@@ -40,7 +39,7 @@ class Leaderboard:
 
     def __str__(self) -> str: ...
     def __repr__(self) -> str: ...
-    def to_pandas(self) -> DataFrame: ...
+    def to_pandas(self) -> Any: ...
     def to_dict(self) -> dict[str, Any]: ...
 
 def leaderboard(
