@@ -114,6 +114,7 @@ def _table(
 
 def _row(paired: PairedRuns, short: Mapping[str, str], axis: Axis | None, tasks: bool) -> Markup:
     one = paired.difference
+    prompts = compared(one)
     value, low, high = float(one.value), float(one.low), float(one.high)
     models = [breakable(short[paired.a]), breakable(short[paired.b])]
     names = [*([cell(models[0], class_="name")] if tasks else [name_cell(models[0])]), cell(models[1], class_="name")]
@@ -129,7 +130,7 @@ def _row(paired: PairedRuns, short: Mapping[str, str], axis: Axis | None, tasks:
         number_cell(float(one.p_value), p_value_text(float(one.p_value))),
         number_cell(paired.p_adjusted, p_value_text(paired.p_adjusted)),
         figure_cell(detectable, one.unit),
-        number_cell(float(one.prompts), compared(one)),
+        number_cell(float(one.prompts), prompts if "/" in prompts else None),
     )
 
 
