@@ -46,7 +46,7 @@ class FileHead:
     path: Path
     name: str
     start: bytes
-    _copy: IO[bytes] | None = field(default=None, repr=False)
+    _copy: IO[bytes] | None = field(default=None, repr=False, kw_only=True)
 
     @classmethod
     def of(cls, path: str | Path) -> FileHead:
@@ -74,7 +74,7 @@ class FileHead:
             start = _first_bytes(stream)
         name = "stdin" if str(path) == STANDARD_INPUT else path.name
         stem, dot, suffix = name.rpartition(".")
-        return cls(path, stem if dot and f".{suffix}" in _PACKED and stem else name, start, copy)
+        return cls(path, stem if dot and f".{suffix}" in _PACKED and stem else name, start, _copy=copy)
 
     @property
     def location(self) -> Path:
