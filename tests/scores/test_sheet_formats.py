@@ -31,7 +31,7 @@ def test_latex_escapes_what_it_would_take_for_commands(sheet: Sheet) -> None:
 
 def test_html_escapes_tags_and_names_its_rows(sheet: Sheet) -> None:
     text = to_html([sheet, "<i>"])
-    assert "<caption>A &amp; B</caption>" in text
+    assert ">A &amp; B</caption>" in text
     assert '<th scope="row" style="text-align: left">&lt;b&gt;*_\\</th>' in text
     assert '<td style="text-align: right; color: #1a7f37">[1, 2]</td>' in text
     assert "<p>&lt;i&gt;</p>" in text
