@@ -139,7 +139,8 @@ def to_html(sheets: Iterable[Sheet | str]) -> str:
         if isinstance(one, str):
             blocks.append(f"<p>{html.escape(one)}</p>")
             continue
-        title = f'<caption style="text-align: left; font-weight: bold">{html.escape(one.title)}</caption>' if one.title else ""
+        looks = "text-align: left; font-weight: bold"
+        title = f'<caption style="{looks}">{html.escape(one.title)}</caption>' if one.title else ""
         head = "".join(_html_cell("th", column, column.heading, ' scope="col"') for column in one.columns)
         body = "\n".join(
             "<tr>"
@@ -157,7 +158,8 @@ def to_html(sheets: Iterable[Sheet | str]) -> str:
             for row in one.rows
         )
         caption = f"\n<p>{html.escape(one.caption)}</p>" if one.caption else ""
-        blocks.append(f'<table style="border-spacing: 1em 0">{title}\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>{caption}")
+        rows = f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>"
+        blocks.append(f'<table style="border-spacing: 1em 0">{title}\n{rows}\n</table>{caption}')
     return "\n".join(blocks) + "\n"
 
 
