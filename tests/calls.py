@@ -183,6 +183,7 @@ ARGUMENTS: dict[str, tuple[Any, ...] | Callable[[Any], Any]] = {
     "pad": ([0, 1],),
     "permute": (1, 0),
     "random_split": ([1, 1],),
+    "sample": (2,),
     "refine_names": ("a", "b"),
     "rename": ("a", "b"),
     "rename_": ("a", "b"),

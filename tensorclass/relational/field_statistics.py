@@ -133,7 +133,7 @@ def _statistics(key: str, value: Any, ndim: int) -> _Statistics:
         return _of_numbers(key, value, str(value.dtype).removeprefix("torch."), None)
     if isinstance(value, Ragged):
         missing = int(value.missing.count_nonzero())
-        items: Tensor | BufferColumn = value
+        items = cast("Tensor | BufferColumn", value)
         while isinstance(items, BufferColumn):
             items = cast("Tensor | BufferColumn", items._packed()[0])
         return _of_numbers(key, items, value._type_for_repr(), missing)
