@@ -95,7 +95,8 @@ def as_ours(source: Any) -> Any:
         entries: dict[str, Any] = {key: as_ours(value) for key, value in source.items()}
         new = TensorDictParams(TensorDict(entries, source.batch_size), no_convert=True)
     elif theirs.is_tensorclass(source):
-        cls = our_record_class(type(source))
+        source_class: type = type(source)  # pyright: ignore[reportUnknownVariableType]
+        cls = our_record_class(source_class)
         held: dict[str, Any] = dict(source.items())  # without the fields that are None
         values = {one.name: as_ours(held.get(one.name)) for one in dataclasses.fields(source)}
         new = cls._from_mapping(values, source.batch_size, source.device, None)

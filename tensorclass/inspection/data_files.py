@@ -37,9 +37,9 @@ class DataFile(ABC):
     """
 
     #: the format, as ``--to`` takes it
-    name: ClassVar[str]
+    name: ClassVar[str] = ""
     #: ends of file names
-    suffixes: ClassVar[tuple[str, ...]]
+    suffixes: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, path: Path) -> None:
         self.path = path

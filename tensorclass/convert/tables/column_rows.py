@@ -127,8 +127,8 @@ def _default_of(schema: ColumnSchema, missing: Tensor, nulls: NullMode) -> Any:
 
 def _default_object(schema: ColumnSchema) -> Any:
     """Return the default of a field for one row: its own object, where a factory makes it."""
-    made = schema.default()
-    return made.item() if isinstance(made, Column) else made
+    made: Any = schema.default()
+    return made.item() if issubclass(type(made), Column) else made
 
 
 def _has_none(schema: ColumnSchema, missing: Tensor) -> UnreadableColumn:
