@@ -12,8 +12,8 @@ class UnknownFormat(ValueError): ...
 
 class DataFile(ABC):
     path: Path
-    name: ClassVar[str]
-    suffixes: ClassVar[tuple[str, ...]]
+    name: ClassVar[str] = ""
+    suffixes: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, path: Path) -> None: ...
     @classmethod
