@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from .representations import Printing
 
 _WIDTH = 80
+_DTYPE_NAMES: dict[torch.dtype, str] = {}
 
 
 def long_text(data: Printing) -> str:
@@ -129,7 +129,6 @@ def sizes_text(shape: Any) -> str:
     return f"[{','.join([str(size) for size in shape])}]"
 
 
-@cache
 def dtype_name(dtype: torch.dtype) -> str:
     """Abbreviate a dtype.
 
@@ -138,7 +137,12 @@ def dtype_name(dtype: torch.dtype) -> str:
         >>> dtype_name(torch.float32), dtype_name(torch.bool), dtype_name(torch.bfloat16)
         ('f32', 'bool', 'bf16')
     """
-    name = str(dtype).removeprefix("torch.")
+    if dtype not in _DTYPE_NAMES:
+        _DTYPE_NAMES[dtype] = _short_name(str(dtype).removeprefix("torch."))
+    return _DTYPE_NAMES[dtype]
+
+
+def _short_name(name: str) -> str:
     for prefix, short in (("bfloat", "bf"), ("float", "f"), ("uint", "u"), ("int", "i"), ("complex", "c")):
         if name.startswith(prefix):
             return short + name.removeprefix(prefix)

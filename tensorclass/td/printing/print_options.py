@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from typing_extensions import Self
 
 from tensorclass.td.modes import Mode, ProgramSetting
 
-Style: TypeAlias = Literal["short", "long", "compact"]
-SortKeys: TypeAlias = Literal["alphabetical", "insertion"] | Callable[[str], Any] | None
-
-STYLES: tuple[Style, ...] = ("short", "long", "compact")
+STYLES: tuple[str, ...] = ("short", "long", "compact")
 #: facts that the long form shows of collections and of tensors, with their defaults
 _SHOWN = {
     "show_batch_size": True,
