@@ -6,11 +6,11 @@ import json
 import os
 import struct
 import zipfile
-from abc import ABC, abstractmethod
+from abc import ABC, ABCMeta, abstractmethod
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import torch
 
@@ -37,9 +37,9 @@ class DataFile(ABC):
     """
 
     #: the format, as ``--to`` takes it
-    name: ClassVar[str] = ""
+    name: str = ""
     #: ends of file names
-    suffixes: ClassVar[tuple[str, ...]] = ()
+    suffixes: tuple[str, ...] = ()
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -82,7 +82,7 @@ class DataFile(ABC):
         """Close what is open."""
 
 
-class CollectionFile(DataFile):
+class CollectionFile(DataFile, metaclass=ABCMeta):
     """A file of this package: it is opened as a collection, which reads its values when they are asked for."""
 
     def __init__(self, path: Path) -> None:
@@ -232,7 +232,7 @@ class ConsolidatedFile(CollectionFile):
         return _class_of(read_tree(self.path))
 
 
-class _ArrayFile(CollectionFile):
+class _ArrayFile(CollectionFile, metaclass=ABCMeta):
     """A file or folder whose values are read when they are asked for, and which has to be closed."""
 
     def close(self) -> None:
@@ -318,7 +318,7 @@ class TorchFile(CollectionFile):
         return None
 
 
-class TableFile(DataFile):
+class TableFile(DataFile, metaclass=ABCMeta):
     """A file of a table, which pyarrow reads.
 
     Args:
