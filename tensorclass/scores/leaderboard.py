@@ -21,6 +21,7 @@ from tensorclass.scores.ranking import RankInterval, compact_letters, rank_inter
 from tensorclass.scores.readers import Run
 from tensorclass.scores.report import difference_dict, estimate_dict
 from tensorclass.scores.run_grid import GridTask, run_grid, task_figures
+from tensorclass.td.delegated.declaration import delegated
 
 __all__ = ["MACRO", "Leaderboard", "PairedRuns", "leaderboard"]
 
@@ -124,21 +125,16 @@ class Leaderboard:
     seed: int = 0
     notes: tuple[str, ...] = ()
 
-    def __str__(self) -> str:
-        from tensorclass.scores.leaderboard_sheets import leaderboard_sheets
-        from tensorclass.scores.sheet_formats import to_text
-
-        return to_text(leaderboard_sheets(self))
+    @delegated("tensorclass.scores.shown_results", "leaderboard_text")
+    def __str__(self) -> str: ...
 
     def __repr__(self) -> str:
         return str(self)
 
-    def _repr_html_(self) -> str:
-        from tensorclass.scores.leaderboard_sheets import leaderboard_sheets
-        from tensorclass.scores.sheet_formats import to_html
+    @delegated("tensorclass.scores.shown_results", "leaderboard_html")
+    def _repr_html_(self) -> str: ...
 
-        return to_html(leaderboard_sheets(self))
-
+    @delegated("tensorclass.scores.shown_results", "leaderboard_frame")
     def to_pandas(self) -> Any:
         """Return a ``pandas.DataFrame`` with a row for each model and task.
 
@@ -155,9 +151,6 @@ class Leaderboard:
             >>> frame[["model", "task", "value"]].values.tolist()
             [['gpt', 'macro', 0.5], ['gpt', 'micro', 0.5], ['gpt', 'sums', 0.5]]
         """
-        from tensorclass.scores.score_rows import data_frame, leaderboard_rows
-
-        return data_frame(leaderboard_rows(self))
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain Python values that JSON can hold; None where a number is NaN.

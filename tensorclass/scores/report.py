@@ -12,6 +12,7 @@ from torch import Tensor
 from tensorclass.scores.estimate import Difference, Estimate, compared, counted, show, show_interval
 from tensorclass.scores.score_arrays import plain_value
 from tensorclass.support.printable import printable
+from tensorclass.td.delegated.declaration import delegated
 
 __all__ = ["Comparison", "Report", "difference_dict", "estimate_dict", "positions"]
 
@@ -97,6 +98,7 @@ class Report(_Results[Estimate]):
                 lines.append(f"{name:{width}}  {value}  {interval}  {counted(one)}, {method}")
         return "\n".join(map(printable, lines))
 
+    @delegated("tensorclass.scores.shown_results", "report_frame")
     def to_pandas(self) -> Any:
         """Return a ``pandas.DataFrame`` with a row for each figure, and for each group of it.
 
@@ -112,15 +114,9 @@ class Report(_Results[Estimate]):
             >>> report.to_pandas()[["metric", "value", "prompts"]].values.tolist()
             [['exact_match', 0.5, 2]]
         """
-        from tensorclass.scores.score_rows import data_frame, report_rows
 
-        return data_frame(report_rows(self))
-
-    def _repr_html_(self) -> str:
-        from tensorclass.scores.score_sheets import report_sheets
-        from tensorclass.scores.sheet_formats import to_html
-
-        return to_html(report_sheets(self))
+    @delegated("tensorclass.scores.shown_results", "report_html")
+    def _repr_html_(self) -> str: ...
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain Python values that JSON can hold; None where a number is NaN.
@@ -189,6 +185,7 @@ class Comparison(_Results[Difference]):
             lines += [f"{name:{width}}  {_line(one[run] if run else one)}" for name, one in self.figures.items()]
         return "\n".join(map(printable, lines))
 
+    @delegated("tensorclass.scores.shown_results", "comparison_frame")
     def to_pandas(self) -> Any:
         """Return a ``pandas.DataFrame`` with a row for each figure, and for each group of it.
 
@@ -205,15 +202,9 @@ class Comparison(_Results[Difference]):
             >>> compare(a, b).to_pandas()[["metric", "difference", "only_b"]].values.tolist()
             [['exact_match', 0.5, 1]]
         """
-        from tensorclass.scores.score_rows import comparison_rows, data_frame
 
-        return data_frame(comparison_rows(self))
-
-    def _repr_html_(self) -> str:
-        from tensorclass.scores.score_sheets import comparison_sheets
-        from tensorclass.scores.sheet_formats import to_html
-
-        return to_html(comparison_sheets(self))
+    @delegated("tensorclass.scores.shown_results", "comparison_html")
+    def _repr_html_(self) -> str: ...
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain Python values that JSON can hold; None where a number is NaN or doesn't apply.

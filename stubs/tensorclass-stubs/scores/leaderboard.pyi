@@ -6,6 +6,7 @@ from tensorclass.scores.corrections import holm
 from tensorclass.scores.estimate import Difference, Estimate
 from tensorclass.scores.ranking import RankInterval
 from tensorclass.scores.readers import Run
+from tensorclass.td.delegated.declaration import delegated
 
 __all__ = ["MACRO", "Leaderboard", "PairedRuns", "leaderboard"]
 MACRO: Final = "macro"
@@ -37,8 +38,10 @@ class Leaderboard:
     seed: int = 0
     notes: tuple[str, ...] = ()
 
+    @delegated("tensorclass.scores.shown_results", "leaderboard_text")
     def __str__(self) -> str: ...
     def __repr__(self) -> str: ...
+    @delegated("tensorclass.scores.shown_results", "leaderboard_frame")
     def to_pandas(self) -> Any: ...
     def to_dict(self) -> dict[str, Any]: ...
 

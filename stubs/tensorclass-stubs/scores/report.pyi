@@ -3,6 +3,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 from tensorclass.scores.estimate import Difference, Estimate
+from tensorclass.td.delegated.declaration import delegated
 
 __all__ = ["Comparison", "Report", "difference_dict", "estimate_dict", "positions"]
 _Result = TypeVar("_Result", Estimate, Difference)
@@ -29,6 +30,7 @@ class Report(_Results[Estimate]):
     batch_size: tuple[int, ...] = ()
 
     def __str__(self) -> str: ...
+    @delegated("tensorclass.scores.shown_results", "report_frame")
     def to_pandas(self) -> Any: ...
     def to_dict(self) -> dict[str, Any]: ...
 
@@ -40,6 +42,7 @@ class Comparison(_Results[Difference]):
     batch_size: tuple[int, ...] = ()
 
     def __str__(self) -> str: ...
+    @delegated("tensorclass.scores.shown_results", "comparison_frame")
     def to_pandas(self) -> Any: ...
     def to_dict(self) -> dict[str, Any]: ...
 

@@ -115,9 +115,8 @@ def value_repr(value: Any) -> str:
 
 def shows_fields(value: object) -> bool:
     """Return whether a value is a collection with the ``repr`` of collections; a record class can define its own."""
-    from .representations import Printing
-
-    return getattr(value.__class__, "__repr__", None) is Printing.__repr__
+    cls: type[Any] = value.__class__
+    return getattr(cls, "__repr__", None) is getattr(cls, "_collection_repr", value)
 
 
 def sizes_text(shape: Any) -> str:

@@ -33,6 +33,9 @@ class Printing(Collection):
         except Exception as error:  # half-constructed, or on a store that is damaged: a debugger shows that, too
             return failed_text(self, error)
 
+    #: the method that a class has which does not define its own
+    _collection_repr = __repr__
+
     # Other stores, and leaves, replace some of the following. Each may raise: the form then says so.
 
     def _long(self) -> str:
