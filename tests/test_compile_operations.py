@@ -60,7 +60,7 @@ def assert_same(result: Any, expected: Any, values: bool) -> None:
 
 
 #: values that nobody can foresee
-RANDOM = {"torch.empty_like", "new_empty", "random", "random_split"}
+RANDOM = {"torch.empty_like", "new_empty", "random", "random_split", "sample"}
 
 #: what dynamo does not trace on a tensor either, and converters that call other libraries
 UNTRACED = {

@@ -135,8 +135,8 @@ def as_dict(value: object) -> dict[str, Any]:
 class MemoryMapFolder(CollectionFile):
     """A folder of memory maps."""
 
-    name = "memmap"
-    suffixes = ()
+    name: str = "memmap"
+    suffixes: tuple[str, ...] = ()
 
     @classmethod
     def recognises(cls, path: Path, start: bytes) -> bool:
@@ -155,8 +155,8 @@ class MemoryMapFolder(CollectionFile):
 class MemoryMapArchive(CollectionFile):
     """A zip archive of a folder of memory maps."""
 
-    name = "archive"
-    suffixes = (".zip", ".td.zip")
+    name: str = "archive"
+    suffixes: tuple[str, ...] = (".zip", ".td.zip")
 
     @classmethod
     def recognises(cls, path: Path, start: bytes) -> bool:
@@ -183,8 +183,8 @@ class MemoryMapArchive(CollectionFile):
 class SafetensorsFile(CollectionFile):
     """A safetensors file, of this package or of others."""
 
-    name = "safetensors"
-    suffixes = (".safetensors",)
+    name: str = "safetensors"
+    suffixes: tuple[str, ...] = (".safetensors",)
 
     @classmethod
     def recognises(cls, path: Path, start: bytes) -> bool:
@@ -209,8 +209,8 @@ class SafetensorsFile(CollectionFile):
 class ConsolidatedFile(CollectionFile):
     """A file that ``consolidate`` wrote."""
 
-    name = "consolidated"
-    suffixes = (".td", ".tensordict")
+    name: str = "consolidated"
+    suffixes: tuple[str, ...] = (".td", ".tensordict")
 
     @classmethod
     def recognises(cls, path: Path, start: bytes) -> bool:
@@ -248,8 +248,8 @@ class _ArrayFile(CollectionFile, metaclass=ABCMeta):
 class HDF5File(_ArrayFile):
     """An HDF5 file, of this package or of others."""
 
-    name = "h5"
-    suffixes = (".h5", ".hdf5", ".hdf")
+    name: str = "h5"
+    suffixes: tuple[str, ...] = (".h5", ".hdf5", ".hdf")
 
     @classmethod
     def recognises(cls, path: Path, start: bytes) -> bool:
@@ -274,8 +274,8 @@ class HDF5File(_ArrayFile):
 class ZarrFolder(_ArrayFile):
     """A zarr folder, of this package or of others."""
 
-    name = "zarr"
-    suffixes = (".zarr",)
+    name: str = "zarr"
+    suffixes: tuple[str, ...] = (".zarr",)
 
     @classmethod
     def recognises(cls, path: Path, start: bytes) -> bool:
@@ -296,8 +296,8 @@ class ZarrFolder(_ArrayFile):
 class TorchFile(CollectionFile):
     """A file of ``torch.save`` that holds a collection, or a dict of tensors. Nothing of it is run."""
 
-    name = "torch"
-    suffixes = (".pt", ".pth")
+    name: str = "torch"
+    suffixes: tuple[str, ...] = (".pt", ".pth")
 
     @classmethod
     def recognises(cls, path: Path, start: bytes) -> bool:
@@ -352,8 +352,8 @@ def _generator(batches: Iterator[Any]) -> Generator[Any, None, None]:
 class ParquetFile(TableFile):
     """A Parquet file."""
 
-    name = "parquet"
-    suffixes = (".parquet", ".pq")
+    name: str = "parquet"
+    suffixes: tuple[str, ...] = (".parquet", ".pq")
 
     @classmethod
     def recognises(cls, path: Path, start: bytes) -> bool:
@@ -370,8 +370,8 @@ class ParquetFile(TableFile):
 class ArrowFile(TableFile):
     """A Feather file: Arrow's table on a disk."""
 
-    name = "arrow"
-    suffixes = (".feather", ".arrow", ".ipc")
+    name: str = "arrow"
+    suffixes: tuple[str, ...] = (".feather", ".arrow", ".ipc")
 
     @classmethod
     def recognises(cls, path: Path, start: bytes) -> bool:
@@ -384,8 +384,8 @@ class ArrowFile(TableFile):
 class CSVFile(TableFile):
     """A CSV file with names in its first line."""
 
-    name = "csv"
-    suffixes = (".csv", ".csv.gz", ".tsv")
+    name: str = "csv"
+    suffixes: tuple[str, ...] = (".csv", ".csv.gz", ".tsv")
 
     @classmethod
     def recognises(cls, path: Path, start: bytes) -> bool:
@@ -398,8 +398,8 @@ class CSVFile(TableFile):
 class JSONLinesFile(TableFile):
     """A file with one JSON object on each line."""
 
-    name = "jsonl"
-    suffixes = (".jsonl", ".ndjson", ".json", ".jsonl.gz")
+    name: str = "jsonl"
+    suffixes: tuple[str, ...] = (".jsonl", ".ndjson", ".json", ".jsonl.gz")
 
     @classmethod
     def recognises(cls, path: Path, start: bytes) -> bool:

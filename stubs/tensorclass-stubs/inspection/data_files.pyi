@@ -4,6 +4,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+import torch
 from tensorclass.td.delegated.arguments import Nulls
 
 CHUNK: int
@@ -43,32 +44,32 @@ class CollectionFile(DataFile, metaclass=ABCMeta):
 def as_dict(value: object) -> dict[str, Any]: ...
 
 class MemoryMapFolder(CollectionFile):
-    name: str
-    suffixes: tuple[()]
+    name: str = "memmap"
+    suffixes: tuple[str, ...] = ()
 
     @classmethod
     def recognises(cls, path: Path, start: bytes) -> bool: ...
     def class_name(self) -> str | None: ...
 
 class MemoryMapArchive(CollectionFile):
-    name: str
-    suffixes: tuple[str, str]
+    name: str = "archive"
+    suffixes: tuple[str, ...] = (".zip", ".td.zip")
 
     @classmethod
     def recognises(cls, path: Path, start: bytes) -> bool: ...
     def class_name(self) -> str | None: ...
 
 class SafetensorsFile(CollectionFile):
-    name: str
-    suffixes: tuple[str]
+    name: str = "safetensors"
+    suffixes: tuple[str, ...] = (".safetensors",)
 
     @classmethod
     def recognises(cls, path: Path, start: bytes) -> bool: ...
     def class_name(self) -> str | None: ...
 
 class ConsolidatedFile(CollectionFile):
-    name: str
-    suffixes: tuple[str, str]
+    name: str = "consolidated"
+    suffixes: tuple[str, ...] = (".td", ".tensordict")
 
     @classmethod
     def recognises(cls, path: Path, start: bytes) -> bool: ...
@@ -80,8 +81,8 @@ class _ArrayFile(CollectionFile, metaclass=ABCMeta):
     def verify(self) -> None: ...
 
 class HDF5File(_ArrayFile):
-    name: str
-    suffixes: tuple[str, str, str]
+    name: str = "h5"
+    suffixes: tuple[str, ...] = (".h5", ".hdf5", ".hdf")
 
     @classmethod
     def recognises(cls, path: Path, start: bytes) -> bool: ...
@@ -89,8 +90,8 @@ class HDF5File(_ArrayFile):
     def class_name(self) -> str | None: ...
 
 class ZarrFolder(_ArrayFile):
-    name: str
-    suffixes: tuple[str]
+    name: str = "zarr"
+    suffixes: tuple[str, ...] = (".zarr",)
 
     @classmethod
     def recognises(cls, path: Path, start: bytes) -> bool: ...
@@ -98,8 +99,8 @@ class ZarrFolder(_ArrayFile):
     def class_name(self) -> str | None: ...
 
 class TorchFile(CollectionFile):
-    name: str
-    suffixes: tuple[str, str]
+    name: str = "torch"
+    suffixes: tuple[str, ...] = (".pt", ".pth")
 
     @classmethod
     def recognises(cls, path: Path, start: bytes) -> bool: ...
@@ -112,30 +113,30 @@ class TableFile(DataFile, metaclass=ABCMeta):
     def rows(self) -> int | None: ...
 
 class ParquetFile(TableFile):
-    name: str
-    suffixes: tuple[str, str]
+    name: str = "parquet"
+    suffixes: tuple[str, ...] = (".parquet", ".pq")
 
     @classmethod
     def recognises(cls, path: Path, start: bytes) -> bool: ...
     def rows(self) -> int | None: ...
 
 class ArrowFile(TableFile):
-    name: str
-    suffixes: tuple[str, str, str]
+    name: str = "arrow"
+    suffixes: tuple[str, ...] = (".feather", ".arrow", ".ipc")
 
     @classmethod
     def recognises(cls, path: Path, start: bytes) -> bool: ...
 
 class CSVFile(TableFile):
-    name: str
-    suffixes: tuple[str, str, str]
+    name: str = "csv"
+    suffixes: tuple[str, ...] = (".csv", ".csv.gz", ".tsv")
 
     @classmethod
     def recognises(cls, path: Path, start: bytes) -> bool: ...
 
 class JSONLinesFile(TableFile):
-    name: str
-    suffixes: tuple[str, str, str, str]
+    name: str = "jsonl"
+    suffixes: tuple[str, ...] = ...
 
     @classmethod
     def recognises(cls, path: Path, start: bytes) -> bool: ...

@@ -9,7 +9,7 @@ documentation of alpaca_eval 0.6, https://github.com/tatsu-lab/alpaca_eval#readm
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final, cast
@@ -54,9 +54,9 @@ class _Annotation(TypedDict, total=False):
 class AlpacaEvalReader(Reader):
     """Reads annotations of AlpacaEval."""
 
-    name = "alpaca_eval"
+    name: str = "alpaca_eval"
     description = "annotations of AlpacaEval (instruction, output_1, output_2, preference)"
-    companions = ("leaderboard.csv", "model_outputs.json")
+    companions: Sequence[str] = ("leaderboard.csv", "model_outputs.json")
 
     def recognises(self, head: FileHead) -> bool:
         row = head.first_row

@@ -59,7 +59,7 @@ class DocumentLabels:
             if key not in held:
                 known = ", ".join(map(str, held)) or "none"
                 raise ScoreFileError(path, number, f"columns: expected a key of the documents ({known}), got {key!r}")
-        self.columns = {key: AnyLabelColumn(()) for key in roles.values()}
+        self.columns: dict[str, AnyLabelColumn] = {key: AnyLabelColumn(()) for key in roles.values()}
 
     @property
     def declaration(self) -> tuple[tuple[str, ...], tuple[str, ...], str | None]:

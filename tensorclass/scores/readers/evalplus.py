@@ -52,7 +52,7 @@ class _Results(TypedDict, total=False):
 class EvalPlusReader(Reader):
     """Reads results of EvalPlus."""
 
-    name = "evalplus"
+    name: str = "evalplus"
     description = "results of EvalPlus (eval, with the samples of each problem)"
 
     def recognises(self, head: FileHead) -> bool:

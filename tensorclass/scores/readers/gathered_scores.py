@@ -43,7 +43,7 @@ class GatheredScores:
     """
 
     def __init__(self, path: str) -> None:
-        self.rows = 0
+        self.rows: int = 0
         self._path = path
         self._numbers: dict[str, _Numbers] = {}
         self._labels: dict[str, _Labels] = {}

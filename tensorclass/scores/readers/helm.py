@@ -8,7 +8,7 @@ https://crfm-helm.readthedocs.io.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -105,9 +105,15 @@ class _ScenarioState(TypedDict, total=False):
 class HelmReader(Reader):
     """Reads results of HELM."""
 
-    name = "helm"
+    name: str = "helm"
     description = "per_instance_stats.json of HELM (instance_id, train_trial_index, stats)"
-    companions = ("run_spec.json", "scenario.json", "scenario_state.json", "instances.json", "display_*.json")
+    companions: Sequence[str] = (
+        "run_spec.json",
+        "scenario.json",
+        "scenario_state.json",
+        "instances.json",
+        "display_*.json",
+    )
 
     def recognises(self, head: FileHead) -> bool:
         row = head.first_row

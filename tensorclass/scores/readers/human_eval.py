@@ -26,7 +26,7 @@ __all__ = ["READER", "HumanEvalReader"]
 class HumanEvalReader(Reader):
     """Reads results of HumanEval's scorer."""
 
-    name = "human_eval"
+    name: str = "human_eval"
     description = "results of HumanEval (task_id, result, passed)"
 
     def recognises(self, head: FileHead) -> bool:

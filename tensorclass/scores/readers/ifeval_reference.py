@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -69,16 +70,18 @@ class IFEvalReferenceReader(Reader):
                 "a result file of IFEval's reference scorer doesn't say whether it is strict or loose, and neither "
                 "does this file's name; name it *.eval_results_strict.jsonl or *.eval_results_loose.jsonl",
             )
-        given = {level: (str(path), head.rows(options.on_progress(path)))}
-        if other.exists():
-            beside = FileHead.of(other)
-            if not self.recognises(beside):
-                number = next((number for number, _ in beside.rows()), 1)  # or the error of the line
-                raise ScoreFileError(
-                    str(other), number, f"expected a result file as {path.name} is, got another format"
-                )
-            given["strict" if level == "loose" else "loose"] = (str(other), beside.rows(options.on_progress(other)))
-        run = read_reference(given.get("strict"), given.get("loose"), run_name(path))
+        with ExitStack() as files:  # an error in one file leaves neither open
+            given = {level: (str(path), _rows(head, options, files))}
+            if other.exists():
+                beside = FileHead.of(other)
+                rows = _rows(beside, options, files)
+                if not self.recognises(beside):
+                    number = next((number for number, _ in rows), 1)  # or the error of the line
+                    raise ScoreFileError(
+                        str(other), number, f"expected a result file as {path.name} is, got another format"
+                    )
+                given["strict" if level == "loose" else "loose"] = (str(other), rows)
+            run = read_reference(given.get("strict"), given.get("loose"), run_name(path))
         ids = run.scores.prompt_id
         if ids is None or not head.can_be_read_again:
             return [run]
@@ -87,6 +90,13 @@ class IFEvalReferenceReader(Reader):
 
 
 READER = IFEvalReferenceReader()
+
+
+def _rows(head: FileHead, options: ReadOptions, files: ExitStack) -> Iterator[tuple[int, Row]]:
+    """The rows of a file, which is closed with the others."""
+    rows: Any = head.rows(options.on_progress(head.path))
+    files.callback(getattr(rows, "close", rows.__iter__))
+    return cast("Iterator[tuple[int, Row]]", rows)
 
 
 def level_of(path: str | Path) -> str | None:

@@ -113,7 +113,7 @@ class _LogOfTexts(TypedDict, total=False):
 class InspectReader(Reader):
     """Reads logs of inspect_ai."""
 
-    name = "inspect_ai"
+    name: str = "inspect_ai"
     description = "a log of inspect_ai (.eval, or .json with version, status, eval, ...)"
 
     def recognises(self, head: FileHead) -> bool:

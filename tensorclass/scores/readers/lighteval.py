@@ -44,9 +44,9 @@ class _Results(TypedDict, total=False):
 class LightevalReader(Reader):
     """Reads details of lighteval."""
 
-    name = "lighteval"
+    name: str = "lighteval"
     description = "details of lighteval (Parquet with __metric__ or metrics)"
-    companions = ("results_*.json",)
+    companions: Sequence[str] = ("results_*.json",)
 
     def recognises(self, head: FileHead) -> bool:
         if not head.is_parquet:

@@ -80,11 +80,11 @@ class LoggedColumns:
         roles: Mapping[str, str],
     ) -> None:
         self.path = path
-        self.logged = dict.fromkeys(logged_metrics(first))
+        self.logged: dict[str, None] = dict.fromkeys(logged_metrics(first))
         self._first_metrics = tuple(self.logged)
         self._left_out: dict[str, str] = {}  # why, by metric
         self._published = published
-        self.rows = 0
+        self.rows: int = 0
         keys = self._computed(first, family)
         self._doc_labels = DocumentLabels(roles, first, path, number)
         self._family = known_family(keys) if family is None else family
@@ -100,7 +100,7 @@ class LoggedColumns:
                     self._left_out[key] = f"no field of {self._family.__name__} holds it"
         if not self._fields:
             raise ScoreFileError(path, number, self._nothing(family))
-        self.metrics = {key: self._column_of(key, first[key], family) for key in self._fields}
+        self.metrics: dict[str, MetricColumn] = {key: self._column_of(key, first[key], family) for key in self._fields}
         self._kinds: dict[str, str] = {}  # of metrics with pairs
         self._labels = [] if self._family is None else list(labels_of(self._family, first))
         self._labels += [
@@ -117,7 +117,7 @@ class LoggedColumns:
         self._prompts = PromptColumn()
         self._task, self._file = task, file
         self._tasks = TaskColumn(() if task is None else (task,))
-        self.keys = self._needed(first)
+        self.keys: dict[str, Any] | None = self._needed(first)
 
     @property
     def ignored(self) -> tuple[str, ...]:
@@ -297,7 +297,9 @@ class LoggedColumns:
         computed: list[str] = []
         for key in self.logged:
             value: object = first.get(key)
-            if (
+            if key not in first:
+                self._left_out[key] = "the first row names it among its metrics, but has no value of it"
+            elif (
                 value is None
                 or isinstance(value, (bool, int, float))
                 or (key in _VERDICT_LISTS and type(value) is list)

@@ -74,7 +74,7 @@ class TableReader(Reader):
         columns: the column of each role. Without a role that is the name of a metric, no table is recognised.
     """
 
-    name = "table"
+    name: str = "table"
     description = f"a table (CSV, JSON Lines, Parquet) whose columns are named: {_EXAMPLE}"
 
     def __init__(self, columns: Mapping[str, str]) -> None:

@@ -172,7 +172,7 @@ class PythonObjects(Collection):
             ...     x: float
             ...     y: float
             >>> TensorDict.from_namedtuple(Point(1.0, 2.0)).to_namedtuple(Point)
-            Point(x=tensor(1.), y=tensor(2.))
+            Point(x=1.0, y=2.0)
         """
         ...
 

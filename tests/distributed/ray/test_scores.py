@@ -84,13 +84,13 @@ def test_the_first_file_that_cannot_be_read_is_named(
 ) -> None:
     with logs[1].open("a") as file:
         file.write("{")
-    logs[3].unlink()
     errors: list[str] = []
     for more in ([], ["--ray"]):
         assert main(["scores", *map(str, logs), *more]) == 2
         errors.append(capsys.readouterr().err)
     assert errors[0] == errors[1]
     assert "samples_1.jsonl:21" in errors[0]
+    logs[3].unlink()
     with pytest.raises(ScoreFileError, match=r"samples_1\.jsonl:21"):
         read_runs(logs, executor=cluster)
     with pytest.raises(ScoreFileError, match=r"samples_3\.jsonl: no such file"):
@@ -103,7 +103,7 @@ def ends() -> Any:
 
 def test_a_process_that_ends_is_told_with_its_file(cluster: Any) -> None:
     with pytest.raises(WorkerDied, match=r"^some\.jsonl: the process of Ray that read it did not come back"):
-        parallel.read_spread([ends], ["some.jsonl"], cluster)
+        parallel.read_spread([ends], ["some.jsonl"], cluster, keep_going=False)
 
 
 def test_without_the_extra_it_is_named(

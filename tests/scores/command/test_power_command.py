@@ -37,7 +37,7 @@ def test_the_spread_is_that_of_two_runs(repository: Path, capsys: pytest.Capture
     files = data / "synthetic-alpha.eval_results_strict.jsonl", data / "synthetic-beta.jsonl"
     assert run(*files, "--difference", 0.05) == 0
     out = capsys.readouterr().out
-    assert "prompt_level_strict_acc of synthetic-beta and synthetic-alpha" in out
+    assert "prompt_level_strict_acc of synthetic-beta and synthetic-alpha" in " ".join(out.split())
     assert re.search(r"^120 +\d+\.\d\d$", out, re.MULTILINE)
     assert re.search(r"^5\.00 +[\d,]+$", out, re.MULTILINE)
 

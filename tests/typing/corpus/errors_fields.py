@@ -8,7 +8,7 @@ def unknown_attributes(batch: Sample, scene: Scene, video: Video, box: Box) -> N
     batch.colour  # E: no such field
     batch.imag  # E: image
     scene.box.center  # E: nested
-    video.scene.sample.text  # E: nested twice
+    video.scene.shot.text  # E: nested twice
     batch[0].colour  # E: of a row
     (batch + 1).colour  # E: of a sum
     batch.reshape(-1).colour  # E: of another shape
@@ -19,7 +19,7 @@ def unknown_attributes(batch: Sample, scene: Scene, video: Video, box: Box) -> N
 def unknown_assignments(batch: Sample, scene: Scene, box: Box, x: Tensor) -> None:
     batch.colour = x  # E: no such field
     batch.imag = x  # E: image
-    scene.sample.text = "a"  # E: nested
+    scene.shot.text = "a"  # E: nested
     batch[0].colour = x  # E: of a row
 
 
@@ -30,10 +30,10 @@ def wrong_values(batch: Sample, scene: Scene, described: Described, flags: Flags
     batch.image = 1.0  # E: a tensor
     described.caption = 3  # E: a text or None
     described.weight = "heavy"  # E: a tensor or None
-    scene.sample = box  # E: a sample
+    scene.shot = box  # E: a sample
     scene.tags = "tag"  # E: a list
     scene.best = batch  # E: a box or None
-    scene.sample.label = "cat"  # E: nested
+    scene.shot.label = "cat"  # E: nested
     flags.seen = True  # E: a tensor
 
 

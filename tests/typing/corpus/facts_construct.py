@@ -50,7 +50,7 @@ def inherited(x: Tensor) -> None:
 
 def nested(box: Box, batch: Sample) -> None:
     assert_type(Scene(box, batch, ["a"]), Scene)
-    assert_type(Scene(box=box, sample=batch, tags=[], best=box, count=3, batch_size=[4]), Scene)
+    assert_type(Scene(box=box, shot=batch, tags=[], best=box, count=3, batch_size=[4]), Scene)
     assert_type(Scene(box, batch, [], ratio=2, extra=object(), batch_size=[4]), Scene)
     assert_type(Scene(box, batch, [], free=TensorDict({}, [4, 6]), batch_size=[4]), Scene)
 

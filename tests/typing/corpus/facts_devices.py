@@ -58,7 +58,7 @@ def copied(batch: Sample, scene: Scene) -> None:
     assert_type(batch.clone(recurse=False), Sample)
     assert_type(copy.copy(batch), Sample)
     assert_type(copy.deepcopy(batch), Sample)
-    assert_type(scene.clone().sample, Sample)
+    assert_type(scene.clone().shot, Sample)
 
 
 def gradients(batch: Sample) -> None:

@@ -56,10 +56,10 @@ def optional(described: Described, scene: Scene, built: Built) -> None:
 def nested(scene: Scene, video: Video) -> None:
     assert_type(scene.box, Box)
     assert_type(scene.box.low, Tensor)
-    assert_type(scene.sample.source, str)
+    assert_type(scene.shot.source, str)
     assert_type(video.scene, Scene)
     assert_type(video.scene.box, Box)
-    assert_type(video.scene.sample.image, Tensor)
+    assert_type(video.scene.shot.image, Tensor)
     assert_type(video.frame, Tensor)
     assert_type(video[0].scene.box, Box)
     assert_type(video.reshape(-1).scene.tags, list[str])
@@ -68,7 +68,7 @@ def nested(scene: Scene, video: Video) -> None:
 def members(scene: Scene, video: Video) -> None:
     assert_type(scene.picture, Tensor)
     assert_type(scene.moved(1.0), Scene)
-    assert_type(Scene.of(scene.box, scene.sample), Scene)
+    assert_type(Scene.of(scene.box, scene.shot), Scene)
     assert_type(Scene.limit(), int)
     assert_type(Scene.steps, int)
     assert_type(scene.steps, int)
@@ -118,10 +118,10 @@ def assignments(batch: Sample, scene: Scene, described: Described) -> None:
     batch.source = "camera"
     described.weight = None
     described.caption = "a cat"
-    scene.sample = batch
+    scene.shot = batch
     scene.best = scene.box
     scene.tags = ["a"]
-    scene.sample.label = batch.label
+    scene.shot.label = batch.label
     batch.batch_size = [4]
     batch.batch_size = torch.Size([4])
     batch.names = ["time"]

@@ -76,7 +76,7 @@ def elsewhere(batch: Sample, executor: Any) -> None:
 
 
 def of_scenes(scene: Scene) -> Sample:
-    return scene.sample
+    return scene.shot
 
 
 def functions_in_front(scene: Scene) -> None:

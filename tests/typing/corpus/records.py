@@ -64,7 +64,7 @@ class Scene(TensorClass):
     """Nested records, objects, methods."""
 
     box: Box
-    sample: Sample
+    shot: Sample
     tags: list[str]
     best: Box | None = None
     count: int = 0
@@ -75,7 +75,7 @@ class Scene(TensorClass):
 
     @property
     def picture(self) -> Tensor:
-        return self.sample.image
+        return self.shot.image
 
     @classmethod
     def of(cls, box: Box, sample: Sample) -> Self:

@@ -5,7 +5,7 @@ from tensorclass.scores.readers.run import Run
 __all__ = ["READER", "EvalPlusReader"]
 
 class EvalPlusReader(Reader):
-    name: str
+    name: str = "evalplus"
     description: str
 
     def recognises(self, head: FileHead) -> bool: ...

@@ -5,7 +5,7 @@ from tensorclass.scores.readers.run import Run
 __all__ = ["READER", "HumanEvalReader"]
 
 class HumanEvalReader(Reader):
-    name: str
+    name: str = "human_eval"
     description: str
 
     def recognises(self, head: FileHead) -> bool: ...

@@ -5,7 +5,7 @@ from tensorclass.scores.readers.run import Run
 __all__ = ["READER", "InspectReader", "value_of"]
 
 class InspectReader(Reader):
-    name: str
+    name: str = "inspect_ai"
     description: str
 
     def recognises(self, head: FileHead) -> bool: ...

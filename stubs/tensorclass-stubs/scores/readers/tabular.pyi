@@ -8,7 +8,7 @@ __all__ = ["ROLES", "TableReader"]
 ROLES: Final[tuple[str, ...]]
 
 class TableReader(Reader):
-    name: str
+    name: str = "table"
     description: str
 
     def __init__(self, columns: Mapping[str, str]) -> None: ...
