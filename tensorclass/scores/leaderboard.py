@@ -26,7 +26,7 @@ from tensorclass.td.delegated.declaration import delegated
 __all__ = ["MACRO", "Leaderboard", "PairedRuns", "leaderboard"]
 
 MACRO: Final = "macro"
-"""Where the name of a task is expected: the macro average."""
+"""The macro average, in the place of a task's name."""
 
 _Correction: TypeAlias = Callable[[ArrayLike], NDArray[np.float64]]
 

@@ -30,7 +30,7 @@ LoggedMetric: TypeAlias = tuple[str, str] | tuple[str, str, str]
 """The name and the unit of a metric, and its kind unless it is a mean."""
 
 NAMES_OF: Final = "names_of_"
-"""What the field with the names of a label's codes begins with."""
+"""The beginning of the names of fields that name a label's codes."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from tensorclass.scores.readers.unpacked_file import BROKEN, STANDARD_INPUT, bro
 __all__ = ["START", "FileHead"]
 
 START: Final[int] = 64 * 1024
-"""How many bytes :attr:`FileHead.start` holds at most."""
+"""The most bytes that :attr:`FileHead.start` holds."""
 
 _PACKED = frozenset((".gz", ".bz2", ".zst"))
 _BOM = b"\xef\xbb\xbf"

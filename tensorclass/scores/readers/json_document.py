@@ -14,7 +14,7 @@ __all__ = ["PACKED", "document_beside", "parsed", "read_document"]
 _Shape = TypeVar("_Shape")
 
 PACKED: Final = (".gz", ".bz2", ".zst")
-"""What the name of a compressed file may end with."""
+"""Ends of the names of compressed files."""
 
 
 def parsed(content: bytes, shape: type[_Shape], name: str) -> _Shape:

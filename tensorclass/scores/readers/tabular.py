@@ -26,7 +26,7 @@ from tensorclass.scores.score_errors import ScoreFileError
 __all__ = ["ROLES", "TableReader"]
 
 ROLES: Final[tuple[str, ...]] = ("prompt", "task", "model", "group", "cluster", "text", "response", "target")
-"""What a column can be for other than a metric."""
+"""The roles of columns other than metrics."""
 
 _EXAMPLE: Final = "--columns prompt=id,accuracy=correct"
 _SEPARATORS: Final = ",\t;|"

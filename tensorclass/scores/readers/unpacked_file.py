@@ -25,7 +25,7 @@ STANDARD_INPUT: Final = "-"
 """The path that stands for the standard input."""
 
 BROKEN: Final[tuple[type[Exception], ...]] = (EOFError, zlib.error, OSError)
-"""What reading an open file raises if it is cut off, damaged or unreadable; :func:`broken` names the error."""
+"""Errors of reading a file that is cut off, damaged or unreadable; :func:`broken` names them."""
 
 _BUFFER = 1024 * 1024
 _PACKED_CHUNK = 4096  # bytes of zstd decompressed at a time: a hostile frame makes at most some 100 MB of them
