@@ -50,6 +50,10 @@ CONVERTERS: tuple[ConverterEntry, ...] = (
 )
 
 
+#: types of Python's own, for which no package is asked
+_OF_PYTHON = frozenset((*PLAIN, dict, tuple))
+
+
 def converter_of(obj: object) -> ConverterEntry | None:
     """Look up the converter of an object; ``None`` without one.
 
@@ -57,7 +61,7 @@ def converter_of(obj: object) -> ConverterEntry | None:
     >>> converter_of(numpy.zeros(2, [("a", "i4")])).method
     'from_struct_array'
     """
-    if type(obj) in PLAIN:
+    if type(obj) in _OF_PYTHON:
         return None
     for entry in CONVERTERS:
         package: Any = sys.modules.get(entry.package)

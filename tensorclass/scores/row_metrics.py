@@ -64,7 +64,7 @@ class RowMetric(Metric):
     unit: str
     cluster: str | None
     biased: ClassVar[bool] = False
-    """Whether the figure lies above its truth on average; see ``bootstrap_interval``."""
+    """``True`` if the figure lies above its truth on average; see ``bootstrap_interval``."""
 
     @abstractmethod
     def named(self, field: str) -> str:
