@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from multiprocessing import resource_tracker
 
 import torch
 import torch.distributed as dist
@@ -30,9 +31,13 @@ def launch(main: Callable[[], None], processes: int) -> None:
     started = [context.Process(target=_started, args=(main, rank, processes, port)) for rank in range(processes)]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what follows is done then, too
     failed = False
+    resource_tracker.ensure_running()  # its start would let SIGINT through again
     try:
+        # Ctrl-C reaches every process: blocked here, it waits until the new ones ignore it.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         for process in started:
             process.start()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         while not failed and any(process.is_alive() for process in started):
             time.sleep(0.05)
             failed = any(process.exitcode not in (None, 0) for process in started)
@@ -49,6 +54,7 @@ def launch(main: Callable[[], None], processes: int) -> None:
 
 def _started(main: Callable[[], None], rank: int, processes: int, port: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one that has started it ends it
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     os.environ.update(
         RANK=str(rank), WORLD_SIZE=str(processes), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), LOCAL_RANK=str(rank)
     )
