@@ -9,148 +9,156 @@ batch = Sample(image=torch.zeros(32, 3, 8, 8), label=torch.zeros(32), batch_size
 batch[:8].to("cuda").reshape(2, 4)
 """
 
+import gc
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from .contracts import ContractError, Device, DType, Range, Shape, validation
-from .convert.conversion_errors import ConversionError
-from .convert.python.dataclass import record_from_attrs as from_attrs
-from .convert.python.dataclass import record_from_dataclass as from_dataclass
-from .convert.python.dataclass import record_from_pydantic as from_pydantic
-from .data.buckets import BucketBatchSampler
-from .data.loader import DataLoader, RecordDataset, RecordStream
-from .functions import (
-    append_memmap,
-    dumps,
-    from_any,
-    from_arrow,
-    from_consolidated,
-    from_csv,
-    from_dict,
-    from_feather,
-    from_h5,
-    from_huggingface,
-    from_json,
-    from_list,
-    from_module,
-    from_modules,
-    from_namedtuple,
-    from_pandas,
-    from_parquet,
-    from_polars,
-    from_pytorch_tensordict,
-    from_pytree,
-    from_ray_dataset,
-    from_safetensors,
-    from_struct_array,
-    from_tuple,
-    from_zarr,
-    is_memmap_archive,
-    iter_csv,
-    iter_feather,
-    iter_huggingface,
-    iter_json,
-    iter_parquet,
-    iter_ray_dataset,
-    load,
-    load_memmap,
-    load_safetensors,
-    memmap,
-    memmap_,
-    memmap_like,
-    pack_memmap,
-    refresh_archive_checksums,
-    save,
-    save_safetensors,
-    to_arrow,
-    to_attrs,
-    to_csv,
-    to_dataclass,
-    to_dict,
-    to_feather,
-    to_h5,
-    to_huggingface,
-    to_json,
-    to_namedtuple,
-    to_pandas,
-    to_parquet,
-    to_polars,
-    to_pydantic,
-    to_pytorch_tensordict,
-    to_pytree,
-    to_ray_dataset,
-    to_safetensors,
-    to_struct_array,
-    to_tuple,
-    to_zarr,
-    unpack_memmap,
-)
-from .pipelines.stage import Pipeline, Stage
-from .records.decorator import tensorclass
-from .records.record import TensorClass
-from .records.tensor_attributes import TensorAttrs
-from .records.typed import TypedTensorDict
-from .support.moved_modules import install as _find_moved_modules
-from .support.version import VERSION
-from .td import (
-    KEY_SEPARATOR,
-    LazyStackedTensorDict,
-    LinkedList,
-    MemmapTensor,
-    MemoryMappedTensor,
-    MetaData,
-    NestedKey,
-    NonTensorData,
-    NonTensorDataBase,
-    NonTensorStack,
-    PackLayout,
-    SubTensorDict,
-    TensorCollection,
-    TensorDict,
-    UnbatchedTensor,
-    assert_allclose_td,
-    assert_close,
-    capture_non_tensor_stack,
-    cat,
-    collate,
-    default_is_leaf,
-    dense_stack_tds,
-    fromkeys,
-    get_defaults_to_none,
-    get_printoptions,
-    group_by,
-    is_bool,
-    is_floating,
-    is_inexact,
-    is_integer,
-    is_leaf_nontensor,
-    is_non_tensor,
-    lazy_legacy,
-    lazy_stack,
-    list_to_stack,
-    make_tensordict,
-    maybe_dense_stack,
-    merge_tensordicts,
-    pad,
-    pad_sequence,
-    parse_tensor_dict_string,
-    set_capture_non_tensor_stack,
-    set_get_defaults_to_none,
-    set_lazy_legacy,
-    set_list_to_stack,
-    set_printoptions,
-    stack,
-    unpad_sequence,
-    unravel_key,
-    unravel_key_list,
-    unravel_key_to_tuple,
-    where,
-)
-from .td.columns.column import Column
-from .td.columns.padded_rows import Padded
-from .td.columns.ragged import Ragged
-from .td.columns.text import Text, UniqueText
-from .td.value_checks import BatchMismatch
+# A collection of garbage during the import would walk all objects of torch: longer than the import itself.
+_collects_garbage = gc.isenabled()
+gc.disable()
+try:
+    from .contracts import ContractError, Device, DType, Range, Shape, validation
+    from .convert.conversion_errors import ConversionError
+    from .convert.python.dataclass import record_from_attrs as from_attrs
+    from .convert.python.dataclass import record_from_dataclass as from_dataclass
+    from .convert.python.dataclass import record_from_pydantic as from_pydantic
+    from .data.buckets import BucketBatchSampler
+    from .data.loader import DataLoader, RecordDataset, RecordStream
+    from .functions import (
+        append_memmap,
+        dumps,
+        from_any,
+        from_arrow,
+        from_consolidated,
+        from_csv,
+        from_dict,
+        from_feather,
+        from_h5,
+        from_huggingface,
+        from_json,
+        from_list,
+        from_module,
+        from_modules,
+        from_namedtuple,
+        from_pandas,
+        from_parquet,
+        from_polars,
+        from_pytorch_tensordict,
+        from_pytree,
+        from_ray_dataset,
+        from_safetensors,
+        from_struct_array,
+        from_tuple,
+        from_zarr,
+        is_memmap_archive,
+        iter_csv,
+        iter_feather,
+        iter_huggingface,
+        iter_json,
+        iter_parquet,
+        iter_ray_dataset,
+        load,
+        load_memmap,
+        load_safetensors,
+        memmap,
+        memmap_,
+        memmap_like,
+        pack_memmap,
+        refresh_archive_checksums,
+        save,
+        save_safetensors,
+        to_arrow,
+        to_attrs,
+        to_csv,
+        to_dataclass,
+        to_dict,
+        to_feather,
+        to_h5,
+        to_huggingface,
+        to_json,
+        to_namedtuple,
+        to_pandas,
+        to_parquet,
+        to_polars,
+        to_pydantic,
+        to_pytorch_tensordict,
+        to_pytree,
+        to_ray_dataset,
+        to_safetensors,
+        to_struct_array,
+        to_tuple,
+        to_zarr,
+        unpack_memmap,
+    )
+    from .pipelines.stage import Pipeline, Stage
+    from .records.decorator import tensorclass
+    from .records.record import TensorClass
+    from .records.tensor_attributes import TensorAttrs
+    from .records.typed import TypedTensorDict
+    from .support.moved_modules import install as _find_moved_modules
+    from .support.version import VERSION
+    from .td import (
+        KEY_SEPARATOR,
+        LazyStackedTensorDict,
+        LinkedList,
+        MemmapTensor,
+        MemoryMappedTensor,
+        MetaData,
+        NestedKey,
+        NonTensorData,
+        NonTensorDataBase,
+        NonTensorStack,
+        PackLayout,
+        SubTensorDict,
+        TensorCollection,
+        TensorDict,
+        UnbatchedTensor,
+        assert_allclose_td,
+        assert_close,
+        capture_non_tensor_stack,
+        cat,
+        collate,
+        default_is_leaf,
+        dense_stack_tds,
+        fromkeys,
+        get_defaults_to_none,
+        get_printoptions,
+        group_by,
+        is_bool,
+        is_floating,
+        is_inexact,
+        is_integer,
+        is_leaf_nontensor,
+        is_non_tensor,
+        lazy_legacy,
+        lazy_stack,
+        list_to_stack,
+        make_tensordict,
+        maybe_dense_stack,
+        merge_tensordicts,
+        pad,
+        pad_sequence,
+        parse_tensor_dict_string,
+        set_capture_non_tensor_stack,
+        set_get_defaults_to_none,
+        set_lazy_legacy,
+        set_list_to_stack,
+        set_printoptions,
+        stack,
+        unpad_sequence,
+        unravel_key,
+        unravel_key_list,
+        unravel_key_to_tuple,
+        where,
+    )
+    from .td.columns.column import Column
+    from .td.columns.padded_rows import Padded
+    from .td.columns.ragged import Ragged
+    from .td.columns.text import Text, UniqueText
+    from .td.value_checks import BatchMismatch
+finally:
+    if _collects_garbage:
+        gc.enable()
 
 if TYPE_CHECKING:
     from .storage.hdf5_zarr.persistent_tensordict import PersistentTensorDict
