@@ -11,7 +11,7 @@ JOBS   ?= auto
 CONSTRAINTS ?= constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test clients pytest test-long lint format typecheck types stubs bench clean
+.PHONY: help demo test clients pytest test-long lint format typecheck types stubs docs bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +62,10 @@ types: $(READY) ## what four type checkers see of records: facts right and wrong
 
 stubs: $(READY) ## write the type stubs of the package anew (ARGS=--check compares them)
 	@$(BIN)/python -m tensorclass.typing.stubs.package $(ARGS)
+
+docs: $(READY) ## build the site with guides and reference; warnings are errors
+	@$(BIN)/python -m sphinx -W --keep-going -n -j auto -q $(ARGS) docs build/site
+	@echo "build/site/index.html"
 
 bench: $(READY) ## time the package beside the peer and hand-written code (ARGS="--quick --filter stack")
 	@$(BIN)/python -m benchmarks $(ARGS)
