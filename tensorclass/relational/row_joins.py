@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
 
 import torch
 from torch import Tensor
 
+from tensorclass.td.collection import Collection
+from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.columns.column import Column
 from tensorclass.td.columns.text import Text
 from tensorclass.td.keys import dotted
@@ -16,7 +18,7 @@ from tensorclass.td.leaves.object_codes import to_lists
 from tensorclass.td.stack_and_cat import cat
 from tensorclass.td.tensordict import TensorDict
 
-from .key_codes import KeyCodes, Keys, as_keys, codes_of_columns, key_columns
+from .key_codes import KeyCodes, Keys, as_keys, codes_of_columns, key_columns, leaf_keys
 from .row_order import stable_order
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 C = TypeVar("C", bound="TensorCollection")
 
 #: which rows a join keeps
-How: TypeAlias = Literal["inner", "left", "semi", "anti"]
+How: TypeAlias = Literal["inner", "left", "right", "full", "semi", "anti"]
 
 
 def join(
@@ -39,21 +41,48 @@ def join(
     into: type[C] | None = None,
 ) -> Any:
     """See :meth:`TensorDict.join`."""
-    if how not in ("inner", "left", "semi", "anti"):
-        raise ValueError(f"join: how: expected 'inner', 'left', 'semi' or 'anti', got {how!r}")
+    if how not in get_args(How):
+        hint = "; outer joins are called 'full'" if str(how) == "outer" else ""
+        raise ValueError(f"join: how: expected one of {', '.join(map(repr, get_args(How)))}, got {how!r}{hint}")
     keys = as_keys(on)
     ours, theirs = key_columns("join", self, keys), key_columns("join", other, keys)
     split = int(self._batch_size[0])
-    both = codes_of_columns("join", [_both(*pair) for pair in zip(ours, theirs, keys, strict=True)], keys)
-    left, right = both.codes[:split], both.codes[split:]
-    counts = torch.bincount(right, minlength=both.count)
+    columns = [_both(*pair) for pair in zip(ours, theirs, keys, strict=True)]
+    both = codes_of_columns("join", columns, keys)
+    left, right = KeyCodes(both.codes[:split], both.count), KeyCodes(both.codes[split:], both.count)
     if how in ("semi", "anti"):
-        found = counts[left] > 0
+        found = right.counts()[left.codes] > 0
         result: Any = self[found if how == "semi" else ~found]
         return result if into is None else into.from_any(result)
-    rows, others = _pairs(left, KeyCodes(right, both.count), counts, keep=how == "left")
-    result = _side_by_side(self, other, keys, rows, others, suffix, fill or {})
+    if how == "right":
+        others, rows = _pairs(right, left, keep=True)
+    else:
+        rows, others = _pairs(left, right, keep=how != "inner")
+    if how == "full":
+        alone = (left.counts()[right.codes] == 0).nonzero()[:, 0]
+        rows, others = torch.cat([rows, torch.full_like(alone, -1)]), torch.cat([others, alone])
+    filler = _Filler(fill or {})
+    result = TensorDict(filler.columns(self, rows, {key: key for key in self._store}, keys), [len(rows)], self._device)
+    if how in ("right", "full"):  # the keys of rows without a partner here are those of the other side
+        places = torch.where(rows < 0, others + split, rows)
+        for key, column in zip(keys, columns, strict=True):
+            result[key] = column[places]
+    names = _names_beside(self, other, keys, suffix)
+    result.update(filler.columns(other, others, names, []))
+    filler.check_used()
     return result if into is None else into.from_any(result)
+
+
+def _names_beside(left: Any, right: Any, keys: Sequence[tuple[str, ...]], suffix: str) -> dict[str, str]:
+    """Return the keys of the other side that are not those of the join, and their names in the result."""
+    names: dict[str, str] = {}
+    for key in right._store:
+        if (key,) in keys:
+            continue
+        names[key] = key if key not in left._store else key + suffix
+        if names[key] != key and (names[key] in left._store or names[key] in right._store):
+            raise ValueError(f"join: {names[key]!r}: both sides have a key of this name; choose another suffix")
+    return names
 
 
 def _both(ours: Any, theirs: Any, key: Sequence[str]) -> Any:
@@ -75,70 +104,116 @@ def _both(ours: Any, theirs: Any, key: Sequence[str]) -> Any:
     )
 
 
-def _pairs(left: Tensor, right: KeyCodes, counts: Tensor, keep: bool) -> tuple[Tensor, Tensor]:
+def _pairs(left: KeyCodes, right: KeyCodes, keep: bool) -> tuple[Tensor, Tensor]:
     """Return the rows of both sides that belong together; -1 where a kept row has no partner."""
-    partners = counts[left]
+    counts, device = right.counts(), left.codes.device
+    partners = counts[left.codes]
     repeats = partners.clamp(min=1) if keep else partners
-    rows = torch.repeat_interleave(torch.arange(len(left), device=left.device), repeats)
+    rows = torch.repeat_interleave(torch.arange(len(left.codes), device=device), repeats)
     order = stable_order(right.codes)
     begins = counts.cumsum(0) - counts
-    within = torch.arange(len(rows), device=left.device) - (repeats.cumsum(0) - repeats)[rows]
-    position = begins[left[rows]] + within
+    within = torch.arange(len(rows), device=device) - (repeats.cumsum(0) - repeats)[rows]
+    position = begins[left.codes[rows]] + within
     alone = partners[rows] == 0
     if not len(order):
         return rows, torch.full_like(rows, -1)
     return rows, torch.where(alone, -1, order[position.clamp(max=len(order) - 1)])
 
 
-def _side_by_side(
-    left: Any,
-    right: Any,
-    keys: Sequence[tuple[str, ...]],
-    rows: Tensor,
-    others: Tensor,
-    suffix: str,
-    fill: Mapping[str, Any],
-) -> TensorDict:
-    result = TensorDict(dict(left[rows]._store), [len(rows)], device=left._device)
-    alone = others < 0
-    partner = right[others.clamp(min=0)] if len(right) or not len(others) else None
-    for key, column in right._store.items():
-        if (key,) in keys:
-            continue
-        name = key if key not in result._store else key + suffix
-        if name in result._store:
-            raise ValueError(f"join: {name!r}: both sides have a key of this name; choose another suffix")
-        made = _empty_like(column, len(others)) if partner is None else partner._store[key]
-        result[name] = _filled(made, alone, key, fill)
-    return result
+class _Filler:
+    """Takes rows of one side, and fills values where a row has no partner.
+
+    Args:
+        fill: the given values, by key of the side or by name in the result.
+    """
+
+    def __init__(self, fill: Mapping[str, Any]) -> None:
+        self._fill = fill
+        #: keys that a value may be given for
+        self._known: set[str] = set()
+
+    def columns(
+        self, side: Any, rows: Tensor, names: Mapping[str, str], without: Sequence[tuple[str, ...]]
+    ) -> dict[str, Any]:
+        """Return the values of ``side`` at rows, under their names in the result; -1 is a row without a partner.
+
+        ``without`` are keys that the caller fills.
+        """
+        self._known |= {*names.values(), *map(dotted, leaf_keys(side))}
+        alone = rows < 0
+        some = bool(alone.any())
+        taken: Any = side[rows.clamp(min=0) if some else rows] if len(side) or not some else None
+        made: dict[str, Any] = {}
+        for key, name in names.items():
+            column = _empty_like(side._store[key], len(rows)) if taken is None else taken._store[key]
+            made[name] = self._filled(column, alone if some else None, (key,), name, without)
+        return made
+
+    def check_used(self) -> None:
+        """Raise if a value was given for a key that there is not."""
+        if unknown := [key for key in self._fill if key not in self._known]:
+            raise ValueError(f"join: fill: there are no keys {unknown}; the keys are {sorted(self._known)}")
+
+    def _filled(
+        self, column: Any, alone: Tensor | None, key: tuple[str, ...], name: str, without: Sequence[tuple[str, ...]]
+    ) -> Any:
+        """Return values with a filling where ``alone``."""
+        if alone is None or key in without:
+            return column
+        if isinstance(column, Collection) and column._is_tree():
+            nested: Any = column
+            below = {one: self._filled(nested._store[one], alone, (*key, one), "", without) for one in nested._store}
+            return TensorDict(below, nested._batch_size, nested._device)
+        value = self._fill.get(name, self._fill.get(dotted(key), _NOTHING))
+        if isinstance(column, Tensor) and not column.is_nested:
+            mask = alone.reshape(-1, *[1] * (column.ndim - 1))
+            return torch.where(mask, _number_for(column, alone, dotted(key), value), column)
+        value = None if value is _NOTHING and not isinstance(column, Tensor) else value
+        if isinstance(column, BufferColumn) and value is None:
+            spans, nothing = column._spans(), torch.tensor([0, -1], device=alone.device)
+            mask = alone.reshape(-1, *[1] * (spans.ndim - 1))
+            return column._of(column._items, torch.where(mask, nothing, spans), column._names)
+        if isinstance(column, (BufferColumn, NonTensorDataBase)):
+            rows: list[Any] = column.tolist()
+            gone: list[bool] = to_lists(alone)
+            filled = [value if empty else row for row, empty in zip(rows, gone, strict=True)]
+            cls: Any = type(column) if isinstance(column, BufferColumn) else Column
+            return cls.from_list(filled)
+        raise ValueError(
+            f"join: {int(alone.sum())} rows have no partner, and {dotted(key)!r} (a {type(column).__name__}) cannot be "
+            "filled; leave it out, or take how='inner'"
+        )
 
 
-def _empty_like(column: Any, rows: int) -> Any:
-    if isinstance(column, Tensor):
-        return column.new_zeros((rows, *column.shape[1:]))
-    if isinstance(column, Text):
-        return Text.from_list([None] * rows)
-    return Column.from_list([None] * rows)
+_NOTHING: Any = object()
 
 
-def _filled(column: Any, alone: Tensor, key: str, fill: Mapping[str, Any]) -> Any:
-    """Return the values of the other side, with a filling where there is no partner."""
-    if not bool(alone.any()):
-        return column
-    if isinstance(column, Tensor):
-        if key not in fill and not column.is_floating_point():
+def _number_for(column: Tensor, alone: Tensor, key: str, value: Any) -> Tensor:
+    """Return the number that fills a column of numbers."""
+    if value is _NOTHING:
+        if not (column.is_floating_point() or column.is_complex()):
             raise ValueError(
                 f"join: {int(alone.sum())} rows have no partner, and {key!r} ({column.dtype}) has no number that says "
                 f"so; give one: fill={{{key!r}: -1}}, or take how='inner'"
             )
-        mask = alone.reshape(-1, *[1] * (column.ndim - 1))
-        return torch.where(mask, torch.as_tensor(fill.get(key, float("nan")), dtype=column.dtype), column)
-    if isinstance(column, (Text, NonTensorDataBase)):
-        rows: list[Any] = column.tolist()
-        gone: list[bool] = to_lists(alone)
-        filled = [fill.get(key) if empty else row for row, empty in zip(rows, gone, strict=True)]
-        return Text.from_list(filled) if isinstance(column, Text) else Column.from_list(filled)
-    raise ValueError(
-        f"join: {int(alone.sum())} rows have no partner, and {key!r} (a {type(column).__name__}) cannot be filled; "
-        "leave it out, or take how='inner'"
-    )
+        value = float("nan")
+    try:
+        given = torch.as_tensor(value)
+        made = given.to(column.dtype)
+    except (TypeError, ValueError, RuntimeError):
+        raise TypeError(f"join: fill: {key!r}: expected a number for {column.dtype}, got {value!r}") from None
+    if not bool(((made == given) | (made != made)).all()) and not column.is_floating_point():
+        raise ValueError(f"join: fill: {key!r} ({column.dtype}) cannot hold {value!r}")
+    return made.to(column.device)
+
+
+def _empty_like(column: Any, rows: int) -> Any:
+    """Return rows in which everything is to be filled."""
+    if isinstance(column, Tensor):
+        return column.new_zeros((rows, *column.shape[1:]))
+    if isinstance(column, BufferColumn):
+        return column._of(column._items, column._spans().new_zeros((rows, *column._spans().shape[1:])))
+    if isinstance(column, Collection) and column._is_tree():
+        nested: Any = column
+        return TensorDict({key: _empty_like(below, rows) for key, below in nested._store.items()}, [rows])
+    return Column.from_list([None] * rows)

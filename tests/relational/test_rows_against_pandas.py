@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tensorclass import TensorClass, TensorDict, Text
+from tensorclass import Ragged, TensorClass, TensorDict, Text
 
 numbers = st.one_of(st.integers(-3, 3), st.integers(-(2**62), 2**62))
 floats = st.one_of(st.sampled_from([float("nan"), 0.0, -0.0, 1.5, -2.0, float("inf")]), st.floats(width=32))
@@ -126,25 +126,37 @@ def test_groups(by: Any, drawn: list[Any]) -> None:
             assert float(row[name]) == pytest.approx(value, rel=1e-5, abs=1e-3, nan_ok=True), name
 
 
-@settings(max_examples=30)
-@given(left=rows, right=rows, by=st.sampled_from(KEYS), how=st.sampled_from(["inner", "left", "semi", "anti"]))
+HOWS = ["inner", "left", "right", "full", "semi", "anti"]
+
+
+@settings(max_examples=40)
+@given(left=rows, right=rows, by=st.sampled_from(KEYS), how=st.sampled_from(HOWS))
 def test_join(left: list[Any], right: list[Any], by: Any, how: Any) -> None:
     ours, theirs = frame(left), frame(right)
     other = collection(theirs).select(*listed(by), "x", "row").rename_key_("row", "other").rename_key_("x", "y")
-    result = collection(ours).join(other, by, how, fill={"other": -1})
-    partners: list[tuple[int, int]] = []
-    for row in range(len(ours)):
-        mine = [_key(ours[name][row]) for name in listed(by)]
-        found = [at for at in range(len(theirs)) if [_key(theirs[name][at]) for name in listed(by)] == mine]
-        partners += [(row, at) for at in found] or ([(row, -1)] if how == "left" else [])
-    if how in ("inner", "left"):
-        assert list(zip(result["row"].tolist(), result["other"].tolist(), strict=True)) == partners
-        assert [math.isnan(y) for y in result["y"].tolist()] == [at < 0 for _, at in partners]
-        assert column(result, "w") == [ours["w"][row] for row, _ in partners]
-    else:
-        having = {row for row, _ in partners}
+    result = collection(ours).join(other, by, how, fill={"other": -1, "row": -1, "i": 0, "b": 0})
+    mine, others = (
+        [[_key(table[name][at]) for name in listed(by)] for at in range(len(table))] for table in (ours, theirs)
+    )
+    pairs = [(row, at) for row, key in enumerate(mine) for at, its in enumerate(others) if key == its]
+    alone = [row for row in range(len(ours)) if row not in {pair[0] for pair in pairs}]
+    without = [(-1, at) for at in range(len(theirs)) if at not in {pair[1] for pair in pairs}]
+    if how in ("semi", "anti"):
+        having = {row for row, _ in pairs}
         expected = [row for row in range(len(ours)) if (row in having) == (how == "semi")]
         assert result["row"].tolist() == expected
+        return
+    if how in ("left", "full"):
+        pairs = sorted([*pairs, *((row, -1) for row in alone)])
+    if how == "right":
+        pairs = sorted([*pairs, *without], key=lambda pair: (pair[1], pair[0]))
+    if how == "full":
+        pairs += without
+    assert list(zip(result["row"].tolist(), result["other"].tolist(), strict=True)) == pairs
+    assert [math.isnan(y) for y in result["y"].tolist()] == [at < 0 for _, at in pairs]
+    keys = [mine[row] if row >= 0 else others[at] for row, at in pairs]
+    found = [column(result, name) for name in listed(by)]
+    assert [[_key(values[at]) for values in found] for at in range(len(pairs))] == keys
 
 
 def _key(value: Any) -> Any:
@@ -242,7 +254,11 @@ def test_a_filter_reads_only_its_rows_of_a_file(tmp_path: Any) -> None:
         (lambda d: d.group_by("label").agg(x=("label", "avg")), ValueError, "expected one of count, sum, mean"),
         (lambda d: d.group_by("label").agg(x="mean"), ValueError, "x: expected 'count', or a pair"),
         (lambda d: d.group_by("label").agg(label="count"), ValueError, "label: there is a key of this name"),
-        (lambda d: d.join(d, "label", "outer"), ValueError, "how: expected 'inner'"),
+        (
+            lambda d: d.join(d, "label", "outer"),
+            ValueError,
+            "how: expected one of 'inner', .*outer joins are called 'full'",
+        ),
         (lambda d: d.join(d.select("text"), "label"), KeyError, "join: there is no key 'label'"),
         (lambda d: d.random_split([1, 2]), ValueError, "expected lengths that sum to the 4 rows"),
         (lambda d: d.train_test_split(1.5), ValueError, "test_size: expected a fraction"),
@@ -260,6 +276,49 @@ def test_rows_without_a_partner_need_a_number() -> None:
         left.join(right, "k", "left")
     joined = left.join(right, "k", "left", fill={"n": -1})
     assert (joined["n"].tolist(), joined["t"].tolist()) == ([5, -1], ["a", None])
+
+
+def test_full_join_of_records_keeps_keys_once_and_fills_both_sides() -> None:
+    class Trip(TensorClass):
+        user: Text
+        stop: Ragged[Tensor]
+        at: TensorDict
+
+    class Person(TensorClass):
+        user: Text
+        age: Tensor
+
+    class Row(TensorClass):
+        user: Text
+        age: Tensor
+        stop: Ragged[Tensor] | None = None
+
+    stops = [torch.tensor([1, 2]), torch.tensor([3])]
+    trips = Trip(Text(["b", "a"]), stops, TensorDict({"x": torch.tensor([0.5, 1.5])}, [2]), batch_size=[2])
+    people = Person(Text(["c", "b"]), torch.tensor([30, 40]), batch_size=[2])
+    joined = trips.join(people, "user", "full", fill={"age": -1})
+    assert joined["user"].tolist() == ["b", "a", "c"]
+    assert joined["age"].tolist() == [40, -1, 30]
+    assert joined["stop"].missing.tolist() == [False, False, True]
+    assert joined["at", "x"].isnan().tolist() == [False, False, True]
+    right = trips.exclude("at").join(people, "user", "right", into=Row)
+    assert type(right) is Row
+    assert (right.user.tolist(), right.age.tolist()) == (["c", "b"], [30, 40])
+    empty = trips[:0].join(people, "user", "full")
+    assert (empty["user"].tolist(), empty["stop"].missing.all()) == (["c", "b"], True)
+
+
+def test_filling_needs_numbers_that_fit_and_keys_that_exist() -> None:
+    left = TensorDict({"k": torch.tensor([1, 2]), "n": torch.tensor([5, 6], dtype=torch.uint8)}, [2])
+    right = TensorDict({"k": torch.tensor([3]), "n": torch.tensor([7])}, [1])
+    both = left.join(right, "k", "full", fill={"n": 0, "n_right": -1})
+    assert (both["n"].tolist(), both["n_right"].tolist()) == ([5, 6, 0], [-1, -1, 7])
+    with pytest.raises(ValueError, match=r"fill: 'n' \(torch.uint8\) cannot hold -1"):
+        left.join(right, "k", "full", fill={"n": -1})
+    with pytest.raises(ValueError, match=r"fill: there are no keys \['m'\]; the keys are \['k', 'n', 'n_right'\]"):
+        left.join(right, "k", "full", fill={"n": 0, "m": 0})
+    with pytest.raises(TypeError, match=r"fill: 'n': expected a number for torch.uint8, got 'none'"):
+        left.join(right, "k", "full", fill={"n": "none"})
 
 
 def test_fields_with_the_names_of_these_methods() -> None:

@@ -5,7 +5,7 @@ from tensorclass.relational.key_codes import Keys
 from tensorclass.td.base import TensorCollection
 
 C = TypeVar("C", bound="TensorCollection")
-How: TypeAlias = Literal["inner", "left", "semi", "anti"]
+How: TypeAlias = Literal["inner", "left", "right", "full", "semi", "anti"]
 
 def join(
     self: TensorCollection,

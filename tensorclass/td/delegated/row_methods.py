@@ -176,7 +176,7 @@ class RowOperations(Collection):
         self,
         other: TensorCollection,
         on: Keys,
-        how: Literal["inner", "left", "semi", "anti"] = ...,
+        how: Literal["inner", "left", "right", "full", "semi", "anti"] = ...,
         *,
         suffix: str = ...,
         fill: Mapping[str, Any] | None = ...,
@@ -198,7 +198,7 @@ class RowOperations(Collection):
         self,
         other: TensorCollection,
         on: Keys,
-        how: Literal["inner", "left"] = ...,
+        how: Literal["inner", "left", "right", "full"] = ...,
         *,
         suffix: str = ...,
         fill: Mapping[str, Any] | None = ...,
@@ -209,7 +209,7 @@ class RowOperations(Collection):
         self,
         other: TensorCollection,
         on: Keys,
-        how: Literal["inner", "left", "semi", "anti"] = "inner",
+        how: Literal["inner", "left", "right", "full", "semi", "anti"] = "inner",
         *,
         suffix: str = "_right",
         fill: Mapping[str, Any] | None = None,
@@ -220,21 +220,25 @@ class RowOperations(Collection):
         Args:
             other: the other collection.
             on: a key, or a list of keys, of both. NaN is equal to NaN, and ``None`` to ``None``.
-            how: ``"inner"``: the pairs of equal keys; ``"left"``: also the rows here that have no partner; ``"semi"``:
-                the rows here that have a partner; ``"anti"``: those that have none.
+            how: ``"inner"``: the pairs of equal keys; ``"left"``: also the rows here that have no partner;
+                ``"right"``: also those of the other side; ``"full"``: also those of both sides (the outer join of other
+                libraries); ``"semi"``: the rows here that have a partner; ``"anti"``: those that have none.
             suffix: what is added to a key of the other side that is here, too. Default: ``"_right"``.
-            fill: values, by key of the other side, where a row has no partner. Default: NaN for floating-point numbers,
-                ``None`` for text and objects; other numbers need one.
+            fill: values where a row has no partner, by name in the result or by key of a side. Default: NaN for
+                floating-point numbers, ``None`` for text, ragged rows and objects; other numbers need one.
             into: the record class of the result.
 
         Returns:
-            The pairs in the order of the rows here, then of the other side: the keys here, and those of the other side.
+            The pairs: the keys here, and those of the other side. The keys of ``on`` are there once, with the value
+            of the side that has the row. Pairs are in the order of the rows here, then of the other side; for
+            ``"right"`` the other way round; for ``"full"`` rows of the other side without a partner come last.
             ``"semi"`` and ``"anti"`` give rows of this class.
 
         Raises:
             KeyError: a side lacks a key.
             TypeError: the values of a key are of two kinds, or cannot be compared.
-            ValueError: values need a ``fill``; names collide in spite of the suffix; ``how`` is something else.
+            ValueError: values need a ``fill``, which has an unknown key or does not fit; names collide in spite of the
+                suffix; ``how`` is something else.
             ConversionError: the result does not fit ``into``.
 
         Example:
@@ -244,6 +248,10 @@ class RowOperations(Collection):
             >>> users = TensorDict({"user": torch.tensor([1, 2]), "age": torch.tensor([30, 40])}, [2])
             >>> rows.join(users, on="user")["age"]
             tensor([40, 30, 40])
+            >>> more = TensorDict({"user": torch.tensor([3, 1]), "city": ["Bonn", "Rome"]}, [2])
+            >>> full = users.join(more, on="user", how="full", fill={"age": -1})
+            >>> full["user"].tolist(), full["age"].tolist(), full["city"].tolist()
+            ([1, 2, 3], [30, 40, -1], ['Rome', None, 'Bonn'])
         """
         ...
 

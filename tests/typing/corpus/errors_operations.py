@@ -20,6 +20,7 @@ def arguments(batch: Sample, x: Tensor) -> None:
     batch.to(dtype="float")  # E: a dtype
     batch.to(1.5)  # E: a device, a dtype, or what to be like
     batch.to("cpu", "cpu")  # E: a dtype
+    batch.join(batch, "label", "outer")  # E: no such join
     batch.clone(deep=True)  # E: recurse
     batch.masked_fill(x)  # E: a value
     batch.state_dict(3)  # E: a dict

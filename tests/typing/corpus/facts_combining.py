@@ -75,3 +75,13 @@ def collections(batch: Sample, data: TensorDict) -> None:
     assert_type(tensorclass.is_tensorclass(batch), bool)
     assert_type(tensorclass.is_tensor_collection(batch), bool)
     assert_type(torch.equal(batch.image, batch.image), bool)
+
+
+def joins(batch: Sample, box: Box, described: Described) -> None:
+    assert_type(batch.join(described, "label"), TensorDict)
+    assert_type(batch.join(described, "label", "left"), TensorDict)
+    assert_type(batch.join(described, "label", "right"), TensorDict)
+    assert_type(batch.join(described, ["label", "source"], how="full", fill={"label": -1}), TensorDict)
+    assert_type(batch.join(described, "label", "semi"), Sample)
+    assert_type(batch.join(described, "label", "anti"), Sample)
+    assert_type(batch.join(described, "label", "full", into=Described), Described)
