@@ -2,6 +2,7 @@
 
 import doctest
 import re
+import shlex
 import shutil
 import sys
 import types
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tensorclass.cli import main
 
 ROOT = Path(__file__).parents[1]
 GUIDES = [
@@ -28,6 +31,8 @@ GUIDES = [
         "tensordict",
     )
 ]
+
+SCRIPTS = ["docs/tutorial.md", *(f"docs/cookbook/{page.name}" for page in sorted((ROOT / "docs/cookbook").glob("*.md")))]
 
 
 @pytest.mark.parametrize("guide", GUIDES)
@@ -72,6 +77,42 @@ def test_the_script_of_the_training_page_runs_from_top_to_bottom(
     for block in script:
         exec(compile(block, "docs/training.md", "exec"), module.__dict__)
     assert "320 texts: loss 0." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("page", SCRIPTS)
+def test_the_script_of_a_page_prints_what_the_page_shows(
+    page: str, data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(data_dir, tmp_path / "here")
+    monkeypatch.chdir(tmp_path / "here")
+    module = types.ModuleType("__main__")  # as the script that a reader makes of the blocks
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    shown = 0
+    for language, block in re.findall(r"^```(python|console|text)\n(.*?)^```", (ROOT / page).read_text(), re.M | re.S):
+        if language == "text":
+            printed = capsys.readouterr().out
+            assert without_numbers(printed) == without_numbers(block)
+            shown += 1
+        elif language == "console":
+            run_commands(block)
+        elif block.startswith(">>>"):
+            check_errors(block, module.__dict__)
+        else:
+            exec(compile(block, page, "exec"), module.__dict__)
+    assert shown > 0
+    assert capsys.readouterr().out == ""  # all that is printed is on the page
+
+
+def without_numbers(text: str) -> list[str]:
+    """Return the words of a text. Trained networks differ in their last digits from machine to machine."""
+    return re.sub(r"[-+]?\d[\d.,]*(e[-+]\d+)?", "#", text).split()
+
+
+def run_commands(block: str) -> None:
+    """Run the commands of the package in a block."""
+    for line in block.splitlines():
+        if line.startswith("$ tensorclass "):
+            assert main(shlex.split(line)[2:]) == 0
 
 
 def check_errors(block: str, space: dict[str, Any]) -> None:
