@@ -33,6 +33,8 @@ GUIDES = [
 ]
 
 SCRIPTS = ["docs/tutorial.md", *(f"docs/cookbook/{page.name}" for page in sorted((ROOT / "docs/cookbook").glob("*.md")))]
+#: their numbers come from training, and differ in the last digits from machine to machine
+TRAINED = ["docs/tutorial.md", "docs/cookbook/multi-gpu.md"]
 
 
 @pytest.mark.parametrize("guide", GUIDES)
@@ -81,17 +83,18 @@ def test_the_script_of_the_training_page_runs_from_top_to_bottom(
 
 @pytest.mark.parametrize("page", SCRIPTS)
 def test_the_script_of_a_page_prints_what_the_page_shows(
-    page: str, data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    shutil.copytree(data_dir, tmp_path / "here")
+    shutil.copytree(ROOT / "examples/data", tmp_path / "here")
     monkeypatch.chdir(tmp_path / "here")
+    words = without_numbers if page in TRAINED else str.split
     module = types.ModuleType("__main__")  # as the script that a reader makes of the blocks
     monkeypatch.setitem(sys.modules, module.__name__, module)
     shown = 0
     for language, block in re.findall(r"^```(python|console|text)\n(.*?)^```", (ROOT / page).read_text(), re.M | re.S):
         if language == "text":
             printed = capsys.readouterr().out
-            assert without_numbers(printed) == without_numbers(block)
+            assert words(printed) == words(block)
             shown += 1
         elif language == "console":
             run_commands(block)
@@ -104,7 +107,7 @@ def test_the_script_of_a_page_prints_what_the_page_shows(
 
 
 def without_numbers(text: str) -> list[str]:
-    """Return the words of a text. Trained networks differ in their last digits from machine to machine."""
+    """Return the words of a text, with # for each number."""
     return re.sub(r"[-+]?\d[\d.,]*(e[-+]\d+)?", "#", text).split()
 
 
