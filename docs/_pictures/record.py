@@ -47,19 +47,18 @@ class Drawing:
         self.theme = theme
         self.elements: list[str] = []
 
-    def box(self, x: float, y: float, width: float, height: float, fill: str, line: str = "none", round: int = 3) -> None:
-        self.elements.append(
-            f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="{round}" fill="{fill}" stroke="{line}"/>'
-        )
+    def box(
+        self, x: float, y: float, width: float, height: float, fill: str, line: str = "none", corner: int = 3
+    ) -> None:
+        size = f'width="{width:g}" height="{height:g}" rx="{corner}"'
+        self.elements.append(f'<rect x="{x:g}" y="{y:g}" {size} fill="{fill}" stroke="{line}"/>')
 
     def text(self, x: float, y: float, text: str, *, font: str = CODE, size: int = 15, fill: str = "") -> None:
-        self.elements.append(
-            f'<text x="{x:g}" y="{y:g}" font-family="{escape(font)}" font-size="{size}" fill="{fill or self.theme.text}" '
-            f'xml:space="preserve">{escape(text)}</text>'
-        )
+        style = f'font-family="{escape(font)}" font-size="{size}" fill="{fill or self.theme.text}"'
+        self.elements.append(f'<text x="{x:g}" y="{y:g}" {style} xml:space="preserve">{escape(text)}</text>')
 
     def marked(self, x: float, y: float, text: str, color: str) -> None:
-        """A line of code with a mark in the color of its field."""
+        """Draw a line of code with a mark in the color of its field."""
         self.box(x, y - 13, 7, 16, color)
         self.text(x + 16, y, text)
 
@@ -70,10 +69,10 @@ class Drawing:
         )
 
     def batch(self, x: float, y: float, rows: int, colors: tuple[str, ...], width: float = 24) -> None:
-        """A small batch: a cell for each row and field."""
+        """Draw a small batch: a cell for each row and field."""
         for row in range(rows):
             for column, color in enumerate(colors):
-                self.box(x + column * (width + 3), y + row * 13, width, 10, color, round=2)
+                self.box(x + column * (width + 3), y + row * 13, width, 10, color, corner=2)
 
     def svg(self) -> str:
         head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">'
@@ -107,7 +106,7 @@ def draw(theme: Theme) -> str:
         for y, line in enumerate(pixels.split()):
             for x, dot in enumerate(line):
                 if dot == "#":
-                    drawing.box(396 + x * 8, top + 4 + y * 8, 8, 8, theme.text, round=0)
+                    drawing.box(396 + x * 8, top + 4 + y * 8, 8, 8, theme.text, corner=0)
         drawing.box(446, top, 40, 48, label)
         drawing.text(461, top + 30, digit)
         drawing.box(492, top, 120, 48, caption)
@@ -121,7 +120,7 @@ def draw(theme: Theme) -> str:
         ("batch.repeat(2)", "Photo [8]", 8, theme.fields),
         ("network(batch)", "Scores [4]", 4, (theme.scores,)),
     )
-    tops = (62, 106, 174, 292)
+    tops = (58, 102, 168, 285)
     for (call, result, rows, colors), top in zip(results, tops, strict=True):
         middle = top + rows * 6.5
         drawing.text(676, middle + 4, call, size=13)
