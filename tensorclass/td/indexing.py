@@ -389,6 +389,8 @@ class Indexing(Collection):
         target = shapes.indexed(self._batch_size, index)
         if rows._batch_size != target:
             rows = expanded_rows(rows, target)
+        elif self._write_tensors(index, rows, len(target)):
+            return self
         self._check_rows(rows, len(self._batch_size), len(target), ())
         if objects := self._object_rows(rows, ()):
             check_objects_in_files(self, index, objects)
@@ -423,6 +425,36 @@ class Indexing(Collection):
         if not views or is_dynamo_compiling() or _is_wrapped(views[0]):
             return False
         torch._foreach_copy_(views, sources)  # pyright: ignore[reportPrivateImportUsage]
+        return True
+
+    def _write_tensors(self, index: tuple[Any, ...], rows: Collection, row_ndim: int) -> bool:
+        """Write plain tensors into plain tensors of the same dtype, with one look at each before any is written.
+
+        Return ``False``, with nothing written, in all other cases.
+        """
+        store = self._store
+        if store.__class__ is not dict or not self._is_tree():
+            return False
+        ndim = len(self._batch_size)
+        pairs: list[tuple[Tensor, Tensor]] = []
+        for key, row in rows._store.items():
+            value = store.get(key)
+            if type(value) is not Tensor or type(row) is not Tensor or value.dtype is not row.dtype:
+                return False
+            if value.requires_grad or row.is_meta:
+                return False
+            behind = value.dim() - ndim
+            if behind != row.dim() - row_ndim:
+                return False
+            # slices of sizes take longer than numbers
+            if behind == 1 and value.size(-1) != row.size(-1):
+                return False
+            if behind > 1 and value.shape[ndim:] != row.shape[row_ndim:]:
+                return False
+            pairs.append((value, row))
+        item = index[0] if len(index) == 1 else index
+        for value, row in pairs:
+            value[item] = row
         return True
 
     def _check_write(self, index: tuple[Any, ...], rows: Any) -> None:

@@ -35,8 +35,8 @@ _EMPTY: dict[str, Any] = {"U": "", "S": b""}
 # numpy types this function only in part
 _str_len: Callable[[Any], Any] = np.char.str_len  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
-#: size in bytes from which arrays are written in blocks, and size of a block
-_LARGE, _BLOCK = 1 << 20, 1 << 17
+#: size in bytes of an item from which large arrays are written in blocks, and size of a block
+_WIDE, _BLOCK = 64, 1 << 21
 
 
 def from_struct_array(
@@ -276,9 +276,9 @@ def _fits(array: Any, options: Any) -> bool:
 
 
 def _write(pairs: list[tuple[Any, Any]], shape: tuple[int, ...], itemsize: int) -> None:
-    """Write the columns. Those of a large array are written block by block, so that its memory is fetched once."""
+    """Write the columns: of items that are wider than a line of cache block by block, which fetches memory once."""
     size = itemsize * math.prod(shape)
-    if size <= _LARGE:
+    if itemsize < _WIDE or size <= _BLOCK:
         for part, column in pairs:
             part[...] = column
         return
