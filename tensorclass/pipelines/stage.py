@@ -312,7 +312,8 @@ class Pipeline(Stage[In, Out]):
     The stages are the submodules ``0``, ``1``, ...
 
     Args:
-        first, *others: the stages. Pipelines among them are flattened.
+        first: the first stage. A pipeline is flattened, here and below.
+        *others: the stages after it.
 
     Raises:
         TypeError: a stage does not take the output of the stage before it.

@@ -305,9 +305,8 @@ class Contracted(TensorCollection):
         """Return a JSON Schema (draft 2020-12) of the nested lists that ``to_dict(convert_tensors=True)`` returns.
 
         Rows of ``tolist(convert_tensors=True)`` fit the schema without batch dimensions. The schema is weaker than the
-        contracts: dimensions of one name may differ, complex numbers and objects of classes that JSON does not have may
-            be
-        anything, and a tensor of any dtype holds numbers or booleans.
+        contracts: dimensions of one name may differ; complex numbers, and objects of classes that JSON does not have,
+        may be anything; a tensor of any dtype holds numbers or booleans.
 
         Args:
             batch_dims: the number of batch dimensions: of lists around those of an item. Default: 0.

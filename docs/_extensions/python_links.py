@@ -1,0 +1,63 @@
+"""Links to Python names: to their entries in the reference, or to the pages of Python, torch and numpy.
+
+A name in a docstring that leads nowhere is left to Sphinx, which warns. Types in signatures are then shown as text.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from docutils import nodes
+from python_names import meanings
+from sphinx import addnodes
+from sphinx.application import Sphinx
+from sphinx.transforms.post_transforms import SphinxPostTransform
+from sphinx.util.nodes import find_pending_xref_condition, get_node_source, make_refnode
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.add_post_transform(PythonLinks)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+class PythonLinks(SphinxPostTransform):
+    """Replace references to Python names by links."""
+
+    default_priority = 5  # before Sphinx resolves references
+
+    def run(self, **_: Any) -> None:
+        for node in list(self.document.findall(addnodes.pending_xref)):
+            if node.get("refdomain") == "py":
+                self._resolve(node)
+
+    def _resolve(self, node: addnodes.pending_xref) -> None:
+        short = find_pending_xref_condition(node, "resolved")  # of a type: without its module
+        content = (short or node)[0].deepcopy()
+        objects = self.env.domains.python_domain.objects
+        for name in meanings(
+            node["reftarget"],
+            modules=_modules(node),
+            cls=node.get("py:class") or "",
+            is_method=node["reftype"] == "meth",
+        ):
+            if entry := objects.get(name):
+                here = self.env.current_document.docname
+                link: nodes.Node = make_refnode(self.app.builder, here, entry.docname, entry.node_id, content, name)
+            elif name.startswith("https://"):
+                link = nodes.reference("", "", content, internal=False, refuri=name)
+            else:
+                continue
+            node.replace_self(link)
+            return
+        if "refwarn" not in node:  # a type in a signature or in a list of errors
+            node.replace_self(content)
+
+
+def _modules(node: addnodes.pending_xref) -> tuple[str, ...]:
+    """Return the module that the page is about, and those around the object whose docstring has the reference."""
+    page = node.get("py:module")
+    found = re.search(r"docstring of (tensorclass[\w.]*)", get_node_source(node) or "")
+    parts = found[1].split(".") if found else []
+    around = [".".join(parts[:length]) for length in range(len(parts) - 1, 0, -1)]
+    return tuple(dict.fromkeys(([page] if page else []) + around))

@@ -1,0 +1,176 @@
+"""Directives that lay out the reference: names and methods, first as a table, then with their docstrings.
+
+``.. names:: MODULE`` describes the public names of a module that stand in its content. ``.. methods:: FAMILY ...``
+describes the methods that all collections have of one or more families (classes of ``tensorclass/td/``). A public name,
+or a member of a public class, that no page describes is a warning, hence an error of ``make docs``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import Any
+
+from docutils import nodes
+from public_names import canonical, described_members, inherited_members, is_ours, public_names
+from sphinx.application import Sphinx
+from sphinx.domains.python import ObjectEntry, PythonDomain
+from sphinx.environment import BuildEnvironment
+from sphinx.util import logging
+from sphinx.util.docutils import SphinxDirective
+
+from tensorclass import TensorDict
+
+_COLLECTION = "tensorclass.TensorDict"
+
+#: classes that have the members of collections, each also under its own name in the inventory
+_ALIASED = frozenset(f"tensorclass.{name}" for name in ("TensorCollection", "TensorClass", "Text", "Ragged", "Column"))
+
+_log = logging.getLogger(__name__)
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.add_directive("names", Names)
+    app.add_directive("methods", Methods)
+    app.connect("autodoc-process-docstring", _mark_returns, priority=400)
+    app.connect("env-updated", _add_aliases)
+    app.connect("env-check-consistency", _check_complete)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+# --- directives -------------------------------------------------------------------------------------------------------
+
+
+class Names(SphinxDirective):
+    """Describe public names of a module."""
+
+    required_arguments = 1
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        names = [f"{self.arguments[0]}.{name}" for line in self.content for name in line.split()]
+        if unknown := [name for name in names if name not in public_names()]:
+            raise self.error(f"not in __all__: {', '.join(unknown)}")
+        lines = [*_table((name, public_names()[name]) for name in names)]
+        for name in names:
+            lines += _entry(name)
+        return self.parse_text_to_nodes("\n".join(lines))
+
+
+class Methods(SphinxDirective):
+    """Describe the members that all collections have of some families."""
+
+    required_arguments = 1
+    final_argument_whitespace = True
+
+    def run(self) -> list[nodes.Node]:
+        families = {base.__name__: base for base in TensorDict.__mro__}
+        members = described_members(TensorDict)
+        names = []
+        for family in self.arguments[0].split():
+            if family not in families:
+                raise self.error(f"no family of methods: {family}")
+            names += [name for name in members if name in vars(families[family])]
+        qualified = {f"{_COLLECTION}.{name}": inspect.getattr_static(TensorDict, name) for name in sorted(names)}
+        lines = [*_table(qualified.items())]
+        for name, member in qualified.items():
+            lines += [f".. {_member_directive(member)}:: {name}", ""]
+        return self.parse_text_to_nodes("\n".join(lines))
+
+
+def _table(items: Iterable[tuple[str, Any]]) -> Iterator[str]:
+    """Yield a table with each name, linked to its entry, and the first line of its docstring."""
+    yield from (".. list-table::", "   :class: summary", "   :widths: auto", "")
+    for name, item in items:
+        yield f"   * - :py:obj:`{name.rpartition('.')[2]} <{name}>`"
+        yield f"     - {_summary(name, item)}"
+    yield ""
+
+
+def _summary(name: str, item: Any) -> str:
+    if name in public_names() and canonical(name) != name:
+        return f"Another name of :py:obj:`~{canonical(name)}`."
+    if isinstance(item, str | tuple):
+        return "A constant."
+    if not is_ours(item) and callable(item):
+        return f":py:obj:`{item.__module__}.{item.__qualname__}`."
+    line = inspect.cleandoc(item.__doc__ or "").partition("\n")[0]
+    return re.sub(r":meth:`(\w+)`", rf":meth:`\1 <{name}.\1>`", line) if isinstance(item, type) else line
+
+
+def _entry(name: str) -> Iterator[str]:
+    """Yield the directives that describe a public name."""
+    item = public_names()[name]
+    if canonical(name) != name:
+        yield from (f".. py:data:: {name}", "", f"   Another name of :py:obj:`~{canonical(name)}`.", "")
+    elif not is_ours(item) and callable(item):
+        directive = "class" if isinstance(item, type) else "function"
+        yield from (f".. py:{directive}:: {name}", "", f"   :py:obj:`{item.__module__}.{item.__qualname__}`.", "")
+    elif isinstance(item, type):
+        yield from (f".. autoclass:: {name}", "")
+        for member in described_members(item) if name != _COLLECTION else []:
+            yield from (f"   .. {_member_directive(inspect.getattr_static(item, member))}:: {name}.{member}", "")
+    elif inspect.isroutine(item):
+        yield from (f".. autofunction:: {name}", "")
+    else:
+        yield from (f".. autodata:: {name}", "")
+
+
+def _member_directive(member: Any) -> str:
+    if isinstance(member, property | cached_property):
+        return "autoproperty"
+    return "automethod" if inspect.isroutine(member) else "autoattribute"
+
+
+# --- docstrings -------------------------------------------------------------------------------------------------------
+
+
+def _mark_returns(app: Sphinx, what: str, name: str, item: Any, options: Any, lines: list[str]) -> None:
+    """Turn sections ``Returns:`` into fields: they are prose, of which napoleon takes all before a colon for a type."""
+    if "Returns:" not in lines:
+        return
+    start = lines.index("Returns:")
+    end = next((i for i in range(start + 1, len(lines)) if lines[i] and lines[i][0] != " "), len(lines))
+    first, *rest = lines[start + 1 : end]
+    lines[start:end] = [f":returns: {first.strip()}", *rest]
+
+
+# --- the whole --------------------------------------------------------------------------------------------------------
+
+
+def _domain(env: BuildEnvironment) -> PythonDomain:
+    return env.domains.python_domain
+
+
+def _wanted() -> Iterator[str]:
+    """Yield the names that need an entry."""
+    for name, item in public_names().items():
+        if canonical(name) != name:
+            continue
+        yield name
+        if isinstance(item, type):
+            yield from (f"{name}.{member}" for member in described_members(item))
+
+
+def _check_complete(app: Sphinx, env: BuildEnvironment) -> None:
+    found = _domain(env).objects
+    if missing := [name for name in _wanted() if name not in found]:
+        _log.warning("no page of the reference describes %s", ", ".join(missing), type="reference")
+
+
+def _add_aliases(app: Sphinx, env: BuildEnvironment) -> None:
+    """Let the other names of an object, and the members that a class inherits, lead to the entry of the object."""
+    objects = _domain(env).objects
+    for name, item in public_names().items():
+        _alias(objects, name, canonical(name))
+        if name in _ALIASED:
+            for member, described_at in inherited_members(item).items():
+                _alias(objects, f"{name}.{member}", f"{described_at}.{member}")
+
+
+def _alias(objects: dict[str, ObjectEntry], name: str, described_at: str) -> None:
+    entry = objects.get(described_at)
+    if entry is not None and name not in objects:
+        objects[name] = entry._replace(aliased=True)
