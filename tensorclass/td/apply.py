@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from torch import Size, Tensor
@@ -38,6 +40,8 @@ class Applying(Collection):
         filter_empty: bool | None = ...,
         propagate_lock: bool = ...,
         out: Collection | None = ...,
+        num_threads: int | None = ...,
+        **kwargs: Any,
     ) -> Self: ...
     @overload
     def apply(
@@ -54,6 +58,8 @@ class Applying(Collection):
         call_on_nested: bool = ...,
         is_leaf: Callable[[type], bool] | None = ...,
         out: Collection | None = ...,
+        num_threads: int | None = ...,
+        **kwargs: Any,
     ) -> Self: ...
     def apply(
         self,
@@ -69,7 +75,8 @@ class Applying(Collection):
         call_on_nested: bool = False,
         is_leaf: Callable[[type], bool] | None = None,
         out: Collection | None = None,
-        **constructor_kwargs: Any,
+        num_threads: int | None = None,
+        **kwargs: Any,
     ) -> Self:
         """Call a function on each tensor: ``fn(value, *others)``.
 
@@ -88,6 +95,8 @@ class Applying(Collection):
             call_on_nested: call ``fn`` on nested collections instead of on their values. Default: ``False``.
             is_leaf: called with the class of a value; returns whether ``fn`` is called on it.
             out: a collection that the results are written to, and that is returned.
+            num_threads: call ``fn`` in this many threads. Default: in the calling one.
+            kwargs: keyword arguments of ``fn``.
 
         Returns:
             A new collection with the results; this one if ``inplace`` is set.
@@ -103,11 +112,12 @@ class Applying(Collection):
             >>> list(data.apply(lambda x: x * 2 if x.is_floating_point() else None).keys())
             ['a']
         """
-        if constructor_kwargs:
-            raise TypeError(f"apply: unknown arguments {sorted(constructor_kwargs)}")
+        if kwargs:
+            fn = functools.partial(fn, **kwargs)
         if (
             not others and batch_size is None and device is _UNSET and names is _UNSET and not inplace
             and filter_empty is None and not propagate_lock and not call_on_nested and is_leaf is None and out is None
+            and num_threads is None
         ):  # fmt: skip
             return self._plain_apply(fn)
         if inplace:
@@ -116,8 +126,11 @@ class Applying(Collection):
         def function(_: Any, *values: Any) -> Any:
             return fn(*values)
 
+        call: Callable[..., Any] = function
+        if num_threads is not None:
+            call = self._called_in_threads(function, others, default, call_on_nested, is_leaf, num_threads)
         return self._mapped(
-            function, others, (), batch_size, device, names, inplace, default, filter_empty,
+            call, others, (), batch_size, device, names, inplace, default, filter_empty,
             propagate_lock, call_on_nested, is_leaf, out,
         )  # fmt: skip
 
@@ -135,6 +148,8 @@ class Applying(Collection):
         filter_empty: bool | None = ...,
         propagate_lock: bool = ...,
         out: Collection | None = ...,
+        num_threads: int | None = ...,
+        **kwargs: Any,
     ) -> Self: ...
     @overload
     def named_apply(
@@ -152,6 +167,8 @@ class Applying(Collection):
         call_on_nested: bool = ...,
         is_leaf: Callable[[type], bool] | None = ...,
         out: Collection | None = ...,
+        num_threads: int | None = ...,
+        **kwargs: Any,
     ) -> Self: ...
     def named_apply(
         self,
@@ -168,7 +185,8 @@ class Applying(Collection):
         call_on_nested: bool = False,
         is_leaf: Callable[[type], bool] | None = None,
         out: Collection | None = None,
-        **constructor_kwargs: Any,
+        num_threads: int | None = None,
+        **kwargs: Any,
     ) -> Self:
         """Call a function with the key and the value of each tensor: ``fn(key, value, *others)``.
 
@@ -189,6 +207,8 @@ class Applying(Collection):
             call_on_nested: call ``fn`` on nested collections instead of on their values. Default: ``False``.
             is_leaf: called with the class of a value; returns whether ``fn`` is called on it.
             out: a collection that the results are written to, and that is returned.
+            num_threads: call ``fn`` in this many threads. Default: in the calling one.
+            kwargs: keyword arguments of ``fn``.
 
         Returns:
             A new collection with the results; this one if ``inplace`` is set.
@@ -207,11 +227,12 @@ class Applying(Collection):
             weight
             ('below', 'bias')
         """
-        if constructor_kwargs:
-            raise TypeError(f"named_apply: unknown arguments {sorted(constructor_kwargs)}")
+        if kwargs:
+            fn = functools.partial(fn, **kwargs)
         if (
             not others and batch_size is None and device is _UNSET and names is _UNSET and not inplace
             and filter_empty is None and not propagate_lock and not call_on_nested and is_leaf is None and out is None
+            and num_threads is None
         ):  # fmt: skip
             return self._plain_named_apply(fn, () if nested_keys else None)
         if inplace:
@@ -220,10 +241,41 @@ class Applying(Collection):
         def by_name(key: Any, *values: Any) -> Any:
             return fn(key if isinstance(key, str) else key[-1], *values)
 
+        call = fn if nested_keys else by_name
+        if num_threads is not None:
+            call = self._called_in_threads(call, others, default, call_on_nested, is_leaf, num_threads)
         return self._mapped(
-            fn if nested_keys else by_name, others, (), batch_size, device, names, inplace, default, filter_empty,
+            call, others, (), batch_size, device, names, inplace, default, filter_empty,
             propagate_lock, call_on_nested, is_leaf, out,
         )  # fmt: skip
+
+    def _called_in_threads(
+        self,
+        fn: Callable[..., Any],
+        others: tuple[Any, ...],
+        default: Any,
+        call_on_nested: bool,
+        is_leaf: Callable[[type], bool] | None,
+        num_threads: int,
+    ) -> Callable[..., Any]:
+        """Call a function on all values, in threads. Return one that gives the results in the order of the calls."""
+        if isinstance(num_threads, bool) or not isinstance(num_threads, int) or num_threads < 1:
+            raise ValueError(f"num_threads: expected a positive number of threads, got {num_threads!r}")
+        calls: list[tuple[Any, ...]] = []
+
+        def note(*args: Any) -> None:
+            calls.append(args)
+
+        self._mapped(
+            note, others, (), None, _UNSET, _UNSET, False, default, None, False, call_on_nested, is_leaf, None
+        )  # fmt: skip
+        with ThreadPoolExecutor(num_threads) as pool:
+            results = iter([call.result() for call in [pool.submit(fn, *args) for args in calls]])
+
+        def result(*args: Any) -> Any:
+            return next(results)
+
+        return result
 
     @overload
     def apply_(
@@ -237,6 +289,8 @@ class Applying(Collection):
         default: Any = ...,
         call_on_nested: bool = ...,
         is_leaf: Callable[[type], bool] | None = ...,
+        num_threads: int | None = ...,
+        **kwargs: Any,
     ) -> Self: ...
     def apply_(self, fn: Callable[..., Any], *others: Any, **kwargs: Any) -> Self:
         """Replace each value in place by the result of a function: :meth:`apply` with ``inplace=True``.
@@ -245,7 +299,8 @@ class Applying(Collection):
             fn: called with a value, and with the values of ``others`` under the same key. Returns a tensor of the same
                 shape, or ``None`` to leave the value as it is.
             others: collections with the same keys.
-            kwargs: ``default``, ``call_on_nested`` and ``is_leaf``, as for :meth:`apply`.
+            kwargs: ``default``, ``call_on_nested``, ``is_leaf`` and ``num_threads``, as for :meth:`apply`, and keyword
+                arguments of ``fn``.
 
         Returns:
             This collection. Its tensors keep their memory, into which the results are copied.

@@ -13,7 +13,7 @@ into the source's value.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -22,7 +22,7 @@ import torch
 from torch import Size, Tensor
 from typing_extensions import Self
 
-from .collection import Collection
+from .collection import Collection, is_tree
 from .get import MISSING
 from .hidden_members import with_members
 
@@ -53,6 +53,8 @@ class Inverse:
     value: Callable[..., Any]
     path: Callable[..., Path] = _same_path
     content: Callable[..., Any] | None = None
+    #: whether a nested collection that was set is taken key by key, because keys of the source have another depth
+    by_key: bool = False
 
 
 # -- inverses of shape operations -------------------------------------------------------------------------------------
@@ -145,8 +147,8 @@ def _flat_path(source: Removing, path: Path, separator: str) -> Path:
 
 
 CAST = Inverse(_cast_back, content=_cast_where_it_changed)
-FLAT_KEYS = Inverse(_unchanged, _nested_path)
-NESTED_KEYS = Inverse(_unchanged, _flat_path)
+FLAT_KEYS = Inverse(_unchanged, _nested_path, by_key=True)
+NESTED_KEYS = Inverse(_unchanged, _flat_path, by_key=True)
 
 
 # -- changes within a block -------------------------------------------------------------------------------------------
@@ -246,6 +248,23 @@ class Block:
         if exception[0] is None:
             self.write_back(result)
 
+    def _by_key(self, replaced: list[tuple[Path, Any]]) -> Iterator[tuple[Path, Any]]:
+        """Yield the new values; instead of a nested collection under a new key its values."""
+        for path, new in replaced:
+            if is_tree(new) and new._store and not self._had(path):
+                yield from self._by_key([((*path, key), value) for key, value in new._store.items()])
+            else:
+                yield path, new
+
+    def _had(self, path: Path) -> bool:
+        """Return whether the result had a value under this key when the block began."""
+        level: Any = self.noted
+        for key in path:
+            if not isinstance(level, dict) or key not in level:
+                return False
+            level = level[key][1]
+        return True
+
     def write_back(self, result: Collection) -> None:
         """Write all changes of the result into the source; none of them on an error."""
         if result._batch_size != self.size:
@@ -260,7 +279,7 @@ class Block:
             return
         changes = _Changes(result, self.noted)
         replaced: list[tuple[Path, Any]] = []
-        for path, new in changes.replaced:
+        for path, new in self._by_key(changes.replaced) if inverse.by_key else changes.replaced:
             path = inverse.path(source, path, *self.args)
             replaced.append((path, inverse.value(new, source._find(path), source, ndim, *self.args)))
         written: list[tuple[Path, Tensor]] = []

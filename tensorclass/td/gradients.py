@@ -144,6 +144,8 @@ class Gradients(Collection):
     def grad(self) -> Self | None:
         """The gradients of values that have one, as a collection; ``None`` if no value has one.
 
+        It is locked if this collection is.
+
         Example:
             >>> import torch
             >>> from tensorclass import TensorDict
@@ -152,7 +154,10 @@ class Gradients(Collection):
             >>> data.grad["a"]
             tensor([3., 3.])
         """
-        return self._gradient()
+        found = self._gradient()
+        if found is not None and self._lock is not None:
+            with_members(found).lock_()  # type: ignore[attr-defined]
+        return found
 
     @grad.setter
     def grad(self, value: Collection | None) -> None:

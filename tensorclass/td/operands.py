@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
+from torch import Size, Tensor
 from torch._C import _are_functorch_transforms_active as _transforms_active
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
@@ -14,7 +14,7 @@ from typing_extensions import Self
 from . import in_place_checks, registry, shapes
 from .collection import Collection
 from .foreach import SINGLE, call_methods, check_same_keys, is_undispatched, require_leaf, run_kernel
-from .hidden_members import member_values
+from .hidden_members import member_values, with_members
 from .indexing import _broadcasts
 from .stack_and_cat import _append_dims
 from .value_checks import ShapeMismatch, is_strided_nested, strided_nested
@@ -23,6 +23,26 @@ if TYPE_CHECKING:
     from .collection import Store
 
 _NUMBERS = frozenset((int, float, complex, bool))
+
+
+class WiderOperand(RuntimeError):
+    """A tensor operand does not broadcast to the batch size.
+
+    ``size`` is the batch size that both broadcast to, if there is one: the batch size of a result that is not in place.
+    """
+
+    def __init__(self, batch_size: Size, shape: Size) -> None:
+        try:
+            self.size: Size | None = shapes.broadcast(shape, batch_size)
+        except RuntimeError:
+            self.size = None
+        rest = "; for other shapes use .apply()"
+        if self.size is not None:
+            rest = f", because the result is written in place; the result of a new collection has {list(self.size)}"
+        super().__init__(
+            f"a tensor operand is aligned with the batch dimensions: expected a shape that broadcasts to "
+            f"{list(batch_size)}, got {list(shape)}{rest}"
+        )
 
 
 class Operands(Collection):
@@ -109,10 +129,7 @@ class Operands(Collection):
         except RuntimeError:
             fits = False
         if not fits:
-            raise RuntimeError(
-                f"a tensor operand is aligned with the batch dimensions: expected a shape that broadcasts to "
-                f"{list(self._batch_size)}, got {list(other.shape)}; for other shapes use .apply()"
-            )
+            raise WiderOperand(self._batch_size, other.shape)
         if other.ndim < ndim:
             other = other.reshape((1,) * (ndim - other.ndim) + other.shape)
         return [
@@ -120,16 +137,29 @@ class Operands(Collection):
             for value in member_values(self._store.values())
         ]
 
+    def _widened(self, error: WiderOperand) -> Self:
+        """Return this collection expanded to the batch size of a result. Raise if it and the operand do not fit."""
+        if error.size is None:
+            raise error
+        return with_members(self).expand(error.size)  # type: ignore[attr-defined, no-any-return]
+
     def _binary(self, kernel: Callable[..., Any], other: Any, default: Any = None) -> Self:
         if default is not None and isinstance(other, Collection):
             return self._with_default(getattr(torch, SINGLE[kernel]), other, default)
-        return self._operate(kernel, other, self._required(other))
+        try:
+            operands = self._required(other)
+        except WiderOperand as error:
+            return self._widened(error)._binary(kernel, other)
+        return self._operate(kernel, other, operands)
 
     def _operate(self, kernel: Callable[..., Any], other: Any, operands: Any = None) -> Self:
         """Run ``kernel`` on the values and ``other``. Return ``NotImplemented`` for an invalid operand."""
         store = self._store
         if operands is None:
-            operands = other if type(other) in _NUMBERS else self._operands(other)
+            try:
+                operands = other if type(other) in _NUMBERS else self._operands(other)
+            except WiderOperand as error:
+                return self._widened(error)._operate(kernel, other)
             if operands is NotImplemented:
                 return NotImplemented  # type: ignore[no-any-return]
         if not store:
@@ -165,7 +195,10 @@ class Operands(Collection):
             except KeyError:
                 check_same_keys(self, other)
                 raise
-        operands = self._required(other)
+        try:
+            operands = self._required(other)
+        except WiderOperand as error:
+            return self._widened(error)._pairwise(function, other)
         if type(operands) is list:
             return self._same({key: function(value, operand) for (key, value), operand in zip(store.items(), operands)})  # noqa: B905
         return self._same({key: function(value, operands) for key, value in store.items()})

@@ -23,7 +23,7 @@ from .collection import Collection
 from .foreach import kernel_of, run_kernel
 from .hidden_members import member_items, member_values, with_members
 from .indexing import _broadcasts
-from .operands import Operands
+from .operands import Operands, WiderOperand
 from .pointwise_methods import (
     BOOLEANS,
     INTEGERS,
@@ -332,7 +332,10 @@ class Pointwise(Operands):
             >>> data.lerp(torch.zeros(2), 0.5)["x"]
             tensor([0.5000, 1.0000])
         """
-        ends, weights = self._required(end), self._required(weight)
+        try:
+            ends, weights = self._required(end), self._required(weight)
+        except WiderOperand as error:
+            return self._widened(error).lerp(end, weight)
         if not self._store:
             return self._same({})
         results = run_kernel(_LERP, [*self._store.values()], (ends, weights))
@@ -415,7 +418,10 @@ class Pointwise(Operands):
     def _three(self, kernel: Callable[..., Any], other1: Any, other2: Any, value: float | None) -> Self:
         if not self._store:
             return self._same({})
-        args = (self._required(other1), self._required(other2))
+        try:
+            args = (self._required(other1), self._required(other2))
+        except WiderOperand as error:
+            return self._widened(error)._three(kernel, other1, other2, value)
         results = run_kernel(kernel, [*self._store.values()], args, {"value": 1 if value is None else value})
         return self._same(dict(zip(self._store, results, strict=True)))
 

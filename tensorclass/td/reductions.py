@@ -80,6 +80,10 @@ _STD, _VAR, _AMAX, _AMIN = _safe("std"), _safe("var"), _safe("amax"), _safe("ami
 _LOGSUMEXP, _ALL, _ANY = _safe("logsumexp"), _safe("all"), _safe("any")
 
 
+def _is_integral(value: object) -> bool:
+    return isinstance(value, Tensor) and not (value.is_floating_point() or value.is_complex())
+
+
 def _prod(
     value: Tensor, dims: int | tuple[int, ...], keepdim: bool = False, dtype: torch.dtype | None = None
 ) -> Tensor:
@@ -186,7 +190,8 @@ class Reductions(Collection):
 
         Args:
             dim: the batch dimension, an int.
-            dtype: dtype to which tensors are cast first. Default: their own.
+            dtype: dtype to which tensors are cast first. Default: their own; integers and booleans become floats of
+                torch's default dtype, as in :meth:`logsumexp`.
 
         Returns:
             A collection of the same class and batch size.
@@ -459,7 +464,10 @@ class Reductions(Collection):
             try:
                 # the method of this name can mean something else for the rows of a leaf
                 is_leaf = isinstance(value, Reductions) and not value._is_tree()
-                result[key] = value._along(name, dim) if is_leaf else getattr(value, name)(dim, dtype=dtype)  # type: ignore[union-attr]
+                to = dtype
+                if to is None and name == "softmax" and _is_integral(value):
+                    to = torch.get_default_dtype()
+                result[key] = value._along(name, dim) if is_leaf else getattr(value, name)(dim, dtype=to)  # type: ignore[union-attr]
             except RowsOfItems as error:
                 raise error.below(key) from None
         return self._same(result)

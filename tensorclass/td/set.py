@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from torch import Tensor
 from typing_extensions import Self
 
@@ -260,7 +261,8 @@ class Writing(Reading):
 
         Args:
             key: the key, nested or not.
-            value: a tensor, a number or a list of numbers that broadcasts to the shape of ``data[key][index]``.
+            value: a tensor, a number, an array or a list of numbers that broadcasts to the shape of
+                ``data[key][index]``.
             index: an index, as tensors take it.
             non_blocking: has no effect: writing to rows waits for transfers between devices.
 
@@ -284,8 +286,14 @@ class Writing(Reading):
         """:meth:`set_at_` for a key of this level."""
         if is_strided_nested(value):
             raise strided_nested(key)
-        if isinstance(value, (list, tuple)) and isinstance(self._store.get(key), Tensor):
-            value = as_tensor(value)
+        if isinstance(value, (list, tuple, np.ndarray, np.generic)) and isinstance(self._store.get(key), Tensor):
+            tensor = as_tensor(value)
+            if tensor is None:
+                raise TypeError(
+                    f"set_at_: {key!r}: expected a tensor, a number, an array or a list of numbers, got {value!r} "
+                    f"({type(value).__name__})"
+                )
+            value = tensor
         try:
             entry: Any = self._store[key]
             entry[index] = value

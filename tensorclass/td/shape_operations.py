@@ -83,7 +83,8 @@ class Shaping(Collection):
             shape: new batch size, as ints or one sequence, in which one size may be ``-1``; or a dtype, as which the
                 memory of the values is read.
             size: the batch size by keyword.
-            batch_size: the same.
+            batch_size: the same. With a dtype, the batch size of the result, where the sizes of items change the last
+                dimension of the batch; nested collections that have more dimensions take it, too.
 
         Returns:
             A collection that shares the memory of all tensors.
@@ -101,10 +102,14 @@ class Shaping(Collection):
             tensor([[0, 1, 2],
                     [3, 4, 5]])
         """
-        if size is not None or batch_size is not None:
-            shape = tuple(size if size is not None else batch_size or ())
         if len(shape) == 1 and isinstance(shape[0], torch.dtype):
-            return self._viewed(shape[0])
+            if size is not None:
+                raise TypeError("view: give a dtype or size=, not both; the batch size beside a dtype is batch_size=")
+            return self._viewed(shape[0], None if batch_size is None else shapes.as_size(batch_size))
+        if size is not None or batch_size is not None:
+            if shape:
+                raise TypeError(f"view: the new batch size is given twice, as {shape} and by keyword")
+            shape = tuple(size if size is not None else batch_size or ())
         old = self._batch_size
         new = shapes.reshaped(old, shapes.as_sequence(shape))
         ndim = len(old)
@@ -119,19 +124,19 @@ class Shaping(Collection):
         result._context = ((), RESIZED, ref(self))
         return result
 
-    def _viewed(self, dtype: torch.dtype) -> Self:
-        """Read the memory of the values as another dtype."""
+    def _viewed(self, dtype: torch.dtype, batch_size: Size | None = None) -> Self:
+        """Read the memory of the values as another dtype. ``batch_size`` is that of the result, at every level."""
         store: Store = {}
-        size = self._batch_size
+        size = self._batch_size if batch_size is None else batch_size
         for key, value in self._store.items():
-            new = value._viewed(dtype) if isinstance(value, Shaping) else value.view(dtype)
+            new = value._viewed(dtype, batch_size) if isinstance(value, Shaping) else value.view(dtype)
             if new.shape[: len(size)] != size:
                 raise RuntimeError(
                     f"view: {printable(key)}: expected the batch size {list(size)} in front, but read as {dtype} its "
                     f"shape {list(value.shape)} becomes {list(new.shape)}"
                 )
             store[key] = new
-        result = self._same(store)
+        result = self._like(store, size, shapes.names_fitted(self._names, len(size)))
         result._context = ((), VIEWED, ref(self))
         return result
 

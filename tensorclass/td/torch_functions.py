@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from . import stack_and_cat
+from .autograd_functions import AUTOGRAD
 from .collection import Collection
 from .foreach import SINGLE, foreach_over_trees
 from .hidden_members import with_members
@@ -25,6 +26,7 @@ HANDLERS: dict[Callable[..., Any], Callable[..., Any]] = {
     torch.concat: stack_and_cat.cat,
     torch.concatenate: stack_and_cat.cat,
     torch.where: stack_and_cat.where,
+    **AUTOGRAD,
 }
 
 

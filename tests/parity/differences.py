@@ -63,6 +63,7 @@ STACKING = ("lazy_stack", "maybe_dense_stack", "append", "insert", "extend")
 #: calls that the peer refuses: "More inputs are accepted"
 TAKEN: dict[str, type[Exception]] = {
     "__rpow__": NotImplementedError,
+    "softmax": NotImplementedError,  # of integers
     "__reversed__": TypeError,
     "addcmul": TypeError,
     "addcmul_": TypeError,

@@ -141,6 +141,11 @@ def unbatched(library: Any) -> Any:
     return collection(library, {"a": torch.zeros(4), "u": library.UnbatchedTensor(torch.zeros(3))}, [4])
 
 
+def leaf(library: Any) -> Any:
+    """A collection with a leaf of the autograd graph."""
+    return collection(library, {"a": torch.ones(2, requires_grad=True)}, [2])
+
+
 def nested(library: Any, **options: Any) -> Any:
     return collection(library, {"n": {"a": torch.zeros(2)}}, [2], **options)
 
@@ -626,6 +631,21 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
             error(AttributeError),
         ),
         (lambda m: tuple(named(m)[np.bool_(True)].shape), (1, 4, 3), error(IndexError)),
+        (
+            lambda m: collection(m, {"a": torch.zeros(2, dtype=torch.long)}, [2]).softmax(0)["a"].tolist(),
+            [0.5, 0.5],
+            error(NotImplementedError),
+        ),
+        (
+            lambda m: torch.autograd.grad((x := leaf(m))["a"].sum(), x)["a"].tolist(),
+            [1.0, 1.0],
+            error(ValueError),
+        ),
+        (
+            lambda m: torch.autograd.backward((x := leaf(m)) * 2, x.data) or float(x.grad["a"].sum()),
+            4.0,
+            error(TypeError),
+        ),
     ],
     "A tensor in `where` is aligned with the batch.": [
         (lambda m: chosen(m, torch.zeros(2)), torch.tensor([[1.0] * 3, [0.0] * 3]), error(RuntimeError)),
@@ -686,6 +706,10 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
             ["a"],
         ),
         (lambda m: list(named(m).set("a", torch.zeros(4, 3), colour=1).keys()), error(TypeError), ["a"]),
+    ],
+    "`apply` uses its further arguments.": [
+        (lambda m: nested(m).apply(lambda x, more=0: x + more, more=1)["n", "a"].tolist(), [1.0, 1.0], [0.0, 0.0]),
+        (lambda m: nested(m).apply(lambda x: x, num_threads=0).is_empty(), error(ValueError), False),
     ],
     "Operations are never lazy.": [
         (lambda m: m.set_lazy_legacy(True).mode, error(NotImplementedError), True),

@@ -57,6 +57,8 @@ DIFFERENT: dict[str, str] = {
     "from_consolidated": "where its tensors go, and what loading takes for records",
     "empty": "names stay where the batch size does, as in the peer's TensorDict",
     "expand": NAMED,
+    "apply": "num_threads, and keyword arguments of the function, which the peer ignores",
+    "named_apply": "as in apply",
     "all_gather": SENT,
     "all_reduce": SENT,
     "broadcast": SENT,

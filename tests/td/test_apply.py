@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -454,3 +455,29 @@ def test_apply_with_another_batch_size_keeps_an_object_that_belongs_to_all_rows(
     result = data.apply(lambda x: x[:2], batch_size=[2])
     assert result["text"] == "x"
     assert result.get("text").batch_size == (2,)
+
+
+def test_threads_call_the_function_on_every_value() -> None:
+    both = threading.Barrier(2, timeout=60)  # passed only by two calls at the same time
+    data = TensorDict({"a": torch.zeros(2), "n": {"b": torch.ones(2)}}, [2])
+
+    def meet(value: Tensor, more: int) -> Tensor:
+        both.wait()
+        return value + more
+
+    assert data.apply(meet, num_threads=2, more=1).to_dict(convert_tensors=True) == {"a": [1, 1], "n": {"b": [2, 2]}}
+    names = data.named_apply(lambda key, value: value + (key == ("n", "b")), nested_keys=True, num_threads=2)
+    assert names.to_dict(convert_tensors=True) == {"a": [0, 0], "n": {"b": [2, 2]}}
+
+
+def test_an_error_in_a_thread_is_raised_and_changes_nothing() -> None:
+    data = TensorDict({"a": torch.zeros(2), "b": torch.zeros(2)}, [2])
+
+    def fail(key: str, value: Tensor) -> Tensor:
+        if key == "b":
+            raise ValueError("refused")
+        return value + 1
+
+    with pytest.raises(ValueError, match="refused"):
+        data.named_apply(fail, inplace=True, num_threads=2)
+    assert data["a"].tolist() == [0, 0]

@@ -222,6 +222,15 @@ def test_a_name_that_holds_the_separator_is_found_again() -> None:
     }  # fmt: skip
 
 
+def test_nested_writes_into_flat_keys_are_added_to_the_nested_collection() -> None:
+    source = TensorDict({"n": {"b": 2, "m": {"c": 3}}})
+    with source.flatten_keys() as flat:
+        flat["n", "z"] = 1
+        flat["n", "m", "z"] = 2
+        flat["p", "q"] = 3
+    assert source.to_dict(convert_tensors=True) == {"n": {"b": 2, "m": {"c": 3, "z": 2}, "z": 1}, "p": {"q": 3}}
+
+
 def test_a_collection_that_counts_as_a_leaf_of_flat_keys_is_shared() -> None:
     source = TensorDict({"n": {"b": 2}, "m": {"c": 3}})
     with source.flatten_keys(is_leaf=lambda kind: True) as flat:
@@ -240,7 +249,7 @@ def test_nested_keys_come_back_flat() -> None:
         nested["n", "new"] = 7
         del nested["a", "c"]
     assert source.to_dict(convert_tensors=True) == {
-        "a.b": 10, "d": 3, "n": {"e": 40, "new": 7}, "a.new": 5, "p": {"q": 6},
+        "a.b": 10, "d": 3, "n": {"e": 40, "new": 7}, "a.new": 5, "p.q": 6,
     }  # fmt: skip
 
 

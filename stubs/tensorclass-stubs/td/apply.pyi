@@ -21,6 +21,8 @@ class Applying(Collection):
         filter_empty: bool | None = ...,
         propagate_lock: bool = ...,
         out: Collection | None = ...,
+        num_threads: int | None = ...,
+        **kwargs: Any,
     ) -> Self: ...
     @overload
     def apply(
@@ -37,6 +39,8 @@ class Applying(Collection):
         call_on_nested: bool = ...,
         is_leaf: Callable[[type], bool] | None = ...,
         out: Collection | None = ...,
+        num_threads: int | None = ...,
+        **kwargs: Any,
     ) -> Self: ...
     @overload
     def named_apply(
@@ -52,6 +56,8 @@ class Applying(Collection):
         filter_empty: bool | None = ...,
         propagate_lock: bool = ...,
         out: Collection | None = ...,
+        num_threads: int | None = ...,
+        **kwargs: Any,
     ) -> Self: ...
     @overload
     def named_apply(
@@ -69,6 +75,8 @@ class Applying(Collection):
         call_on_nested: bool = ...,
         is_leaf: Callable[[type], bool] | None = ...,
         out: Collection | None = ...,
+        num_threads: int | None = ...,
+        **kwargs: Any,
     ) -> Self: ...
     @overload
     def apply_(
@@ -82,4 +90,6 @@ class Applying(Collection):
         default: Any = ...,
         call_on_nested: bool = ...,
         is_leaf: Callable[[type], bool] | None = ...,
+        num_threads: int | None = ...,
+        **kwargs: Any,
     ) -> Self: ...

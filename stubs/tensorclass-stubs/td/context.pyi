@@ -17,6 +17,7 @@ class Inverse:
     value: Callable[..., Any]
     path: Callable[..., Path] = ...
     content: Callable[..., Any] | None = None
+    by_key: bool = False
 
 RESIZED: Inverse
 COPIED: Inverse

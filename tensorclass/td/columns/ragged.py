@@ -930,8 +930,8 @@ class Ragged(BufferColumn, Generic[Row]):
         new._items.index_fill_(0, span_functions.positions(chosen), value)
         self._become(new)
 
-    def _viewed(self, dtype: torch.dtype) -> Self:
-        return self._with_items(self._packed()[0].view(dtype))
+    def _viewed(self, dtype: torch.dtype, batch_size: Size | None = None) -> Self:
+        return self._in_size(self._with_items(self._packed()[0].view(dtype)), batch_size)
 
     def type(self, dst_type: torch.dtype, *, cast_filter: Any = None) -> Self:
         """Return the rows with items of a dtype.

@@ -579,8 +579,8 @@ class Text(BufferColumn):
         """
         return self._shallow()
 
-    def _viewed(self, dtype: torch.dtype) -> Self:
-        return self._shallow()
+    def _viewed(self, dtype: torch.dtype, batch_size: Size | None = None) -> Self:
+        return self._in_size(self._shallow(), batch_size)
 
     def type(self, dst_type: torch.dtype, *, cast_filter: Any = None) -> Self:
         """Return the same strings: text has no dtype.

@@ -283,8 +283,17 @@ class Leaf(
     def _fill(self, item: Any, value: Any) -> None:
         pass
 
-    def _viewed(self, dtype: torch.dtype) -> Self:
-        return self._shallow()
+    def _viewed(self, dtype: torch.dtype, batch_size: Size | None = None) -> Self:
+        return self._in_size(self._shallow(), batch_size)
+
+    def _in_size(self, viewed: Self, batch_size: Size | None) -> Self:
+        """Return a view of this leaf as another dtype. Raise if it has rows and is asked for in another batch size."""
+        if batch_size is None or batch_size == viewed._batch_size:
+            return viewed
+        raise RuntimeError(
+            f"view: a {type(self).__name__} has rows over the batch size {list(self._batch_size)}, which do not fit "
+            f"{list(batch_size)}; leave it out first, with .exclude(key)"
+        )
 
     def _under(self, shape: Size) -> Self:
         return self.expand(shape + self._batch_size)

@@ -24,6 +24,9 @@ class Uniform(Leaf):
     def _resized(self, batch_size: Size) -> Self:
         return self._like({}, batch_size)
 
+    def _in_size(self, viewed: Self, batch_size: Size | None) -> Self:
+        return viewed if batch_size is None else viewed._resized(batch_size)
+
     def _reduce(self, function: Callable[..., Any], dim: Any, keepdim: bool, kwargs: dict[str, Any]) -> Self:
         if isinstance(dim, str):
             return self._shallow()

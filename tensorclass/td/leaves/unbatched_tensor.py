@@ -222,8 +222,8 @@ class UnbatchedTensor(Uniform, FullLeaf):
     def _set_gradient(self, value: Collection | None) -> None:
         self._tensor.grad = None if value is None else self._operand(value)
 
-    def _viewed(self, dtype: torch.dtype) -> Self:
-        return self._holding(self._tensor.view(dtype))
+    def _viewed(self, dtype: torch.dtype, batch_size: Size | None = None) -> Self:
+        return self._in_size(self._holding(self._tensor.view(dtype)), batch_size)
 
     def type(self, dst_type: torch.dtype, *, cast_filter: Any = None) -> Self:
         return (

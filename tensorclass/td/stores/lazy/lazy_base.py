@@ -16,6 +16,7 @@ from tensorclass.td.collection import Collection
 from tensorclass.td.get import MISSING
 from tensorclass.td.hidden_members import with_members
 from tensorclass.td.keys import dotted
+from tensorclass.td.operands import WiderOperand
 from tensorclass.td.same_named_classes import not_of_class
 from tensorclass.td.stores.store_classes import OnStore, dense_class, on_store
 from tensorclass.td.tensordict import TensorDict
@@ -454,10 +455,7 @@ class LazyParts(OnStore):
         if isinstance(value, Tensor) and value.ndim:
             at = dim - (ndim - value.ndim)  # aligned with the last batch dimensions, as broadcasting does
             if value.ndim > ndim or (at >= 0 and value.shape[at] not in (1, count)):
-                raise RuntimeError(
-                    f"a tensor operand is aligned with the batch dimensions: expected a shape that broadcasts to "
-                    f"{list(self._batch_size)}, got {list(value.shape)}; for other shapes use .apply()"
-                )
+                raise WiderOperand(self._batch_size, value.shape)
             if at < 0:
                 return [value] * count
             return list(value.unbind(at)) if value.shape[at] == count else [value.select(at, 0)] * count

@@ -18,6 +18,7 @@ from tensorclass.td import registry, shapes
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection, DeviceLike, as_device
 from tensorclass.td.hidden_members import member_values, with_members
+from tensorclass.td.operands import WiderOperand
 from tensorclass.td.pointwise import Pointwise
 from tensorclass.td.printing.field_previews import FirstRows, shape_of_rows
 from tensorclass.td.safe_unpickling import allow_function, found, written
@@ -135,7 +136,10 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
 
     def _gradient(self) -> Any:
         found = [part._gradient() for part in self._store.items_]
-        return None if all(part is None for part in found) else self._with_parts(found)
+        if all(part is None for part in found):
+            return None
+        pairs = zip(found, self._store.items_, strict=True)
+        return self._with_parts([own._same({}) if part is None else part for part, own in pairs])
 
     def _set_gradient(self, value: Any) -> None:
         pieces = self._pieces(value) if value is not None else [None] * len(self)
@@ -284,8 +288,13 @@ def _by_part_with(name: str) -> Callable[..., Any]:
         if not in_place and self._store.dim == len(self._batch_size) - 1 and any(_promotes(arg, self) for arg in args):
             # a piece without dimensions would not promote dtypes as the whole tensor does
             return getattr(with_members(self._densified()), name)(*args, **kwargs).to_lazystack(self._store.dim)
-        columns = [self._pieces(arg) for arg in args]
-        named = {key: self._pieces(value) for key, value in kwargs.items()}
+        try:
+            columns = [self._pieces(arg) for arg in args]
+            named = {key: self._pieces(value) for key, value in kwargs.items()}
+        except WiderOperand as error:
+            if in_place:
+                raise
+            return getattr(with_members(self._widened(error)), name)(*args, **kwargs)
         parts: list[Any] = []
         if in_place:
             for column in columns:

@@ -1,0 +1,214 @@
+"""Calls whose results, errors and shared memory are those of the peer: a table, and draws where the space is large."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.parity.differences import without_names
+from tests.parity.sides import OURS, PEER, described, outcome
+
+pytestmark = pytest.mark.parity
+
+Call = Callable[[Any], Any]
+
+
+def collection(library: Any, values: dict[str, Any], size: list[int] | None = None, **options: Any) -> Any:
+    return library.TensorDict(values, batch_size=size or [], **options)
+
+
+# -- gradients --------------------------------------------------------------------------------------------------------
+
+
+def weights(library: Any) -> Any:
+    values = {"a": torch.ones(3, requires_grad=True), "n": {"b": torch.ones(3, requires_grad=True)}}
+    return collection(library, values, [3])
+
+
+def gradient(library: Any, inputs: Callable[[Any], Any] = lambda x: x, **options: Any) -> Any:
+    given = inputs(weights(library))
+    results = given**2
+    return torch.autograd.grad(results, given, torch.ones_like(results), **options)
+
+
+def second_derivative(library: Any) -> Any:
+    x = weights(library)
+    first = torch.autograd.grad(x**3, x, torch.ones_like(x), create_graph=True)
+    return torch.autograd.grad(first, x, torch.ones_like(first))
+
+
+def gradient_of_one_value(library: Any, **options: Any) -> Any:
+    x = weights(library)
+    y = collection(library, {"a": x["a"] * 2}, [3])
+    return torch.autograd.grad(y, x, torch.ones_like(y), **options)
+
+
+def locked_gradient(library: Any) -> Any:
+    x = weights(library)
+    (x["a"] + x["n", "b"]).sum().backward()
+    return x.lock_().grad
+
+
+GRADIENTS: dict[str, Call] = {
+    "grad": gradient,
+    "grad of a locked collection": lambda m: gradient(m, lambda x: x.lock_()),
+    "grad of a sum": lambda m: torch.autograd.grad((x := weights(m)).sum(), x),
+    "grad without gradients of the outputs": lambda m: torch.autograd.grad((x := weights(m)) * 2, x),
+    "grad twice": second_derivative,
+    "grad of unused values": gradient_of_one_value,
+    "grad of unused values, allowed": lambda m: gradient_of_one_value(m, allow_unused=True),
+    "grad of unused values, as zeros": lambda m: gradient_of_one_value(m, materialize_grads=True),
+    "the gradients of a locked collection": locked_gradient,
+}
+
+# -- dtypes and casts -------------------------------------------------------------------------------------------------
+
+
+def numbers(library: Any) -> Any:
+    nested = library.TensorDict({"b": torch.zeros(2, 4, 2)}, [2, 4])
+    return collection(library, {"a": torch.arange(16.0).view(2, 8), "n": nested}, [2])
+
+
+def integers(library: Any, dtype: torch.dtype) -> Any:
+    values = {"a": torch.arange(6).view(2, 3).to(dtype), "n": {"b": torch.ones(2, 3, 2, dtype=dtype)}}
+    return collection(library, values, [2, 3])
+
+
+CASTS: dict[str, Call] = {
+    "view as a dtype in a batch size": lambda m: numbers(m).view(torch.float64, batch_size=[2]),
+    "view as a dtype in a shorter batch size": lambda m: numbers(m)[:, None].view(torch.float64, batch_size=[2]),
+    "view as a dtype in a batch size that does not fit": lambda m: numbers(m).view(torch.float64, batch_size=[3]),
+    **{
+        f"logsumexp of {dtype} along {dim}": lambda m, dtype=dtype, dim=dim: integers(m, dtype).logsumexp(dim)
+        for dtype in (torch.int64, torch.bool, torch.uint8)
+        for dim in (None, 0, -1, (0, 1))
+    },
+    "softmax with a dtype": lambda m: integers(m, torch.int64).softmax(1, dtype=torch.float64),
+}
+
+# -- functions --------------------------------------------------------------------------------------------------------
+
+FUNCTIONS: dict[str, Call] = {
+    "apply in threads": lambda m: numbers(m).apply(lambda x: x + 1, num_threads=2),
+    "apply to nothing": lambda m: collection(m, {}, [2]).apply(lambda x: x, filter_empty=None),
+    "apply to empty collections": lambda m: collection(m, {"n": {"m": {}}}, [2]).apply(lambda x: x, filter_empty=None),
+    "apply to text": lambda m: collection(m, {"t": "text", "n": {}}, [2]).apply(lambda x: x, filter_empty=None),
+}
+
+# -- keys -------------------------------------------------------------------------------------------------------------
+
+
+def with_block(data: Any, view: Call, change: Call) -> Any:
+    with view(data) as inside:
+        change(inside)
+    return data
+
+
+def deep(library: Any) -> Any:
+    return collection(library, {"n": {"a": torch.ones(2), "m": {"b": torch.ones(2)}}, "c": torch.ones(2)}, [2])
+
+
+def flat(library: Any) -> Any:
+    return collection(library, {"n.a": torch.ones(2), "c": torch.ones(2)}, [2])
+
+
+def assign(key: Any, value: Any) -> Call:
+    return lambda data: data.set(key, value)
+
+
+def colliding(library: Any, **options: Any) -> Any:
+    return collection(library, {"n.a": torch.zeros(2), "n": {"a": torch.ones(2)}}, [2]).flatten_keys(".", **options)
+
+
+def rows(library: Any) -> Any:
+    return collection(library, {"a": torch.zeros(4, 3), "n": {"b": torch.zeros(4)}}, [4])
+
+
+def updated_selection(library: Any, *keys: Any, **options: Any) -> Any:
+    data = rows(library)
+    selection = data.select(*keys)
+    selection.update({"a": torch.ones(4, 3), "n": {"b": torch.ones(4)}}, **options)
+    return [data, selection]
+
+
+def written_rows(library: Any, value: Any, index: Any) -> Any:
+    return rows(library).set_at_("a", value, index)
+
+
+KEYS: dict[str, Call] = {
+    "flat keys that collide": colliding,
+    "flat keys that collide in place": lambda m: colliding(m, inplace=True),
+    **{
+        f"{key!r} through flat keys": lambda m, key=key: with_block(
+            deep(m), lambda d: d.flatten_keys("."), assign(key, torch.zeros(2))
+        )
+        for key in ("n.a", "n.z", ("n", "z"), ("n", "m", "z"), "z.y", ("z", "y"), "n.m.z", "n.a.z")
+    },
+    "a collection through flat keys": lambda m: with_block(
+        deep(m), lambda d: d.flatten_keys("."), assign("n", m.TensorDict({"z": torch.zeros(2)}, [2]))
+    ),
+    "a collection under a flat key": lambda m: with_block(
+        deep(m), lambda d: d.flatten_keys("."), assign("n.a", m.TensorDict({"z": torch.zeros(2)}, [2]))
+    ),
+    **{
+        f"{key!r} through nested keys": lambda m, key=key: with_block(
+            flat(m), lambda d: d.unflatten_keys("."), assign(key, torch.zeros(2))
+        )
+        for key in (("n", "a"), ("n", "z"), ("z", "y"), "z")
+    },
+    "update with a tensor for a collection": lambda m: deep(m).update({"n": torch.zeros(2)}),
+    "update with a tensor for a collection, of keys": lambda m: deep(m).update(
+        {"n": torch.zeros(2)}, keys_to_update=["n"]
+    ),
+    "update with a collection for a tensor": lambda m: deep(m).update({"c": {"z": torch.zeros(2)}}),
+    "update with text for a collection": lambda m: deep(m).update({"n": "text"}),
+    "set_at_ with an array": lambda m: written_rows(m, np.ones(3, dtype=np.float32), 1),
+    "set_at_ with rows of an array": lambda m: written_rows(m, np.ones((2, 3)), slice(2, 4)),
+    "set_at_ with a number of numpy": lambda m: written_rows(m, np.float32(3.0), 3),
+    "set_at_ with booleans": lambda m: written_rows(m, np.array([True, False, True]), 0),
+    "set_at_ at an array": lambda m: written_rows(m, torch.ones(2, 3), np.array([1, 2])),
+    "set_at_ at a mask of numpy": lambda m: written_rows(m, np.ones((2, 3)), np.array([True, False, False, True])),
+    "update of a selection": lambda m: updated_selection(m, "a", "n"),
+    "update of a selection of nested keys": lambda m: updated_selection(m, "a", ("n", "b")),
+    "update of a selection in place": lambda m: updated_selection(m, "a", ("n", "b"), inplace=True),
+}
+
+TABLE = {**GRADIENTS, **CASTS, **FUNCTIONS, **KEYS}
+
+
+@pytest.mark.parametrize("call", TABLE.values(), ids=TABLE)
+@pytest.mark.filterwarnings("ignore")
+def test_a_call_does_what_it_does_in_the_peer(call: Call) -> None:
+    ours, peers = described(outcome(lambda: call(OURS))), described(outcome(lambda: call(PEER)))
+    assert ours == peers
+
+
+# -- operands that broadcast ------------------------------------------------------------------------------------------
+
+SIZES = st.lists(st.integers(1, 3), max_size=3)
+OPERATIONS = ("add", "mul", "sub", "pow", "maximum", "clamp_min", "__eq__", "__lt__", "__radd__", "__truediv__")
+
+
+@given(SIZES, SIZES, st.sampled_from(OPERATIONS), st.booleans())
+def test_a_tensor_operand_broadcasts_with_the_batch(
+    batch: list[int], operand: list[int], name: str, lazy: bool
+) -> None:
+    tensor = torch.arange(float(torch.Size(operand).numel())).reshape(operand) + 1
+
+    def result(library: Any) -> Any:
+        values = {"a": torch.ones(*batch, 2), "n": library.TensorDict({"b": torch.ones(*batch)}, batch)}
+        data = library.TensorDict(values, batch, names=["x", "y", "z"][: len(batch)])
+        if lazy and batch:
+            data = library.lazy_stack(list(data.unbind(0)))
+        return getattr(data, name)(tensor)
+
+    ours, peers = described(outcome(lambda: result(OURS))), described(outcome(lambda: result(PEER)))
+    if name.startswith("__") or lazy:  # "Names stay with their dimension."
+        ours, peers = without_names(ours), without_names(peers)
+    assert ours == peers
