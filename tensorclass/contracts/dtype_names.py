@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from tensorclass.support.nearest import did_you_mean
+
 _ALL: tuple[torch.dtype, ...] = tuple(
     {id(value): value for value in vars(torch).values() if isinstance(value, torch.dtype)}.values()
 )
@@ -57,7 +59,10 @@ def category(name: str) -> frozenset[torch.dtype]:
         return CATEGORIES[name]
     if name in BY_NAME:
         return frozenset([BY_NAME[name]])
-    raise ValueError(f"no dtypes are called {name!r}; there are {[*CATEGORIES]}, and single ones such as 'float32'")
+    raise ValueError(
+        f"no dtypes are called {name!r}; there are {[*CATEGORIES]}, and single ones such as 'float32'"
+        + did_you_mean(name, (*CATEGORIES, *BY_NAME))
+    )
 
 
 def matching(patterns: Iterable[Any]) -> frozenset[torch.dtype]:

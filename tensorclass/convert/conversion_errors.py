@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from tensorclass.contracts.contract_error import ContractError
+from tensorclass.support.nearest import did_you_mean
 from tensorclass.support.printable import printable
 
 #: number of problems in the message; the error has all of them
@@ -93,6 +94,11 @@ class Problems:
     def add(self, path: Sequence[str], expected: str, got: str, hint: str = "") -> None:
         """Note a problem of a field."""
         self.found.append(Problem(tuple(path), expected, got, hint))
+
+    def add_unknown(self, path: Sequence[str], expected: str, got: str, known: Iterable[str], hint: str = "") -> None:
+        """Note a name that is none of the known ones. The first notes of an error name the nearest one."""
+        near = did_you_mean(path[-1], known) if len(self.found) < _SHOWN else ""
+        self.add(path, expected, got + ("" if hint else near), hint + near if hint else "")
 
     def below(self, error: ConversionError, path: Sequence[str]) -> None:
         """Note the problems of a nested conversion."""

@@ -13,6 +13,7 @@ import torch
 from torch import Size
 from typing_extensions import Self, TypedDict, Unpack
 
+from tensorclass.support.nearest import did_you_mean
 from tensorclass.td import shapes
 from tensorclass.td.collection import DeviceLike, as_device
 from tensorclass.td.keys import NestedKey
@@ -109,7 +110,9 @@ class ConversionOptions(NamedTuple):
             ValueError: ``batch_dims`` is negative.
         """
         if unknown:
-            raise TypeError(f"{what}() got an unexpected keyword argument {next(iter(unknown))!r}")
+            wrong = next(iter(unknown))
+            near = did_you_mean(wrong, cls.of.__kwdefaults__ or ())
+            raise TypeError(f"{what}() got an unexpected keyword argument {wrong!r}{near}")
         if batch_size is not None and (auto_batch_size or batch_dims is not None):
             other = "auto_batch_size=True" if auto_batch_size else f"batch_dims={batch_dims}"
             raise conflict(
@@ -169,7 +172,8 @@ class TableOptions(NamedTuple):
         """
         for name, value, choices in (("nulls", nulls, _NULL_MODES), ("ragged", ragged, _RAGGED_MODES)):
             if value not in choices:
-                raise ValueError(f"{what}: expected {name} to be one of {choices}, got {value!r}")
+                got = f"{value!r}{did_you_mean(value, choices)}"
+                raise ValueError(f"{what}: expected {name} to be one of {choices}, got {got}")
         if mask_key is not None and nulls != "mask":
             raise ValueError(f"{what}: mask_key={mask_key!r} needs nulls='mask', got nulls={nulls!r}")
         if separator == "":

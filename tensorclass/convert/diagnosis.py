@@ -99,7 +99,7 @@ def _diagnose_record(
     for key in values:
         if key not in cls._specs:
             got, hint = "a key that is none of them", "strict=False leaves it out"
-            problems.add((*path, key), f"one of the fields {names}", got, hint)
+            problems.add_unknown((*path, key), f"one of the fields {names}", got, cls._specs, hint)
     if cls._checks is not None:
         try:
             cls._checks.made(record, inferred)

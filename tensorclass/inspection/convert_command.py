@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tensorclass.support.atomic import swapped_folder, whole_path
+from tensorclass.support.nearest import did_you_mean
 from tensorclass.support.printable import printable
 from tensorclass.support.progress import bar
 from tensorclass.td.delegated.arguments import Nulls
@@ -100,7 +101,7 @@ def convert_file(
         raise ValueError(f"rows: expected at least 1, got {rows}")
     name = format_named(made) if to is None else to
     if name not in WRITERS:
-        raise UnknownFormat(f"to: expected one of {', '.join(WRITERS)}, got {name!r}")
+        raise UnknownFormat(f"to: expected one of {', '.join(WRITERS)}, got {name!r}{did_you_mean(name, WRITERS)}")
     if made.exists() and not overwrite:
         raise FileExistsError(f"{made}: there is a file of this name; give another one, or --overwrite")
     with opened(Path(source), nulls) as file:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.fx import Proxy
 from typing_extensions import Self
 
+from tensorclass.support.nearest import did_you_mean
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import unravel_key_list
 from tensorclass.td.tensordict import TensorDict
@@ -111,7 +112,8 @@ class EnsembleModule(TensorDictModuleBase):
         given = args if tensordict is None else (tensordict, *args)
         data = collected(given_values("EnsembleModule", unravel_key_list(self.in_keys), "_", given, kwargs), False)
         if kwargs:
-            raise TypeError(f"EnsembleModule: unknown keywords {[*kwargs]}; the in_keys are {self.in_keys}")
+            known = f"the in_keys are {self.in_keys}{did_you_mean(kwargs, self.in_keys)}"
+            raise TypeError(f"EnsembleModule: unknown keywords {[*kwargs]}; {known}")
         result = self._run(data if self.expand_input else data.auto_batch_size_(1))
         return as_outputs([result._get_key(key) for key in self.out_keys])
 

@@ -6,6 +6,7 @@ from enum import Enum
 
 from typing_extensions import Self
 
+from tensorclass.support.nearest import did_you_mean
 from tensorclass.td.modes import Mode, ProgramSetting
 
 
@@ -61,6 +62,7 @@ def as_interaction_type(value: InteractionType | str, name: str) -> InteractionT
     except ValueError:
         raise ValueError(
             f"{name}: expected one of {[str(member) for member in InteractionType]}, got {value!r}"
+            + did_you_mean(value, [str(member) for member in InteractionType])
         ) from None
 
 

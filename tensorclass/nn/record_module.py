@@ -11,6 +11,7 @@ from torch.fx import Proxy
 
 from tensorclass.pipelines.stage import Function, HasForward, Stage, _arguments, _declared
 from tensorclass.records.record import TensorClass
+from tensorclass.support.nearest import did_you_mean
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import FlatKey
 from tensorclass.td.tensordict import TensorDict
@@ -272,7 +273,8 @@ class TensorClassModuleWrapper(TensorDictModuleBase):
         name = type(self).__name__
         values = given_values(name, self._in_keys, "_", (tensordict, *args) if tensordict is not None else (), kwargs)
         if kwargs:
-            raise TypeError(f"{name}: unknown keywords {[*kwargs]}; the in_keys are {self._in_keys}")
+            known = f"the in_keys are {self._in_keys}{did_you_mean(kwargs, self._in_keys)}"
+            raise TypeError(f"{name}: unknown keywords {[*kwargs]}; {known}")
         result = self._run(collected(values, False))
         return as_outputs([result.get(key) for key in self._out_keys])
 

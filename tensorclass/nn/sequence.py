@@ -10,9 +10,10 @@ from torch import nn
 from torch.fx import Proxy
 from typing_extensions import Self
 
+from tensorclass.support.nearest import did_you_mean
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.get import MISSING
-from tensorclass.td.keys import FlatKey, NestedKey, unravel_key_list
+from tensorclass.td.keys import FlatKey, NestedKey, missing_key, unravel_key_list
 
 from .dispatch import as_outputs, collected, given_values
 from .module import as_inplace, device_of
@@ -250,7 +251,8 @@ class TensorDictSequential(TensorDictModuleBase):
         name = type(self).__name__
         values = given_values(name, self._in_keys, "_", args if first is None else (first, *args), kwargs)
         if kwargs:
-            raise WrongArguments(f"{name}: unknown keywords {[*kwargs]}; the in_keys are {self._in_keys}")
+            known = f"the in_keys are {self._in_keys}{did_you_mean(kwargs, self._in_keys)}"
+            raise WrongArguments(f"{name}: unknown keywords {[*kwargs]}; {known}")
         data = collected(values, False)
         try:
             result = self._run(data)
@@ -277,7 +279,7 @@ class TensorDictSequential(TensorDictModuleBase):
             return self._of(names[index])
         name = index if isinstance(index, str) else names[self._position(index)]
         if name not in names:
-            raise KeyError(f"{type(self).__name__}: there is no module {name!r}; there are {names}")
+            raise missing_key(f"{type(self).__name__}: there is no module {name!r}; there are {names}", name, names)
         return cast("TensorDictModuleBase", self.module._modules[name])
 
     def __setitem__(self, index: int | str, module: Callable[..., Any]) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import linecache
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, get_args
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from inspect import Parameter, Signature
+from typing import Any, cast, get_args
 
 from torch import Size, Tensor
 from torch.compiler import is_compiling
@@ -21,6 +23,7 @@ from tensorclass.td.value_checks import batch_mismatch, explained
 
 from .fields import FieldSpec, Kind, evaluated
 from .frozen import IN_POST_INIT
+from .name_errors import REQUIRED, refused_arguments
 from .record import METADATA, RecordMeta, TensorClass
 
 
@@ -32,6 +35,14 @@ class _Factory:
 
 
 _FACTORY = _Factory()
+
+#: the first line of the check of a shape: slicing a ``torch.Size`` is slow, and most records have one batch dimension
+_MISMATCH = (
+    "__ndim and __shape != __size and (__ndim > 1 or not __shape or __shape[0] != __size[0]) "
+    "and __shape[:__ndim] != __size"
+)
+
+_POSITIONAL = Parameter.POSITIONAL_OR_KEYWORD
 
 #: globals of every generated function; the prefix keeps them apart from fields, which may have names of builtins
 _GLOBALS: dict[str, Any] = {
@@ -47,6 +58,7 @@ _GLOBALS: dict[str, Any] = {
     "__explained": explained,
     "__mismatch": batch_mismatch,
     "__FACTORY": _FACTORY,
+    "__REQUIRED": REQUIRED,
     "__infer": inferred_size,
     "__is_compiling": is_compiling,
     "__IN_POST_INIT": IN_POST_INIT,
@@ -80,8 +92,7 @@ def generate_init(cls: Any, specs: Mapping[str, FieldSpec]) -> Callable[..., Non
     metadata = [name for name in METADATA if name not in specs]
     me = "__self" if "self" in cls.__dataclass_fields__ else "self"
     device = "device" if "device" in metadata else "__device"
-    positional: list[str] = []
-    keyword: list[str] = []
+    taken: list[Parameter] = []
     shape_defaults: list[str] = []
     body: list[str] = []
     init_vars: list[str] = []
@@ -92,26 +103,23 @@ def generate_init(cls: Any, specs: Mapping[str, FieldSpec]) -> Callable[..., Non
         name = f.name
         if field_type is dataclasses._FIELD_CLASSVAR or (name in METADATA and name not in specs):  # type: ignore[attr-defined]
             continue
-        default = ""
+        default, value = "", cast("Any", Parameter.empty)
         if f.default is not dataclasses.MISSING:
-            namespace[f"__default_{name}"] = f.default
+            namespace[f"__default_{name}"] = value = f.default
             default = f"__default_{name}"
         elif f.default_factory is not dataclasses.MISSING:
             namespace[f"__factory_{name}"] = f.default_factory
-            default = "__FACTORY"
+            default, value = "__FACTORY", _FACTORY
         if f.init:
             parameters[name] = f.type
-            parameter = f"{name}={default}" if default else name
-            if f.kw_only:
-                keyword.append(parameter)
-            else:
+            taken.append(Parameter(name, Parameter.KEYWORD_ONLY if f.kw_only else _POSITIONAL, default=value))
+            if not f.kw_only:
                 if seen_default and not default:
                     raise TypeError(
                         f"{cls.__name__}: the field {name!r} without a default follows {seen_default!r}, which has "
                         f"one; give it one too, or make it keyword-only: class {cls.__name__}(..., kw_only=True)"
                     )
                 seen_default = name if default else seen_default
-                positional.append(parameter)
         elif default:
             body.append(f"{name} = {default}")
         else:
@@ -130,7 +138,9 @@ def generate_init(cls: Any, specs: Mapping[str, FieldSpec]) -> Callable[..., Non
             else:
                 body += make_default
         body += _field_lines(specs[name], namespace, me, device, writer)
-    signature = ", ".join([me, *positional, "*", *keyword, *[f"{name}=None" for name in metadata]])
+    taken.sort(key=lambda parameter: parameter.kind)
+    taken += [Parameter(name, Parameter.KEYWORD_ONLY, default=None) for name in metadata]
+    namespace["__refused"] = partial(refused_arguments, f"{cls.__qualname__}.__init__", taken)
     values = ", ".join([f"{name!r}: {name}" for name in parameters if name in specs])
     # a strided nested tensor has no shape; a try block costs nothing while nothing is raised
     checked = _with_contract_checks(checks, writer, body, namespace, me)
@@ -140,7 +150,8 @@ def generate_init(cls: Any, specs: Mapping[str, FieldSpec]) -> Callable[..., Non
     if len(sizes) > 1:  # shapes are read
         sizes = ("try:", *[f"    {line}" for line in sizes], *stores_fields[-2:])
     lines = [
-        f"def __init__({signature}):",
+        f"def __init__({', '.join(_parameters(me, taken))}):",
+        *(f"    {line}" for line in _argument_lines(taken)),
         *(f"    {line}" for line in sizes),
         "    __ndim = __len(__size)",
         f"    {device} = " + ("None if device is None else __as_device(device)" if device in metadata else "None"),
@@ -161,7 +172,31 @@ def generate_init(cls: Any, specs: Mapping[str, FieldSpec]) -> Callable[..., Non
         else:
             lines.append(f"    {call}")
     source = "\n".join(lines) + "\n"
-    return _compiled(cls, source, namespace, parameters)
+    init = _compiled(cls, source, namespace, parameters)
+    init.__signature__ = Signature([Parameter(me, _POSITIONAL), *taken])  # type: ignore[attr-defined]
+    return init
+
+
+def _parameters(me: str, taken: Iterable[Parameter]) -> list[str]:
+    """Return the parameters as Python text. None is required, so that errors name the nearest one."""
+    shown: list[str] = [me]
+    for parameter in taken:
+        if parameter.kind is Parameter.KEYWORD_ONLY and "*__more" not in shown:
+            shown.append("*__more")
+        given = parameter.default
+        default = "__REQUIRED" if given is Parameter.empty else "__FACTORY" if given is _FACTORY else None
+        if default is None:
+            default = "None" if given is None and parameter.name in METADATA else f"__default_{parameter.name}"
+        shown.append(f"{parameter.name}={default}")
+    return [*shown, "**__unknown"]
+
+
+def _argument_lines(taken: Iterable[Parameter]) -> list[str]:
+    """Return the lines that refuse calls with wrong arguments, as Python does."""
+    required = [parameter.name for parameter in taken if parameter.default is Parameter.empty]
+    wrong = " or ".join(["__more", "__unknown", *[f"{name} is __REQUIRED" for name in required]])
+    missing = ", ".join([f"{name!r}: {name}" for name in required])
+    return [f"if {wrong}:", f"    raise __refused(__more, __unknown, {{{missing}}})"]
 
 
 def _compiled(cls: Any, source: str, namespace: dict[str, Any], parameters: Mapping[str, Any]) -> Callable[..., None]:
@@ -198,6 +233,14 @@ def describe_init(cls: Any, own: Mapping[str, Any], scope: Mapping[str, Any]) ->
             annotations[name] = annotations[name].type
     metadata = {name: hint for name, hint in _METADATA_HINTS.items() if name not in cls._specs}
     init.__annotations__ = {**annotations, **metadata, "return": None}
+    hints = init.__annotations__
+    init.__signature__ = Signature(
+        [
+            one.replace(annotation=hints.get(one.name, Parameter.empty))
+            for one in init.__signature__.parameters.values()
+        ],
+        return_annotation=None,
+    )
     init.__doc__ = "Make a record of the values of its fields; for ``batch_size``, ``device``, ``names`` see the bases."
     if any(described_array(part) is not None for hint in annotations.values() for part in (hint, *get_args(hint))):
         # jaxtyping's annotations describe one item: its checker of calls would refuse a batch
@@ -261,7 +304,7 @@ def _field_lines(
     namespace[own] = spec
     if writer is not None and spec.kind is Kind.TENSOR:
         fails = "__broken = True"
-        behind = ["if __shape != __size and __shape[:__ndim] != __size:", f"    {fails}"]
+        behind = [f"if {_MISMATCH}:", f"    {fails}"]
         if spec.contract is not None:
             behind = writer.field(name, name, not spec.optional, fails)
         store = [
@@ -286,7 +329,7 @@ def _field_lines(
         lines = [
             f"if __isinstance({name}, __Tensor):",
             f"    __shape = {name}.shape",
-            "    if __shape != __size and __shape[:__ndim] != __size:",
+            f"    if {_MISMATCH}:",
             f"        raise __mismatch({name!r}, __size, __shape)",
             f"    __store[{name!r}] = {name} if {device} is None or {name}.device == {device} else {name}.to({device})",
             f"elif {name} is not None:",

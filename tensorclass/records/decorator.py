@@ -10,6 +10,7 @@ from torch import Tensor
 from typing_extensions import dataclass_transform
 
 from .definition import redefine
+from .name_errors import unknown_options
 from .record import KEYWORDS, RecordMeta, TensorClass
 
 T = TypeVar("T")
@@ -62,7 +63,7 @@ def tensorclass(cls: Any = None, /, **options: Any) -> Any:
         tensor(1.)
     """
     if unknown := [name for name in options if name not in KEYWORDS]:
-        raise TypeError(f"tensorclass: unknown options {unknown}; there are {list(KEYWORDS)}")
+        raise TypeError(unknown_options("tensorclass", unknown, KEYWORDS))
 
     def decorate(decorated: type) -> type:
         return _make(decorated, options)

@@ -21,6 +21,7 @@ from .field_names import MEMBER_NAMES, check_field_names, check_usable, is_class
 from .field_properties import field_property, hidden_member
 from .fields import FieldSpec
 from .frozen import CAST_FILTER_MEMBERS, FROZEN_MEMBERS
+from .name_errors import no_field, unknown_options
 from .record import KEYWORDS, METADATA, OPTIONS
 
 
@@ -134,7 +135,7 @@ def _attributes_of(cls: type) -> Mapping[str, Any]:
 
 def _check_options(cls: Any, given: Mapping[str, Any]) -> None:
     if unknown := [name for name in given if name not in KEYWORDS]:
-        raise TypeError(f"{cls.__name__}: unknown options {unknown}; there are {list(KEYWORDS)}")
+        raise TypeError(unknown_options(cls.__name__, unknown, KEYWORDS))
     for name, value in given.items():
         if name == "cast_filter":
             if value is not None and not callable(value):
@@ -293,5 +294,5 @@ def _has_property(cls: Any, spec: FieldSpec) -> bool:
 def _strict_setattr(self: Any, name: str, value: Any) -> None:
     """``__setattr__`` of classes whose plain bases bring a ``__dict__``: refuse undeclared attributes."""
     if name not in self._assignable:
-        raise AttributeError(f"{type(self).__name__} has no field {name!r}; its fields are {list(self._specs)}")
+        raise no_field(type(self), name)
     object.__setattr__(self, name, value)

@@ -14,6 +14,7 @@ from typing_extensions import Self, dataclass_transform
 
 from tensorclass.contracts.checking import inferred_size
 from tensorclass.contracts.validation_mode import validation
+from tensorclass.support.nearest import did_you_mean
 from tensorclass.td import shapes
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection, DeviceLike, as_device
@@ -26,6 +27,7 @@ from tensorclass.td.tensordict import TensorDict
 
 from .contracted import Contracted
 from .fields import FieldSpec
+from .name_errors import no_field, unknown_options
 
 if TYPE_CHECKING:
     from tensorclass.td.collection import Store, Value
@@ -75,7 +77,7 @@ class RecordMeta(abc.ABCMeta):
         # without a __dict__ an instance is small, and assigning an unknown attribute is an error
         namespace.setdefault("__slots__", ())
         if kwargs and not _take_keywords(bases):
-            raise TypeError(f"{name}: unknown options {sorted(kwargs)}; there are {list(KEYWORDS)}")
+            raise TypeError(unknown_options(name, sorted(kwargs), KEYWORDS))
         cls = super().__new__(mcs, name, bases, namespace, **kwargs)
         if not is_base:
             from .definition import define
@@ -189,7 +191,8 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
         given.update(kwargs)
         metadata = {name: given.pop(name, None) for name in METADATA if name not in cls._specs}
         if unexpected := [name for name in given if name not in taken]:
-            raise TypeError(f"{cls.__name__}: got unexpected arguments {unexpected}; its fields are {list(cls._specs)}")
+            known = f"its fields are {list(cls._specs)}{did_you_mean(unexpected, (*taken, *metadata))}"
+            raise TypeError(f"{cls.__name__}: got unexpected arguments {unexpected}; {known}")
         self._set_up(given, **metadata)
 
     def _set_up(self, values: Mapping[str, Any], batch_size: Any = None, device: Any = None, names: Any = None) -> None:
@@ -227,7 +230,7 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
                 base._options = {**cls._options, **dict.fromkeys(options, True)}  # type: ignore[attr-defined]
                 return base
             if generic is None:
-                raise ValueError(f"{cls.__name__}[...]: unknown options {unknown}; there are {list(OPTIONS)}")
+                raise ValueError(unknown_options(f"{cls.__name__}[...]", unknown, OPTIONS))
         if generic is None:
             raise TypeError(f"{cls.__name__} is not generic: it cannot be subscripted with {item!r}")
         return generic(item)
@@ -266,9 +269,7 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
         try:
             return self._specs[key]
         except KeyError:
-            raise AttributeError(
-                f"{type(self).__name__} has no field {key!r}; its fields are {list(self._specs)}"
-            ) from None
+            raise no_field(type(self), key) from None
 
     def _check_new_key(self, key: str) -> None:
         self._spec(key)

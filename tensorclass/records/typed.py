@@ -13,6 +13,7 @@ import typing_extensions
 from torch import Tensor
 from typing_extensions import Self, dataclass_transform
 
+from tensorclass.support.nearest import did_you_mean
 from tensorclass.td import pytree
 from tensorclass.td.collection import Collection
 from tensorclass.td.hidden_members import hide_member, with_members
@@ -157,7 +158,8 @@ class TypedTensorDict(  # pyright: ignore[reportIncompatibleVariableOverride]  #
             if unexpected := [name for name in values if name not in cls.__required_keys__ | cls.__optional_keys__]:
                 raise TypeError(
                     f"{cls.__name__}: got values for {unexpected}, which are no declared keys; those are "
-                    f"{sorted(cls.__required_keys__ | cls.__optional_keys__)}. Other keys can be set afterwards"
+                    f"{sorted(cls.__required_keys__ | cls.__optional_keys__)}; other keys can be set afterwards"
+                    + did_you_mean(unexpected, cls.__required_keys__ | cls.__optional_keys__)
                 )
             cls._check_required(values)
             columns = cls._columns

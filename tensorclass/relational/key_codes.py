@@ -14,7 +14,7 @@ from tensorclass.support.extras import require
 from tensorclass.td.collection import Collection
 from tensorclass.td.columns.text import Text
 from tensorclass.td.get import MISSING
-from tensorclass.td.keys import NestedKey, dotted, unravel_key_to_tuple
+from tensorclass.td.keys import NestedKey, dotted, missing_key, unravel_key_to_tuple
 from tensorclass.td.leaves.nontensor_base import NonTensorDataBase
 
 from .row_order import stable_order
@@ -88,8 +88,9 @@ def key_columns(what: str, data: TensorCollection, keys: Sequence[tuple[str, ...
     columns = [data._find(key) for key in keys]
     for key, column in zip(keys, columns, strict=True):
         if column is MISSING:
-            there = ", ".join(repr(dotted(one)) for one in leaf_keys(data))
-            raise KeyError(f"{what}: there is no key {dotted(key)!r}; the keys are {there}")
+            there = [dotted(one) for one in leaf_keys(data)]
+            message = f"{what}: there is no key {dotted(key)!r}; the keys are {', '.join(map(repr, there))}"
+            raise missing_key(message, dotted(key), there)
     return columns
 
 

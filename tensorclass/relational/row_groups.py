@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 import torch
 from torch import Tensor
 
+from tensorclass.support.nearest import did_you_mean
 from tensorclass.td.collection import Collection
 from tensorclass.td.keys import NestedKey, dotted, unravel_key_to_tuple
 from tensorclass.td.tensordict import TensorDict
@@ -156,6 +157,7 @@ class RowGroups(Generic[T]):
         if make is None:
             raise ValueError(
                 f"agg: {dotted(key)}: expected one of {', '.join(AGGREGATIONS)}, or a function, got {aggregation!r}"
+                + did_you_mean(aggregation, AGGREGATIONS)
             )
         if aggregation == "nunique":
             return self._distinct(key)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
 import torch
 from torch import Tensor
 
+from tensorclass.support.nearest import did_you_mean
 from tensorclass.td.collection import Collection
 from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.columns.column import Column
@@ -42,7 +43,8 @@ def join(
 ) -> Any:
     """See :meth:`TensorDict.join`."""
     if how not in get_args(How):
-        hint = "; outer joins are called 'full'" if str(how) == "outer" else ""
+        near = did_you_mean(how, get_args(How))
+        hint = "; outer joins are called 'full'" if str(how) == "outer" else near
         raise ValueError(f"join: how: expected one of {', '.join(map(repr, get_args(How)))}, got {how!r}{hint}")
     keys = as_keys(on)
     ours, theirs = key_columns("join", self, keys), key_columns("join", other, keys)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import torch
 from torch import Tensor
 
+from tensorclass.support.nearest import did_you_mean
 from tensorclass.td.columns.column import Column
 from tensorclass.td.columns.text import Text
 from tensorclass.td.tensordict import TensorDict
@@ -79,7 +80,8 @@ def drop_duplicates(self: T, by: Keys | None = None, *, keep: Literal["first", "
     if keep is False:
         return self[codes.counts()[codes.codes] == 1]
     if keep not in ("first", "last"):
-        raise ValueError(f"drop_duplicates: keep: expected 'first', 'last' or False, got {keep!r}")
+        wrong = f"{keep!r}{did_you_mean(keep, ('first', 'last'))}"
+        raise ValueError(f"drop_duplicates: keep: expected 'first', 'last' or False, got {wrong}")
     rows = codes.first_rows() if keep == "first" else codes.last_rows()
     return self[stable_sorted(rows)]
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Size, Tensor
 
+from tensorclass.support.nearest import did_you_mean
+
 from . import registry
 from .collection import Collection, is_tree
 from .hidden_members import with_members
@@ -49,7 +51,8 @@ class Attributes(Collection):
         """
         wanted = (fields,) if isinstance(fields, str) else tuple(fields)
         if unknown := [name for name in wanted if name not in _ATTRIBUTES]:
-            raise ValueError(f"attrs: expected some of the fields {list(_ATTRIBUTES)}, got {unknown}")
+            wrong = f"{unknown}{did_you_mean(unknown, _ATTRIBUTES)}"
+            raise ValueError(f"attrs: expected some of the fields {list(_ATTRIBUTES)}, got {wrong}")
         if not num_threads or num_threads < 2:
             return self._attrs(wanted)
         from concurrent.futures import ThreadPoolExecutor

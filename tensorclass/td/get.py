@@ -10,7 +10,7 @@ from torch import Size, Tensor
 from . import registry
 from .collection import Collection
 from .hidden_members import with_members
-from .keys import FlatKey, NestedKey, dotted, unravel_key, unravel_key_to_tuple
+from .keys import FlatKey, NestedKey, dotted, missing_key, unravel_key, unravel_key_to_tuple
 from .modes import Mode
 
 if TYPE_CHECKING:
@@ -174,17 +174,19 @@ class Reading(Collection):
         return node
 
     def _key_error(self, key: NestedKey) -> KeyError:
-        *path, _last = unravel_key_to_tuple(key)
+        *path, last = unravel_key_to_tuple(key)
         node: Any = self
         for depth, name in enumerate(path):
             below = node._store.get(name, MISSING)
             if not isinstance(below, Collection):
                 what = "is missing" if below is MISSING else "is a leaf without keys"
-                return KeyError(
-                    f"key {key!r} not found: {dotted(path[: depth + 1])} {what}; the keys are {list(node._store)}"
-                )
+                names = list(node._store)
+                message = f"key {key!r} not found: {dotted(path[: depth + 1])} {what}; the keys are {names}"
+                return missing_key(message, name, names)
             node = below
-        return KeyError(f"key {key!r} not found in this {type(node).__name__}: the keys are {list(node._store)}")
+        names = list(node._store)
+        message = f"key {key!r} not found in this {type(node).__name__}: the keys are {names}"
+        return missing_key(message, last, names)
 
     def get(self, key: NestedKey, default: Any = MISSING, **forms: Any) -> Any:
         """Return the value of a key, or a default.

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from . import shapes
 from .get import MISSING
-from .keys import NestedKey, unravel_key_to_tuple
+from .keys import NestedKey, missing_key, unravel_key_to_tuple
 from .leaves.nontensor import NonTensorDataBase
 from .leaves.object_codes import to_lists
 
@@ -50,7 +50,8 @@ def group_by(tensordict: T, key: NestedKey) -> tuple[Tensor | list[Any], tuple[T
         raise ValueError("group_by: expected at least one batch dimension, along which rows are grouped; got none")
     value: Any = tensordict._find(unravel_key_to_tuple(key))
     if value is MISSING:
-        raise KeyError(f"group_by: there is no key {key!r}; the keys are {list(tensordict.keys(True))}")
+        known = list(tensordict.keys(True))
+        raise missing_key(f"group_by: there is no key {key!r}; the keys are {known}", key, known)
     values: Tensor | list[Any]
     if isinstance(value, NonTensorDataBase):
         objects: list[Any] = value.tolist()
@@ -139,7 +140,8 @@ def _column(what: str, data: TensorCollection, key: NestedKey, dim: int) -> tupl
     """Return the tensor under a key, and the dimension as a non-negative number."""
     value: Any = data._find(unravel_key_to_tuple(key))
     if not isinstance(value, Tensor):
-        raise KeyError(f"{what}: there is no tensor under {key!r}; the keys are {list(data.keys(True))}")
+        known = list(data.keys(True))
+        raise missing_key(f"{what}: there is no tensor under {key!r}; the keys are {known}", key, known)
     try:
         return value, shapes.wrap_dim(dim, len(data._batch_size))
     except IndexError as error:

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias, TypeGuard
 
+from torch.compiler import is_compiling
+
+from tensorclass.support.nearest import KeyMessage
 from tensorclass.support.printable import printable
 
 NestedKey: TypeAlias = "str | tuple[NestedKey, ...]"
@@ -28,6 +31,21 @@ class NoKey(TypeError, KeyError):
 
 def _key_error(key: object) -> NoKey:
     return NoKey(f"a key is a string or a non-empty (nested) tuple of strings, got {key!r}")
+
+
+def missing_key(message: str, wrong: object, known: Iterable[object]) -> KeyError:
+    """Return the error for a key that there is not. Printed, it ends with the nearest of the known keys.
+
+    Args:
+        message: the message.
+        wrong: the key, one name of a nested key, or several keys.
+        known: the keys that there are.
+
+    >>> raise missing_key("sort_by: there is no key 'lable'", "lable", ["image", "label"])
+    Traceback (most recent call last):
+    KeyError: sort_by: there is no key 'lable'. Did you mean: 'label'?
+    """
+    return KeyError(message if is_compiling() else KeyMessage(message, wrong, known))
 
 
 def unravel_key_to_tuple(key: NestedKey) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from typing_extensions import Self
 from . import registry
 from .collection import Collection
 from .hidden_members import with_members
-from .keys import FlatKey, NestedKey, dotted, unravel_key, unravel_key_to_tuple
+from .keys import FlatKey, NestedKey, dotted, missing_key, unravel_key, unravel_key_to_tuple
 from .leaves.object_codes import to_lists
 
 if TYPE_CHECKING:
@@ -194,7 +194,8 @@ def pad_sequence(
         fill = {unravel_key(key): number for key, number in padding_value.items()}
         names = [unravel_key(path) for path, _ in first._named_leaves()]
         if unknown := [key for key in fill if key not in names]:
-            raise KeyError(f"padding_value: expected some of the keys of tensors, {names}, got {unknown}")
+            message = f"padding_value: expected some of the keys of tensors, {names}, got {unknown}"
+            raise missing_key(message, unknown, names)
     pads = _Padder(pad_dim, padding_side == "left", 0.0 if isinstance(padding_value, Mapping) else padding_value, fill)
     if isinstance(first, Collection) and not first._is_tree():  # a list of non-tensor data
         result, masks = pads.stack(items, ("data",)), None

@@ -10,6 +10,8 @@ import torch
 from torch import Size, Tensor
 from typing_extensions import Self
 
+from tensorclass.support.nearest import did_you_mean
+
 from . import registry
 from .collection import Collection, is_tree
 from .hidden_members import with_members
@@ -133,7 +135,7 @@ class State(Collection):
         if strict and missing:
             problems.append(f"missing keys: {missing}")
         if strict and unexpected:
-            problems.append(f"unexpected keys: {unexpected}")
+            problems.append(f"unexpected keys: {unexpected}{did_you_mean(unexpected, missing)}")
         of_columns = {name for names in buffers.values() for name in names}
         for key, value in source.items():
             if key in own and shape_of(value, key) != own[key].shape and not assign and key not in of_columns:

@@ -112,7 +112,7 @@ def _instance(data: TensorCollection, cls: type[Any], problems: Problems, path: 
         expected = f"one of the fields {', '.join(map(repr, taken))} of {cls.__name__}"
         for name in values:
             if name not in taken:
-                problems.add((*path, name), expected, "a key that is none of them")
+                problems.add_unknown((*path, name), expected, "a key that is none of them", taken)
     return FAILED if problems else adapter.make(cls, values)
 
 

@@ -118,7 +118,8 @@ def column_values(
     if chosen is not None:
         for name in chosen:
             if name not in columns:
-                options.problems.add((name,), f"one of the columns {[*columns]}", "a name that is none of them")
+                expected = f"one of the columns {[*columns]}"
+                options.problems.add_unknown((name,), expected, "a name that is none of them", columns)
         columns = {name: columns[name] for name in chosen if name in columns}
     pa = require("pyarrow", _EXTRA, options.what)
     separator = table_options.separator

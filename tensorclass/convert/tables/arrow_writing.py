@@ -113,7 +113,8 @@ class ColumnWriter:
         if asked is not None:
             for key in items:
                 if key not in asked:
-                    self.problems.add((*path, key), "a column of the schema", "a key that is none of them")
+                    got = "a key that is none of them"
+                    self.problems.add_unknown((*path, key), "a column of the schema", got, asked)
         return arrays, made
 
     def array(

@@ -49,8 +49,9 @@ def kept_columns(cls: Any, paths: Iterable[tuple[str, ...]], problems: Problems,
             problems.left_out[undeclared] = None
         elif not problems.covers(undeclared):
             hint = _separated(cls, path) or "strict=False leaves it out"
-            fields = f"one of the fields {_fields(cls, undeclared)}"
-            problems.add(undeclared, fields, "a column that is none of them", hint)
+            fields = _fields(cls, undeclared)
+            expected = f"one of the fields {', '.join(map(repr, fields))}"
+            problems.add_unknown(undeclared, expected, "a column that is none of them", fields, hint)
     _note_missing(cls, kept, problems, ())
     return kept
 
@@ -154,11 +155,11 @@ def _separated(cls: Any, path: tuple[str, ...]) -> str:
     return ""
 
 
-def _fields(cls: Any, path: Sequence[str]) -> str:
+def _fields(cls: Any, path: Sequence[str]) -> list[str]:
     owner = cls
     for name in path[:-1]:
         owner = _below(owner, name)
-    return ", ".join([repr(name) for name in owner._specs])
+    return [*owner._specs]
 
 
 def _note_missing(cls: Any, kept: set[tuple[str, ...]], problems: Problems, path: tuple[str, ...]) -> None:

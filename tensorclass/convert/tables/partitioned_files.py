@@ -73,7 +73,8 @@ class PartitionedReader(TableReader[C], metaclass=abc.ABCMeta):
             for name in columns:
                 if not any(_is_in(leaf, name) for leaf in leaves):
                     names = ", ".join(map(repr, schema.names))
-                    problems.add((name,), f"one of the columns {names}", "a name that is none of them")
+                    expected = f"one of the columns {names}"
+                    problems.add_unknown((name,), expected, "a name that is none of them", schema.names)
             problems.check()
             leaves = {leaf: path for leaf, path in leaves.items() if any(_is_in(leaf, name) for name in columns)}
         kept = kept_columns(self.cls, leaves.values(), problems, self.request.options.strict)

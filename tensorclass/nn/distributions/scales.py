@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from tensorclass.support.nearest import did_you_mean
+
 Mapping: TypeAlias = Callable[[Tensor], Tensor]
 
 
@@ -164,6 +166,7 @@ def mappings(key: str) -> Mapping:
         return biased_softplus(*values or (1.0,))
     raise NotImplementedError(
         f"no mapping is called {key!r}; there are {sorted((*_MAPPINGS, _BIASED))}, and add_custom_mapping adds others"
+        + did_you_mean(key, (*_MAPPINGS, _BIASED))
     )
 
 

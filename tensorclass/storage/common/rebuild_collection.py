@@ -12,6 +12,7 @@ from torch.utils._python_dispatch import _disable_current_modes  # pyright: igno
 
 from tensorclass.records.record import TensorClass
 from tensorclass.records.typed import TypedTensorDict
+from tensorclass.support.nearest import did_you_mean
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
 from tensorclass.td.columns import spans as span_functions
@@ -206,6 +207,7 @@ def _record(
             f"{list(entries)};"
             + (f" missing, without a default: {missing}" if missing else "")
             + (f" unexpected: {unexpected} (strict=False leaves them out)" if unexpected and source.strict else "")
+            + did_you_mean(unexpected, missing)
         )
     record: Any = _make(cls, {}, size, names, source.device)
     absent = {name for name in specs if name in none and name not in values and specs[name].allows_none(record)}

@@ -15,6 +15,7 @@ import torch
 from tensorclass.storage.common.collection_tree import DTYPES, FileError
 from tensorclass.storage.common.file_paths import check_parent
 from tensorclass.support.atomic import whole_path
+from tensorclass.support.nearest import did_you_mean
 
 #: the metadata of a group or an array: a node of ``collection_tree`` without its entries
 Note: TypeAlias = dict[str, Any]
@@ -227,7 +228,8 @@ class ArrayBackend(ABC):
     def check_options(self, options: Mapping[str, Any]) -> None:
         """Raise if the library has no such arguments for arrays."""
         if unknown := [name for name in options if name not in self.options]:
-            raise TypeError(f"unknown arguments {unknown}; arrays of the format {self.name} take {list(self.options)}")
+            known = f"arrays of the format {self.name} take {list(self.options)}{did_you_mean(unknown, self.options)}"
+            raise TypeError(f"unknown arguments {unknown}; {known}")
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 from torch.compiler import is_dynamo_compiling
 
+from tensorclass.support.nearest import did_you_mean
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -24,10 +26,12 @@ _IMPORT = _import.__code__  # its names are ("module", "name")
 
 def _check_arguments(declaration: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Raise an error that names the method if it does not take these arguments."""
+    declared = signature(declaration)
     try:
-        signature(declaration).bind(*args, **kwargs)
+        declared.bind(*args, **kwargs)
     except TypeError as error:
-        raise TypeError(f"{declaration.__name__}() {error}") from None
+        near = did_you_mean([name for name in kwargs if name not in declared.parameters], declared.parameters)
+        raise TypeError(f"{declaration.__name__}() {error}{near}") from None
 
 
 def delegated(module: str, name: str | None = None) -> Callable[[F], F]:

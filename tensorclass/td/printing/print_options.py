@@ -6,6 +6,7 @@ from typing import Any
 
 from typing_extensions import Self
 
+from tensorclass.support.nearest import did_you_mean
 from tensorclass.td.modes import Mode, ProgramSetting
 
 STYLES: tuple[str, ...] = ("short", "long", "compact")
@@ -100,7 +101,10 @@ class set_printoptions(ProgramSetting["dict[str, Any]"]):
         super().__init__()
         known = OPTIONS.everywhere.keys() | {"compact"}
         if unknown := kwargs.keys() - known:
-            raise TypeError(f"set_printoptions: unknown options {sorted(unknown)}; expected some of {sorted(known)}")
+            raise TypeError(
+                f"set_printoptions: unknown options {sorted(unknown)}; expected some of {sorted(known)}"
+                + did_you_mean(sorted(unknown), sorted(known))
+            )
         _check_values(kwargs)
         self.options: dict[str, Any] = dict(kwargs)
         compact = self.options.pop("compact", None)
@@ -148,9 +152,13 @@ class set_printoptions(ProgramSetting["dict[str, Any]"]):
 def _check_values(options: dict[str, Any]) -> None:
     sort_keys = options.get("sort_keys")
     if not callable(sort_keys) and sort_keys not in ("alphabetical", "insertion", None):
-        raise ValueError(f"sort_keys: expected 'alphabetical', 'insertion' or a function, got {sort_keys!r}")
+        raise ValueError(
+            f"sort_keys: expected 'alphabetical', 'insertion' or a function, got {sort_keys!r}"
+            + did_you_mean(sort_keys, ("alphabetical", "insertion"))
+        )
     if options.get("style", "short") not in STYLES:
-        raise ValueError(f"style: expected one of {list(STYLES)}, got {options['style']!r}")
+        style = options["style"]
+        raise ValueError(f"style: expected one of {list(STYLES)}, got {style!r}{did_you_mean(style, STYLES)}")
     for name, least in (("max_lines", 2), ("max_width", 40)):
         value = options.get(name, least)
         if type(value) is not int or value < least:

@@ -10,6 +10,7 @@ from torch import Size, Tensor
 from torch.utils import _pytree
 from typing_extensions import Self
 
+from tensorclass.support.nearest import did_you_mean
 from tensorclass.td import pytree, registry, shapes
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
@@ -140,7 +141,7 @@ def _even(first: Any, other: Any) -> bool:
 
 def forms_given(forms: Mapping[str, Any]) -> dict[str, Any]:
     if unknown := sorted(forms.keys() - FORMS.keys()):
-        raise TypeError(f"unknown arguments {unknown}; expected some of {sorted(FORMS)}")
+        raise TypeError(f"unknown arguments {unknown}; expected some of {sorted(FORMS)}{did_you_mean(unknown, FORMS)}")
     return {name: value for name, value in forms.items() if value != FORMS[name]}
 
 

@@ -1,0 +1,74 @@
+"""Errors for names that a record does not have: fields, arguments of the constructor, options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from inspect import Parameter
+from typing import Any
+
+from tensorclass.support.nearest import did_you_mean
+
+#: stands for an argument of a constructor that was not given
+REQUIRED: Any = object()
+
+
+def no_field(cls: Any, name: str) -> AttributeError:
+    """Return the error for a name that is no field of a record class."""
+    fields = list(cls._specs)
+    return AttributeError(f"{cls.__name__} has no field {name!r}; its fields are {fields}{did_you_mean(name, fields)}")
+
+
+def unknown_options(what: str, unknown: Sequence[str], known: Iterable[str]) -> str:
+    """Return the message about options that a class statement or a decorator does not take."""
+    known = list(known)
+    return f"{what}: unknown options {unknown}; there are {known}{did_you_mean(unknown, known)}"
+
+
+def refused_arguments(
+    function: str,
+    parameters: Sequence[Parameter],
+    more: Sequence[object],
+    unknown: Iterable[str],
+    required: Mapping[str, object],
+) -> TypeError:
+    """Return the error for a call of a generated constructor, in Python's words.
+
+    Args:
+        function: the name of the constructor.
+        parameters: its parameters, without the record.
+        more: positional arguments for which there is no parameter.
+        unknown: keywords for which there is no parameter.
+        required: the arguments without a default; those that are missing are ``REQUIRED``.
+
+    >>> parameters = [Parameter("image", Parameter.POSITIONAL_OR_KEYWORD)]
+    >>> raise refused_arguments("Sample.__init__", parameters, (), ["imgae"], {"image": REQUIRED})
+    Traceback (most recent call last):
+    TypeError: Sample.__init__() got an unexpected keyword argument 'imgae'. Did you mean: 'image'?
+    """
+    positional = [one for one in parameters if one.kind is not Parameter.KEYWORD_ONLY]
+    missing = [name for name, value in required.items() if value is REQUIRED]
+    if unknown := list(unknown):
+        what = "an unexpected keyword argument" if len(unknown) == 1 else "unexpected keyword arguments"
+        near = did_you_mean(unknown, missing) or did_you_mean(unknown, [one.name for one in parameters])
+        return TypeError(f"{function}() got {what} {_listed(unknown)}{near}")
+    if more:
+        most = 1 + len(positional)  # Python counts the record, too
+        least = 1 + sum(one.default is Parameter.empty for one in positional)
+        takes = f"{most}" if least == most else f"from {least} to {most}"
+        return TypeError(
+            f"{function}() takes {takes} positional argument{'s'[: most > 1]} but {most + len(more)} were given; "
+            "give batch_size, device and names by keyword"
+        )
+    by_keyword = {one.name for one in parameters if one.kind is Parameter.KEYWORD_ONLY}
+    named = [name for name in missing if name not in by_keyword] or missing
+    what = "keyword-only" if named[0] in by_keyword else "positional"
+    return TypeError(
+        f"{function}() missing {len(named)} required {what} argument{'s'[: len(named) > 1]}: {_listed(named)}; only "
+        "fields with a default can be left out"
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return names as Python lists them in errors."""
+    *others, last = [repr(name) for name in names]
+    return f"{', '.join(others)}{',' if len(others) > 1 else ''} and {last}" if others else last
