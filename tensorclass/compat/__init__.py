@@ -1,5 +1,6 @@
-"""Beside PyTorch's ``tensordict``: its collections as those of this package, its modules on records, and back."""
+"""Beside PyTorch's ``tensordict``: its collections as ours, and back. In its place: :func:`install`."""
 
 from .bridge import BridgedModule
+from .import_hook import install, is_installed, uninstall
 
-__all__ = ["BridgedModule"]
+__all__ = ["BridgedModule", "install", "is_installed", "uninstall"]

@@ -16,10 +16,10 @@ from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike
 
 from .factories import Drawn, Empty, SizeLike, make, ones, zeros
+from .fields import FieldSpec
 from .schema import json_schema, schema
 
 if TYPE_CHECKING:
-    from tensorclass.records.fields import FieldSpec
     from tensorclass.td.collection import Value
 
 
@@ -32,7 +32,9 @@ class Contracted(TensorCollection):
         _specs: ClassVar[dict[str, FieldSpec]]
         _item_ranks: ClassVar[dict[str, ItemRank]]
         _checks: ClassVar[Checks | None]
+        _spec_class: ClassVar[type[FieldSpec]]
     else:
+        _spec_class = FieldSpec  # what is made of the annotation of a field
         _specs = {}
         _item_ranks = {}  # dimensions of one item, by field: see item_ranks()
         _checks = None  # None if the class has no contracts

@@ -62,16 +62,27 @@ def tensorclass(cls: Any = None, /, **options: Any) -> Any:
         >>> Point(torch.zeros(3), torch.ones(3), batch_size=[3])[0].y
         tensor(1.)
     """
+    return decorated(TensorClass, cls, options)
+
+
+def decorated(base: type[TensorClass], cls: Any, options: dict[str, Any]) -> Any:
+    """Return the record class of a class, or a decorator if there is none.
+
+    Args:
+        base: the base class of the record class.
+        cls: the class, or ``None``.
+        options: the options of the record class.
+    """
     if unknown := [name for name in options if name not in KEYWORDS]:
         raise TypeError(unknown_options("tensorclass", unknown, KEYWORDS))
 
-    def decorate(decorated: type) -> type:
-        return _make(decorated, options)
+    def decorate(plain: type) -> type:
+        return _make(base, plain, options)
 
     return decorate if cls is None else decorate(cls)
 
 
-def _make(cls: Any, options: dict[str, Any]) -> type:
+def _make(base_class: type[TensorClass], cls: Any, options: dict[str, Any]) -> type:
     if not isinstance(cls, type):
         raise TypeError(f"tensorclass: expected a class, got {cls!r}; options are given by keyword")
     if isinstance(cls, RecordMeta):
@@ -91,7 +102,7 @@ def _make(cls: Any, options: dict[str, Any]) -> type:
     namespace["__qualname__"] = cls.__qualname__
     bases = tuple(base for base in getattr(cls, "__orig_bases__", cls.__bases__) if base is not object)
     generic = [base for base in bases if base is Generic or getattr(base, "__origin__", None) is Generic]
-    bases = (*(base for base in bases if base not in generic), TensorClass, *generic)
+    bases = (*(base for base in bases if base not in generic), base_class, *generic)
     new = types.new_class(cls.__name__, bases, dict(options), lambda space: space.update(namespace))
     _repoint([member for member in namespace.values() if not isinstance(member, type)], cls, new)
     return new

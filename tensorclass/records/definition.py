@@ -49,7 +49,7 @@ def define(cls: Any, given: Mapping[str, Any]) -> None:
     specs: dict[str, FieldSpec] = {}
     for f in fields:
         if f.name in annotations:
-            spec = FieldSpec(cls.__name__, f, cls.__module__, scope, options)
+            spec = cls._spec_class(cls.__name__, f, cls.__module__, scope, options)
             _set_property(cls, spec)
         else:
             spec = _inherited_spec(cls, f).under(options)
@@ -277,9 +277,11 @@ _OPTIMIZED = 1  # inspect.CO_OPTIMIZED: the code of a function
 def _inherited_spec(cls: Any, f: dataclasses.Field[Any]) -> FieldSpec:
     """Return the spec of a field that a base declared."""
     base = next(base for base in cls.__mro__[1:] if base.__dict__.get("__dataclass_fields__", {}).get(f.name) is f)
-    spec: FieldSpec | None = base.__dict__.get("_specs", {}).get(f.name)
-    if spec is None:  # of a plain dataclass; make_dataclass writes "typing.Any" where it is given no type
-        spec = FieldSpec(base.__name__, f, base.__module__, {"typing": typing}, cls._options)
+    found: FieldSpec | None = base.__dict__.get("_specs", {}).get(f.name)
+    if found is not None:
+        return found
+    # of a plain dataclass; make_dataclass writes "typing.Any" where it is given no type
+    spec: FieldSpec = cls._spec_class(base.__name__, f, base.__module__, {"typing": typing}, cls._options)
     return spec
 
 

@@ -139,7 +139,7 @@ class FieldSpec:
         """Return the same field for a class with other options."""
         if self._options == options:
             return self
-        new = object.__new__(FieldSpec)
+        new: FieldSpec = object.__new__(type(self))
         for slot in FieldSpec.__slots__:
             setattr(new, slot, getattr(self, slot))
         new._options = options

@@ -12,6 +12,7 @@ from typing_extensions import Self
 
 from . import shapes
 from .collection import Collection, DeviceLike, as_device, functorch, is_tree
+from .get import NO_DEFAULT
 from .hidden_members import with_members
 from .keys import join_key
 from .value_checks import BatchMismatch, as_tensor, batch_mismatch, shape_of
@@ -19,7 +20,7 @@ from .value_checks import BatchMismatch, as_tensor, batch_mismatch, shape_of
 if TYPE_CHECKING:
     from .collection import Store
 
-_UNSET: Any = object()
+_UNSET: Any = NO_DEFAULT  # callers can give it, too
 
 
 class Applying(Collection):

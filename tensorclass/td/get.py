@@ -22,6 +22,22 @@ if TYPE_CHECKING:
 MISSING: Any = object()
 
 
+class _NoDefault:
+    """The class of :data:`NO_DEFAULT`."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "NO_DEFAULT"
+
+    def __reduce__(self) -> str:
+        return "NO_DEFAULT"
+
+
+#: a default that asks for the error of a missing key, whatever :class:`set_get_defaults_to_none` says
+NO_DEFAULT: Any = _NoDefault()
+
+
 #: whether ``get`` without a default returns ``None`` for a missing key
 _DEFAULTS_TO_NONE = Mode("get_defaults_to_none", True)
 
@@ -220,9 +236,9 @@ class Reading(Collection):
 
     def _default(self, key: NestedKey, default: Any) -> Any:
         """Return the default for a missing key, or raise."""
-        if default is not MISSING:
+        if default is not MISSING and default is not NO_DEFAULT:
             return default
-        if _DEFAULTS_TO_NONE.everywhere:
+        if default is MISSING and _DEFAULTS_TO_NONE.everywhere:
             return None
         raise self._key_error(key)
 
@@ -277,7 +293,7 @@ class Reading(Collection):
         """
         value = self._find(unravel_key_to_tuple(key))
         if value is MISSING:
-            if default is MISSING:
+            if default is MISSING or default is NO_DEFAULT:
                 raise self._key_error(key)
             return default
         return value if isinstance(value, Tensor) else value._as_read()

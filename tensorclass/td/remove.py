@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Self
 
-from .get import MISSING
+from .get import MISSING, NO_DEFAULT
 from .hidden_members import with_members
 from .keys import NestedKey, unravel_key_to_tuple
 from .set import leaf_above
@@ -75,7 +75,7 @@ class Removing(Updating):
             self._check_unlocked()
             parent._check_unlocked()
             return parent._store.pop(last)
-        if default is MISSING:
+        if default is MISSING or default is NO_DEFAULT:
             raise self._key_error(key)
         return default
 

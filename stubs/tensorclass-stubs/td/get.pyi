@@ -7,6 +7,7 @@ from tensorclass.td.keys import NestedKey
 
 IsLeaf = Callable[[type], bool]
 MISSING: Any
+NO_DEFAULT: Any
 
 def get_defaults_to_none() -> bool: ...
 def set_get_defaults_to_none(set_to_none: bool = True) -> None: ...

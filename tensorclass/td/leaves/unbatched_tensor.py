@@ -67,8 +67,8 @@ class UnbatchedTensor(Uniform, FullLeaf):
     def __init__(
         self,
         data: Any,
-        *,
         batch_size: Sequence[int] | int | None = None,
+        *,
         device: DeviceLike | None = None,
         names: Sequence[str | None] | None = None,
     ) -> None:

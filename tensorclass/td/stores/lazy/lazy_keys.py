@@ -13,7 +13,7 @@ from typing_extensions import Self
 from tensorclass.td import shapes
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
-from tensorclass.td.get import MISSING
+from tensorclass.td.get import MISSING, NO_DEFAULT
 from tensorclass.td.hidden_members import member_values, with_members
 from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
 from tensorclass.td.set import Writing, leaf_above
@@ -39,7 +39,7 @@ class LazyKeys(LazyParts):
         asked = forms_given(forms)
         values: list[Any] = [part._find(path) for part in self._store.items_]
         if not values or any(value is MISSING for value in values):
-            if default is MISSING:
+            if default is MISSING or default is NO_DEFAULT:
                 raise self._key_error(path)
             return default
         return self._store.read(".".join(path), values, {**self._store.forms, **asked})
@@ -298,7 +298,7 @@ class LazyKeys(LazyParts):
         path = unravel_key_to_tuple(key)
         found = self._find(path)
         if found is MISSING:
-            if default is MISSING:
+            if default is MISSING or default is NO_DEFAULT:
                 raise self._key_error(key)
             return default
         for part in self._store.items_:

@@ -1,0 +1,94 @@
+"""Record classes that are declared through ``tensordict``: as lenient as those of ``tensordict``.
+
+A field can be ``None`` whatever its annotation, and reads as ``None`` if it was deselected. Objects are taken without a
+check of their type. Fields can have the names of members, and each row of a field can have an object of its own.
+Classes that are declared through this package stay as they are: leniency is in the specs of the fields, which a class
+gets once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from tensorclass.records import decorator
+from tensorclass.records.contracted import Contracted
+from tensorclass.records.fields import FieldSpec, Kind
+from tensorclass.records.record import OPTIONS, RecordMeta
+from tensorclass.records.record import TensorClass as StrictRecord
+from tensorclass.td import value_checks
+from tensorclass.td.collection import Collection
+from tensorclass.td.get import MISSING
+from tensorclass.td.keys import NestedKey
+from tensorclass.td.leaves.nontensor_base import NonTensorDataBase
+
+if TYPE_CHECKING:
+    from tensorclass.td.collection import Value
+
+__all__ = ["TensorClass", "tensorclass"]
+
+
+class LenientSpec(FieldSpec):
+    """A field of a record that takes ``None``, and objects of any type. One of tensors makes tensors of numbers."""
+
+    __slots__ = ("_casts",)
+
+    def _resolve(self, scope: Mapping[str, Any]) -> None:
+        super()._resolve(scope)
+        self.optional = True
+        self._casts = self._kind is Kind.TENSOR and not self._options["nocast"]
+        is_open = self._kind is not Kind.COLUMN and not self._options["tensor_only"]
+        if is_open and not (self._kind is Kind.OBJECT and self._options["autocast"]):
+            self._kind, self.types, self._literals = Kind.ANY, (), ()
+
+    def fit(self, record: Contracted, value: Any, non_blocking: bool = False) -> Value:
+        """Return the value to store. A field of tensors takes collections and objects that are no numbers, too."""
+        if self._known_kind(type(record), value) is Kind.ANY and self._casts and not isinstance(value, Tensor):
+            tensor = None if isinstance(value, Collection) else value_checks.as_tensor(value, record._device)
+            value = value if tensor is None else tensor
+        elif self._kind is Kind.TENSOR and isinstance(value, Collection):
+            return value_checks.fit_collection(record, self.name, value, non_blocking)
+        return super().fit(record, value, non_blocking)
+
+
+class LenientMeta(RecordMeta):
+    """Metaclass of lenient records. All records are instances of their base class."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return cls.__subclasscheck__(type(instance))
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return type.__subclasscheck__(StrictRecord if cls is TensorClass else cls, subclass)
+
+
+class TensorClass(StrictRecord, metaclass=LenientMeta, is_base=True):
+    """``tensordict.TensorClass``: the base class of records, with lenient fields."""
+
+    __slots__ = ()
+
+    _spec_class = LenientSpec
+    _options = {**OPTIONS, "shadow": True, "stack_objects": True}
+
+    def get(self, key: NestedKey, default: Any = MISSING, **forms: Any) -> Any:
+        """Return the value of a field: that of a non-tensor field is its object, and ``None`` if it has none."""
+        if type(key) is str and key in type(self)._specs and key not in self._store:
+            return None
+        value = super().get(key, default, **forms)
+        return value._as_read() if isinstance(value, NonTensorDataBase) else value
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            """Return the value of a field, for classes that wrap this method; others have no such attribute."""
+            if name in type(self)._specs:
+                return self._out(self._store.get(name), name)
+            raise AttributeError(
+                f"{type(self).__name__} has no attribute {name!r}; its fields are {[*type(self)._specs]}"
+            )
+
+
+def tensorclass(cls: Any = None, /, **options: Any) -> Any:
+    """``tensordict.tensorclass``: turn a class into a record class, with lenient fields."""
+    return decorator.decorated(TensorClass, cls, options)

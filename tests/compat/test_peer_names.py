@@ -1,0 +1,158 @@
+"""Private names of tensordict do what its clients use them for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils import _pytree
+
+from tensorclass import LazyStackedTensorDict, NonTensorData, TensorClass, TensorDict, UnbatchedTensor
+from tensorclass.compat import peer_names, peer_networks
+from tensorclass.nn import TensorDictModule, skip_existing
+from tensorclass.td.get import NO_DEFAULT
+
+
+class Point(TensorClass):
+    x: Tensor
+
+
+def test_nested_keys_are_instances() -> None:
+    assert isinstance(("a", ("b",)), peer_names.NestedKey)
+    assert not isinstance(["a"], peer_names.NestedKey)
+    assert peer_names._unravel_key_to_tuple(("a", ("b",))) == ("a", "b")
+    assert peer_names._unravel_key_to_tuple(3) == ()
+
+
+def test_zip_is_strict() -> None:
+    with pytest.raises(ValueError, match="shorter"):
+        list(peer_names._zip_strict([1], []))
+
+
+def test_sizes_of_indices() -> None:
+    assert peer_names._getitem_batch_size([3, 4, 5], (slice(2), ..., 0)) == torch.Size([2, 4])
+    assert peer_names._getitem_batch_size([3, 4], torch.tensor([True, False, True])) == torch.Size([2, 4])
+
+
+def test_dimensions_are_counted_from_the_front() -> None:
+    assert peer_names._maybe_correct_neg_dim(-1, torch.Size([3, 4])) == 1
+    assert peer_names._maybe_correct_neg_dim(-1, None, 3) == 2
+    with pytest.raises(IndexError, match=r"-3 is out of range for a shape \[2\]"):
+        peer_names._maybe_correct_neg_dim(-3, torch.Size([2]))
+
+
+def test_classes_of_values() -> None:
+    classes = (Tensor, TensorDict, NonTensorData, Point, UnbatchedTensor)
+    assert [*map(peer_names._is_tensorclass, classes)] == [False, False, False, True, False]
+    assert [*map(peer_names._is_non_tensor, classes)] == [False, False, True, False, False]
+    assert [*map(peer_names._pass_through_cls, classes)] == [False, False, True, False, True]
+    assert [*map(peer_names._is_leaf_nontensor, classes)] == [True, False, True, False, True]
+    assert peer_names._pass_through(NonTensorData("a"))
+    assert not peer_names._is_dataclass(Point(torch.ones(1)))
+    assert isinstance(torch.ones(1), peer_names._ACCEPTED_CLASSES)
+
+
+def test_keys_of_lazy_stacks_that_only_some_have() -> None:
+    a, b = TensorDict(x=1, y=1), TensorDict(x=1)
+    assert peer_names._has_exclusive_keys(LazyStackedTensorDict(a, b))
+    assert not peer_names._has_exclusive_keys(LazyStackedTensorDict(a, a))
+    assert peer_names._check_keys([a, b]) == {"x"}
+    with pytest.raises(KeyError, match="'y'"):
+        peer_names._check_keys([a, b], strict=True)
+
+
+def test_pytrees_take_collections_for_leaves() -> None:
+    data = TensorDict(x=1)
+    with peer_names._exclude_td_from_pytree():
+        assert _pytree.tree_leaves({"data": data}) == [data]
+    assert _pytree.tree_leaves({"data": data}) == [data["x"]]
+
+
+def test_dtypes_by_name() -> None:
+    assert peer_names._STRDTYPE2DTYPE["torch.float32"] is torch.float32
+    assert peer_names._DTYPE2STRDTYPE[torch.bool] == "torch.bool"
+    assert peer_names.NUMPY_TO_TORCH_DTYPE_DICT[np.dtype("complex64")] is torch.complex64
+
+
+def test_no_default_asks_for_the_error() -> None:
+    data = TensorDict(x=1)
+    for read in (data.get, data.pop, data.get_non_tensor, LazyStackedTensorDict(data, data).get):
+        with pytest.raises(KeyError, match="y"):
+            read("y", NO_DEFAULT)
+    assert data.apply(lambda x: x + 1, default=NO_DEFAULT)["x"] == 2
+    assert repr(NO_DEFAULT) == "NO_DEFAULT"
+
+
+def test_the_tree_of_a_folder_is_told(tmp_path: Path) -> None:
+    (tmp_path / "top" / "sub").mkdir(parents=True)
+    (tmp_path / "top" / "sub" / "meta.json").write_text("{}")
+    (tmp_path / "top" / "x").write_text("a" * 2048)
+    shown = peer_names.print_directory_tree(tmp_path / "top")
+    assert shown.splitlines() == ["Directory size: 2.00 kB", "top/", "    sub/", "        meta.json", "    x"]
+    assert peer_names.print_directory_tree(tmp_path / "top" / "x", display_metadata=False) == "x"
+    with pytest.raises(FileNotFoundError, match="nothing"):
+        peer_names.print_directory_tree(tmp_path / "nothing")
+
+
+def test_there_are_no_stores() -> None:
+    with pytest.raises(NotImplementedError, match="TensorDictStore: tensorclass keeps no collections"):
+        peer_names.TensorDictStore(host="localhost")
+    with pytest.raises(NotImplementedError, match="PersistentTensorDict"):
+        peer_names.LazyStackedTensorDictStore.from_tensordict(TensorDict())
+
+
+def test_leaves_and_their_rows() -> None:
+    tensor = torch.zeros(3, 2)
+    assert peer_names._get_item(tensor, 0) is not None
+    assert peer_names._set_item(tensor, 0, 1.0) is tensor
+    assert tensor[0].tolist() == [1.0, 1.0]
+    assert peer_names._shape(tensor) == torch.Size([3, 2])
+    assert peer_names._device(tensor) == torch.device("cpu")
+    assert peer_names._dtype(tensor) is torch.float32
+    assert peer_names._prod([2, 3]) == 6
+    nested = torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)], layout=torch.jagged)
+    assert peer_names._shape(nested) == torch.Size([2, -1])
+
+
+def test_modes_of_modules() -> None:
+    assert peer_networks._dispatch_td_nn_modules()
+    with peer_networks._set_dispatch_td_nn_modules(False):
+        assert not peer_networks._dispatch_td_nn_modules()
+
+    class Counting(TensorDictModule):
+        calls = 0
+
+        @peer_networks._set_skip_existing_None()
+        def forward(self, data: TensorDict) -> TensorDict:  # type: ignore[override]
+            self.calls += 1
+            return data
+
+    module = Counting(torch.exp, "x", "y")
+    module(TensorDict(x=1.0, y=1.0))
+    assert module.calls == 1
+    assert not skip_existing()
+
+
+def test_random_numbers_come_from_a_generator() -> None:
+    generator = torch.Generator().manual_seed(0)
+    expected = torch.rand(2, generator=torch.Generator().manual_seed(0))
+    with peer_networks._use_generator(generator):
+        assert torch.equal(torch.rand(2), expected)
+    with peer_networks._use_generator(None):
+        torch.rand(1)
+
+
+def test_tensors_of_modules_are_replaced() -> None:
+    module = nn.Linear(1, 1)
+    peer_networks.set_tensor(module, "weight", torch.zeros(1, 1))
+    assert type(module.weight) is Tensor
+    peer_networks.set_tensor(module, "extra", torch.ones(1))
+    assert module.extra.item() == 1
+
+
+def test_a_standard_normal_distribution_that_is_truncated() -> None:
+    drawn = peer_networks.TruncatedStandardNormal(-0.5, 0.5).sample((20,))
+    assert bool((drawn.abs() <= 0.5).all())
