@@ -1,0 +1,55 @@
+"""No workload makes more calls than are stored: a slower operation shows without a clock."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+import torch
+
+from benchmarks import call_counts
+from benchmarks.call_counts import Counts
+from benchmarks.workloads import WORKLOADS
+
+pytestmark = pytest.mark.parity
+
+
+def test_no_workload_makes_more_calls_than_are_stored() -> None:
+    versions, before = call_counts.stored()
+    if versions != call_counts.versions():
+        pytest.skip(f"counts are stored for {versions}")
+    assert set(before) == {workload.name for workload in WORKLOADS}, "python -m benchmarks.call_counts --write"
+    grown = [
+        call_counts.growth(workload, before[workload.name], call_counts.count(workload.ours()))
+        for workload in WORKLOADS
+        if "1e6" not in workload.name  # the same calls as with few rows
+    ]
+    text = "\n".join(filter(None, grown))
+    assert not text, f"{text}\nIf that is meant to be: python -m benchmarks.call_counts --write"
+
+
+def test_calls_of_python_and_of_torch_are_counted() -> None:
+    def helper() -> torch.Tensor:
+        return torch.zeros(3).clone()
+
+    def work() -> None:
+        helper().add_(1)
+        helper()
+
+    assert call_counts.count(work) == Counts(3, 5)
+
+
+def test_counts_may_grow_by_a_tenth_and_two() -> None:
+    workload = WORKLOADS[0]
+    assert not call_counts.growth(workload, Counts(20, 10), Counts(24, 13))
+    assert call_counts.growth(workload, Counts(20, 10), Counts(25, 14)) == (
+        f"{workload.name}: calls of python 20 -> 25, of torch 10 -> 14"
+    )
+
+
+def test_a_collection_of_garbage_is_not_counted() -> None:
+    was = gc.isenabled()
+    seen: list[bool] = []
+    call_counts.count(lambda: seen.append(gc.isenabled()))
+    assert seen[-1] is False
+    assert gc.isenabled() is was
