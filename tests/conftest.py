@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,17 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
         gc.collect()
         gc.freeze()
+        gc.set_threshold(10_000, 10, 50)  # Python's 700 cost a sixth of the time of tests that compile
+        if "torch._dynamo" in sys.modules:
+            # otherwise each write to an argument is described, with its stack, for a log that nobody reads
+            torch._dynamo.config.side_effect_replay_policy = "silent"
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish() -> None:
+    """Pytest collects garbage several times when it ends: the first time is this one, the others find nothing."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
