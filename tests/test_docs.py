@@ -1,6 +1,7 @@
 """The examples of the README and the docs run, and show what is true."""
 
 import doctest
+import pkgutil
 import re
 import runpy
 import shlex
@@ -88,6 +89,27 @@ def test_the_script_of_a_page_prints_what_the_page_shows(
             exec(compile(block, page, "exec"), module.__dict__)
     assert shown > 0
     assert capsys.readouterr().out == ""  # all that is printed is on the page
+
+
+def test_names_and_commands_of_the_pages_exist() -> None:
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    text = "\n".join(page.read_text() for page in pages)
+    names = set(re.findall(r"(?<![\w/.-])tensorclass(?:\.\w+)+", text))
+    assert len(names) > 20
+    assert [name for name in sorted(names) if not name.startswith("tensorclass.readthedocs") and not found(name)] == []
+    modules = [ROOT / name.replace(".", "/") for name in re.findall(r"python -m ((?:tests|benchmarks)[\w.]*)", text)]
+    assert len(modules) > 20
+    missing = [path for path in modules if not path.with_suffix(".py").exists()]
+    assert [path for path in missing if not (path / "__main__.py").exists()] == []
+
+
+def found(name: str) -> bool:
+    """Whether a dotted name is a module of the package, or an attribute of one."""
+    try:
+        pkgutil.resolve_name(name)
+    except (AttributeError, ImportError):
+        return False
+    return True
 
 
 def test_the_picture_of_the_landing_page_is_what_its_script_draws() -> None:
