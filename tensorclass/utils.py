@@ -3,11 +3,13 @@
 from torch.nn import Buffer
 
 from . import is_tensorclass
+from .inspection.directory_tree import print_directory_tree
 from .support.log import logger
 from .support.timing import timeit
 from .td import (
     KEY_SEPARATOR,
     LinkedList,
+    NestedKey,
     assert_allclose_td,
     assert_close,
     capture_non_tensor_stack,
@@ -29,12 +31,24 @@ from .td import (
     set_printoptions,
     unravel_key,
     unravel_key_list,
+    unravel_key_to_tuple,
+)
+from .td.dtypes import (
+    NUMPY_TO_TORCH_DTYPE_DICT,
+    TORCH_TO_NUMPY_DTYPE_DICT,
+    is_bool,
+    is_floating,
+    is_inexact,
+    is_integer,
 )
 
 __all__ = [
     "KEY_SEPARATOR",
+    "NUMPY_TO_TORCH_DTYPE_DICT",
+    "TORCH_TO_NUMPY_DTYPE_DICT",
     "Buffer",
     "LinkedList",
+    "NestedKey",
     "assert_allclose_td",
     "assert_close",
     "capture_non_tensor_stack",
@@ -43,6 +57,10 @@ __all__ = [
     "expand_right",
     "get_printoptions",
     "infer_size_impl",
+    "is_bool",
+    "is_floating",
+    "is_inexact",
+    "is_integer",
     "is_non_tensor",
     "is_seq_of_nested_key",
     "is_tensorclass",
@@ -51,6 +69,7 @@ __all__ = [
     "list_to_stack",
     "logger",
     "parse_tensor_dict_string",
+    "print_directory_tree",
     "remove_duplicates",
     "set_capture_non_tensor_stack",
     "set_lazy_legacy",
@@ -59,4 +78,5 @@ __all__ = [
     "timeit",
     "unravel_key",
     "unravel_key_list",
+    "unravel_key_to_tuple",
 ]

@@ -159,6 +159,21 @@ class Dispatch:
     DEFAULT_SOURCE: str = "in_keys"
     DEFAULT_DEST: str = "out_keys"
 
+    def get_source(self, func: Callable[..., Any], self_func: object) -> list[FlatKey]:
+        """Return the keys that a method under ``@dispatch`` without arguments reads: ``in_keys`` of its object.
+
+        Args:
+            func: the method. Not used.
+            self_func: the object of the method.
+
+        Example:
+            >>> from tensorclass.nn import TensorDictModule, dispatch
+            >>> module = TensorDictModule(lambda a: a + 1, in_keys=["a"], out_keys=["b"])
+            >>> dispatch.get_source(module.forward, module)
+            ['a']
+        """
+        return _resolve_keys(self.DEFAULT_SOURCE, self_func)
+
     @overload
     def __call__(self, separator: F, /) -> F: ...
     @overload

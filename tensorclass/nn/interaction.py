@@ -34,6 +34,23 @@ class InteractionType(str, Enum):
     DETERMINISTIC = "deterministic"
     """What represents the distribution by one value: see :func:`deterministic_sample`."""
 
+    @classmethod
+    def from_str(cls, type_str: str) -> Self:
+        """Return the interaction type of a name, as ``InteractionType(type_str)`` does.
+
+        Args:
+            type_str: the name, in any case.
+
+        Raises:
+            ValueError: no interaction type has this name.
+
+        Example:
+            >>> from tensorclass.nn import InteractionType
+            >>> InteractionType.from_str("Random")
+            <InteractionType.RANDOM: 'random'>
+        """
+        return cls(type_str)
+
     def __str__(self) -> str:
         return self.value
 

@@ -75,6 +75,11 @@ def has_own_init(cls: Any) -> bool:
     return False
 
 
+def _has_own_setattr(cls: Any) -> bool:
+    """Return whether the class, or one that it derives from, has a hand-written ``__setattr__``."""
+    return any(getattr(base.__dict__.get("__setattr__"), "__of_fields__", False) for base in cls.__mro__)
+
+
 def generate_init(cls: Any, specs: Mapping[str, FieldSpec]) -> Callable[..., None]:
     """Write and compile the ``__init__`` of a class.
 
@@ -165,6 +170,9 @@ def generate_init(cls: Any, specs: Mapping[str, FieldSpec]) -> Callable[..., Non
         "    if not __store:",  # without values nothing has shown that the batch size is valid
         "        __check_size(__size)",
     ]
+    if _has_own_setattr(cls) and not cls._options["frozen"]:  # as dataclasses set fields
+        namespace["__fields"] = [name for name in specs if name in parameters]
+        lines += ["    for __name in __fields:", f"        setattr({me}, __name, getattr({me}, __name))"]
     if hasattr(cls, "__post_init__"):
         call = f"{me}.__post_init__({', '.join(init_vars)})"
         if cls._options["frozen"]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import functools
 import inspect
 import sys
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tensorclass.contracts.checking import Checks, item_ranks
 from tensorclass.td import pytree
+from tensorclass.td.collection import Collection
 from tensorclass.td.hidden_members import hide_member
 from tensorclass.td.safe_unpickling import allow_class
 from tensorclass.td.same_named_classes import DefinitionSite
@@ -60,6 +62,8 @@ def define(cls: Any, given: Mapping[str, Any]) -> None:
     cls._specs = specs
     cls._item_ranks = item_ranks(specs)
     cls._checks = _contract_checks(cls, specs)
+    if "__setattr__" in own:
+        cls.__setattr__ = of_fields_alone(own["__setattr__"])
     if not has_own_init(cls):
         cls.__init__ = generate_init(cls, specs)
         describe_init(cls, annotations, scope)
@@ -73,6 +77,8 @@ def define(cls: Any, given: Mapping[str, Any]) -> None:
         for name, member in FROZEN_MEMBERS.items():
             if name not in specs:
                 setattr(cls, name, member)
+        if cls.__hash__ is None:
+            cls.__hash__ = object.__hash__
     if cls.__abstractmethods__:
         abc.update_abstractmethods(cls)  # a field makes an abstract property of a base concrete
     if cls.__dictoffset__ and cls.__setattr__ in (object.__setattr__, _strict_setattr):
@@ -291,6 +297,22 @@ def _has_property(cls: Any, spec: FieldSpec) -> bool:
         if spec.name in base.__dict__:
             return base.__dict__.get("_specs", {}).get(spec.name) is spec
     return False
+
+
+def of_fields_alone(own: Callable[[Any, str, Any], None]) -> Callable[[Any, str, Any], None]:
+    """Return a class's own ``__setattr__``, which is not called for the slots in which a record keeps what it holds."""
+    if getattr(own, "__of_fields__", False) or own is _strict_setattr:
+        return own
+
+    @functools.wraps(own)
+    def __setattr__(self: Any, name: str, value: Any) -> None:
+        (object.__setattr__ if name in _SLOTS else own)(self, name, value)
+
+    __setattr__.__of_fields__ = True  # type: ignore[attr-defined]
+    return __setattr__
+
+
+_SLOTS = frozenset(Collection.__slots__)
 
 
 def _strict_setattr(self: Any, name: str, value: Any) -> None:

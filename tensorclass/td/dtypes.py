@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
+import numpy as np
 import torch
+
+#: the dtype of torch for each of NumPy that torch has, too
+NUMPY_TO_TORCH_DTYPE_DICT: Final[dict[np.dtype[Any], torch.dtype]] = {
+    np.dtype(name): getattr(torch, name)
+    for name in (
+        "bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "float32",
+        "float64", "complex64", "complex128",
+    )
+}  # fmt: skip
+
+#: the dtype of NumPy for each of torch that NumPy has, too
+TORCH_TO_NUMPY_DTYPE_DICT: Final[dict[torch.dtype, np.dtype[Any]]] = {
+    dtype: name for name, dtype in NUMPY_TO_TORCH_DTYPE_DICT.items()
+}
 
 
 def _dtype_of_last(args: tuple[Any, ...]) -> torch.dtype | None:

@@ -71,7 +71,7 @@ def set_get_defaults_to_none(set_to_none: bool = True) -> None:
         key 'b' not found in this TensorDict: the keys are ['a']
         >>> set_get_defaults_to_none(True)
     """
-    _DEFAULTS_TO_NONE.everywhere = set_to_none
+    _DEFAULTS_TO_NONE.everywhere = bool(set_to_none)
 
 
 class KeyView(KeysView[Any]):

@@ -470,6 +470,7 @@ class Updating(Writing):
 
         Raises:
             RuntimeError: ``fast`` is set and the arguments are not of this simple form. Nothing was written.
+            TypeError: ``fast`` is neither ``True`` nor ``False``.
 
         Example:
             >>> import torch
@@ -478,6 +479,8 @@ class Updating(Writing):
             >>> data.copy_at_(TensorDict({"a": 5.0}), 1)["a"]
             tensor([0., 5., 0.])
         """
+        if fast is not True and fast is not False:
+            raise TypeError(f"copy_at_: fast: expected True or False, got {fast!r}")
         if not fast or type(self._store) is not dict:  # values that are read from another store may be copies
             return with_members(self).update_at_(tensordict, idx, non_blocking=non_blocking)
         given: Any = idx

@@ -31,6 +31,20 @@ def sample_class(library: Any) -> Any:
     return Sample
 
 
+def with_a_batch_size(library: Any) -> Any:
+    class Sized(library.TensorClass["shadow"]):
+        batch_size: torch.Tensor
+
+    return Sized
+
+
+def undecorated_is_decorated(library: Any) -> bool:
+    class Plain:
+        a: torch.Tensor
+
+    return isinstance(library.tensorclass(Plain)(torch.zeros(2), batch_size=[2]), Plain)
+
+
 def sample(library: Any) -> Any:
     return sample_class(library)(torch.zeros(2), "t", batch_size=[2])
 
@@ -123,6 +137,18 @@ RECORDS: dict[str, list[tuple[Any, Any, Any]]] = {
         (lambda m: sample(m).text, "t", "t"),
         (lambda m: missing_key(m, sample(m)), error(KeyError), error(AttributeError)),
         (lambda m: sample(m).get_at("text", np.array([0])).tolist(), ["t"], error(TypeError)),
+        (lambda m: isinstance(sample(m).get("batch_size", None), torch.Size), False, True),
+    ],
+    "No field is called `batch_size`.": [
+        (lambda m: tuple(with_a_batch_size(m)(batch_size=torch.ones(3)).shape), error(AttributeError), ()),
+    ],
+    "A lazy stack has a class of its own.": [
+        (lambda m: type(m.lazy_stack(two_texts(m)[:1])).__name__, "Sample", "Sample"),
+        (lambda m: isinstance((rows := two_texts(m)[:1])[0], type(m.lazy_stack(rows))), False, True),
+        (lambda m: isinstance(m.lazy_stack(rows := two_texts(m)[:1]), type(rows[0])), True, True),
+    ],
+    "The decorator makes a new class.": [
+        (lambda m: undecorated_is_decorated(m), False, True),
     ],
     "A record has its fields, and no others.": [
         (lambda m: sorted(sample_class(m).from_dict({"text": "t"}).keys()), error(ValueError), ["text"]),

@@ -707,6 +707,9 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
         ),
         (lambda m: list(named(m).set("a", torch.zeros(4, 3), colour=1).keys()), error(TypeError), ["a"]),
     ],
+    "Lists of objects print as lists.": [
+        (lambda m: repr(texts(m, "a", "b")["text"]), "['a', 'b']", "LinkedList(['a', 'b'])"),
+    ],
     "`apply` uses its further arguments.": [
         (lambda m: nested(m).apply(lambda x, more=0: x + more, more=1)["n", "a"].tolist(), [1.0, 1.0], [0.0, 0.0]),
         (lambda m: nested(m).apply(lambda x: x, num_threads=0).is_empty(), error(ValueError), False),

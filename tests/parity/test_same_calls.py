@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.parity.cases.tools import utils
 from tests.parity.differences import without_names
 from tests.parity.sides import OURS, PEER, described, outcome
 
@@ -179,7 +181,80 @@ KEYS: dict[str, Call] = {
     "update of a selection in place": lambda m: updated_selection(m, "a", ("n", "b"), inplace=True),
 }
 
-TABLE = {**GRADIENTS, **CASTS, **FUNCTIONS, **KEYS}
+# -- records ----------------------------------------------------------------------------------------------------------
+
+
+def record(library: Any, **options: bool) -> Any:
+    class Record:
+        a: torch.Tensor
+
+    return library.tensorclass(**options)(Record)(a=torch.ones(3), batch_size=[3])
+
+
+def hashes(data: Any) -> Any:
+    return isinstance(hash(data), int), data in {data}, hash(data) == hash(data.clone())
+
+
+def calls_of_setattr(library: Any) -> Any:
+    """The attributes that a class's own __setattr__ is called for, by the constructor and later."""
+    calls: list[str] = []
+
+    class Record(library.TensorClass):  # type: ignore[misc, name-defined]
+        a: torch.Tensor
+        text: str = "t"
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            calls.append(name)
+            super().__setattr__(name, value * 2 if name == "a" else value)
+
+    data = Record(a=torch.ones(3), batch_size=[3])
+    data.a = torch.ones(3)
+    data.batch_size = []
+    return calls, data.a, data.clone().a
+
+
+RECORDS: dict[str, Call] = {
+    "a frozen record can be hashed": lambda m: hashes(record(m, frozen=True)),
+    "another record cannot be hashed": lambda m: hashes(record(m)),
+    "__setattr__ with super": lambda m: calls_of_setattr(m),
+}
+
+# -- objects, modules and names ---------------------------------------------------------------------------------------
+
+
+def add(x: int, y: int = 1) -> int:
+    return x + y
+
+
+def modules(library: Any) -> Any:
+    return importlib.import_module(f"{library.__name__}.nn")
+
+
+def wrapped(library: Any) -> Any:
+    return modules(library).WrapModule(add, in_keys=["x"])
+
+
+OTHERS: dict[str, Call] = {
+    "a function as an object": lambda m: m.NonTensorData(add, batch_size=[2])(3, y=4),
+    "a function of a collection": lambda m: collection(m, {"f": add}, [2]).get("f")(3),
+    "an object that is no function": lambda m: m.NonTensorData("a")(3),
+    "fields of objects": lambda m: [(field.name, str(field.type)[:4]) for field in m.NonTensorData.fields()],
+    "more of one object": lambda m: m.NonTensorData("a", batch_size=[2]).extend(["b"]),
+    **{
+        f"interaction type {name!r}": lambda m, name=name: modules(m).InteractionType.from_str(name).value
+        for name in ("mode", "MODE", "Mean", "random", "deterministic", "foo", "")
+    },
+    "the source of dispatch": lambda m: modules(m).dispatch(source=["a"]).get_source(None, None),
+    "the source of a method": lambda m: (
+        modules(m).dispatch().get_source(None, modules(m).WrapModule(add, in_keys=["x"]))
+    ),
+    "copy_at_ with fast=None": lambda m: rows(m).copy_at_(rows(m)[0], 1, fast=None),
+    "get_defaults_to_none": lambda m: m.get_defaults_to_none() is True,
+    "dtypes of numpy": lambda m: {str(key): value for key, value in utils(m).NUMPY_TO_TORCH_DTYPE_DICT.items()},
+    "dtypes of torch": lambda m: {str(key): str(value) for key, value in utils(m).TORCH_TO_NUMPY_DTYPE_DICT.items()},
+}
+
+TABLE = {**GRADIENTS, **CASTS, **FUNCTIONS, **KEYS, **RECORDS, **OTHERS}
 
 
 @pytest.mark.parametrize("call", TABLE.values(), ids=TABLE)

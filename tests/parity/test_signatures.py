@@ -141,11 +141,7 @@ DIFFERENT: dict[str, str] = {
 
 #: names that are not here, with the reason
 ABSENT = {
-    "NonTensorData.fields": "the peer has marked it deprecated",
-    "NonTensorData.extend": "it is one object, which has no rows to add; in the peer it raises an AttributeError",
-    "dispatch.get_source": "what dispatch(...) gives has it; dispatch itself is no class here",
     "tensorclass.utils.implement_for": "the peer has marked it deprecated",
-    "tensorclass.utils.print_directory_tree": "ls -R and the documented format show what is in a folder",
 }
 
 #: what every converter takes here beside the arguments of the peer

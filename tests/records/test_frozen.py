@@ -142,3 +142,17 @@ def test_a_frozen_child_makes_inherited_fields_frozen() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         Child(torch.zeros(2)).x = torch.ones(2)
     point().x = torch.ones(2)
+
+
+def test_frozen_records_are_keys_of_dicts() -> None:
+    class Sample(TensorClass, frozen=True):
+        x: Tensor
+
+    class Named(Sample, frozen=True):
+        def __hash__(self) -> int:
+            return 7
+
+    sample = Sample(x=torch.ones(2))
+    assert {sample: 1}[sample] == 1
+    assert hash(sample) != hash(sample.clone())
+    assert hash(Named(x=torch.ones(2))) == 7

@@ -371,3 +371,31 @@ def test_the_fields_of_a_plain_dataclass_are_inherited() -> None:
     assert ([f.name for f in dataclasses.fields(Child)], child[0].scale) == (["scale", "x"], 3.0)
     with pytest.raises(TypeError, match=r"Plain\.scale: expected float, got str"):
         child.scale = "text"
+
+
+def test_a_setattr_is_called_for_fields_alone_and_by_the_constructor() -> None:
+    calls: list[str] = []
+
+    class Doubled(TensorClass):
+        x: Tensor
+        text: str = "t"
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            calls.append(name)
+            super().__setattr__(name, value * 2 if name == "x" else value)
+
+    class More(Doubled):
+        y: Tensor | None = None
+
+        def __post_init__(self) -> None:
+            calls.append("__post_init__")
+
+    record = More(torch.ones(2), batch_size=[2])
+    assert calls == ["x", "text", "y", "__post_init__"]
+    assert record.x.tolist() == [2, 2]
+    (record + 1)[0].clone()
+    assert len(calls) == 4
+    record.x = torch.ones(2)
+    record.batch_size = []
+    assert calls[4:] == ["x", "batch_size"]
+    assert record.x.tolist() == [2, 2]

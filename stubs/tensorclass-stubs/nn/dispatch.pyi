@@ -32,6 +32,7 @@ class Dispatch:
     DEFAULT_SOURCE: str = "in_keys"
     DEFAULT_DEST: str = "out_keys"
 
+    def get_source(self, func: Callable[..., Any], self_func: object) -> list[FlatKey]: ...
     @overload
     def __call__(self, separator: F, /) -> F: ...
     @overload

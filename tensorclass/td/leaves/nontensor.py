@@ -8,6 +8,7 @@ holders: the result of an operation is another holder of the same objects.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -59,6 +60,15 @@ __all__ = [
 #: objects of a stack that ``repr`` shows as they are
 _SHOWN_OBJECTS = 16
 CODES = "<codes>"  # a key that no user would write
+
+
+@dataclasses.dataclass
+class _Arguments:
+    """The arguments of NonTensorData that every library of records would call fields."""
+
+    data: Any
+    _metadata: dict[Any, Any] | None = None
+    _is_non_tensor: bool = True
 
 
 class NonTensorData(Uniform, NonTensorDataBase):
@@ -142,6 +152,41 @@ class NonTensorData(Uniform, NonTensorDataBase):
             'a'
         """
         return self._objects[0] if key == "data" else default
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the object, for one that is a function."""
+        return self._objects[0](*args, **kwargs)
+
+    @classmethod
+    def fields(cls) -> tuple[dataclasses.Field[Any], ...]:
+        """Return the arguments of the constructor as dataclass fields. The peer has marked this method deprecated.
+
+        Example:
+            >>> from tensorclass import NonTensorData
+            >>> [field.name for field in NonTensorData.fields()]
+            ['data', '_metadata', '_is_non_tensor']
+        """
+        return dataclasses.fields(_Arguments)
+
+    def extend(self, tensordict: Iterable[Any]) -> None:
+        """Raise: one object for all rows has no rows to add to. :meth:`NonTensorStack.extend` has.
+
+        Args:
+            tensordict: not used.
+
+        Raises:
+            AttributeError: always.
+
+        Example:
+            >>> from tensorclass import NonTensorData
+            >>> NonTensorData("a").extend(["b"])
+            Traceback (most recent call last):
+            AttributeError: NonTensorData.extend: this is one object for all rows, ...
+        """
+        raise AttributeError(
+            f"{type(self).__name__}.extend: this is one object for all rows, to which none can be added; make a stack "
+            "of it first, NonTensorStack.from_nontensordata(data), or join both, torch.cat([data, other])"
+        )
 
     def _codes(self, start: int = 0) -> Tensor:
         return torch.full(self._batch_size, start, dtype=torch.long, device=CPU)
