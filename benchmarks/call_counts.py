@@ -1,4 +1,4 @@
-"""`python -m benchmarks.call_counts [--write]`: how many calls the package makes for each workload.
+"""`python -m benchmarks.call_counts [--write | --check]`: how many calls the package makes for each workload.
 
 Counts do not depend on the load of the machine, so a test compares them with those in `call_counts.json`, which it does
 not do with times. A count that grows is a slower workload, before anybody measures it. Calls are those of functions
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import torch
 
 from benchmarks.timing import Call
-from benchmarks.workloads import WORKLOADS, Workload
+from benchmarks.workloads import WORKLOADS
 
 STORED = Path(__file__).with_suffix(".json")
 
@@ -51,14 +51,14 @@ def stored() -> tuple[dict[str, str], dict[str, Counts]]:
     return document["versions"], {name: Counts(*counts) for name, counts in document["counts"].items()}
 
 
-def growth(workload: Workload, before: Counts, now: Counts) -> str:
+def growth(name: str, before: Counts, now: Counts) -> str:
     """Describe a count that has grown by more than a tenth and two calls; empty for one that has not."""
     grown = [
-        f"{name} {old} -> {new}"
-        for name, old, new in zip(Counts._fields, before, now, strict=True)
+        f"{kind} {old} -> {new}"
+        for kind, old, new in zip(Counts._fields, before, now, strict=True)
         if new > old * 1.1 + 2
     ]
-    return f"{workload.name}: calls of {', of '.join(grown)}" if grown else ""
+    return f"{name}: calls of {', of '.join(grown)}" if grown else ""
 
 
 def _counted(call: Call) -> Counts:
@@ -101,11 +101,34 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
+def _check(found: dict[str, Counts]) -> int:
+    """Print what has grown, and what is not stored. Return the exit status."""
+    made_with, before = stored()
+    if made_with != versions():
+        print(f"counts are stored for {made_with}, and this is {versions()}")
+        return 0
+    if set(before) != set(found):
+        print(
+            f"other workloads than stored: {sorted(set(before) ^ set(found))}; python -m benchmarks.call_counts --write"
+        )
+        return 1
+    grown = [text for name, now in found.items() if (text := growth(name, before[name], now))]
+    for text in grown:
+        print(text)
+    if grown:
+        print("If that is meant to be: python -m benchmarks.call_counts --write")
+    return 1 if grown else 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="benchmarks.call_counts", description="Calls a workload, beside the stored.")
-    parser.add_argument("--write", action="store_true", help="store the counts")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--write", action="store_true", help="store the counts")
+    what.add_argument("--check", action="store_true", help="fail if counts have grown")
     options = parser.parse_args()
     found = {workload.name: count(workload.ours()) for workload in WORKLOADS}
+    if options.check:
+        return _check(found)
     if options.write:
         lines = [f"    {json.dumps(name)}: {json.dumps(counts)}" for name, counts in found.items()]
         STORED.write_text(

@@ -13,7 +13,7 @@ from collections.abc import Collection as Sized
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from torch import Size
+from torch import Size, Tensor
 
 from .collection import Collection
 
@@ -47,12 +47,19 @@ def member_items(store: Store) -> ItemsView[str, Value]:
     """Return the items of a store. Values have the members of tensors and collections, whatever fields hide."""
     if not _classes_hide:
         return store.items()
-    return {key: with_members(value) for key, value in store.items()}.items()
+    for value in store.values():  # other collections pay one look at each value for the classes that hide members
+        if value.__class__ is not Tensor and isinstance(value, Collection) and value._hidden_members:
+            return {key: with_members(value) for key, value in store.items()}.items()
+    return store.items()
 
 
 def member_values(values: Sized[V]) -> Sized[V]:
     """Return values with the members of tensors and collections, whatever fields hide."""
-    return [with_members(value) for value in values] if _classes_hide else values
+    if _classes_hide:
+        for value in values:
+            if value.__class__ is not Tensor and isinstance(value, Collection) and value._hidden_members:
+                return [with_members(value) for value in values]
+    return values
 
 
 def with_members(value: V) -> V:

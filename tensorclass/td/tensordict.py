@@ -87,6 +87,12 @@ class TensorDict(TensorCollection):
                 if type(key) is str:
                     if anywhere and isinstance(value, Tensor) and value.shape[:ndim] == size:
                         store[key] = value
+                    elif value.__class__ is dict and self.__class__ is TensorDict and self._names is None:
+                        # nothing can contain this collection yet, so the one below is not searched for it
+                        try:
+                            store[key] = TensorDict(value, size, self._device, None, blocking)
+                        except value_checks.BatchMismatch as error:
+                            raise error.below(key) from None
                     else:
                         store[key] = self._fit(key, value, blocking)
                 else:

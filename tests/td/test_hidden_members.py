@@ -249,3 +249,21 @@ def test_parameters() -> None:
     params = TensorDictParams(outer(4))
     assert params["inner", "image"].shape == (4,)
     assert len(list(params.parameters())) == len(NAMES) + 4
+
+
+def test_classes_that_hide_members_cost_other_collections_no_calls() -> None:
+    def calls(width: int) -> int:
+        data = TensorDict({f"f{number}": torch.zeros(4) for number in range(width)}, [4])
+        count = 0
+
+        def profile(frame: object, event: str, argument: object) -> None:
+            nonlocal count
+            count += event == "call"
+
+        for run in (False, True):  # the first one fills caches
+            sys.setprofile(profile if run else None)
+            data.reshape(2, 2)
+            sys.setprofile(None)
+        return count
+
+    assert calls(50) == calls(1)
