@@ -20,6 +20,8 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
+    "code_blocks",
+    "observed_tables",
     "python_links",
     "reference",
     "repository_links",
@@ -35,6 +37,7 @@ myst_heading_anchors = 4
 
 add_module_names = False
 python_use_unqualified_type_names = True
+toc_object_entries_show_parents = "hide"
 python_maximum_signature_line_length = 100
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True

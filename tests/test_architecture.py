@@ -80,8 +80,9 @@ def test_each_table_of_a_readme_names_modules_that_exist() -> None:
     assert missing == []
 
 
-#: folders of tests that no folder of the package has: the peer beside this package, benchmarks, type checkers, scripts
-_OWN_FOLDERS = ("benchmarks", "distributed/ray", "examples", "parity", "typing/corpus", "typing/stubs/example")
+#: folders of tests that no folder of the package has: the peer beside this package, benchmarks, type checkers, scripts,
+#: the site
+_OWN_FOLDERS = ("benchmarks", "distributed/ray", "examples", "parity", "site", "typing/corpus", "typing/stubs/example")
 
 
 def _test_files() -> list[Path]:

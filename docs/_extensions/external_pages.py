@@ -30,7 +30,14 @@ _TORCH_PAGES: Final = {
     "torch.testing": "testing",
     "torch.multiprocessing": "multiprocessing",
     "torch.nested": "nested",
+    "torch.fx": "fx",
+    "torch.export": "export",
+    "torch.utils.checkpoint": "checkpoint",
+    "torch.distributed.checkpoint": "distributed.checkpoint",
 }
+
+#: instances that stand for a value of a class, such as ``torch.float32``: the page of the class describes them
+_TORCH_VALUES: Final = ("torch.dtype", "torch.layout", "torch.memory_format")
 
 #: builtin types that the page of types describes; the others are on that of functions
 _STDTYPES: Final = frozenset(
@@ -60,17 +67,23 @@ def address(name: str) -> str | None:
     """Return the address of the entry of a public name, or ``None`` if no rule knows it or it does not exist."""
     name = _OTHER_NAMES.get(name, name).removeprefix("builtins.").replace("typing_extensions.", "typing.")
     package = name.partition(".")[0]
-    if not _exists(name):
+    is_known = package in ("torch", "numpy") or package in sys.stdlib_module_names or hasattr(builtins, package)
+    if not is_known or not _exists(name):
         return None
+    site, page = _page(name, package)
+    return None if page is None else site + page
+
+
+def _page(name: str, package: str) -> tuple[str, str | None]:
     if package == "torch":
-        return _TORCH + _torch_page(name)
+        return _TORCH, _torch_page(name)
     if package == "numpy":
-        return _NUMPY + _numpy_page(name)
+        return _NUMPY, _numpy_page(name)
     if hasattr(builtins, package):
-        return _PYTHON + _builtin_page(name)
+        return _PYTHON, _builtin_page(name)
     if package in sys.stdlib_module_names and "._" not in name:
-        return _PYTHON + _python_page(name)
-    return None
+        return _PYTHON, _python_page(name)
+    return "", None
 
 
 @cache
@@ -105,21 +118,30 @@ def _is_module(name: str) -> bool:
     return name in sys.modules
 
 
-def _torch_page(name: str) -> str:
-    anchor = f"module-{name}" if _is_module(name) else name
+def _torch_page(name: str) -> str | None:
+    item = find(name)
+    for cls in _TORCH_VALUES:
+        if isinstance(item, find(cls)):
+            return f"{_TORCH_PAGES[cls]}.html#{cls}"
+    if _is_module(name):
+        return f"{_TORCH_PAGES[name]}.html#module-{name}" if name in _TORCH_PAGES else None
+    if name.startswith("torch.distributions."):  # described under the modules that define them
+        return f"distributions.html#{item.__module__}.{item.__qualname__}"
     parts = name.split(".")
     for length in range(len(parts), 1, -1):
         prefix = ".".join(parts[:length])
         if prefix in _TORCH_PAGES and not (prefix == "torch.Tensor" and name != prefix):
-            return f"{_TORCH_PAGES[prefix]}.html#{anchor}"
+            return f"{_TORCH_PAGES[prefix]}.html#{name}"
     owner = ".".join(parts[:-1])
     if isinstance(find(owner), type) and owner != "torch.Tensor":  # a method is on the page of its class
-        return f"generated/{owner}.html#{anchor}"
-    return f"generated/{name}.html#{anchor}"
+        return f"generated/{owner}.html#{name}"
+    return f"generated/{name}.html#{name}"
 
 
-def _numpy_page(name: str) -> str:
+def _numpy_page(name: str) -> str | None:
     item = find(name)
+    if _is_module(name):
+        return None
     if name.startswith("numpy.typing."):
         return f"reference/typing.html#{name}"
     if isinstance(item, type) and issubclass(item, importlib.import_module("numpy").generic):

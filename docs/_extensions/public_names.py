@@ -104,8 +104,8 @@ def _members(cls: type) -> list[str]:
 def _needs_entry(cls: type, name: str) -> bool:
     """Return whether a member is a method, property or documented attribute; fields are explained with their class."""
     member = inspect.getattr_static(cls, name)
-    owners = [vars(owner) for owner in cls.__mro__]
-    if any(name in owner.get(table, ()) for owner in owners for table in ("_specs", "__dataclass_fields__")):
+    table = "_specs" if issubclass(cls, TensorCollection) else "__dataclass_fields__"
+    if any(name in vars(owner).get(table, ()) for owner in cls.__mro__):
         return False
     is_slot = isinstance(member, MemberDescriptorType) or type(member).__name__ == "_tuplegetter"
     return hasattr(member, "__get__") and not is_slot and not isinstance(member, type)

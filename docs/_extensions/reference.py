@@ -3,6 +3,9 @@
 ``.. names:: MODULE`` describes the public names of a module that stand in its content. ``.. methods:: FAMILY ...``
 describes the methods that all collections have of one or more families (classes of ``tensorclass/td/``). A public name,
 or a member of a public class, that no page describes is a warning, hence an error of ``make docs``.
+
+``reference_docstrings = False`` in the configuration leaves out the docstrings, which take most of the time of a build:
+tests of the pages and of the links between them need the names alone.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
+    app.add_config_value("reference_docstrings", True, "env", [bool])
     app.add_directive("names", Names)
     app.add_directive("methods", Methods)
     app.connect("autodoc-process-docstring", _mark_returns, priority=400)
@@ -53,10 +57,12 @@ class Names(SphinxDirective):
         names = [f"{self.arguments[0]}.{name}" for line in self.content for name in line.split()]
         if unknown := [name for name in names if name not in public_names()]:
             raise self.error(f"not in __all__: {', '.join(unknown)}")
-        lines = [*_table((name, public_names()[name]) for name in names)]
-        for name in names:
-            lines += _entry(name)
-        return self.parse_text_to_nodes("\n".join(lines))
+        table = _table((name, public_names()[name]) for name in names)
+        if not self.config.reference_docstrings:
+            members = [f"{name}.{member}" for name in names for member in _members(name)]
+            return _anchors(self, [*names, *members]) + self.parse_text_to_nodes("\n".join(table))
+        entries = (line for name in names for line in _entry(name))
+        return self.parse_text_to_nodes("\n".join([*table, *entries]))
 
 
 class Methods(SphinxDirective):
@@ -75,6 +81,8 @@ class Methods(SphinxDirective):
             names += [name for name in members if name in vars(families[family])]
         qualified = {f"{_COLLECTION}.{name}": inspect.getattr_static(TensorDict, name) for name in sorted(names)}
         lines = [*_table(qualified.items())]
+        if not self.config.reference_docstrings:
+            return _anchors(self, qualified) + self.parse_text_to_nodes("\n".join(lines))
         for name, member in qualified.items():
             lines += [f".. {_member_directive(member)}:: {name}", ""]
         return self.parse_text_to_nodes("\n".join(lines))
@@ -92,7 +100,7 @@ def _table(items: Iterable[tuple[str, Any]]) -> Iterator[str]:
 def _summary(name: str, item: Any) -> str:
     if name in public_names() and canonical(name) != name:
         return f"Another name of :py:obj:`~{canonical(name)}`."
-    if isinstance(item, str | tuple):
+    if isinstance(item, str | tuple | dict):
         return "A constant."
     if not is_ours(item) and callable(item):
         return f":py:obj:`{item.__module__}.{item.__qualname__}`."
@@ -110,12 +118,28 @@ def _entry(name: str) -> Iterator[str]:
         yield from (f".. py:{directive}:: {name}", "", f"   :py:obj:`{item.__module__}.{item.__qualname__}`.", "")
     elif isinstance(item, type):
         yield from (f".. autoclass:: {name}", "")
-        for member in described_members(item) if name != _COLLECTION else []:
+        for member in _members(name):
             yield from (f"   .. {_member_directive(inspect.getattr_static(item, member))}:: {name}.{member}", "")
     elif inspect.isroutine(item):
         yield from (f".. autofunction:: {name}", "")
     else:
         yield from (f".. autodata:: {name}", "")
+
+
+def _members(name: str) -> list[str]:
+    """Return the members that the entry of a name describes; those of all collections have pages of their own."""
+    item = public_names()[name]
+    if name == _COLLECTION or canonical(name) != name or not isinstance(item, type) or not is_ours(item):
+        return []
+    return described_members(item)
+
+
+def _anchors(directive: SphinxDirective, names: Iterable[str]) -> list[nodes.Node]:
+    """Return anchors in place of entries, and note them as the places where names are described."""
+    target = nodes.target("", "", ids=list(names))
+    for name in target["ids"]:
+        _domain(directive.env).note_object(name, "data", name, location=target)
+    return [target]
 
 
 def _member_directive(member: Any) -> str:
@@ -151,13 +175,17 @@ def _wanted() -> Iterator[str]:
             continue
         yield name
         if isinstance(item, type):
-            yield from (f"{name}.{member}" for member in described_members(item))
+            yield from (f"{name}.{member}" for member in described_members(item) if is_ours(item))
 
 
 def _check_complete(app: Sphinx, env: BuildEnvironment) -> None:
     found = _domain(env).objects
     if missing := [name for name in _wanted() if name not in found]:
-        _log.warning("no page of the reference describes %s", ", ".join(missing), type="reference")
+        _log.warning(
+            "no page of docs/reference describes %s: add it to a `.. names::`, or its family to a `.. methods::`",
+            ", ".join(missing),
+            type="reference",
+        )
 
 
 def _add_aliases(app: Sphinx, env: BuildEnvironment) -> None:
