@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tensorclass.cli import main
+from tensorclass.support.project_links import DOCUMENTATION, SOURCE
 
 ROOT = Path(__file__).parents[1]
 GUIDES = [
@@ -101,6 +102,16 @@ def test_names_and_commands_of_the_pages_exist() -> None:
     assert len(modules) > 20
     missing = [path for path in modules if not path.with_suffix(".py").exists()]
     assert [path for path in missing if not (path / "__main__.py").exists()] == []
+
+
+def test_links_of_the_readme_are_absolute_and_lead_to_pages() -> None:
+    links = re.findall(r"\]\(([^)]+)\)", (ROOT / "README.md").read_text())
+    pages = [link.removeprefix(DOCUMENTATION) for link in links if link.startswith(DOCUMENTATION)]
+    files = [re.sub(r"^/(blob|tree)/main/", "", link.removeprefix(SOURCE)) for link in links if link.startswith(SOURCE)]
+    assert len(pages) > 8
+    assert len(pages) + len(files) == len(links)
+    assert [page for page in pages if not (ROOT / "docs" / page).with_suffix(".md").exists()] == []
+    assert [file for file in files if not (ROOT / file).exists()] == []
 
 
 def found(name: str) -> bool:
