@@ -53,8 +53,9 @@ def entries(obj: Any) -> dict[Any, Any] | None:
     """
     if type(obj) in PLAIN:
         return None
-    if type(obj) is dict or isinstance(obj, Mapping):
-        return dict(cast("Mapping[object, Any]", obj))
+    given: Any = obj
+    if type(given) is dict or isinstance(given, Mapping):
+        return dict(given)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
     if isinstance(obj, tuple):
         items = cast("tuple[object, ...]", obj)
         fields: Sequence[str] | None = getattr(items, "_fields", None)
@@ -181,9 +182,12 @@ def _has_entries(row: object) -> bool:
     return isinstance(row, TensorCollection) or entries(row) is not None
 
 
+_STRINGS = {str}
+
+
 def _keyed(source: Mapping[Any, Any], what: str, path: tuple[str, ...]) -> dict[str, Any]:
     """Convert nested keys to nested dicts with plain strings as keys."""
-    if all(type(key) is str for key in source):
+    if {*map(type, source)} <= _STRINGS:
         return dict(source)
     result: dict[str, Any] = {}
     made: set[int] = set()

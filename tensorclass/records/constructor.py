@@ -352,6 +352,14 @@ def _field_lines(
         ]
     else:
         lines = [f"if {name} is not None:", f"    __store[{name!r}] = {own}.fit({me}, {name})"]
+    if spec.kind is Kind.COLLECTION and len(spec.types) == 1:  # most are stored as they are
+        namespace[f"__class_{name}"] = spec.types[0]
+        as_it_is = f"__type({name}) is __class_{name} and {name}._batch_size == __size and {name}._names is None"
+        lines = [
+            f"if {as_it_is} and {device} is None and {me}._names is None:",
+            f"    __store[{name!r}] = {name}",
+            *[line.replace("if ", "elif ", 1) if position == 0 else line for position, line in enumerate(lines)],
+        ]
     if spec.kind is None:  # the annotation names a class that is defined later
         lines += [f"elif not {own}.allows_none({me}):", f"    raise {own}.mismatch({name})"]
     elif not spec.optional:

@@ -301,7 +301,7 @@ def _has_property(cls: Any, spec: FieldSpec) -> bool:
 
 def of_fields_alone(own: Callable[[Any, str, Any], None]) -> Callable[[Any, str, Any], None]:
     """Return a class's own ``__setattr__``, which is not called for the slots in which a record keeps what it holds."""
-    if getattr(own, "__of_fields__", False) or own is _strict_setattr:
+    if getattr(own, "__of_fields__", False) or own in (object.__setattr__, _strict_setattr):
         return own
 
     @functools.wraps(own)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence, ValuesView
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -777,7 +777,7 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
     @classmethod
     def _from_mapping(cls, source: Mapping[Any, Any], batch_size: Any, device: Any, names: Any) -> Self:
         specs = cls._specs
-        if cls._takes_fields and source.keys() == specs.keys() and not any(map(_is_none, source.values())):
+        if cls._takes_fields and source.keys() == specs.keys() and not _have_none(source.values()):
             return cls(**source, batch_size=batch_size, device=device, names=names)
         cls._check_keys(source)
         values = {key: None if _is_none(value) else value for key, value in source.items()}
@@ -925,6 +925,11 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
 def _is_none(value: Any) -> bool:
     """Return whether a value is the non-tensor data that represents ``None`` in a collection."""
     return type(value) is NonTensorData and value._objects[0] is None
+
+
+def _have_none(values: ValuesView[Any]) -> bool:
+    """Return whether one of the values is the non-tensor data that represents ``None``."""
+    return NonTensorData in map(type, values) and any(map(_is_none, values))
 
 
 def _shown(value: Any) -> str:
