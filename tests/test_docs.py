@@ -32,6 +32,7 @@ GUIDES = [
         "stores",
         "storage",
         "tensordict",
+        "mistakes",
     )
 ]
 

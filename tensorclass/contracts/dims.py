@@ -14,6 +14,8 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
+from tensorclass.support.help_links import help_link
+
 
 @dataclasses.dataclass(frozen=True)
 class Dim:
@@ -94,6 +96,10 @@ def parse(text: str) -> tuple[Dim, ...]:
     >>> [dim.name for dim in parse("3 h w")]
     [None, 'h', 'w']
     """
+    if "," in text:
+        spaced = " ".join(text.replace(",", " ").split())
+        link = help_link("bad-contract")
+        raise ValueError(f"the shape {text!r} has commas; separate dimensions by spaces: {spaced!r}{link}")
     dims = tuple([_dim(word) for word in text.split()])
     if sum(dim.variadic for dim in dims) > 1:
         raise ValueError(f"the shape {text!r} has more than one of '...' and '*name': where they end cannot be told")
@@ -213,4 +219,5 @@ def _unknown(word: str) -> str:
     return (
         f"the dimension {word!r} is not understood: a dimension is a number, a name, '_', '...', '*name', "
         "'#name', 'name=3', or an expression of names with + - * // % and no spaces, such as 'h+1'"
+        + help_link("bad-contract")
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from tensorclass.support.help_links import help_link
 from tensorclass.support.nearest import did_you_mean
 
 _ALL: tuple[torch.dtype, ...] = tuple(
@@ -62,6 +63,7 @@ def category(name: str) -> frozenset[torch.dtype]:
     raise ValueError(
         f"no dtypes are called {name!r}; there are {[*CATEGORIES]}, and single ones such as 'float32'"
         + did_you_mean(name, (*CATEGORIES, *BY_NAME))
+        + help_link("bad-contract")
     )
 
 

@@ -12,6 +12,8 @@ import math
 
 import torch
 
+from tensorclass.td.collection import named_device
+
 from .dims import Dim, parse
 from .dtype_names import category, name_of
 
@@ -190,7 +192,7 @@ class Device(Marker):
     device: torch.device
 
     def __init__(self, device: torch.device | str) -> None:
-        object.__setattr__(self, "device", torch.device(device))
+        object.__setattr__(self, "device", named_device(device))
 
     def __repr__(self) -> str:
         return f'Device("{self.device}")'

@@ -145,7 +145,7 @@ def generate_init(cls: Any, specs: Mapping[str, FieldSpec]) -> Callable[..., Non
         body += _field_lines(specs[name], namespace, me, device, writer)
     taken.sort(key=lambda parameter: parameter.kind)
     taken += [Parameter(name, Parameter.KEYWORD_ONLY, default=None) for name in metadata]
-    namespace["__refused"] = partial(refused_arguments, f"{cls.__qualname__}.__init__", taken)
+    namespace["__refused"] = partial(refused_arguments, cls, taken)
     values = ", ".join([f"{name!r}: {name}" for name in parameters if name in specs])
     # a strided nested tensor has no shape; a try block costs nothing while nothing is raised
     checked = _with_contract_checks(checks, writer, body, namespace, me)

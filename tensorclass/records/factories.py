@@ -147,9 +147,11 @@ class _Planner:
             )
         if self.missing:
             example = ", ".join([f"{name}=..." for name in self.missing])
+            unused = [name for scope in self.scopes for name in scope.given if name not in scope.used]
             raise TypeError(
                 f"{call}: the sizes of the dimensions {', '.join(self.missing)} are not given; give them by keyword: "
                 f"{call}({list(batch_size)}, {example})"
+                + (f"; there is no dimension {', '.join(unused)}" if unused else "")
             )
         if unused := [scope.path + name for scope in self.scopes for name in scope.given if name not in scope.used]:
             raise TypeError(

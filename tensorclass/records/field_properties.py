@@ -13,6 +13,7 @@ from tensorclass.td.leaves.nontensor import NonTensorData
 from .field_names import MEMBER_NAMES
 from .fields import FieldSpec, Kind
 from .frozen import FROZEN_MEMBERS
+from .name_errors import without_init
 from .record import TensorClass
 
 
@@ -58,13 +59,18 @@ def field_property(spec: FieldSpec, frozen: bool) -> property:
             )
         except RuntimeError:  # a nested tensor can have no shape
             fits = False
+        except AttributeError as error:
+            raise without_init(self, error) from None
         if fits:
             self._store[name] = value
         else:
             self._set(name, value)
 
     def set_value(self: TensorClass, value: Any) -> None:
-        self._set(name, value)
+        try:
+            self._set(name, value)
+        except AttributeError as error:
+            raise without_init(self, error) from None
 
     def delete(self: TensorClass) -> None:
         self._check_unlocked()

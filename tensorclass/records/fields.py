@@ -6,6 +6,7 @@ import builtins
 import contextlib
 import dataclasses
 import enum
+import itertools
 import sys
 import types
 import typing
@@ -13,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import torch
 import typing_extensions
 from torch import Tensor
 from torch.compiler import is_compiling
@@ -21,6 +23,7 @@ from tensorclass.contracts.checking import ItemRank, inferred_size
 from tensorclass.contracts.contract import Contract, described_array
 from tensorclass.contracts.contract_error import ContractError
 from tensorclass.contracts.row_contract import RowContract
+from tensorclass.support.help_links import help_link
 from tensorclass.td import shapes, value_checks
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
@@ -154,11 +157,11 @@ class FieldSpec:
     def _resolve(self, scope: Mapping[str, Any]) -> None:
         module = sys.modules.get(self._module)
         space = {} if module is None else vars(module)
-        self._kind, self.types, optional, self._literals, row = classify(
-            self._annotation, space, scope, scope.get(self.owner)
-        )
-        self.optional = self.optional or optional
         try:
+            self._kind, self.types, optional, self._literals, row = classify(
+                self._annotation, space, scope, scope.get(self.owner)
+            )
+            self.optional = self.optional or optional
             self.contract = Contract.of(self._annotation, lambda text: _evaluated(text, space, scope))
         except (TypeError, ValueError) as error:
             raise type(error)(f"{self.owner}.{self.name}: {error}") from None
@@ -498,8 +501,12 @@ class FieldSpec:
         return namesake(cls, self.types)
 
     def hint(self, value: Any) -> str:
-        """Return advice for a list of objects in a record without batch dimensions; empty for other values."""
+        """Return advice for values that often come by mistake, such as lists of objects; empty for other values."""
         rows: Any = value
+        if value is None:
+            return f"to allow None declare {self.name}: {self.shown} | None"
+        if self._kind is Kind.TENSOR and (advice := _for_tensor_field(self.name, value)):
+            return advice
         is_list = isinstance(value, list) and len(rows) > 0 and self._kind in (Kind.OBJECT, Kind.ANY)
         if not is_list or not self._are_items(rows):
             return ""
@@ -511,7 +518,26 @@ class FieldSpec:
 def shown_value(value: Any) -> str:
     """Return a value for a message: its class, and its ``repr`` if that is short."""
     shown = repr(value)
-    return f"{type(value).__name__} {shown}" if len(shown) < 40 else type(value).__name__
+    is_short = len(shown) < 40 and "\n" not in shown
+    return f"{type(value).__name__} {shown}" if is_short else type(value).__name__
+
+
+def _for_tensor_field(name: str, value: Any) -> str:
+    """Return advice for a value of a field of tensors: text, rows of different lengths, tables. Empty for others."""
+    given: Any = value
+    if hasattr(given, "columns") and hasattr(given, "to_dict"):
+        return "from_pandas, from_polars or from_arrow makes a record of the columns of a table"
+    if not (isinstance(given, (list, tuple)) or (hasattr(given, "ndim") and given.ndim)):
+        return ""
+    rows: list[Any] = list(itertools.islice(given, 1000))
+    if rows and all(isinstance(row, str) for row in rows):
+        return f"a string for each row is declared {name}: Text{help_link('not-a-tensor')}"
+    if rows and all(isinstance(row, (list, tuple, Tensor, np.ndarray)) for row in rows):
+        return (
+            f"rows of different lengths are declared {name}: Ragged[Tensor], or padded with pad_sequence; torch.stack "
+            f"joins tensors of one shape{help_link('not-a-tensor')}"
+        )
+    return ""
 
 
 def shown_annotation(annotation: Any) -> str:
@@ -563,10 +589,20 @@ def classify(annotation: Any, space: dict[str, Any], scope: Mapping[str, Any], o
             return _union([classify(part, space, scope, owner) for part in annotation.__constraints__])
         if annotation.__bound__ is not None:
             return classify(annotation.__bound__, space, scope, owner)
+    if isinstance(annotation, torch.dtype) or annotation is torch.tensor or annotation is np.array:
+        raise TypeError(_not_a_type(annotation))
     for alias in ("__supertype__", "__value__"):  # NewType; a type alias
         if hasattr(annotation, alias):
             return classify(getattr(annotation, alias), space, scope, owner)
     return Meaning(Kind.ANY, optional=True)  # type variables, and annotations that are not known here
+
+
+def _not_a_type(annotation: Any) -> str:
+    """Return the message about an annotation that newcomers write for ``Tensor``."""
+    link = help_link("bad-contract")
+    if isinstance(annotation, torch.dtype):
+        return f"{annotation} is a dtype and no type; declare Annotated[Tensor, DType({annotation})]{link}"
+    return f"{annotation.__name__} is a function and no type; declare torch.Tensor{link}"
 
 
 def _evaluated(annotation: str, space: dict[str, Any], scope: Mapping[str, Any]) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from inspect import Parameter
 from typing import Any
 
+from tensorclass.support.help_links import help_link
 from tensorclass.support.nearest import did_you_mean
 
 #: stands for an argument of a constructor that was not given
@@ -15,7 +16,18 @@ REQUIRED: Any = object()
 def no_field(cls: Any, name: str) -> AttributeError:
     """Return the error for a name that is no field of a record class."""
     fields = list(cls._specs)
-    return AttributeError(f"{cls.__name__} has no field {name!r}; its fields are {fields}{did_you_mean(name, fields)}")
+    hint = did_you_mean(name, fields) or help_link("undeclared-field")
+    return AttributeError(f"{cls.__name__} has no field {name!r}; its fields are {fields}{hint}")
+
+
+def without_init(record: Any, error: AttributeError) -> AttributeError:
+    """Return the error for a field that is set before the constructor of the base class ran; else the given error."""
+    if hasattr(record, "_store"):
+        return error
+    return AttributeError(
+        f"{type(record).__name__}: a hand-written __init__ calls super().__init__(...) before it sets fields; "
+        f"__post_init__ needs none{help_link('own-constructor')}"
+    )
 
 
 def unknown_options(what: str, unknown: Sequence[str], known: Iterable[str]) -> str:
@@ -25,7 +37,7 @@ def unknown_options(what: str, unknown: Sequence[str], known: Iterable[str]) -> 
 
 
 def refused_arguments(
-    function: str,
+    cls: Any,
     parameters: Sequence[Parameter],
     more: Sequence[object],
     unknown: Iterable[str],
@@ -34,23 +46,24 @@ def refused_arguments(
     """Return the error for a call of a generated constructor, in Python's words.
 
     Args:
-        function: the name of the constructor.
+        cls: the class of the record.
         parameters: its parameters, without the record.
         more: positional arguments for which there is no parameter.
         unknown: keywords for which there is no parameter.
         required: the arguments without a default; those that are missing are ``REQUIRED``.
 
     >>> parameters = [Parameter("image", Parameter.POSITIONAL_OR_KEYWORD)]
-    >>> raise refused_arguments("Sample.__init__", parameters, (), ["imgae"], {"image": REQUIRED})
+    >>> raise refused_arguments(type("Sample", (), {}), parameters, (), ["imgae"], {"image": REQUIRED})
     Traceback (most recent call last):
     TypeError: Sample.__init__() got an unexpected keyword argument 'imgae'. Did you mean: 'image'?
     """
+    function = f"{cls.__qualname__}.__init__"
     positional = [one for one in parameters if one.kind is not Parameter.KEYWORD_ONLY]
     missing = [name for name, value in required.items() if value is REQUIRED]
     if unknown := list(unknown):
         what = "an unexpected keyword argument" if len(unknown) == 1 else "unexpected keyword arguments"
         near = did_you_mean(unknown, missing) or did_you_mean(unknown, [one.name for one in parameters])
-        return TypeError(f"{function}() got {what} {_listed(unknown)}{near}")
+        return TypeError(f"{function}() got {what} {_listed(unknown)}{near or _undeclared(cls, unknown[0])}")
     if more:
         most = 1 + len(positional)  # Python counts the record, too
         least = 1 + sum(one.default is Parameter.empty for one in positional)
@@ -66,6 +79,13 @@ def refused_arguments(
         f"{function}() missing {len(named)} required {what} argument{'s'[: len(named) > 1]}: {_listed(named)}; only "
         "fields with a default can be left out"
     )
+
+
+def _undeclared(cls: Any, name: str) -> str:
+    """Return advice about an attribute of the class that is not declared as a field."""
+    if not any(name in vars(base) for base in cls.__mro__ if base.__module__ == cls.__module__):
+        return ""
+    return f"; {name!r} is no field, as it has no annotation: declare it, for instance {name}: Tensor = ..."
 
 
 def _listed(names: Sequence[str]) -> str:

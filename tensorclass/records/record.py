@@ -765,6 +765,7 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
                 f"{cls.__name__}: the keys must be the fields {list(specs)};"
                 + (f" missing: {missing}" if missing else "")
                 + (f" unexpected: {unexpected}" if unexpected else "")
+                + did_you_mean(unexpected, missing)
             )
 
     def _check_entry(self, key: str, value: Any) -> None:

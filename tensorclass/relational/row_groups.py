@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
@@ -138,6 +138,13 @@ class RowGroups(Generic[T]):
                     f"got {asked!r}"
                 )
         return result
+
+    if not TYPE_CHECKING:  # to type checkers every attribute would exist
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name in AGGREGATIONS:  # as pandas has them
+                raise AttributeError(f"groups have no method {name}(); use agg({name!r}), or agg(x=('key', {name!r}))")
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
     def _figures_of_all(self, aggregations: Sequence[str]) -> dict[tuple[str, ...], list[tuple[str, str]]]:
         """Return the figures of all numbers by key: pairs of a name and an aggregation."""

@@ -16,6 +16,9 @@ from torch import Size, Tensor
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
+from tensorclass.support.help_links import help_link
+from tensorclass.support.nearest import did_you_mean
+
 from . import shapes
 from .shapes import Names
 
@@ -40,10 +43,37 @@ def as_device(device: DeviceLike | None) -> torch.device | None:
     """
     if device is None:
         return None
-    device = torch.device(device)
+    device = named_device(device)
     needs_index = device.type not in ("cpu", "meta") and ":" not in str(device)
     return torch.empty((), device=device).device if needs_index else device
 
+
+def named_device(device: DeviceLike) -> torch.device:
+    """Return a device by its name.
+
+    Raises:
+        RuntimeError: torch has no device of this name.
+
+    >>> named_device("cuda:1")
+    device(type='cuda', index=1)
+    """
+    try:
+        return torch.device(device)
+    except RuntimeError as error:
+        raise _no_device(device, error) from None
+
+
+def _no_device(name: DeviceLike, error: RuntimeError) -> RuntimeError:
+    """Return the error for a name that torch does not know, or the error of torch."""
+    if not isinstance(name, str):
+        return error
+    if isinstance(getattr(torch, name, None), torch.dtype):
+        return RuntimeError(f"device: {name!r} is a dtype; give it as torch.{name}")
+    near = ". Did you mean: 'cuda'?" if name.startswith("gpu") else did_you_mean(name, _DEVICES)
+    return RuntimeError(f"device: expected a device of torch such as 'cpu', 'cuda' or 'cuda:1', got {name!r}{near}")
+
+
+_DEVICES = ("cpu", "cuda", "mps", "xpu", "meta", "hpu", "mtia")
 
 #: the modules of torch that take the length of a dataset
 _LOADERS = tuple([f"torch.utils.data.{name}" for name in ("dataloader", "dataset", "distributed", "sampler")])
@@ -55,6 +85,7 @@ def no_dataset(collection: Collection) -> str:
     return (
         f"this {name} has the batch size [], so it is one sample and has no rows to load. Give it the batch size of "
         f"its values, {name}(..., batch_size=[n]) or .auto_batch_size_(1), or put it into a list of samples"
+        + help_link("no-batch-size")
     )
 
 

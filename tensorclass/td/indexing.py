@@ -87,7 +87,7 @@ def prepare_index(index: Any, batch_size: Size, keep_masks: bool = False, writin
                 consumed += 1
         out.append(item)
     if consumed > len(batch_size):
-        raise IndexError(f"too many indices: {consumed} of them for the batch size {list(batch_size)}")
+        raise IndexError(shapes.too_many_indices(consumed, batch_size))
     if ellipsis >= 0:
         out[ellipsis:ellipsis] = [slice(None)] * (len(batch_size) - consumed)
     if writing and positions:
@@ -124,6 +124,10 @@ def _as_index(item: Any) -> Any:
 
 def _no_index(item: Any, reason: Exception) -> IndexError:
     """Return the error for an object that is not an index."""
+    keys: list[Any] = item if isinstance(item, list) else []
+    if keys and all(isinstance(key, str) for key in keys):
+        shown = ", ".join([repr(key) for key in keys])
+        return IndexError(f"a list of keys is no index; .select({shown}) returns a collection of some keys")
     return IndexError(
         "a collection is indexed by keys, or by ints, slices, None, ..., bools, and sequences, arrays or tensors of "
         f"ints or bools; got {item!r} ({type(item).__name__}): {reason}"

@@ -14,6 +14,8 @@ import torch
 from torch import Size, Tensor
 from typing_extensions import Self
 
+from tensorclass.support.printable import printable
+
 from . import shapes
 from .collection import Collection
 from .hidden_members import member_items, with_members
@@ -78,6 +80,14 @@ def _safe(name: str) -> Callable[..., Any]:
 _SUM, _NANSUM, _MEAN, _NANMEAN = _safe("sum"), _safe("nansum"), _safe("mean"), _safe("nanmean")
 _STD, _VAR, _AMAX, _AMIN = _safe("std"), _safe("var"), _safe("amax"), _safe("amin")
 _LOGSUMEXP, _ALL, _ANY = _safe("logsumexp"), _safe("all"), _safe("any")
+
+
+def _no_fractions(key: str, error: RuntimeError) -> RuntimeError:
+    """Return the error for integers of which torch makes no fractions: no mean, no deviation."""
+    return RuntimeError(
+        f"{printable(key)}: {error}; give dtype=torch.float32 where the method takes it, or leave integers out: "
+        f".exclude({key!r})"
+    )
 
 
 def _is_integral(value: object) -> bool:
@@ -446,14 +456,20 @@ class Reductions(Collection):
     ) -> dict[str, Any]:
         """Reduce each value; ``dims_of`` gives the dimensions of a tensor that are reduced."""
         result: dict[str, Any] = {}
-        for key, value in self._store.items():
-            if isinstance(value, Reductions):
-                try:
-                    result[key] = value._reduce(function, dim, keepdim, kwargs)
-                except RowsOfItems as error:
-                    raise error.below(key) from None
-            else:
-                result[key] = function(value, dims_of(value), **kwargs)
+        key, value = "", None
+        try:
+            for key, value in self._store.items():
+                if isinstance(value, Reductions):
+                    try:
+                        result[key] = value._reduce(function, dim, keepdim, kwargs)
+                    except RowsOfItems as error:
+                        raise error.below(key) from None
+                else:
+                    result[key] = function(value, dims_of(value), **kwargs)
+        except RuntimeError as error:
+            if type(error) is RuntimeError and _is_integral(value) and "floating point" in str(error):
+                raise _no_fractions(key, error) from None
+            raise
         return result
 
     def _each_along(self, name: str, dim: int, dtype: torch.dtype | None) -> Self:

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
+from tensorclass.support.help_links import help_link
+
 _count = itertools.count()
 
 
@@ -38,7 +40,7 @@ def namesake(got: type, wanted: Iterable[type], *, between: Literal["value", "va
         between: what does not match: a value and a declaration, values, or classes.
 
     Returns:
-        A part of a message, without a full stop; empty if no name is the same.
+        The end of a message; empty if no name is the same.
 
     >>> first, second = (type("Sample", (), {}) for _ in range(2))
     >>> namesake(first, [int])
@@ -46,6 +48,11 @@ def namesake(got: type, wanted: Iterable[type], *, between: Literal["value", "va
     >>> namesake(first, [second]).split(":")[0]
     'there are two classes of this name'
     """
+    text = _namesake(got, wanted, between)
+    return text and text + help_link("redefined-class")
+
+
+def _namesake(got: type, wanted: Iterable[type], between: str) -> str:
     actual: Any = _dense_class(got)
     others: list[Any] = [_dense_class(cls) for cls in wanted]
     other = next((cls for cls in others if cls.__name__ == actual.__name__ and cls is not actual), None)

@@ -19,6 +19,8 @@ import numpy as np
 import torch
 from torch import Size, Tensor
 
+from tensorclass.support.help_links import help_link
+
 Names: TypeAlias = tuple[str | None, ...] | None
 
 
@@ -94,9 +96,12 @@ def wrap_dim(dim: int, ndim: int) -> int:
     if ndim == 0:
         raise IndexError(
             f"dimension {dim} is out of range: there are no batch dimensions; give batch_size= when you make the "
-            "collection"
+            f"collection{help_link('no-batch-size')}"
         )
-    raise IndexError(f"batch dimension out of range: expected it in [{-ndim}, {ndim - 1}], got {dim}")
+    raise IndexError(
+        f"batch dimension out of range: expected it in [{-ndim}, {ndim - 1}], got {dim}; other dimensions are those of "
+        f"single values{help_link('batch-dimensions')}"
+    )
 
 
 def wrap_dims(dims: int | Sequence[int], ndim: int) -> tuple[int, ...]:
@@ -124,7 +129,7 @@ def reshaped(batch_size: tuple[int, ...], shape: tuple[int, ...]) -> Size:
         for size in shape:
             known *= size
         if known != count or (shape and min(shape) < 0):
-            raise RuntimeError(f"shape {list(shape)} is invalid for the batch size {list(batch_size)}")
+            raise _invalid_shape(shape, batch_size)
         return Size(shape)
     known = 1
     free = -1
@@ -138,8 +143,24 @@ def reshaped(batch_size: tuple[int, ...], shape: tuple[int, ...]) -> Size:
         else:
             known *= size
     if known == 0 or count % known != 0:
-        raise RuntimeError(f"shape {list(shape)} is invalid for the batch size {list(batch_size)}")
+        raise _invalid_shape(shape, batch_size)
     return Size((*shape[:free], count // known, *shape[free + 1 :]))
+
+
+def _invalid_shape(shape: tuple[int, ...], batch_size: tuple[int, ...]) -> RuntimeError:
+    """Return the error for a shape that the batch size cannot be given."""
+    return RuntimeError(
+        f"shape {list(shape)} is invalid for the batch size {list(batch_size)}; other dimensions are those of single "
+        f"values{help_link('batch-dimensions')}"
+    )
+
+
+def too_many_indices(count: int, batch_size: Size) -> str:
+    """Return the message about an index with more dimensions than the batch has."""
+    what = f"too many indices: {count} of them for the batch size {list(batch_size)}; "
+    if not batch_size:
+        return f"{what}without batch dimensions there are no rows: give batch_size={help_link('no-batch-size')}"
+    return f"{what}index a value for its other dimensions{help_link('batch-dimensions')}"
 
 
 def flat_range(batch_size: Size, start_dim: int, end_dim: int) -> tuple[int, int]:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
+from tensorclass.support.help_links import help_link
 from tensorclass.support.printable import printable
 
 from . import jagged, registry, shapes
@@ -308,7 +309,14 @@ class Combining(Collection):
             try:
                 getattr(torch, what)([item._store[key] for item in items], dim or 0)
             except (RuntimeError, TypeError, IndexError) as reason:
-                raise RuntimeError(f"{what}: {printable(key)}: {str(reason).removeprefix(f'{what}: ')}") from None
+                why = f"{what}: {printable(key)}: {str(reason).removeprefix(f'{what}: ').removesuffix('.')}"
+                shapes_there = {getattr(item._store[key], "shape", None) for item in items}
+                if type(self._store[key]) is Tensor and len(shapes_there) > 1:
+                    why += (
+                        "; pad_sequence pads rows of different lengths, lazy_stack keeps them, a field declared Ragged "
+                        f"takes them{help_link('different-lengths')}"
+                    )
+                raise RuntimeError(why) from None
         raise error if error is not None else RuntimeError(f"{what}: the collections do not fit together")
 
     def _check_kinds(self, what: str, items: list[Any], first: int = 0) -> None:

@@ -14,6 +14,7 @@ from torch import Size, Tensor
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
+from tensorclass.support.help_links import help_link
 from tensorclass.support.printable import printable
 
 from . import registry, shapes
@@ -172,15 +173,16 @@ def _check_apart(owner: Collection, key: str, value: Collection) -> None:
 
 def batch_mismatch(key: NestedKey, batch_size: Size, shape: Size) -> BatchMismatch:
     """Return the error for a value that does not have the batch size in front."""
-    hint = (
-        "give it that shape, for instance with .expand()"
-        if len(shape) < len(batch_size)
-        else "give batch_size= the leading dimensions that all values share"
-    )
+    if any(size < 0 for size in batch_size):
+        hint = "a batch size is given in numbers, none is inferred from -1"
+    elif len(shape) < len(batch_size):
+        hint = "give it that shape, for instance with .expand()"
+    else:
+        hint = "give batch_size= the leading dimensions that all values share"
     return BatchMismatch(
         unravel_key_to_tuple(key),
         f"batch dimension mismatch: expected batch dimensions {list(batch_size)} in front, got shape {list(shape)}; "
-        + hint,
+        f"{hint}{help_link('batch-mismatch')}",
     )
 
 

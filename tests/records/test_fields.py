@@ -261,9 +261,12 @@ def test_an_array_shares_its_memory_with_the_tensor() -> None:
     ids=label,
 )
 def test_a_value_that_does_not_fit_is_a_type_error_that_says_so(annotation: Any, value: Any) -> None:
-    with pytest.raises(
-        TypeError, match=r"^Record\.x: expected .+, got \w+.*; give it that type, or change the annotation"
-    ):
+    advice = "give it that type, or change the annotation"
+    if value is None:
+        advice = r"to allow None declare x: .+ \| None$"
+    elif annotation is Tensor and isinstance(value, list):
+        advice = ".*declared x: (Text|Ragged)"
+    with pytest.raises(TypeError, match=rf"^Record\.x: expected .+, got \w+.*; {advice}"):
         record_with(annotation)(value)
 
 

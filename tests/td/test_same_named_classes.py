@@ -159,7 +159,7 @@ def test_classes_that_are_no_records_are_told_apart() -> None:
         "Run", (TensorClass,), exec_body=lambda space: space.update(__annotations__=annotations)
     )
     assert record(first.TRAIN).mode is first.TRAIN
-    with pytest.raises(TypeError, match=r"there are two classes of this name.*create the value again$"):
+    with pytest.raises(TypeError, match=r"there are two classes of this name.*create the value again \(see"):
         record(second.TRAIN)
 
 

@@ -6,9 +6,10 @@ from typing import Any
 REQUIRED: Any
 
 def no_field(cls: Any, name: str) -> AttributeError: ...
+def without_init(record: Any, error: AttributeError) -> AttributeError: ...
 def unknown_options(what: str, unknown: Sequence[str], known: Iterable[str]) -> str: ...
 def refused_arguments(
-    function: str,
+    cls: Any,
     parameters: Sequence[Parameter],
     more: Sequence[object],
     unknown: Iterable[str],

@@ -268,8 +268,25 @@ def compute(pa: Any) -> Any:
     return pyarrow.compute
 
 
-def nulls_of(count: int) -> str:
-    return f"{count} null" if count == 1 else f"{count} nulls"
+def nulls_of(count: int, there: Tensor | None = None) -> str:
+    """Return the number of nulls for a message, and the first rows with one.
+
+    Args:
+        count: the number.
+        there: whether each row has a value, if that is known.
+
+    >>> nulls_of(2, torch.tensor([True, False, False]))
+    '2 nulls, the first in rows 1, 2'
+    """
+    shown = f"{count} null" if count == 1 else f"{count} nulls"
+    if there is None or not len(there):
+        return shown
+    rows = (~there.reshape(len(there), -1).all(dim=1)).nonzero()[:_FEW, 0].tolist()
+    return f"{shown}, the first in row{'s'[: len(rows) > 1]} {', '.join([str(row) for row in rows])}"
+
+
+#: how many rows an error names
+_FEW = 3
 
 
 def _nested_ragged(arrow_type: Any) -> NestedRagged:

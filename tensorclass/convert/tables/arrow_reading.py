@@ -19,6 +19,7 @@ from torch import Size, Tensor
 
 from tensorclass.convert.conversion_options import ConversionOptions, TableOptions
 from tensorclass.convert.conversion_steps import build_nested
+from tensorclass.support.help_links import help_link
 from tensorclass.td.columns.column import Column
 from tensorclass.td.columns.text import Text
 from tensorclass.td.leaves.nontensor import NonTensorData, stack_of
@@ -229,7 +230,7 @@ class ArrowColumnReader(NumberReader, ColumnReader):
         if mask is None and rows is None:
             value = value.clone() if self.options.copy else value
         else:
-            self._check_nulls(mask, rows, schema)
+            self._check_nulls(mask, rows, schema, mask if lengths is None else rows)
             self.must_copy("nulls that are fill_rows")
             if self.options.nulls == "default":
                 if rows is not None and lengths is not None:
@@ -250,16 +251,18 @@ class ArrowColumnReader(NumberReader, ColumnReader):
             )
         return ReadColumn(self._ragged(value, lengths), rows if mask is None else self._ragged(mask, lengths))
 
-    def _check_nulls(self, mask: Tensor | None, rows: Tensor | None, schema: ColumnSchema) -> None:
+    def _check_nulls(
+        self, mask: Tensor | None, rows: Tensor | None, schema: ColumnSchema, there: Tensor | None
+    ) -> None:
         """Raise if nulls cannot be filled."""
         count = sum(int((~one).sum()) for one in (mask, rows) if one is not None)
         if self.options.nulls == "raise":
-            raise UnreadableColumn("no nulls", nulls_of(count), _HINT)
+            raise UnreadableColumn("no nulls", nulls_of(count, there), _NULLS)
         if self.options.nulls != "default":
             return
         if schema.spec is None or schema.spec.default is None:
             what = "no nulls" if schema.spec is None else "no nulls, as it has no default"
-            raise UnreadableColumn(what, nulls_of(count), _HINT)
+            raise UnreadableColumn(what, nulls_of(count, there), _NULLS)
 
     def _ragged_default(self, found: NumberColumn, schema: ColumnSchema) -> ReadColumn:
         """Fill null lists with the default of the field."""
@@ -448,10 +451,10 @@ class ArrowColumnReader(NumberReader, ColumnReader):
         if mask is not None:
             count = int((~mask).sum())
             if nulls == "raise" or (nulls == "default" and spec is None):
-                raise UnreadableColumn("no nulls", nulls_of(count), _HINT)
+                raise UnreadableColumn("no nulls", nulls_of(count, mask), _NULLS)
             if nulls == "default" and spec is not None:
                 if spec.default is None and not _takes_none(schema):
-                    raise UnreadableColumn(f"{spec.shown}, as it has no default", nulls_of(count), _HINT)
+                    raise UnreadableColumn(f"{spec.shown}, as it has no default", nulls_of(count, mask), _NULLS)
                 fill = _default(schema)
         convert = _object_conversion(schema)
         if convert is not None and not (
@@ -467,6 +470,7 @@ class ArrowColumnReader(NumberReader, ColumnReader):
 
 
 _HINT = "nulls='fill' fills them (with 0, nan or None), nulls='mask' also says where they were"
+_NULLS = _HINT + help_link("nulls")
 
 
 def _takes_none(schema: ColumnSchema) -> bool:

@@ -12,11 +12,13 @@ import torch
 from torch import Size, Tensor
 
 from tensorclass.convert.conversion_options import NullMode
+from tensorclass.support.help_links import help_link
 from tensorclass.td.columns.buffer_column import SPANS, BufferColumn
 from tensorclass.td.columns.column import Column, as_column
 from tensorclass.td.columns.item_types import decoded, encoded, predicate, shown
 from tensorclass.td.columns.text import Text
 
+from .arrow_numbers import nulls_of
 from .column_reader import ReadColumn, UnreadableColumn
 from .column_schema import NOTHING, ColumnSchema
 
@@ -132,16 +134,15 @@ def _default_object(schema: ColumnSchema) -> Any:
 
 
 def _has_none(schema: ColumnSchema, missing: Tensor) -> UnreadableColumn:
-    rows = missing.reshape(-1).nonzero().squeeze(1)
     expected = "no nulls" if schema.spec is None else f"{schema.shown}, which has no default"
-    count = "1 null" if len(rows) == 1 else f"{len(rows)} nulls"
     hint = _HINT
     declared = None if schema.spec is None else schema.spec.column
     if declared is not None and issubclass(declared.cls, Column):
         hint = f"to allow rows without a value, declare Column[{shown(declared.item_type)} | None]"
     elif declared is not None:
         hint = f"{_HINT}, {schema.shown} | None allows rows without a value"
-    return UnreadableColumn(expected, f"{count}, the first in row {int(rows[0])}", hint)
+    hint += help_link("nulls")
+    return UnreadableColumn(expected, nulls_of(int(missing.sum()), ~missing.reshape(-1)), hint)
 
 
 # -- objects of a declared type ---------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from tensorclass.convert.conversion_options import (
 from tensorclass.convert.conversion_steps import C, build, convert_entries, entries, object_column
 from tensorclass.convert.converter_registry import describe_source, is_dataframe
 from tensorclass.support.extras import require
+from tensorclass.support.help_links import help_link
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.columns.column import Column
 from tensorclass.td.columns.item_types import predicate
@@ -532,7 +533,8 @@ def _gaps(missing: Any, what: str) -> tuple[str, str]:
     """Describe missing values, and what to do about them."""
     rows = np.flatnonzero(missing)
     got = f"{len(rows)} missing {what}, the first in row {rows[0]}"
-    return got, "drop or fill them, give the field a default, or say nulls='fill' (with 0, False, nan, None) or 'mask'"
+    hint = "drop or fill them, give the field a default, or say nulls='fill' (with 0, False, nan, None) or 'mask'"
+    return got, hint + help_link("nulls")
 
 
 def _stacked(rows: list[Any]) -> Tensor | None:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tensorclass.support.help_links import help_link
 from tensorclass.support.regular_files import NotRegular, reading_regular
 from tensorclass.td.memory.mapped_files import Filename
 
@@ -71,7 +72,7 @@ def loading(path: str, *own: str) -> Generator[None, None, None]:
                 raise FileError(f"{path}: expected a file, found a folder") from None
             raise
         error_class = type(error) if isinstance(error, FileNotFoundError) else FileError
-        raise error_class(f"{error}; {method}() loads it") from None
+        raise error_class(f"{error}; {method}() loads it{help_link('other-formats')}") from None
 
 
 def loader_of(path: str) -> str | None:
@@ -101,10 +102,19 @@ def loader_of(path: str) -> str | None:
         return "from_consolidated"
     if len(begin) == 9 and begin[8:] == b"{" and int.from_bytes(begin[:8], "little") <= size - 8:
         return "load_safetensors"
-    return next((method for magic, method in _BEGINNINGS.items() if begin.startswith(magic)), None)
+    by_suffix = _SUFFIXES.get(os.path.splitext(path)[1].lower())
+    return next((method for magic, method in _BEGINNINGS.items() if begin.startswith(magic)), by_suffix)
 
 
 _IN_FOLDERS = {"meta.json": "load_memmap", "zarr.json": "from_zarr", ".zgroup": "from_zarr"}
+#: formats of text, which have no mark
+_SUFFIXES = {
+    ".csv": "from_csv",
+    ".tsv": "from_csv",
+    ".json": "from_json",
+    ".jsonl": "from_json",
+    ".ndjson": "from_json",
+}
 _BEGINNINGS = {b"\x89HDF\r\n\x1a\n": "from_h5", b"PAR1": "from_parquet", b"ARROW1": "from_feather"}
 
 

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
+from tensorclass.support.nearest import did_you_mean
+
 from . import spans as span_functions
 
 Side = Literal["right", "left"]
@@ -35,7 +37,8 @@ class Padded(NamedTuple):
 def check_side(side: str, what: str) -> None:
     """Raise ``ValueError`` for an unknown side."""
     if side not in ("right", "left"):
-        raise ValueError(f"{what}: expected side 'right' or 'left', got {side!r}")
+        near = did_you_mean(side, ("right", "left"))
+        raise ValueError(f"{what}: expected side 'right' or 'left', got {side!r}{near}")
 
 
 def padded_length(spans: Tensor, length: int | None, multiple_of: int | None) -> int:

@@ -84,7 +84,9 @@ def test_lists_that_are_null_are_treated_as_in_the_peer(rows: Any, nulls: Any) -
 
 
 def test_the_error_for_nulls_names_the_column() -> None:
-    with pytest.raises(ValueError, match=r"n\.x: expected no nulls, got 1 null; nulls='fill' fills them"):
+    with pytest.raises(
+        ValueError, match=r"n\.x: expected no nulls, got 1 null, the first in row 1; nulls='fill' fills them"
+    ):
         tc.from_arrow(pa.table({"n": [{"x": 1}, {"x": None}]}))
 
 
