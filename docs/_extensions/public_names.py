@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import sys
 from functools import cache
 from types import MemberDescriptorType
 from typing import Any, Final
+
+from sphinx.pycode import ModuleAnalyzer
 
 from tensorclass import TensorCollection, TensorDict
 from tensorclass.td.leaves.leaf import Leaf
@@ -116,3 +119,18 @@ def _same(cls: type, base: type, name: str) -> bool:
     theirs = inspect.getattr_static(base, name, None)
     ours = inspect.getattr_static(cls, name)
     return theirs is not None and (ours is theirs or ours.__doc__ in (None, theirs.__doc__))
+
+
+def comment(name: str) -> list[str]:
+    """Return the lines of the comment (``#:``), or of the text below, that describes a constant where it is defined.
+
+    Raises:
+        ValueError: there is none.
+    """
+    item, last = public_names()[name], name.rpartition(".")[2]
+    for module in list(sys.modules.values()):
+        if module.__name__.partition(".")[0] != "tensorclass" or vars(module).get(last) is not item:
+            continue
+        if lines := ModuleAnalyzer.for_module(module.__name__).find_attr_docs().get(("", last)):
+            return [line for line in lines if line]
+    raise ValueError(f"{name} has no comment (#:) where it is defined")

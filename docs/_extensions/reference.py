@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import Any
 
 from docutils import nodes
-from public_names import canonical, described_members, inherited_members, is_ours, public_names
+from public_names import canonical, comment, described_members, inherited_members, is_ours, public_names
 from sphinx.application import Sphinx
 from sphinx.domains.python import ObjectEntry, PythonDomain
 from sphinx.environment import BuildEnvironment
@@ -100,8 +100,9 @@ def _table(items: Iterable[tuple[str, Any]]) -> Iterator[str]:
 def _summary(name: str, item: Any) -> str:
     if name in public_names() and canonical(name) != name:
         return f"Another name of :py:obj:`~{canonical(name)}`."
-    if isinstance(item, str | tuple | dict):
-        return "A constant."
+    if not callable(item):
+        line = comment(name)[0]
+        return f"{line[0].upper()}{line[1:]}"
     if not is_ours(item) and callable(item):
         return f":py:obj:`{item.__module__}.{item.__qualname__}`."
     line = inspect.cleandoc(item.__doc__ or "").partition("\n")[0]
@@ -120,10 +121,10 @@ def _entry(name: str) -> Iterator[str]:
         yield from (f".. autoclass:: {name}", "")
         for member in _members(name):
             yield from (f"   .. {_member_directive(inspect.getattr_static(item, member))}:: {name}.{member}", "")
-    elif inspect.isroutine(item):
+    elif callable(item):
         yield from (f".. autofunction:: {name}", "")
     else:
-        yield from (f".. autodata:: {name}", "")
+        yield from (f".. py:data:: {name}", "", *(f"   {line}" for line in comment(name)), "")
 
 
 def _members(name: str) -> list[str]:

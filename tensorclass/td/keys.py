@@ -14,6 +14,7 @@ from torch.compiler import is_compiling
 from tensorclass.support.nearest import KeyMessage
 from tensorclass.support.printable import printable
 
+#: a key of a collection: a string, or a tuple of strings for an entry of a nested collection
 NestedKey: TypeAlias = "str | tuple[NestedKey, ...]"
 FlatKey: TypeAlias = str | tuple[str, ...]
 
