@@ -100,7 +100,7 @@ def _table(items: Iterable[tuple[str, Any]]) -> Iterator[str]:
 def _summary(name: str, item: Any) -> str:
     if name in public_names() and canonical(name) != name:
         return f"Another name of :py:obj:`~{canonical(name)}`."
-    if not callable(item):
+    if name in public_names() and not callable(item):
         line = comment(name)[0]
         return f"{line[0].upper()}{line[1:]}"
     if not is_ours(item) and callable(item):

@@ -10,6 +10,7 @@ from typing import NoReturn
 
 from tensorclass.cli.scores_options import SUBCOMMANDS, add_scores, missing_file
 from tensorclass.support.printable import printable
+from tensorclass.support.project_links import DOCUMENTATION, guide
 from tensorclass.support.version import VERSION
 
 __all__ = ["main"]
@@ -53,7 +54,12 @@ class _Parser(ArgumentParser):
 
 
 def _parser() -> ArgumentParser:
-    parser = _Parser(prog="tensorclass", description="Typed records of tensors for PyTorch.", allow_abbrev=False)
+    parser = _Parser(
+        prog="tensorclass",
+        description="Typed records of tensors for PyTorch.",
+        epilog=f"documentation: {DOCUMENTATION}",
+        allow_abbrev=False,
+    )
     parser.add_argument("--version", action="version", version=f"tensorclass {VERSION}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     add_scores(commands)
@@ -68,7 +74,10 @@ def _parser() -> ArgumentParser:
                 "Arrow, CSV, JSON lines, safetensors, HDF5 and zarr of other programs. Nothing of a file is run, no\n"
                 "class is imported."
             ),
-            epilog="exit codes: 0; 2, with one line on stderr for each file that is missing, unknown or damaged.",
+            epilog=(
+                "exit codes: 0; 2, with one line on stderr for each file that is missing, unknown or damaged.\n"
+                f"formats: {guide('reference/file-formats')}"
+            ),
             formatter_class=RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
@@ -82,7 +91,10 @@ def _parser() -> ArgumentParser:
                 ".csv, .jsonl, .h5, .zarr, .safetensors, .zip, .td; a name without an end is a folder of memory maps.\n"
                 "Rows go through memory in pieces. The new file appears when it is complete."
             ),
-            epilog="exit codes: 0; 2, with one line on stderr, where nothing was written.",
+            epilog=(
+                "exit codes: 0; 2, with one line on stderr, where nothing was written.\n"
+                f"formats: {guide('reference/file-formats')}"
+            ),
             formatter_class=RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
@@ -99,7 +111,7 @@ def _parser() -> ArgumentParser:
             epilog=(
                 "exit codes: 0; 1 with --check where a stub is missing, stale or no longer needed; 2, with one line\n"
                 "on stderr, where there is no such file or module, no decorated class, or a syntax error.\n"
-                "docs/typing.md tells how each type checker is pointed at the stubs."
+                f"how each type checker is pointed at the stubs: {guide('typing')}"
             ),
             formatter_class=RawDescriptionHelpFormatter,
             allow_abbrev=False,

@@ -8,6 +8,8 @@ from glob import has_magic
 from os.path import lexists
 from typing import Any
 
+from tensorclass.support.project_links import guide
+
 __all__ = ["SUBCOMMANDS", "add_scores", "missing_file"]
 
 SUBCOMMANDS = ("diff", "power")
@@ -29,7 +31,7 @@ def add_scores(commands: Any) -> None:
             description=(
                 "Aggregate the scores in logs and results of evaluation harnesses: every metric with its count, its\n"
                 "standard error and an interval. Compare runs prompt by prompt, rank models over tasks, and fail\n"
-                "where a figure is too low. docs/scores.md lists the formats that are read."
+                f"where a figure is too low. Formats that are read, options and figures:\n{guide('scores')}"
             ),
             epilog=(
                 "exit codes: 0; 1 where a gate fails (--fail-under, --fail-over, --fail-if-worse-than); 2, with one\n"
@@ -242,7 +244,7 @@ def _add_format(group: Any, formats: Sequence[str] = FORMATS) -> None:
         "--format",
         choices=formats,
         default="table",
-        help="of the output: tables as wide as the terminal, JSON (docs/scores.md has its schema), or others",
+        help="of the output: tables as wide as the terminal, JSON (the guide has its schema), or others",
     )
 
 

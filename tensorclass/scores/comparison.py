@@ -19,6 +19,7 @@ from tensorclass.scores.row_sample import Sample
 from tensorclass.scores.score_arrays import RecordRows, Tallies, pooling_note, tallies
 from tensorclass.scores.score_data import ScoreData
 from tensorclass.scores.tally import Tally
+from tensorclass.support.project_links import guide
 
 __all__ = ["compare", "pair"]
 
@@ -262,6 +263,6 @@ def pair(
     if not len(positions_a):
         raise ValueError(
             f"prompt_id: expected prompts that both runs hold, got none among {prompts_a} and {prompts_b}; these are "
-            "other tasks, or other versions of their documents (docs/scores.md says what a prompt is known by)"
+            f"other tasks, or other versions of their documents; what a prompt is known by: {guide('scores')}"
         )
     return positions_a.astype(np.int64), positions_b.astype(np.int64)

@@ -3,9 +3,13 @@
 import re
 from pathlib import Path
 
+import pytest
+
+from tensorclass.cli import main
 from tensorclass.support import project_links
 
-PROJECT = Path(__file__).parents[2] / "pyproject.toml"
+ROOT = Path(__file__).parents[2]
+PROJECT = ROOT / "pyproject.toml"
 
 
 def test_the_addresses_are_those_of_the_metadata() -> None:
@@ -14,3 +18,21 @@ def test_the_addresses_are_those_of_the_metadata() -> None:
     assert sorted(urls) == ["Changelog", "Documentation", "Issues", "Source"]
     assert urls["Documentation"] == project_links.DOCUMENTATION
     assert urls["Source"] == project_links.SOURCE
+
+
+def test_the_pages_that_messages_name_exist() -> None:
+    named = {
+        page
+        for path in (ROOT / "tensorclass").rglob("*.py")
+        for page in re.findall(r"\{guide\(['\"]([\w/-]+)['\"]\)\}", path.read_text(encoding="utf-8"))
+    }
+    assert {"scores", "typing", "reference/file-formats"} <= named
+    pages = {str(path.relative_to(ROOT / "docs").with_suffix("")) for path in (ROOT / "docs").rglob("*.[mr]*")}
+    assert named - pages == set()
+
+
+def test_the_help_of_the_command_names_the_site(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in ([], ["scores"], ["inspect"], ["convert"], ["stubs"]):
+        with pytest.raises(SystemExit):
+            main([*arguments, "--help"])
+        assert project_links.DOCUMENTATION in capsys.readouterr().out

@@ -17,6 +17,7 @@ from tensorclass.scores.html_report.prompts_section import prompts_section
 from tensorclass.scores.html_report.report_data import ReportData
 from tensorclass.scores.html_report.sources_section import sources_section
 from tensorclass.scores.html_report.tasks_section import tasks_section
+from tensorclass.support.project_links import guide
 
 __all__ = ["report_page"]
 
@@ -103,5 +104,5 @@ def _method(data: ReportData) -> str:
     level = f"{100 * data.options.confidence:g} %"
     return (
         f"Made by tensorclass scores. Intervals of {level} over prompts ({', '.join(methods)}); p-values of two models "
-        f"by sign-flip tests, prompt by prompt; seed {data.options.seed}. docs/scores.md says how figures are made."
+        f"by sign-flip tests, prompt by prompt; seed {data.options.seed}. How figures are made: {guide('scores')}"
     )
