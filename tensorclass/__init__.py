@@ -10,7 +10,6 @@ batch[:8].to("cuda").reshape(2, 4)
 """
 
 import gc
-from dataclasses import field
 from typing import TYPE_CHECKING
 
 # A collection of garbage during the import would walk all objects of torch: longer than the import itself.
@@ -92,6 +91,7 @@ try:
     )
     from .pipelines.stage import Pipeline, Stage
     from .records.decorator import tensorclass
+    from .records.field_specifier import field
     from .records.record import TensorClass
     from .records.tensor_attributes import TensorAttrs
     from .records.typed import TypedTensorDict

@@ -26,10 +26,13 @@ class Problem(NamedTuple):
     got: str
     #: what to do
     hint: str = ""
+    #: the name of the field in the table, if it is another one
+    column: str = ""
 
     def __str__(self) -> str:
         text = f"expected {self.expected}, got {self.got}" + (f"; {self.hint}" if self.hint else "")
-        return f"{shown_path(self.path)}: {text}" if self.path else text
+        column = f" (column {self.column!r})" if self.column else ""
+        return f"{shown_path(self.path)}{column}: {text}" if self.path else text
 
 
 class ConversionError(TypeError, ValueError, RuntimeError):
@@ -40,7 +43,8 @@ class ConversionError(TypeError, ValueError, RuntimeError):
 
     Attributes:
         what: what was asked for: ``"Sample.from_dict"``.
-        problems: all offending fields, each with ``path``, ``expected``, ``got`` and ``hint``.
+        problems: all offending fields, each with ``path``, ``expected``, ``got``, ``hint``, and ``column``: its name
+            in the table, if that is another one.
 
     Example:
         >>> from tensorclass import ConversionError, TensorClass
@@ -78,7 +82,7 @@ class ConversionError(TypeError, ValueError, RuntimeError):
 class Problems:
     """Collects problems, so that one error lists every offending field."""
 
-    __slots__ = ("contracts", "found", "left_out", "what")
+    __slots__ = ("columns", "contracts", "found", "left_out", "what")
 
     def __init__(self, what: str) -> None:
         self.what: str = what
@@ -87,13 +91,15 @@ class Problems:
         self.contracts: list[ContractError] = []
         #: keys that are no fields, left out by ``strict=False``
         self.left_out: dict[tuple[str, ...], None] = {}
+        #: names of columns that differ from the last key of the path
+        self.columns: dict[tuple[str, ...], str] = {}
 
     def __len__(self) -> int:
         return len(self.found) + len(self.contracts)
 
     def add(self, path: Sequence[str], expected: str, got: str, hint: str = "") -> None:
         """Note a problem of a field."""
-        self.found.append(Problem(tuple(path), expected, got, hint))
+        self.found.append(Problem(tuple(path), expected, got, hint, self.columns.get(tuple(path), "")))
 
     def add_unknown(self, path: Sequence[str], expected: str, got: str, known: Iterable[str], hint: str = "") -> None:
         """Note a name that is none of the known ones. The first notes of an error name the nearest one."""

@@ -6,7 +6,8 @@ A converter declares ``**kwargs: Unpack[ConversionKwargs]`` (``TableKwargs`` for
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import torch
@@ -48,6 +49,7 @@ class TableKwargs(ConversionKwargs, total=False):
     nulls: NullMode
     mask_key: NestedKey | None
     columns: Sequence[str] | None
+    rename: Mapping[str, str] | None
     ragged: RaggedMode
 
 
@@ -58,6 +60,7 @@ class StreamKwargs(TypedDict, total=False):
     nulls: NullMode
     mask_key: NestedKey | None
     columns: Sequence[str] | None
+    rename: Mapping[str, str] | None
     ragged: RaggedMode
     strict: bool
 
@@ -144,6 +147,8 @@ class TableOptions(NamedTuple):
     mask_key: NestedKey | None = None
     #: names of the columns to read; ``None``: all
     columns: Sequence[str] | None = None
+    #: other names for columns, which are then treated as if they had them
+    rename: Mapping[str, str] | None = None
     #: splits column names into nested keys
     separator: str | None = None
     #: dtype of all tensors; ``None``: that of each column
@@ -161,12 +166,14 @@ class TableOptions(NamedTuple):
         ragged: RaggedMode = "column",
         mask_key: NestedKey | None = None,
         columns: Sequence[str] | None = None,
+        rename: Mapping[str, str] | None = None,
         separator: str | None = None,
         dtype: torch.dtype | None = None,
     ) -> Self:
         """Check the options for columns.
 
         Raises:
+            TypeError: ``rename`` is no mapping from text to text.
             ValueError: ``nulls`` or ``ragged`` is not one of its choices, ``mask_key`` is given without
                 ``nulls="mask"``, or ``separator`` is empty.
         """
@@ -178,7 +185,14 @@ class TableOptions(NamedTuple):
             raise ValueError(f"{what}: mask_key={mask_key!r} needs nulls='mask', got nulls={nulls!r}")
         if separator == "":
             raise ValueError(f"{what}: expected a separator of at least one character, got ''")
-        return cls(nulls, copy, ragged, mask_key, columns, separator, dtype)
+        given: Any = rename
+        if rename is not None and not (isinstance(given, Mapping) and all(map(_is_text, chain(*given.items())))):
+            raise TypeError(f"{what}: expected rename to be new names of columns, {{'column': 'field'}}, got {given!r}")
+        return cls(nulls, copy, ragged, mask_key, columns, rename, separator, dtype)
+
+
+def _is_text(name: object) -> bool:
+    return isinstance(name, str)
 
 
 def table_call_options(
@@ -188,6 +202,7 @@ def table_call_options(
     nulls: NullMode = "default",
     mask_key: NestedKey | None = None,
     columns: Sequence[str] | None = None,
+    rename: Mapping[str, str] | None = None,
     ragged: RaggedMode = "column",
     separator: str | None = None,
     dtype: torch.dtype | None = None,
@@ -195,7 +210,7 @@ def table_call_options(
 ) -> tuple[ConversionOptions, TableOptions]:
     """Check all options of ``from_x`` for a table."""
     table = TableOptions.of(
-        what, nulls=nulls, copy=copy, ragged=ragged, mask_key=mask_key, columns=columns, separator=separator,
-        dtype=dtype,
+        what, nulls=nulls, copy=copy, ragged=ragged, mask_key=mask_key, columns=columns, rename=rename,
+        separator=separator, dtype=dtype,
     )  # fmt: skip
     return ConversionOptions.of(what, **kwargs), table

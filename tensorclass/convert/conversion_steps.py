@@ -134,7 +134,7 @@ def convert_entries(
     path: tuple[str, ...] = (),
 ) -> dict[str, Any]:
     """Convert the entries of an object, under string keys."""
-    values = _keyed(found, options.what, path)
+    values = _by_field(target_class(target), _keyed(found, options.what, path))
     failed: list[str] = []
     for key, value in values.items():
         if type(value) is not Tensor:
@@ -149,6 +149,19 @@ def convert_entries(
     for key in failed:
         del values[key]
     return values
+
+
+def _by_field(cls: type[TensorCollection], values: dict[str, Any]) -> dict[str, Any]:
+    """Return entries by field. Entries of the field's name in files and tables are taken where there is no other."""
+    names = cls._stored_names
+    if names is None or values.keys() <= names.of_fields.keys():
+        return values
+    made: dict[str, Any] = {}
+    known = set(names.fields.values())
+    for name, value in values.items():
+        key = name if name in known else names.fields.get(name, name)
+        made[name if key in values else key] = value
+    return made
 
 
 def nested_object_column(rows: list[Any]) -> NonTensorDataBase:

@@ -16,6 +16,7 @@ from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
 from tensorclass.td.leaves.batch_object import ADVICE, RowsDiffer
 from tensorclass.td.leaves.nontensor import NonTensorData, NonTensorDataBase
+from tensorclass.td.stored_names import all_names, shown_names
 from tensorclass.td.value_checks import BatchMismatch, as_tensor
 
 from .conversion_errors import Problems
@@ -94,12 +95,12 @@ def _diagnose_record(
         if name in values:
             _diagnose_field(record, spec, values[name], problems, where)
         elif is_required(spec) and not problems.covers(where):
-            problems.add(where, spec.shown, "nothing: there is no such key")
-    names = ", ".join([repr(name) for name in [*cls._specs][:_NAMED]]) + (", ..." if len(cls._specs) > _NAMED else "")
+            problems.add(where, spec.shown, f"nothing: there is no {absent_key(spec)}")
+    names = ", ".join(shown_names(cls, [*cls._specs][:_NAMED])) + (", ..." if len(cls._specs) > _NAMED else "")
     for key in values:
         if key not in cls._specs:
             got, hint = "a key that is none of them", "strict=False leaves it out"
-            problems.add_unknown((*path, key), f"one of the fields {names}", got, cls._specs, hint)
+            problems.add_unknown((*path, key), f"one of the fields {names}", got, all_names(cls, cls._specs), hint)
     if cls._checks is not None:
         try:
             cls._checks.made(record, inferred)
@@ -158,6 +159,11 @@ def _diagnose_below(record: Any, spec: FieldSpec, value: Any, problems: Problems
         return False
     diagnose(inner, found, size, problems, path)
     return problems.covers(path)
+
+
+def absent_key(spec: FieldSpec, what: str = "key") -> str:
+    """Return the key (the column) that there is not, for messages."""
+    return f"such {what}" if spec.stored_name == spec.name else f"{what} {spec.stored_name!r} or {spec.name!r}"
 
 
 def is_required(spec: FieldSpec) -> bool:

@@ -279,8 +279,8 @@ class Contracted(TensorCollection):
             A field has its ``kind`` (``"tensor"``, ``"record"``, ``"collection"``, ``"object"``, ``"any"``) and whether
             it is ``optional`` (can be ``None``). If they apply, it also has: ``record``; ``types`` and ``values``, the
             classes or the only objects that it takes; ``contract``; ``default``, or ``default_repr`` if JSON cannot
-            hold the default, or the name of its ``default_factory``; and ``init`` and ``kw_only`` if they differ from
-            dataclass defaults.
+            hold the default, or the name of its ``default_factory``; ``stored_name``, the name in files and tables, if
+            that is another one; and ``init`` and ``kw_only`` if they differ from dataclass defaults.
 
             A contract has the arguments of its markers: ``shape``, ``dtype`` (a list), ``low`` and ``high``,
             ``device``. A union has ``or``, a list of contracts.
@@ -303,7 +303,7 @@ class Contracted(TensorCollection):
         return schema(cls)
 
     @classmethod
-    def json_schema(cls, batch_dims: int = 0) -> dict[str, Any]:
+    def json_schema(cls, batch_dims: int = 0, *, stored_names: bool = False) -> dict[str, Any]:
         """Return a JSON Schema (draft 2020-12) of the nested lists that ``to_dict(convert_tensors=True)`` returns.
 
         Rows of ``tolist(convert_tensors=True)`` fit the schema without batch dimensions. The schema is weaker than the
@@ -312,6 +312,8 @@ class Contracted(TensorCollection):
 
         Args:
             batch_dims: the number of batch dimensions: of lists around those of an item. Default: 0.
+            stored_names: describe rows of JSON files, where a field can have another name (``field(name=...)``).
+                Default: ``False``.
 
         Example:
             >>> import torch
@@ -322,4 +324,4 @@ class Contracted(TensorCollection):
             >>> Point.json_schema()["properties"]["place"]
             {'type': 'array', 'items': {'type': 'number', 'minimum': 0}, 'minItems': 3, 'maxItems': 3}
         """
-        return json_schema(cls, batch_dims)
+        return json_schema(cls, batch_dims, stored_names=stored_names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import types
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar, overload
@@ -10,6 +11,7 @@ from torch import Tensor
 from typing_extensions import dataclass_transform
 
 from .definition import redefine
+from .field_specifier import field
 from .name_errors import unknown_options
 from .record import KEYWORDS, RecordMeta, TensorClass
 
@@ -34,7 +36,7 @@ def tensorclass(
     validate: bool = ...,
     stack_objects: bool = ...,
 ) -> Callable[[type[T]], type[T]]: ...
-@dataclass_transform(eq_default=False)
+@dataclass_transform(field_specifiers=(field, dataclasses.field, dataclasses.Field), eq_default=False)
 def tensorclass(cls: Any = None, /, **options: Any) -> Any:
     """Turn a class into a record class, as if it derived from :class:`TensorClass`.
 

@@ -17,6 +17,7 @@ from tensorclass.td.collection import Collection
 from tensorclass.td.hidden_members import hide_member
 from tensorclass.td.safe_unpickling import allow_class
 from tensorclass.td.same_named_classes import DefinitionSite
+from tensorclass.td.stored_names import StoredNames
 
 from .constructor import describe_init, generate_init, has_own_init
 from .field_names import MEMBER_NAMES, check_field_names, check_usable, is_class_variable
@@ -60,6 +61,7 @@ def define(cls: Any, given: Mapping[str, Any]) -> None:
         specs[f.name] = spec
     is_new = "_specs" not in own
     cls._specs = specs
+    cls._stored_names = StoredNames.of(cls.__name__, {name: spec.stored_name for name, spec in specs.items()})
     cls._item_ranks = item_ranks(specs)
     cls._checks = _contract_checks(cls, specs)
     if "__setattr__" in own:
@@ -212,7 +214,7 @@ def _restore_defaults(cls: Any, annotations: Mapping[str, Any]) -> None:
             kwargs: dict[str, Any] = {"default": inherited.default}
             if inherited.default_factory is not dataclasses.MISSING:
                 kwargs = {"default_factory": inherited.default_factory}
-            setattr(cls, name, dataclasses.field(**kwargs))
+            setattr(cls, name, dataclasses.field(**kwargs, metadata=inherited.metadata))
             continue
         base = next((base for base in bases if name in base.__dict__), None)
         # an attribute of a plain base is a default, as in dataclasses; a method or property is not

@@ -10,6 +10,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from .field_specifier import has_name
 from .record import METADATA, TensorClass
 
 #: names of members of records: a field of such a name hides the member
@@ -32,6 +33,11 @@ def check_field_names(cls: Any, fields: Sequence[dataclasses.Field[Any]], annota
             if name in METADATA:
                 raise AttributeError(
                     f"{cls.__name__}: {name} is an argument of every record's constructor; rename yours"
+                )
+            if has_name(f):
+                raise TypeError(
+                    f"{cls.__name__}.{name}: field(name=...) names a field in files and tables, and an InitVar is in "
+                    "neither; drop the name"
                 )
             names.append(name)
     check_usable(cls, names)

@@ -40,6 +40,8 @@ from tensorclass.td.same_named_classes import namesake
 from tensorclass.td.tensordict import TensorDict
 from tensorclass.td.value_checks import BatchMismatch
 
+from .field_specifier import stored_name
+
 if TYPE_CHECKING:
     from tensorclass.td.collection import Value
 
@@ -100,6 +102,7 @@ class FieldSpec:
         "optional",
         "owner",
         "row_contract",
+        "stored_name",
         "types",
     )
 
@@ -113,6 +116,8 @@ class FieldSpec:
     ) -> None:
         self.owner: str = owner
         self.name: str = declared.name
+        #: the name in files and tables
+        self.stored_name: str = stored_name(declared)
         self.init: bool = declared.init
         self.kw_only: bool = declared.kw_only is True
         #: returns the default; ``None`` if there is none

@@ -23,9 +23,11 @@ from tensorclass.td.leaves.linked_list import LinkedList
 from tensorclass.td.leaves.nontensor import NonTensorData, NonTensorDataBase
 from tensorclass.td.printing.long_form import collection_facts, value_repr
 from tensorclass.td.same_named_classes import not_of_class
+from tensorclass.td.stored_names import shown_names
 from tensorclass.td.tensordict import TensorDict
 
 from .contracted import Contracted
+from .field_specifier import field
 from .fields import FieldSpec
 from .name_errors import no_field, unknown_options
 
@@ -61,7 +63,7 @@ def _take_keywords(bases: tuple[type, ...]) -> bool:
     return any(base.__module__ not in ("builtins", "typing", "typing_extensions") for base in own)
 
 
-@dataclass_transform(field_specifiers=(dataclasses.field, dataclasses.Field), eq_default=False)
+@dataclass_transform(field_specifiers=(field, dataclasses.field, dataclasses.Field), eq_default=False)
 class RecordMeta(abc.ABCMeta):
     """Metaclass of records: turns fields into properties, and generates ``__init__``, once for each class."""
 
@@ -762,7 +764,7 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
         ]
         if unexpected or missing:
             raise ValueError(
-                f"{cls.__name__}: the keys must be the fields {list(specs)};"
+                f"{cls.__name__}: the keys must be the fields [{', '.join(shown_names(cls, specs))}];"
                 + (f" missing: {missing}" if missing else "")
                 + (f" unexpected: {unexpected}" if unexpected else "")
                 + did_you_mean(unexpected, missing)

@@ -102,6 +102,8 @@ def _plain_field(spec: FieldSpec, cls: type[Contracted], records: SchemaRecords)
         result["item"] = shown(spec.column.item_type)
     if spec.column is not None and spec.column.ragged_dims > 1:
         result["ragged_dims"] = spec.column.ragged_dims
+    if spec.stored_name != spec.name:
+        result["stored_name"] = spec.stored_name
     if not spec.init:
         result["init"] = False
     if spec.kw_only:
@@ -186,22 +188,25 @@ def _record(spec: FieldSpec, cls: type[Contracted]) -> type[Contracted] | None:
 # JSON Schema
 
 
-def json_schema(cls: type[Contracted], batch_dims: int = 0) -> Json:
+def json_schema(cls: type[Contracted], batch_dims: int = 0, *, stored_names: bool = False) -> Json:
     """See :meth:`TensorClass.json_schema`."""
     if isinstance(batch_dims, bool) or not isinstance(batch_dims, int) or batch_dims < 0:
         raise ValueError(f"json_schema: batch_dims is the number of batch dimensions, 0 or more, got {batch_dims!r}")
     shapes: dict[str, Json] = {}
 
+    def name_of(spec: FieldSpec) -> str:
+        return spec.stored_name if stored_names else spec.name
+
     def described(one: type[Contracted], records: SchemaRecords) -> Json:
         properties = {
-            name: _json_field(f"{one.__qualname__}.{name}", spec, one, records, batch_dims, shapes)
+            name_of(spec): _json_field(f"{one.__qualname__}.{name}", spec, one, records, batch_dims, shapes)
             for name, spec in one._specs.items()
         }
         return {
             "title": one.__qualname__,
             "type": "object",
             "properties": properties,
-            "required": [name for name, spec in one._specs.items() if not spec.allows_none_in(one)],
+            "required": [name_of(spec) for spec in one._specs.values() if not spec.allows_none_in(one)],
             "additionalProperties": False,
         }
 

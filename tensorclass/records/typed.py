@@ -25,6 +25,7 @@ from tensorclass.td.tensordict import TensorDict
 from .declared_columns import declared_columns
 from .definition import annotations_of
 from .field_names import NEED_SHADOW, unusable
+from .field_specifier import field, has_name
 
 if TYPE_CHECKING:
     from tensorclass.td.collection import DeviceLike, Value
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
     from .fields import FieldSpec
 
 
-@dataclass_transform(kw_only_default=True, field_specifiers=(dataclasses.field, dataclasses.Field), eq_default=False)
+@dataclass_transform(
+    kw_only_default=True, field_specifiers=(field, dataclasses.field, dataclasses.Field), eq_default=False
+)
 class TypedMeta(type):
     """Makes a class of typed TensorDicts: the declared keys become properties."""
 
@@ -337,6 +340,11 @@ def _declare(cls: Any, given: Mapping[str, Any]) -> None:
                 f"{cls.__name__}: collections have a member of their own with the name {name!r}, which most code "
                 "reads; rename the key"
                 + ("" if name in _ARGUMENTS else ", or hide the member with the option shadow=True")
+            )
+        if has_name(vars(cls).get(name)):
+            raise TypeError(
+                f"{cls.__name__}.{name}: field(name=...) is for records (TensorClass); the keys of a typed TensorDict "
+                "are its names in files and tables"
             )
         if name in vars(cls):
             defaults[name] = _default(vars(cls)[name])

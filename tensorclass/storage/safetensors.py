@@ -100,7 +100,8 @@ def load_safetensors(
     with loading(name, "load_safetensors"), _open_file(name) as file:
         node, name_of = _read_node(file, name)
         if keys is not None:
-            node = _chosen(node, [unravel_key_to_tuple(key) for key in keys], name)
+            paths = [unravel_key_to_tuple(key) for key in keys]
+            node = _chosen(node, [rebuild_collection.names_in_tree(cls, node, path) for path in paths], name)
 
         def read(where: collection_tree.Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
             if blank:

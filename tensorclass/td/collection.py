@@ -25,6 +25,7 @@ from .shapes import Names
 if TYPE_CHECKING:
     from .base import TensorCollection
     from .leaves.leaf import Leaf
+    from .stored_names import StoredNames
 
     Value: TypeAlias = Tensor | TensorCollection | Leaf
     Store: TypeAlias = MutableMapping[str, Value]
@@ -110,6 +111,8 @@ class Collection:
 
     #: members whose names fields of the class have; see hidden_members
     _hidden_members: ClassVar[Mapping[str, Any]] = {}
+    #: fields that have another name in files and tables; ``None`` if there are none
+    _stored_names: ClassVar[StoredNames | None] = None
 
     __hash__: ClassVar[None] = None  # type: ignore[assignment]  # == compares element by element, as a tensor's does
 

@@ -22,6 +22,7 @@ from .memory.shared_memory import check_shareable, share
 from .pickle_buffers import with_pickled_tensors
 from .safe_unpickling import allow_function, found, written
 from .shapes import Names
+from .stored_names import has_stored_names, key_path, stored_name, stored_path
 from .update import restore
 from .value_checks import shape_of
 
@@ -66,7 +67,9 @@ class State(Collection):
             result._metadata = _ordered()
         if hasattr(result, "_metadata"):
             result._metadata[prefix[:-1]] = {"batch_size": self._batch_size, "device": self._device}
+        cls = type(self)
         for key, value in self._store.items():
+            key = stored_name(cls, key)
             if isinstance(value, Tensor):
                 result[prefix + key] = value if keep_vars else value.detach()
             elif not is_tree(value):
@@ -117,7 +120,6 @@ class State(Collection):
         """
         if not isinstance(state_dict, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"load_state_dict: expected a dict of tensors, got {type(state_dict).__name__}")
-        source: dict[tuple[str, ...], Any] = {}
         nested = any(isinstance(value, Mapping) for value in state_dict.values())
         split = not nested if from_flatten is None else from_flatten
         columns: dict[tuple[str, ...], Any] = dict(self._named_columns())
@@ -128,7 +130,12 @@ class State(Collection):
             own.update(named)
             buffers[path] = [name for name, _ in named]
         # our own keys can contain dots
-        _collect(state_dict, (), {".".join(key): key for key in own} if split else None, source)
+        given: dict[tuple[str, ...], Any] = {}
+        joined = {".".join(key): key for key in own}
+        if has_stored_names(self):
+            joined |= {".".join(stored_path(self, key)): stored_path(self, key) for key in own}
+        _collect(state_dict, (), joined if split else None, given)
+        source = self._by_key(given)
         missing = [".".join(key) for key in own if key not in source]
         unexpected = [".".join(key) for key in source if key not in own]
         problems: list[str] = []
@@ -141,7 +148,10 @@ class State(Collection):
             if key in own and shape_of(value, key) != own[key].shape and not assign and key not in of_columns:
                 problems.append(f"{dotted(key)}: expected shape {list(own[key].shape)}, got {list(value.shape)}")
         before = self._sizes_below(())
-        sizes = {path: size for path, size in _sizes(state_dict, ()).items() if size != before.get(path, size)}
+        found = _sizes(state_dict, ())
+        if has_stored_names(self):
+            found = {".".join(key_path(self, path.split("."))): size for path, size in found.items()}
+        sizes = {path: size for path, size in found.items() if size != before.get(path, size)}
         for key, leaf in own.items() if sizes else ():
             shape = source.get(key, leaf).shape
             above = [sizes.get(".".join(key[:depth]), Size(())) for depth in range(len(key))]
@@ -194,6 +204,20 @@ class State(Collection):
                     holder._set_(path[-1], column)
         self._take_sizes(sizes, ())
         return self
+
+    def _by_key(self, named: dict[tuple[str, ...], Any]) -> dict[tuple[str, ...], Any]:
+        """Return the values of a state dict by nested key in place of names."""
+        if not has_stored_names(self):
+            return named
+        names: dict[tuple[str, ...], tuple[str, ...]] = {}
+        for name in named:
+            key = key_path(self, name)
+            if names.setdefault(key, name) != name:
+                raise RuntimeError(
+                    f"load_state_dict: nothing was loaded into {type(self).__name__}; {dotted(key)} is there twice, as "
+                    f"{dotted(names[key])!r} and as {dotted(name)!r}"
+                )
+        return {key: named[name] for key, name in names.items()}
 
     def _named_columns(self) -> list[tuple[tuple[str, ...], Any]]:
         """Return the columns of the tree, whose state is several tensors, with their keys as flat tuples."""

@@ -87,6 +87,7 @@ def arguments(r: Any) -> dict[str, Any]:
         "video": r.Video(scene, torch.arange(4), batch_size=[4]),
         "options": r.Options(rate=x),
         "built": r.Built(x),
+        "stored": r.Stored(x),
         "cast": r.Cast(1, "a"),
         "pair": r.Pair(sample(), box(), batch_size=size),
         "twins": r.Twins(x, x, batch_size=size),

@@ -8,6 +8,7 @@ class Problem(NamedTuple):
     expected: str
     got: str
     hint: str = ""
+    column: str = ""
 
     def __str__(self) -> str: ...
 
@@ -23,7 +24,8 @@ class Problems:
     found: list[Problem]
     contracts: list[ContractError]
     left_out: dict[tuple[str, ...], None]
-    __slots__ = ("contracts", "found", "left_out", "what")
+    columns: dict[tuple[str, ...], str]
+    __slots__ = ("columns", "contracts", "found", "left_out", "what")
 
     def __init__(self, what: str) -> None: ...
     def __len__(self) -> int: ...

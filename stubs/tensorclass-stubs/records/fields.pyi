@@ -9,6 +9,7 @@ from tensorclass.contracts.contract import Contract
 from tensorclass.contracts.row_contract import RowContract
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.columns.column_values import Declared
+from tensorclass.records.field_specifier import stored_name
 from tensorclass.td.collection import Value
 from tensorclass.records.contracted import Contracted
 
@@ -31,6 +32,7 @@ class Unresolved(Exception): ...
 class FieldSpec:
     owner: str
     name: str
+    stored_name: str
     init: bool
     kw_only: bool
     default: Callable[[], Any] | None
@@ -55,6 +57,7 @@ class FieldSpec:
         "optional",
         "owner",
         "row_contract",
+        "stored_name",
         "types",
     )
 

@@ -9,13 +9,14 @@ from typing_extensions import Self, dataclass_transform
 from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.tensordict import TensorDict
 from tensorclass.records.contracted import Contracted
+from tensorclass.records.field_specifier import field
 from tensorclass.td.keys import NestedKey
 
 OPTIONS: dict[str, bool]
 KEYWORDS: tuple[str, ...]
 METADATA: tuple[str, str, str]
 
-@dataclass_transform(field_specifiers=(dataclasses.field, dataclasses.Field), eq_default=False)
+@dataclass_transform(field_specifiers=(field, dataclasses.field, dataclasses.Field), eq_default=False)
 class RecordMeta(abc.ABCMeta):
     def __new__(
         mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], *, is_base: bool = False, **kwargs: Any

@@ -5,8 +5,9 @@ from typing import Any, ClassVar
 from typing_extensions import Self, dataclass_transform
 from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.tensordict import TensorDict
+from tensorclass.records.field_specifier import field
 
-@dataclass_transform(kw_only_default=True, field_specifiers=(dataclasses.field, dataclasses.Field), eq_default=False)
+@dataclass_transform(kw_only_default=True, field_specifiers=(field, dataclasses.field, dataclasses.Field), eq_default=False)
 class TypedMeta(type):
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any) -> Any: ...
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any) -> None: ...

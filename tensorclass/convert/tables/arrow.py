@@ -23,6 +23,7 @@ from tensorclass.td.keys import unravel_key_to_tuple
 
 from .arrow_reading import ArrowColumnReader, InputColumn
 from .arrow_writing import ColumnWriter, noted_batch_size, read_note, size_note, with_note
+from .column_names import renamed_columns
 from .column_reader import LazyRows
 from .column_schema import fit_columns
 
@@ -121,6 +122,7 @@ def column_values(
                 expected = f"one of the columns {[*columns]}"
                 options.problems.add_unknown((name,), expected, "a name that is none of them", columns)
         columns = {name: columns[name] for name in chosen if name in columns}
+    columns = renamed_columns(columns, table_options.rename, options.problems)
     pa = require("pyarrow", _EXTRA, options.what)
     separator = table_options.separator
     nested = columns if separator is None else _split_names(columns, separator, options.what)

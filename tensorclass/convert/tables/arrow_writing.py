@@ -23,10 +23,12 @@ from tensorclass.td.columns.column import Column
 from tensorclass.td.columns.ragged import Ragged
 from tensorclass.td.columns.text import Text
 from tensorclass.td.leaves.nontensor import NonTensorData, NonTensorDataBase
+from tensorclass.td.stored_names import stored_name
 from tensorclass.td.stores.lazy.lazy_store import Parts
 
 from .arrow_columns import list_array, string_array
 from .arrow_text import ArrowText
+from .column_names import named_items
 from .column_rows import item_type_note
 
 #: metadata key of our note, a JSON object, in fields and schemas
@@ -371,20 +373,21 @@ def _plain_object(item: Any) -> Any:
 
 
 def _items(data: TensorCollection) -> Iterable[tuple[str, Any]]:
+    """Yield the values of a collection by the names of their columns."""
     store = data._store
     if isinstance(store, Parts) and store.dim == 0:
         for key in store:
             column = store.column(key)
-            if all(isinstance(value, Tensor) for value in column) and len({value.shape for value in column}) > 1:
-                yield key, _RaggedRows(column)
-            else:
-                yield key, store[key]
+            is_ragged = (
+                all(isinstance(value, Tensor) for value in column) and len({value.shape for value in column}) > 1
+            )
+            yield stored_name(type(data), key), _RaggedRows(column) if is_ragged else store[key]
         return
-    yield from data._items_for_export(False)
+    yield from named_items(data)
     if isinstance(data, TensorClass):
         for name, spec in type(data)._specs.items():  # without the column, reading would bring the default back
             if name not in store and spec.default is not None and spec.default() is not None:
-                yield name, None
+                yield spec.stored_name, None
 
 
 def _storable(value: Tensor) -> tuple[Tensor, dict[str, Any]]:

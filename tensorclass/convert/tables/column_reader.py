@@ -12,6 +12,7 @@ from tensorclass.convert.conversion_options import ConversionOptions, TableOptio
 from tensorclass.convert.conversion_steps import FAILED, target_class
 from tensorclass.td.base import TensorCollection
 
+from .column_names import keys_of_columns
 from .column_schema import ColumnSchema
 
 Path = tuple[str, ...]
@@ -61,6 +62,7 @@ class ColumnReader(abc.ABC):
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Read (nested dicts of) columns by name. Return values and masks; note and leave out unreadable columns."""
         cls = target_class(target)
+        columns = keys_of_columns(cls, columns, path, self.conversion.problems)
         values: dict[str, Any] = {}
         masks: dict[str, Any] = {}
         schemas = {name: ColumnSchema.of(cls, (name,)) for name in columns}

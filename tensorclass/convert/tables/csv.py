@@ -66,6 +66,7 @@ def from_csv(
     batch_size: BatchSize = None,
     separator: str | None = None,
     dtype: torch.dtype | None = None,
+    rename: Mapping[str, str] | None = None,
     nulls: NullMode = "default",
     strict: bool = True,
     **kwargs: Any,
@@ -73,7 +74,7 @@ def from_csv(
     """See :meth:`TensorDict.from_csv`."""
     request = FileRequest.of(
         f"{cls.__name__}.from_csv", auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device,
-        batch_size=batch_size, separator=separator, dtype=dtype, nulls=nulls, strict=strict,
+        batch_size=batch_size, separator=separator, dtype=dtype, rename=rename, nulls=nulls, strict=strict,
     )  # fmt: skip
     reader = CSVReader(cls, path, request, kwargs)
     return reader.request.collection(cls, reader.table())
@@ -88,6 +89,7 @@ def iter_csv(
     device: DeviceLike | None = None,
     separator: str | None = None,
     dtype: torch.dtype | None = None,
+    rename: Mapping[str, str] | None = None,
     nulls: NullMode = "default",
     strict: bool = True,
     progress: bool | None = None,
@@ -95,7 +97,9 @@ def iter_csv(
 ) -> Batches[C]:
     """See :meth:`TensorDict.iter_csv`."""
     what = f"{cls.__name__}.iter_csv"
-    request = FileRequest.of(what, device=device, separator=separator, dtype=dtype, nulls=nulls, strict=strict)
+    request = FileRequest.of(
+        what, device=device, separator=separator, dtype=dtype, rename=rename, nulls=nulls, strict=strict
+    )
     return Batches(CSVReader(cls, path, request, kwargs), batch_size, drop_last, progress)
 
 
@@ -174,7 +178,7 @@ class CSVReader(TableReader[C]):
         if twice:
             raise ValueError(f"{self.request.what}: {self.files[0]}: several columns have the names {twice}")
         problems = self.request.options.problems
-        paths = {self.request.path(name): name for name in names}
+        paths = {path: name for (name,), path in self.paths([(name,) for name in names]).items()}
         kept = kept_columns(self.cls, paths, problems, self.request.options.strict)
         problems.check()
         types = {name: pa.string() for name in temporal if "timestamp_parsers" not in self._convert}
@@ -184,7 +188,7 @@ class CSVReader(TableReader[C]):
                 types[name] = pa.timestamp("us", "UTC")
         self._types = {**types, **self._column_types}
         if len(kept) < len(names) and "include_columns" not in self._convert:
-            self._convert["include_columns"] = [name for name in names if self.request.path(name) in kept]
+            self._convert["include_columns"] = [name for path, name in paths.items() if path in kept]
 
     def _settings(self, types: Mapping[str, Any], **read: Any) -> tuple[Any, Any, Any]:
         """Return the options of pyarrow, with column types."""
@@ -255,7 +259,7 @@ class CSVReader(TableReader[C]):
                 outside = next((cell for cell in cells if not check(cell)), None)
                 if outside is not None:
                     hint = f"column_types={{{name!r}: pyarrow.float64()}} rounds them"
-                    problems.add(self.request.path(name), "integers from 0 to 2**64 - 1", f"{outside} in {file}", hint)
+                    problems.add(self.path(name), "integers from 0 to 2**64 - 1", f"{outside} in {file}", hint)
         problems.check()
         return large
 
@@ -282,7 +286,7 @@ class CSVReader(TableReader[C]):
             column, arrow_type = table.column(position), self._types.get(field.name, field.type)
             is_text = pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
             if self.request.table_options.nulls == "default" and is_text and column.null_count:
-                if not optional_text(self.cls, self.request.path(field.name)):
+                if not optional_text(self.cls, self.path(field.name)):
                     column = column.fill_null("")
             elif field.type != arrow_type:
                 column = column.cast(arrow_type)
@@ -313,7 +317,7 @@ class CSVReader(TableReader[C]):
             if len(row) != len(names):
                 return f"line {line}: expected {_cells(len(names))}, got {len(row)}"
             for position, (name, cell) in enumerate(zip(names, row, strict=True)):
-                path, check = self.request.path(name), checks.get(name)
+                path, check = self.path(name), checks.get(name)
                 if cell == "" or problems.covers(path):
                     continue
                 if check is not None and not check(cell):

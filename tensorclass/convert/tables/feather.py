@@ -43,6 +43,7 @@ def from_feather(
     dtype: torch.dtype | None = None,
     columns: Sequence[str] | None = None,
     memory_map: bool = True,
+    rename: Mapping[str, str] | None = None,
     nulls: NullMode = "default",
     strict: bool = True,
     **kwargs: Any,
@@ -50,7 +51,7 @@ def from_feather(
     """See :meth:`TensorDict.from_feather`."""
     request = FileRequest.of(
         f"{cls.__name__}.from_feather", auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device,
-        batch_size=batch_size, separator=separator, dtype=dtype, nulls=nulls, strict=strict,
+        batch_size=batch_size, separator=separator, dtype=dtype, rename=rename, nulls=nulls, strict=strict,
     )  # fmt: skip
     reader = FeatherReader(cls, path, request, columns, memory_map, kwargs)
     return reader.request.collection(cls, reader.table())
@@ -67,6 +68,7 @@ def iter_feather(
     dtype: torch.dtype | None = None,
     columns: Sequence[str] | None = None,
     memory_map: bool = True,
+    rename: Mapping[str, str] | None = None,
     nulls: NullMode = "default",
     strict: bool = True,
     progress: bool | None = None,
@@ -74,7 +76,9 @@ def iter_feather(
 ) -> Batches[C]:
     """See :meth:`TensorDict.iter_feather`."""
     what = f"{cls.__name__}.iter_feather"
-    request = FileRequest.of(what, device=device, separator=separator, dtype=dtype, nulls=nulls, strict=strict)
+    request = FileRequest.of(
+        what, device=device, separator=separator, dtype=dtype, rename=rename, nulls=nulls, strict=strict
+    )
     return Batches(FeatherReader(cls, path, request, columns, memory_map, kwargs), batch_size, drop_last, progress)
 
 

@@ -12,13 +12,16 @@ from torch import Tensor
 from tensorclass.contracts.contract import Contract
 from tensorclass.convert.conversion_errors import Problems
 from tensorclass.convert.conversion_steps import entry_target
-from tensorclass.convert.diagnosis import is_required
+from tensorclass.convert.diagnosis import absent_key, is_required
 from tensorclass.records.fields import FieldSpec, Kind
 from tensorclass.records.record import TensorClass
 from tensorclass.support.extras import require
 from tensorclass.td.columns.column_values import Declared
 from tensorclass.td.columns.ragged import Ragged
 from tensorclass.td.columns.text import Text
+from tensorclass.td.stored_names import all_names, shown_names
+
+from .column_names import key_of_columns
 
 #: dtypes for parsed numbers in order of preference, as far as a contract allows them
 _PREFERRED = (
@@ -49,9 +52,11 @@ def kept_columns(cls: Any, paths: Iterable[tuple[str, ...]], problems: Problems,
             problems.left_out[undeclared] = None
         elif not problems.covers(undeclared):
             hint = _separated(cls, path) or "strict=False leaves it out"
-            fields = _fields(cls, undeclared)
-            expected = f"one of the fields {', '.join(map(repr, fields))}"
-            problems.add_unknown(undeclared, expected, "a column that is none of them", fields, hint)
+            owner = _owner(cls, undeclared)
+            expected = f"one of the fields {', '.join(shown_names(owner, owner._specs))}"
+            problems.add_unknown(
+                undeclared, expected, "a column that is none of them", all_names(owner, owner._specs), hint
+            )
     _note_missing(cls, kept, problems, ())
     return kept
 
@@ -75,10 +80,11 @@ def column_types(pa: Any, cls: Any, paths: Iterable[tuple[str, ...]]) -> dict[tu
 def nested_types(pa: Any, cls: Any, separator: str | None = None) -> dict[str, Any]:
     """Return the Arrow types of a record's fields, as far as they tell: lists for dimensions, structs for records.
 
-    A separator puts the fields of nested records under joined names instead.
+    They are under the names of their columns. A separator puts the fields of nested records under joined names instead.
     """
     types: dict[str, Any] = {}
-    for name, spec in cls._specs.items() if _is_record(cls) else ():
+    for spec in cls._specs.values() if _is_record(cls) else ():
+        name = spec.stored_name
         target: Any = spec.target(cls)
         if _is_record(target) and target is not cls:
             inner = nested_types(pa, target, separator)
@@ -150,16 +156,18 @@ def _undeclared(cls: Any, path: tuple[str, ...]) -> tuple[str, ...] | None:
 def _separated(cls: Any, path: tuple[str, ...]) -> str:
     """Return a hint if splitting the column name leads to a field."""
     for separator in (".", "/", "__", "_"):
-        if separator in path[-1] and _undeclared(cls, (*path[:-1], *path[-1].split(separator))) is None:
+        split = key_of_columns(cls, (*path[:-1], *path[-1].split(separator)))
+        if separator in path[-1] and _undeclared(cls, split) is None:
             return f"separator={separator!r} splits it into the keys of a field"
     return ""
 
 
-def _fields(cls: Any, path: Sequence[str]) -> list[str]:
+def _owner(cls: Any, path: Sequence[str]) -> Any:
+    """Return the class whose fields a path leads to."""
     owner = cls
     for name in path[:-1]:
         owner = _below(owner, name)
-    return [*owner._specs]
+    return owner
 
 
 def _note_missing(cls: Any, kept: set[tuple[str, ...]], problems: Problems, path: tuple[str, ...]) -> None:
@@ -172,7 +180,7 @@ def _note_missing(cls: Any, kept: set[tuple[str, ...]], problems: Problems, path
             if where not in kept and inner is not cls:
                 _note_missing(inner, kept, problems, where)
         elif is_required(spec) and not problems.covers(where):
-            problems.add(where, spec.shown, "nothing: there is no such column")
+            problems.add(where, spec.shown, f"nothing: there is no {absent_key(spec, 'column')}")
 
 
 def _scalar(pa: Any, spec: FieldSpec, cls: Any) -> Any:

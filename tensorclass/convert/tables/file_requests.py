@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -20,6 +21,7 @@ from tensorclass.td.base import TensorCollection
 from tensorclass.td.columns.ragged import Ragged
 
 from .arrow import column_values, input_columns, read_table, to_arrow, with_rows
+from .column_names import flattened
 
 
 class FileRequest(NamedTuple):
@@ -38,10 +40,13 @@ class FileRequest(NamedTuple):
         separator: str | None = None,
         dtype: torch.dtype | None = None,
         nulls: NullMode = "default",
+        rename: Mapping[str, str] | None = None,
         **kwargs: Unpack[ConversionKwargs],
     ) -> FileRequest:
         """Check the options of ``from_x`` or ``iter_x``."""
-        options, table_options = table_call_options(what, separator=separator, dtype=dtype, nulls=nulls, **kwargs)
+        options, table_options = table_call_options(
+            what, separator=separator, dtype=dtype, nulls=nulls, rename=rename, **kwargs
+        )
         return cls(what, options, table_options)
 
     def of_file(self, name: str) -> FileRequest:
@@ -51,11 +56,6 @@ class FileRequest(NamedTuple):
     def of_batch(self) -> FileRequest:
         """Return the request for one batch of rows, with problems of its own."""
         return self._replace(options=self.options.renamed(self.options.what))
-
-    def path(self, column: str) -> tuple[str, ...]:
-        """Return the key for the values of a column."""
-        separator = self.table_options.separator
-        return (column,) if separator is None else tuple(column.split(separator))
 
     def collection(self, cls: type[C], table: Any) -> C:
         """Convert an Arrow table.
@@ -73,7 +73,7 @@ class FileRequest(NamedTuple):
 
 def flat_table(data: TensorCollection, separator: str | None) -> Any:
     """Return an Arrow table of a collection. A separator joins the keys of nested values to column names."""
-    return to_arrow(data if separator is None else TensorCollection.flatten_keys(data, separator))
+    return to_arrow(data if separator is None else flattened(data, separator))
 
 
 def check_rows(data: TensorCollection, what: str) -> None:

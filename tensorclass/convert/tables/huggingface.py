@@ -22,6 +22,7 @@ from tensorclass.td.base import TensorCollection
 from tensorclass.td.columns.text import Text
 
 from .arrow import read_table, to_arrow
+from .column_names import key_of_columns
 from .column_schema import ColumnSchema
 
 _EXTRA = "datasets"
@@ -129,7 +130,7 @@ class _HuggingFaceSource:
                     "decodes each sample",
                 )  # fmt: skip
                 read.discard(name)
-            arrays.append(self._column(name, column, feature))
+            arrays.append(self._column((table_options.rename or {}).get(name, name), column, feature))
         plain = self.pa.table(dict(zip(names, arrays, strict=True)))
         if len(plain.columns):
             plain = plain.replace_schema_metadata(table.schema.metadata)
@@ -140,7 +141,7 @@ class _HuggingFaceSource:
     def _column(self, name: str, column: Any, feature: Any) -> Any:
         """Convert a column whose feature says more than its Arrow type."""
         if isinstance(feature, self.datasets.ClassLabel):
-            declared = ColumnSchema.of(self.cls, (name,))
+            declared = ColumnSchema.of(self.cls, key_of_columns(self.cls, [name]))
             if declared is not None and declared.holds in ("object", "column") and declared.spec is not None:
                 return self._names(column, feature, declared)
         shape = getattr(feature, "shape", None)

@@ -26,6 +26,7 @@ from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike
 from tensorclass.td.columns.utf8_rows import EncodingError
 
+from .column_names import flattened, named_items
 from .file_columns import is_beyond_int64, nested_types
 from .file_requests import FileRequest, check_rows
 from .file_sources import EXTRA, PyarrowOptions, TableFile, byte_stream, naming_file, open_for_writing, table_files
@@ -62,6 +63,7 @@ def from_json(
     separator: str | None = None,
     dtype: torch.dtype | None = None,
     lines: bool | None = None,
+    rename: Mapping[str, str] | None = None,
     nulls: NullMode = "default",
     strict: bool = True,
     **kwargs: Any,
@@ -69,7 +71,7 @@ def from_json(
     """See :meth:`TensorDict.from_json`."""
     request = FileRequest.of(
         f"{cls.__name__}.from_json", auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device,
-        batch_size=batch_size, separator=separator, dtype=dtype, nulls=nulls, strict=strict,
+        batch_size=batch_size, separator=separator, dtype=dtype, rename=rename, nulls=nulls, strict=strict,
     )  # fmt: skip
     reader = JSONReader(cls, path, request, lines, kwargs)
     return reader.request.collection(cls, reader.table())
@@ -85,6 +87,7 @@ def iter_json(
     separator: str | None = None,
     dtype: torch.dtype | None = None,
     lines: bool | None = None,
+    rename: Mapping[str, str] | None = None,
     nulls: NullMode = "default",
     strict: bool = True,
     progress: bool | None = None,
@@ -92,7 +95,9 @@ def iter_json(
 ) -> Batches[C]:
     """See :meth:`TensorDict.iter_json`."""
     what = f"{cls.__name__}.iter_json"
-    request = FileRequest.of(what, device=device, separator=separator, dtype=dtype, nulls=nulls, strict=strict)
+    request = FileRequest.of(
+        what, device=device, separator=separator, dtype=dtype, rename=rename, nulls=nulls, strict=strict
+    )
     return Batches(JSONReader(cls, path, request, lines, kwargs), batch_size, drop_last, progress)
 
 
@@ -109,7 +114,7 @@ def to_json(
     made: dict[str, Any] = {"ensure_ascii": False, "separators": (",", ":"), "default": _time, **given}
     encode = python_json.JSONEncoder(**made).encode
     check_rows(data, what)
-    source: Any = data if separator is None else TensorCollection.flatten_keys(data, separator)
+    source: Any = data if separator is None else flattened(data, separator)
     first = True
     with uninterrupted() as section, open_for_writing(what, path, compressed=True) as file, section.interruptible():
         file.write(b"" if lines else b"[")
@@ -152,7 +157,7 @@ def _has_lines(what: str, paths: Sequence[Any], lines: bool | None) -> bool:
 def _rows_of(data: TensorCollection) -> list[dict[str, Any]]:
     """Return the rows of a collection as dicts."""
     columns: dict[str, list[Any]] = {}
-    for key, value in data._items_for_export(False):
+    for key, value in named_items(data):
         try:
             columns[key] = _row_values(value)
         except EncodingError as error:
@@ -218,7 +223,7 @@ class JSONReader(TableReader[C]):
         pa = require("pyarrow", EXTRA, self.request.what)
         self._schema = pa.schema([])
         for file in self.files:
-            types = nested_types(pa, self.cls, self.request.table_options.separator)
+            types = self._declared_types(pa)
             if not self.lines and self._begins_with(file, b"{"):  # an object of columns
                 self._schema = pa.schema([*types.items()])
                 return
@@ -227,6 +232,16 @@ class JSONReader(TableReader[C]):
             if first is not None:
                 self._schema = pa.schema(_fields_in_row(pa, types, first[1]))
                 return
+
+    def _declared_types(self, pa: Any) -> dict[str, Any]:
+        """Return the types of fields by column. A column can have the name of the field, or a new name."""
+        table_options = self.request.table_options
+        types = nested_types(pa, self.cls, table_options.separator)
+        names = self.cls._stored_names
+        if names is not None:
+            types |= {key: types[name] for key, name in names.of_fields.items() if name in types and key not in types}
+        old = {new: old for old, new in (table_options.rename or {}).items()}
+        return {old.get(name, name): arrow_type for name, arrow_type in types.items()}
 
     def _begins_with(self, file: TableFile, sign: bytes) -> bool:
         with byte_stream(self.request.what, file) as stream:
@@ -322,7 +337,7 @@ class JSONReader(TableReader[C]):
                 outside = next((item for item in items if not 0 <= item < 2**64), None)
                 if outside is not None:
                     hint = "explicit_schema with a column of doubles rounds them"
-                    problems.add(self.request.path(name), "integers from 0 to 2**64 - 1", f"{outside}", hint)
+                    problems.add(self.path(name), "integers from 0 to 2**64 - 1", f"{outside}", hint)
         problems.check()
         return large
 
@@ -374,7 +389,7 @@ class JSONReader(TableReader[C]):
         for number, row in self._rows(file):
             place = f"in {'line' if self.lines else 'row'} {number} of {file}"
             for key, value in row.items():
-                path = self.request.path(key)
+                path = self.path(key)
                 if value is None or problems.covers(path):
                     continue
                 json_type, known = _json_type(value), types.get(key)

@@ -41,6 +41,7 @@ from .arrow import with_rows
 from .arrow_extensions import check_extensions
 from .arrow_reading import ArrowColumnReader, InputColumn
 from .arrow_text import ArrowText, is_text
+from .column_names import check_renamed, key_of_columns, named_items
 from .column_reader import ColumnReader, Path, ReadColumn, UnreadableColumn, reshape_rows
 from .column_rows import declared_rows, fill_missing, fill_missing_objects, undeclared_rows
 from .column_schema import NOTHING, ColumnSchema, fill_rows, fit_columns
@@ -61,6 +62,7 @@ class PandasKwargs(ConversionKwargs, total=False):
     dtype: torch.dtype | None
     nulls: NullMode
     mask_key: NestedKey | None
+    rename: Mapping[str, str] | None
 
 
 def from_pandas(cls: type[C], dataframe: Any, *, copy: bool | None = True, **kwargs: Unpack[PandasKwargs]) -> C:
@@ -71,7 +73,7 @@ def from_pandas(cls: type[C], dataframe: Any, *, copy: bool | None = True, **kwa
         hint = "; .to_frame() makes a table of it" if hasattr(dataframe, "to_frame") else ""
         raise TypeError(f"{options.what}: expected a pandas.DataFrame, got {describe_source(dataframe)}{hint}")
     count = len(dataframe)
-    paths = _paths(dataframe.columns.tolist(), table_options.separator, options)
+    paths = _paths(dataframe.columns.tolist(), table_options, options)
     columns = _nest({path: column for path, (_, column) in zip(paths, dataframe.items(), strict=True) if path})
     values, masks = _PandasReader(options, table_options, count).values(columns, cls)
     _check_index(dataframe.index.names, columns, cls, options)
@@ -99,12 +101,14 @@ def to_pandas(data: TensorCollection, *, separator: str | None = None, copy: boo
 # -- labels -----------------------------------------------------------------------------------------------------------
 
 
-def _paths(labels: Any, separator: str | None, options: ConversionOptions) -> list[Path | None]:
-    """Return the key of each column label; ``None``, with a note, for labels whose key is taken."""
+def _paths(labels: Any, table_options: TableOptions, options: ConversionOptions) -> list[Path | None]:
+    """Return the names in each column label; ``None``, with a note, for labels whose names are taken."""
+    separator, rename = table_options.separator, table_options.rename
+    check_renamed(labels, rename, options.problems)
     seen: dict[Path, bool] = {}  # ``True`` for a column, ``False`` for a parent of columns
     result: list[Path | None] = []
     for label in labels:
-        path = _path(label, separator)
+        path = _path((rename or {}).get(label, label), separator)
         parents = [path[:depth] for depth in range(1, len(path))]
         taken = path in seen or any(seen.get(parent) for parent in parents)
         if taken:
@@ -166,9 +170,10 @@ def _check_index(
 ) -> None:
     """Note required fields that are in the index, which is not read."""
     for name in names:
-        schema = None if name is None or str(name) in columns else ColumnSchema.of(cls, (str(name),))
+        key = key_of_columns(cls, [str(name)])
+        schema = None if name is None or str(name) in columns else ColumnSchema.of(cls, key)
         if schema is not None and schema.spec is not None and schema.default() is NOTHING:
-            options.problems.add((str(name),), schema.shown, "the index", "table.reset_index() makes columns of it")
+            options.problems.add(key, schema.shown, "the index", "table.reset_index() makes columns of it")
 
 
 # -- in ---------------------------------------------------------------------------------------------------------------
@@ -591,7 +596,7 @@ def _is_shareable(array: Any) -> bool:
 
 def _collect(pandas: Any, data: TensorCollection, separator: str | None, path: Path, columns: dict[str, Any]) -> None:
     """Collect the columns of a collection by name."""
-    for key, value in data._items_for_export(False):
+    for key, value in named_items(data):
         where = (*path, key)
         name = (separator or ".").join(where)
         if isinstance(value, TensorCollection) and value._is_tree():

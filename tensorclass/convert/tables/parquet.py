@@ -46,6 +46,7 @@ def from_parquet(
     separator: str | None = None,
     dtype: torch.dtype | None = None,
     columns: Sequence[str] | None = None,
+    rename: Mapping[str, str] | None = None,
     nulls: NullMode = "default",
     strict: bool = True,
     **kwargs: Any,
@@ -53,7 +54,7 @@ def from_parquet(
     """See :meth:`TensorDict.from_parquet`."""
     request = FileRequest.of(
         f"{cls.__name__}.from_parquet", auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device,
-        batch_size=batch_size, separator=separator, dtype=dtype, nulls=nulls, strict=strict,
+        batch_size=batch_size, separator=separator, dtype=dtype, rename=rename, nulls=nulls, strict=strict,
     )  # fmt: skip
     reader = ParquetReader(cls, path, request, columns, {"memory_map": True, **kwargs})
     return reader.request.collection(cls, reader.table())
@@ -69,6 +70,7 @@ def iter_parquet(
     separator: str | None = None,
     dtype: torch.dtype | None = None,
     columns: Sequence[str] | None = None,
+    rename: Mapping[str, str] | None = None,
     nulls: NullMode = "default",
     strict: bool = True,
     progress: bool | None = None,
@@ -76,7 +78,9 @@ def iter_parquet(
 ) -> Batches[C]:
     """See :meth:`TensorDict.iter_parquet`."""
     what = f"{cls.__name__}.iter_parquet"
-    request = FileRequest.of(what, device=device, separator=separator, dtype=dtype, nulls=nulls, strict=strict)
+    request = FileRequest.of(
+        what, device=device, separator=separator, dtype=dtype, rename=rename, nulls=nulls, strict=strict
+    )
     # reading ahead would read whole files
     bounded = {"pre_buffer": False, "buffer_size": _BUFFER, **kwargs}
     return Batches(ParquetReader(cls, path, request, columns, bounded), batch_size, drop_last, progress)

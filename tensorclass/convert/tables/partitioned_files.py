@@ -14,7 +14,6 @@ from tensorclass.support.printable import printable
 from .arrow_extensions import check_extensions
 from .column_reader import UnreadableColumn
 from .file_columns import kept_columns
-from .file_requests import FileRequest
 from .file_sources import EXTRA, TableFile
 from .row_batches import TableReader
 
@@ -66,7 +65,8 @@ class PartitionedReader(TableReader[C], metaclass=abc.ABCMeta):
     def _choose_columns(self, pa: Any, schema: Any, columns: Sequence[str] | None) -> None:
         """Choose the columns that fields take."""
         problems = self.request.options.problems
-        leaves = {name: path for field in schema for name, path in _leaves(pa, field, self.request)}
+        columns_of_file = self.paths([leaf for field in schema for leaf in _leaves(pa, field)])
+        leaves = {".".join(column): path for column, path in columns_of_file.items()}
         if columns is not None:
             if isinstance(columns, str):
                 raise TypeError(f"{self.request.what}: expected a list of columns, got the text {columns!r}")
@@ -89,7 +89,7 @@ class PartitionedReader(TableReader[C], metaclass=abc.ABCMeta):
             try:
                 check_extensions(pa, field.type)
             except UnreadableColumn as error:
-                problems.add(self.request.path(field.name), *error.problem)
+                problems.add(self.path(field.name), *error.problem)
         problems.check()
 
     def _align(self, pa: Any, table: Any, file: TableFile) -> Any:
@@ -108,16 +108,16 @@ def _is_in(leaf: str, name: str) -> bool:
     return leaf == name or leaf.startswith(f"{name}.")
 
 
-def _leaves(pa: Any, field: Any, request: FileRequest) -> Iterable[tuple[str, tuple[str, ...]]]:
-    """Yield the columns in a field, those of structs one by one: name in the file, and key."""
-    found = [(field.name, request.path(field.name), field.type)]
+def _leaves(pa: Any, field: Any) -> Iterable[tuple[str, ...]]:
+    """Yield the columns in a field, those of structs one by one: the names from the outside in."""
+    found: list[tuple[tuple[str, ...], Any]] = [((field.name,), field.type)]
     while found:
-        name, path, arrow_type = found.pop(0)
+        names, arrow_type = found.pop(0)
         if pa.types.is_struct(arrow_type) and arrow_type.num_fields:
             inner = [arrow_type.field(position) for position in range(arrow_type.num_fields)]
-            found[:0] = [(f"{name}.{one.name}", (*path, one.name), one.type) for one in inner]
+            found[:0] = [((*names, one.name), one.type) for one in inner]
         else:
-            yield name, path
+            yield names
 
 
 def _select_in_field(pa: Any, field: Any, chosen: Sequence[str], prefix: str = "") -> Any:

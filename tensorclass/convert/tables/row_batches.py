@@ -15,6 +15,7 @@ from tensorclass.support.progress import bar
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
 
+from .column_names import Path, check_renamed, key_of_columns, note_name, note_two_columns, split_name
 from .file_requests import FileRequest
 from .file_sources import EXTRA, TableFile
 
@@ -40,6 +41,29 @@ class TableReader(abc.ABC, Generic[C]):
         self.cls, self.files = cls, given
         self.name = given[0].name if len(given) == 1 else f"{given[0]} and {len(given) - 1} more"
         self.request = request.of_file(self.name)
+
+    def path(self, column: str, *below: str) -> Path:
+        """Return the key for the values of a column, or of a field in a column of structs."""
+        options = self.request.table_options
+        return key_of_columns(self.cls, [*split_name(column, options.separator, options.rename), *below])
+
+    def paths(self, columns: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], Path]:
+        """Return the key of each column. Columns of structs are given with the names of their fields.
+
+        Notes columns that have the same key, names in ``rename`` that no column has, and the names for messages.
+        """
+        problems, names = self.request.options.problems, list(columns)
+        check_renamed([column for column, *_ in names], self.request.table_options.rename, problems)
+        seen: dict[Path, str] = {}
+        made: dict[tuple[str, ...], Path] = {}
+        for column in names:
+            path = made[column] = self.path(*column)
+            name = ".".join(column)
+            if seen.setdefault(path, name) != name:
+                note_two_columns(problems, path, seen[path], name)
+            else:
+                note_name(problems, path, column[-1])
+        return made
 
     @abc.abstractmethod
     def table(self) -> Any:

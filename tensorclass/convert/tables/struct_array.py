@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,8 @@ from torch import Size, Tensor
 from typing_extensions import Unpack
 
 from tensorclass.convert.conversion_errors import Problems
-from tensorclass.convert.conversion_options import ConversionKwargs, ConversionOptions
-from tensorclass.convert.conversion_steps import FAILED, C, build, object_column, with_metadata
+from tensorclass.convert.conversion_options import ConversionKwargs, table_call_options
+from tensorclass.convert.conversion_steps import FAILED, C, build, object_column, target_class, with_metadata
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.columns.ragged import Ragged
@@ -25,6 +25,7 @@ from tensorclass.td.leaves.packed_tensor import as_packed_tensor
 from tensorclass.td.tensordict import TensorDict
 from tensorclass.td.value_checks import is_array
 
+from .column_names import keys_of_columns, named_items, renamed_columns
 from .column_reader import UnreadableColumn
 from .column_rows import declared_rows
 from .column_schema import ColumnSchema, fit_columns
@@ -44,10 +45,11 @@ def from_struct_array(
     struct_array: Any,
     *,
     copy: bool | None = None,
+    rename: Mapping[str, str] | None = None,
     **kwargs: Unpack[ConversionKwargs],
 ) -> C:
     """See :meth:`TensorDict.from_struct_array`."""
-    options = ConversionOptions.of(f"{cls.__name__}.from_struct_array", **kwargs)
+    options, table_options = table_call_options(f"{cls.__name__}.from_struct_array", rename=rename, **kwargs)
     given: Any = struct_array
     is_array: bool = isinstance(struct_array, (np.ndarray, np.void))
     if not is_array or given.dtype.names is None:
@@ -61,7 +63,9 @@ def from_struct_array(
             "numbers in their place"
         )
     array: Any = np.asarray(given)
-    values = fit_columns(cls, _StructArrayReader(cls, array, copy, options.problems).read(array, ()), array.shape)
+    values = fit_columns(
+        cls, _StructArrayReader(cls, array, copy, options.problems, table_options.rename).read(array, ()), array.shape
+    )
     data: C = build(cls, values, options._replace(auto=False, batch_size=Size(array.shape), device=None))
     return with_metadata(data, options)
 
@@ -94,7 +98,10 @@ def _is_masked(array: Any) -> bool:
 class _StructArrayReader:
     """Reads the fields of an array. Numbers share its memory, unless a copy is requested or needed."""
 
-    def __init__(self, owner: Any, array: Any, copy: bool | None, problems: Problems) -> None:
+    def __init__(
+        self, owner: Any, array: Any, copy: bool | None, problems: Problems, rename: Mapping[str, str] | None
+    ) -> None:
+        self.rename = rename
         self.owner, self.copy, self.problems = owner, copy, problems
         #: why fields cannot share memory; ``None`` if they can
         self.copy_reason: str | None = None
@@ -105,8 +112,12 @@ class _StructArrayReader:
 
     def read(self, array: Any, path: tuple[str, ...]) -> dict[str, Any]:
         values: dict[str, Any] = {}
-        for name in array.dtype.names:
-            part = array[name]
+        given = renamed_columns(
+            {name: name for name in array.dtype.names}, None if path else self.rename, self.problems
+        )
+        names = keys_of_columns(self.class_at(path), given, path, self.problems)
+        for name, column in names.items():
+            part = array[column]
             dtype = part.dtype
             kind: str = dtype.kind
             if kind in "biufc":
@@ -124,6 +135,11 @@ class _StructArrayReader:
                     continue
                 values[name] = object_column(items, Size(part.shape), _EMPTY.get(kind))
         return values
+
+    def class_at(self, path: tuple[str, ...]) -> Any:
+        """Return the class of the collection at a path."""
+        schema = ColumnSchema.of(self.owner, path)
+        return TensorDict if schema is None else target_class(schema.target)
 
     def rows(self, items: list[Any], schema: ColumnSchema, shape: Any, path: tuple[str, ...]) -> Any:
         """Convert objects to a column: as the field declares it, or of strings or ragged numbers; else ``None``."""
@@ -164,7 +180,7 @@ class _StructArrayReader:
 def _columns(data: TensorCollection, ndim: int, path: tuple[str, ...], problems: Problems) -> dict[Any, Any]:
     """Convert values to arrays, nested collections to dicts, each with its batch shape under the key ``None``."""
     columns: dict[Any, Any] = {None: tuple(data._batch_size[ndim:])}
-    for key, value in data._items_for_export(False):
+    for key, value in named_items(data):
         if isinstance(value, BufferColumn):
             try:
                 columns[key] = _array_of_rows(value), len(data._batch_size)

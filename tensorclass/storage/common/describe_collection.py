@@ -18,6 +18,7 @@ from tensorclass.td.leaves.nontensor import MetaData, NonTensorData, NonTensorDa
 from tensorclass.td.leaves.object_codes import drop_unused, to_lists
 from tensorclass.td.leaves.unbatched_tensor import UnbatchedTensor
 from tensorclass.td.memory.consolidated_buffer import WHOLE, is_sharded
+from tensorclass.td.stored_names import stored_name
 from tensorclass.td.stores.lazy.lazy_stack import LazyStacked
 from tensorclass.td.stores.store_classes import dense_class
 
@@ -81,7 +82,11 @@ def collection_head(value: TensorCollection) -> Node:
     if issubclass(cls, TensorClass):
         class_node: Node = {"module": cls.__module__, "name": cls.__qualname__}
         # without this list, such fields would get their defaults on loading
-        if none := [name for name, spec in cls._specs.items() if spec.default is not None and name not in value._store]:
+        if none := [
+            spec.stored_name
+            for name, spec in cls._specs.items()
+            if spec.default is not None and name not in value._store
+        ]:
             class_node["none"] = none
         node["class"] = class_node
     return node
@@ -122,9 +127,10 @@ def _describe(
         }
     _check_size(value._batch_size, path, problems)
     node: Node = {"type": "collection", **collection_head(value)}
+    cls = type(value)
     node["entries"] = {
-        key: _describe(item, (*path, key), leaves, problems, allow_pickle, string_arrays)
-        for key, item in value._store.items()
+        name: _describe(item, (*path, name), leaves, problems, allow_pickle, string_arrays)
+        for name, item in ((stored_name(cls, key), item) for key, item in value._store.items())
     }
     return node
 

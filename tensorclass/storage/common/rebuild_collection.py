@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -23,6 +24,7 @@ from tensorclass.td.keys import dotted
 from tensorclass.td.leaves.nontensor import MetaData, NonTensorData, NonTensorDataBase, stack_of
 from tensorclass.td.leaves.object_codes import codes_row_by_row, to_lists
 from tensorclass.td.leaves.unbatched_tensor import UnbatchedTensor
+from tensorclass.td.stored_names import by_field, field_name, shown_names, stored_name
 from tensorclass.td.stores.lazy.lazy_base import lazily
 from tensorclass.td.stores.lazy.lazy_stack import LazyStacked
 from tensorclass.td.stores.store_classes import dense_class
@@ -184,6 +186,9 @@ def _record(
     """
     specs = cls._specs
     wrong: list[str] = []
+    names_in_file = names_by_field(cls, entries, source, path)
+    entries = {key: entries[name] for key, name in names_in_file.items()}
+    none = [field_name(cls, name) if isinstance(name, str) else name for name in none]
     unexpected = [key for key in entries if key not in specs]
     if unexpected and not source.strict:
         warnings.warn(f"{source.file}: {cls.__name__} has no fields for {unexpected}, which are left out", stacklevel=4)
@@ -196,15 +201,15 @@ def _record(
         if isinstance(below, type) and not issubclass(below, TensorCollection):
             below = None  # a field of tensors
         try:
-            values[key] = _rebuild(entry, below, source, (*path, key))
+            values[key] = _rebuild(entry, below, source, (*path, names_in_file[key]))
         except Unfit as error:
             wrong += error.differences
             unread.add(key)
     missing = cls._lacking(entries)
     if missing or (unexpected and source.strict):
         wrong.append(
-            f"{dotted(path) + ': ' if path else ''}the fields of {cls.__name__} are {list(specs)}, the file has "
-            f"{list(entries)};"
+            f"{dotted(path) + ': ' if path else ''}the fields of {cls.__name__} are "
+            f"[{', '.join(shown_names(cls, specs))}], the file has {list(names_in_file.values())};"
             + (f" missing, without a default: {missing}" if missing else "")
             + (f" unexpected: {unexpected} (strict=False leaves them out)" if unexpected and source.strict else "")
             + did_you_mean(unexpected, missing)
@@ -217,6 +222,34 @@ def _record(
     if wrong:
         raise Unfit.of(source.file, wrong)
     return record
+
+
+def names_by_field(cls: type[Collection], names: Iterable[str], source: Source, path: Path) -> dict[str, str]:
+    """Return the names of entries in a file by the keys that a class has for them.
+
+    Raises:
+        FileError: two names stand for one field.
+    """
+    found, twice = by_field(cls, {name: name for name in names})
+    if twice:
+        key, one, other = twice[0]
+        raise source.damaged((*path, key), f"the file has both {one!r} and {other!r}, which are names of this field")
+    return dict(found)
+
+
+def names_in_tree(cls: Any, node: Node, path: Path) -> Path:
+    """Return the names in a tree of a nested key of a class. Names in the tree are accepted, too."""
+    names: list[str] = []
+    owner: Any = cls
+    below: Node | None = node
+    for key in path:
+        entries = as_dict((below or {}).get("entries")) or {}
+        is_class = isinstance(owner, type) and issubclass(owner, TensorCollection)
+        names.append(stored_name(owner, key) if is_class and key not in entries else key)
+        spec = owner._specs.get(field_name(owner, names[-1])) if is_class and issubclass(owner, TensorClass) else None
+        owner = None if spec is None else spec.target(owner)
+        below = as_dict(entries.get(names[-1]))
+    return tuple(names)
 
 
 def _lazy_stack(node: Node, target: Any, source: Source, path: Path) -> Any:

@@ -25,6 +25,7 @@ from tensorclass.td.columns.text import Text
 from tensorclass.td.keys import dotted
 from tensorclass.td.leaves.nontensor import NonTensorDataBase
 from tensorclass.td.leaves.unbatched_tensor import UnbatchedTensor
+from tensorclass.td.stored_names import stored_name
 from tensorclass.td.stores.lazy.lazy_stack import LazyStacked
 
 from .array_backend import NATIVE, ArrayBackend, Note, NotWritable, Replaced, stored_as
@@ -276,8 +277,9 @@ class ArrayFile:
                 self.write_value(group, str(at), part)
             return
         self.backend.write_note(group, collection_note(value, self.backend))
+        cls = type(value)
         for key in value._store:
-            self.write_value(group, escaped(key), value._store[key])
+            self.write_value(group, escaped(stored_name(cls, key)), value._store[key])
 
     def _write_tensor(self, parent: Any, name: str, value: Tensor, kind: str = "tensor") -> Any:
         values = None if self.writes_zeros else as_array(value)
@@ -403,7 +405,11 @@ def check(value: Any, path: tuple[str, ...], what: str, allow_pickle: bool) -> N
 def collection_note(value: Any, backend: ArrayBackend) -> Note:
     """Return the note of a collection."""
     note = {"type": "collection", "version": collection_tree.VERSION, **describe_collection.collection_head(value)}
-    return note if backend.keeps_order else {**note, "order": [escaped(key) for key in value._store]}
+    return (
+        note
+        if backend.keeps_order
+        else {**note, "order": [escaped(stored_name(type(value), key)) for key in value._store]}
+    )
 
 
 def as_array(value: Tensor) -> np.ndarray[Any, Any]:

@@ -21,6 +21,7 @@ from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.keys import dotted
 from tensorclass.td.memory.mapped_files import Filename
 from tensorclass.td.shapes import Names
+from tensorclass.td.stored_names import field_name
 from tensorclass.td.stores.lazy.lazy_base import lazily
 from tensorclass.td.stores.store_classes import dense_class, on_store
 from tensorclass.td.tensordict import TensorDict
@@ -99,6 +100,7 @@ class GroupLoader:
         new._device = self.options.device
         new._names = names
         new._lock = None
+        store.cls = type(new)
         store.owner = weakref.ref(new)
         return new
 
@@ -239,12 +241,13 @@ class GroupLoader:
         try:
             cls._check_keys([*[key for key in keys if key in specs], *unexpected])
         except ValueError as error:
+            there = list(keys) if cls._stored_names is None else list(keys.values())
             hint = " (strict=False leaves the last ones out)" if unexpected else ""
-            raise self.source.damaged(path, f"{error}; the file has {list(keys)}{hint}") from None
+            raise self.source.damaged(path, f"{error}; the file has {there}{hint}") from None
 
     def _check_fields(self, cls: Any, result: Any, none: list[Any], path: tuple[str, ...]) -> None:
         """Raise if the values do not fit the fields of a record; take defaults for fields that the file lacks."""
-        store = result._store
+        store, none = result._store, [field_name(cls, name) if isinstance(name, str) else name for name in none]
         outline = result._outline(None, torch.device("meta"))
         missing = [name for name in cls._specs if name not in outline._store]
         wrong: list[str] = []

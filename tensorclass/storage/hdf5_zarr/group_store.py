@@ -23,6 +23,7 @@ from tensorclass.td.leaves.nontensor import MetaData, NonTensorData, stack_of
 from tensorclass.td.leaves.object_codes import codes_row_by_row, to_lists
 from tensorclass.td.leaves.unbatched_tensor import UnbatchedTensor
 from tensorclass.td.printing.field_previews import FirstRows
+from tensorclass.td.stored_names import stored_name
 
 from .array_backend import BEFORE, DRAFT, Note, flat, tensor_dtype
 from .array_file import ArrayFile, as_array, as_tensor, check, escaped, replace_value, unescaped
@@ -66,10 +67,11 @@ class GroupStore(MutableMapping[str, "Value"]):
     A key that the file lacks can be in memory: the default of a field that a record has gained since.
     """
 
-    __slots__ = ("_group", "_has_note", "_root", "children", "file", "hidden", "in_memory", "owner", "path")
+    __slots__ = ("_group", "_has_note", "_root", "children", "cls", "file", "hidden", "in_memory", "owner", "path")
 
     def __init__(self, file: ArrayFile, path: tuple[str, ...]) -> None:
         self.file: ArrayFile = file
+        self.cls: type[Collection] = Collection  #: class of the collection, whose fields can have other names here
         self.path: tuple[str, ...] = path  #: names of the groups from the root of the file
         self.children: dict[str, Any] = {}  #: nested collections
         self.in_memory: dict[str, Any] = {}  #: entries that the file lacks
@@ -100,7 +102,12 @@ class GroupStore(MutableMapping[str, "Value"]):
 
     def name(self, key: str) -> str:
         """Return the name of a key in the file."""
-        self.group  # noqa: B018  # sets _has_note
+        group = self.group  # sets _has_note
+        stored = stored_name(self.cls, key)
+        if stored != key:
+            before, after = (escaped(one) if self._has_note else one for one in (key, stored))
+            is_older = not self.file.backend.has(group, after) and self.file.backend.has(group, before)
+            key = key if is_older else stored
         if self._has_note:
             return escaped(key)
         if not key or "/" in key or "\0" in key or not key.strip("."):
@@ -112,7 +119,12 @@ class GroupStore(MutableMapping[str, "Value"]):
         group = self.group
         with self.file.reading(self.path):
             names = [name for name in self.file.backend.names(group) if not name.startswith((BEFORE, DRAFT))]
-            found = {unescaped(name) if self._has_note else name: name for name in names}
+            there = {unescaped(name) if self._has_note else name: name for name in names}
+        source = Source(self.file.path, unread)
+        found = {
+            key: there[name]
+            for key, name in rebuild_collection.names_by_field(self.cls, there, source, self.path).items()
+        }
         return {key: name for key, name in found.items() if key not in self.hidden}
 
     def find(self, key: str) -> tuple[Any, Note | None]:

@@ -29,6 +29,7 @@ from tensorclass.storage.common.collection_tree import (
     parse_size,
 )
 from tensorclass.storage.common.file_paths import path_of
+from tensorclass.storage.common.rebuild_collection import names_by_field
 from tensorclass.support.atomic import acquire_folder, swapped_folder
 from tensorclass.support.folder_locks import FolderLock, is_at
 from tensorclass.support.interrupts import Uninterrupted, uninterrupted
@@ -43,6 +44,7 @@ from tensorclass.td.leaves.object_codes import codes_row_by_row, drop_unused
 from tensorclass.td.leaves.unbatched_tensor import UnbatchedTensor
 from tensorclass.td.memory.mapped_files import Filename, write_values
 from tensorclass.td.same_named_classes import namesake
+from tensorclass.td.stored_names import stored_name
 from tensorclass.td.stores.lazy.lazy_stack import LazyStacked
 
 from . import folder_layout, memmap_folder, open_folders
@@ -163,16 +165,22 @@ class AppendPlan:
             self._differ(path, f"rows of the batch size {_shape_of_rows(size)}", list(rows.shape))
             return node
         entries: dict[str, Node] = node["entries"]
-        got = list(rows._store.keys())
-        if set(got) != set(entries):
-            missing, unexpected = [key for key in entries if key not in got], [key for key in got if key not in entries]
+        cls = type(rows)
+        keys = {name: key for key, name in names_by_field(cls, entries, self.source, path).items()}
+        got = [stored_name(cls, key) for key in rows._store]
+        if set(rows._store) != set(keys.values()):
+            missing = [name for name in entries if keys[name] not in rows._store]
+            unexpected = [name for name, key in zip(got, rows._store, strict=True) if key not in keys.values()]
             self.problems.append(
                 f"{dotted(path) + ': ' if path else ''}the keys there are {list(entries)}, the rows have {got}"
                 + (f"; missing: {missing}" if missing else "")
                 + (f"; unexpected: {unexpected}" if unexpected else "")
             )
             return node
-        grown = {key: self._entry(entry, rows._store[key], (*path, key), size, count) for key, entry in entries.items()}
+        grown = {
+            name: self._entry(entry, rows._store[keys[name]], (*path, name), size, count)
+            for name, entry in entries.items()
+        }
         return {**node, "batch_size": [size[0] + count, *size[1:]], "entries": grown}
 
     def _entry(self, node: Node, value: Any, path: collection_tree.Path, size: Size, count: int) -> Node:

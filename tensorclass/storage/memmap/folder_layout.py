@@ -21,6 +21,7 @@ from tensorclass.storage.common.collection_tree import FileError, Node, TensorLe
 from tensorclass.storage.common.object_json import TAG, encode
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.leaves.object_codes import flatten_lists, nest_lists
+from tensorclass.td.stored_names import stored_path
 
 META = "meta.json"
 VALUES_FOLDER = "_tensordict"  #: the subfolder in which the peer puts the values of a record
@@ -84,7 +85,7 @@ def tensor_path(leaf: TensorLeaf) -> str:
 
 def check_keys(data: TensorCollection, what: str) -> None:
     """Raise if keys are not names of files (``robust_key=False``). ``what`` is the caller, for errors."""
-    keys: list[Any] = [key if isinstance(key, tuple) else (key,) for key in data.keys(True)]
+    keys = [stored_path(data, key if isinstance(key, tuple) else (key,)) for key in data.keys(True)]
     if unsafe := [".".join(key) for key in keys if any(file_name(name) != name for name in key)]:
         raise ValueError(
             f"{what}: with robust_key=False keys must be names of files, got {unsafe}; nothing was written"

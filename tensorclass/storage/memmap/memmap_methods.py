@@ -29,6 +29,7 @@ from tensorclass.td.leaves.nontensor import is_non_tensor
 from tensorclass.td.leaves.object_codes import CPU
 from tensorclass.td.memory.mapped_files import Filename, FileThere
 from tensorclass.td.memory.mapped_tensor import MemoryMappedTensor, as_shape
+from tensorclass.td.stored_names import stored_path
 from tensorclass.td.tensordict import TensorDict
 
 from . import folder_layout, memmap_folder
@@ -381,9 +382,10 @@ def saved_path(data: Any) -> Path:
         return saved_path(data._nodes()[0]).parent
     for path, leaf in named_buffers(data):
         if type(leaf) is MemoryMappedTensor and leaf._filename is not None and leaf._index is None:
-            end = "/".join(map(folder_layout.file_name, path)) + folder_layout.SUFFIX
-            if leaf._filename.endswith(f"/{end}"):
-                return Path(leaf._filename[: -len(end) - 1])
+            for names in (stored_path(data, path), path):  # older folders have the names of fields
+                end = "/".join(map(folder_layout.file_name, names)) + folder_layout.SUFFIX
+                if leaf._filename.endswith(f"/{end}"):
+                    return Path(leaf._filename[: -len(end) - 1])
         break
     raise AttributeError("the collection is not saved in a folder; memmap(folder) writes it to one")
 
@@ -425,6 +427,7 @@ def _make_memmap(
             f"make_memmap: the shape {list(size)} does not begin with the batch size {list(data.batch_size)}"
         )
     saved = _saved_folder(data)
+    names = stored_path(data, path)
     holder: Any = data
     with uninterrupted() as section, FolderLock(section) as folder_lock:
         for depth, name in enumerate(path[:-1]):
@@ -433,13 +436,13 @@ def _make_memmap(
                 below = TensorDict({}, data.batch_size, device=CPU)
                 below._lock_under((weakref.ref(holder),))
                 if saved is not None:
-                    memmap_folder.add_folder(folder_lock, saved, path[: depth + 1], data.batch_size, holder.batch_size)
+                    memmap_folder.add_folder(folder_lock, saved, names[: depth + 1], data.batch_size, holder.batch_size)
                 holder._store[name] = below
             holder = below
         if saved is None:
             made = MemoryMappedTensor.empty(size, dtype=dtype)
         else:
-            made = memmap_folder.add_tensor(folder_lock, saved, path, size, dtype, holder.batch_size, existsok)
+            made = memmap_folder.add_tensor(folder_lock, saved, names, size, dtype, holder.batch_size, existsok)
         holder._store[path[-1]] = made
     return made
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from typing_extensions import Self
@@ -30,6 +30,7 @@ class Datasets(Collection):
         mask_key: NestedKey | None = None,
         device: DeviceLike | None = None,
         columns: Sequence[str] | None = None,
+        rename: Mapping[str, str] | None = None,
         ragged: Ragged = "column",
         auto_batch_size: bool = False,
         batch_dims: int | None = None,
@@ -50,6 +51,7 @@ class Datasets(Collection):
             mask_key: the key of the collection of masks; ``"_mask"`` by default.
             device: where the values are moved; by default the CPU.
             columns: the names of the columns to read; all by default.
+            rename: new names of columns, ``{"column": "field"}``, before they are looked up as fields; none by default.
             ragged: what becomes of lists of numbers of different lengths, as in :meth:`from_arrow`.
             auto_batch_size: infer the batch size from the leading dimensions that all values share.
             batch_dims: the largest number of dimensions of an inferred batch size; unlimited by default.
@@ -87,6 +89,7 @@ class Datasets(Collection):
         mask_key: NestedKey | None = None,
         device: DeviceLike | None = None,
         columns: Sequence[str] | None = None,
+        rename: Mapping[str, str] | None = None,
         ragged: Ragged = "column",
         strict: bool = True,
     ) -> Iterator[Self]:
@@ -100,6 +103,7 @@ class Datasets(Collection):
             mask_key: the key of the collection of masks; ``"_mask"`` by default.
             device: where the values are moved; by default the CPU.
             columns: the names of the columns to read; all by default.
+            rename: new names of columns, ``{"column": "field"}``, before they are looked up as fields; none by default.
             ragged: what becomes of lists of numbers of different lengths in a batch, as in :meth:`from_arrow`.
             strict: with ``False``, drop columns that are not fields of a record, and warn about them.
 
@@ -151,6 +155,7 @@ class Datasets(Collection):
         mask_key: NestedKey | None = None,
         device: DeviceLike | None = None,
         columns: Sequence[str] | None = None,
+        rename: Mapping[str, str] | None = None,
         ragged: Ragged = "column",
         auto_batch_size: bool = False,
         batch_dims: int | None = None,
@@ -172,6 +177,7 @@ class Datasets(Collection):
             mask_key: the key of the collection of masks; ``"_mask"`` by default.
             device: where the values are moved; by default the CPU.
             columns: the names of the columns to read; all by default.
+            rename: new names of columns, ``{"column": "field"}``, before they are looked up as fields; none by default.
             ragged: what becomes of lists of numbers of different lengths, as in :meth:`from_arrow`.
             auto_batch_size: infer the batch size from the leading dimensions that all values share.
             batch_dims: the largest number of dimensions of an inferred batch size; unlimited by default.
@@ -209,6 +215,7 @@ class Datasets(Collection):
         mask_key: NestedKey | None = None,
         device: DeviceLike | None = None,
         columns: Sequence[str] | None = None,
+        rename: Mapping[str, str] | None = None,
         ragged: Ragged = "column",
         strict: bool = True,
     ) -> Iterator[Self]:
@@ -223,6 +230,7 @@ class Datasets(Collection):
             mask_key: the key of the collection of masks; ``"_mask"`` by default.
             device: where the values are moved; by default the CPU.
             columns: the names of the columns to read; all by default.
+            rename: new names of columns, ``{"column": "field"}``, before they are looked up as fields; none by default.
             ragged: what becomes of lists of numbers of different lengths in a batch, as in :meth:`from_arrow`.
             strict: with ``False``, drop columns that are not fields of a record, and warn about them.
 

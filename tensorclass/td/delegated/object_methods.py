@@ -290,6 +290,7 @@ class PythonObjects(Collection):
         device: DeviceLike | None = None,
         batch_size: BatchSize = None,
         copy: bool | None = None,
+        rename: Mapping[str, str] | None = None,
         strict: bool = True,
     ) -> Self:
         """Convert a numpy array of a structured dtype. The shape of the array is the batch size.
@@ -308,6 +309,7 @@ class PythonObjects(Collection):
             batch_size: another batch size: leading dimensions of the array.
             copy: ``True`` copies all numbers into plain tensors. ``False`` raises where a copy is needed. By default
                 numbers are copied where needed.
+            rename: new names of fields of the array, ``{"name": "field"}``, before they are looked up; none by default.
             strict: with ``False``, drop fields of the array that are not fields of a record, and warn about them.
 
         Raises:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -37,6 +37,7 @@ class TableFiles(Collection):
         separator: str | None = None,
         dtype: torch.dtype | None = None,
         columns: Sequence[str] | None = None,
+        rename: Mapping[str, str] | None = None,
         nulls: Nulls = "default",
         strict: bool = True,
         **kwargs: Any,
@@ -56,6 +57,7 @@ class TableFiles(Collection):
             dtype: the dtype of all tensors; by default that of each column.
             columns: the columns to read; by default all, for a record those of its fields. A field of a struct is named
                 after it: ``"point.x"``.
+            rename: new names of columns, ``{"column": "field"}``, before they are looked up as fields; none by default.
             nulls: what becomes of nulls, as in :meth:`from_arrow`.
             strict: with ``False``, drop columns that are not fields of a record, and warn about them.
             kwargs: options of ``pyarrow.parquet.ParquetFile`` and its ``read``, such as ``use_threads``.
@@ -91,6 +93,7 @@ class TableFiles(Collection):
         separator: str | None = None,
         dtype: torch.dtype | None = None,
         columns: Sequence[str] | None = None,
+        rename: Mapping[str, str] | None = None,
         nulls: Nulls = "default",
         strict: bool = True,
         progress: bool | None = None,
@@ -107,6 +110,7 @@ class TableFiles(Collection):
             dtype: the dtype of all tensors; by default that of each column.
             columns: the columns to read; by default all, for a record those of its fields. A field of a struct is named
                 after it: ``"point.x"``.
+            rename: new names of columns, ``{"column": "field"}``, before they are looked up as fields; none by default.
             nulls: what becomes of nulls, as in :meth:`from_arrow`.
             strict: with ``False``, drop columns that are not fields of a record, and warn about them.
             progress: show a progress bar; by default if stderr is a terminal and tqdm is installed.
@@ -182,6 +186,7 @@ class TableFiles(Collection):
         batch_size: BatchSize = None,
         separator: str | None = None,
         dtype: torch.dtype | None = None,
+        rename: Mapping[str, str] | None = None,
         nulls: Nulls = "default",
         strict: bool = True,
         **kwargs: Any,
@@ -202,6 +207,7 @@ class TableFiles(Collection):
             batch_size: another batch size.
             separator: splits the names of columns into nested keys.
             dtype: the dtype of all tensors; by default that of each column.
+            rename: new names of columns, ``{"column": "field"}``, before they are looked up as fields; none by default.
             nulls: what becomes of nulls, as in :meth:`from_arrow`.
             strict: with ``False``, drop columns that are not fields of a record, and warn about them.
             kwargs: options of pyarrow's ``ReadOptions``, ``ParseOptions`` and ``ConvertOptions``: ``delimiter``,
@@ -236,6 +242,7 @@ class TableFiles(Collection):
         device: DeviceLike | None = None,
         separator: str | None = None,
         dtype: torch.dtype | None = None,
+        rename: Mapping[str, str] | None = None,
         nulls: Nulls = "default",
         strict: bool = True,
         progress: bool | None = None,
@@ -250,6 +257,7 @@ class TableFiles(Collection):
             device: where the values are moved; by default the CPU.
             separator: splits the names of columns into nested keys.
             dtype: the dtype of all tensors; by default that of each column.
+            rename: new names of columns, ``{"column": "field"}``, before they are looked up as fields; none by default.
             nulls: what becomes of nulls, as in :meth:`from_arrow`.
             strict: with ``False``, drop columns that are not fields of a record, and warn about them.
             progress: show a progress bar; by default if stderr is a terminal and tqdm is installed.
@@ -325,6 +333,7 @@ class TableFiles(Collection):
         separator: str | None = None,
         dtype: torch.dtype | None = None,
         lines: bool | None = None,
+        rename: Mapping[str, str] | None = None,
         nulls: Nulls = "default",
         strict: bool = True,
         **kwargs: Any,
@@ -346,6 +355,7 @@ class TableFiles(Collection):
             dtype: the dtype of all tensors; by default that of each column.
             lines: the file has one row per line instead of an array of rows. By default this is so if its name ends in
                 ``.jsonl`` or ``.ndjson``, possibly with ``.gz``.
+            rename: new names of columns, ``{"column": "field"}``, before they are looked up as fields; none by default.
             nulls: what becomes of nulls, as in :meth:`from_arrow`.
             strict: with ``False``, drop columns that are not fields of a record, and warn about them.
             kwargs: with one row per line, options of pyarrow's ``ReadOptions`` and ``ParseOptions``: ``block_size``,
@@ -378,6 +388,7 @@ class TableFiles(Collection):
         separator: str | None = None,
         dtype: torch.dtype | None = None,
         lines: bool | None = None,
+        rename: Mapping[str, str] | None = None,
         nulls: Nulls = "default",
         strict: bool = True,
         progress: bool | None = None,
@@ -393,6 +404,7 @@ class TableFiles(Collection):
             separator: splits the names of columns into nested keys.
             dtype: the dtype of all tensors; by default that of each column.
             lines: the file has one row per line instead of an array of rows, as in :meth:`from_json`.
+            rename: new names of columns, ``{"column": "field"}``, before they are looked up as fields; none by default.
             nulls: what becomes of nulls, as in :meth:`from_arrow`.
             strict: with ``False``, drop columns that are not fields of a record, and warn about them.
             progress: show a progress bar; by default if stderr is a terminal and tqdm is installed.
@@ -472,6 +484,7 @@ class TableFiles(Collection):
         dtype: torch.dtype | None = None,
         columns: Sequence[str] | None = None,
         memory_map: bool = True,
+        rename: Mapping[str, str] | None = None,
         nulls: Nulls = "default",
         strict: bool = True,
         **kwargs: Any,
@@ -494,6 +507,7 @@ class TableFiles(Collection):
             memory_map: read data when it is used, and share the memory of the file. Numbers in files that are not
                 compressed are not copied. Writes to the tensors do not change the file, but a program that writes to
                 the file in place changes the tensors.
+            rename: new names of columns, ``{"column": "field"}``, before they are looked up as fields; none by default.
             nulls: what becomes of nulls, as in :meth:`from_arrow`.
             strict: with ``False``, drop columns that are not fields of a record, and warn about them.
             kwargs: options of ``pyarrow.ipc.IpcReadOptions``, such as ``ensure_alignment``.
@@ -528,6 +542,7 @@ class TableFiles(Collection):
         dtype: torch.dtype | None = None,
         columns: Sequence[str] | None = None,
         memory_map: bool = True,
+        rename: Mapping[str, str] | None = None,
         nulls: Nulls = "default",
         strict: bool = True,
         progress: bool | None = None,
@@ -545,6 +560,7 @@ class TableFiles(Collection):
             columns: the columns to read; by default all, for a record those of its fields. A field of a struct is named
                 after it: ``"point.x"``.
             memory_map: read data when it is used, and share the memory of the file, as in :meth:`from_feather`.
+            rename: new names of columns, ``{"column": "field"}``, before they are looked up as fields; none by default.
             nulls: what becomes of nulls, as in :meth:`from_arrow`.
             strict: with ``False``, drop columns that are not fields of a record, and warn about them.
             progress: show a progress bar; by default if stderr is a terminal and tqdm is installed.

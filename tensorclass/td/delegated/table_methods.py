@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -38,6 +38,7 @@ class Tables(Collection):
         separator: str | None = None,
         dtype: torch.dtype | None = None,
         copy: bool | None = True,
+        rename: Mapping[str, str] | None = None,
         nulls: Nulls = "default",
         mask_key: NestedKey | None = None,
         strict: bool = True,
@@ -63,6 +64,7 @@ class Tables(Collection):
             copy: ``None`` shares memory with the table where its numbers have the form that torch needs: a write to one
                 shows in the other, and in all tables that pandas derived from it. ``False`` also shares, and raises for
                 a column that needs a copy. ``True`` copies.
+            rename: new names of columns, ``{"column": "field"}``, before they are looked up as fields; none by default.
             nulls: what becomes of missing values. ``"default"``: the default of the field, broadcast; ``None`` if the
                 field allows it and holds objects; otherwise an error. Without declared fields, nan in columns of
                 doubles and ``None`` among booleans and objects. ``"raise"``: an error, also for nan. ``"fill"``: 0,
@@ -97,6 +99,7 @@ class Tables(Collection):
         mask_key: NestedKey | None = None,
         device: DeviceLike | None = None,
         columns: Sequence[str] | None = None,
+        rename: Mapping[str, str] | None = None,
         ragged: Ragged = "column",
         auto_batch_size: bool = False,
         batch_dims: int | None = None,
@@ -122,6 +125,7 @@ class Tables(Collection):
             mask_key: the key of the collection of masks; ``"_mask"`` by default.
             device: where the values are moved; by default the CPU.
             columns: the names of the columns to read; all by default.
+            rename: new names of columns, ``{"column": "field"}``, before they are looked up as fields; none by default.
             ragged: what becomes of lists of numbers whose field declares no column. ``"column"``: :class:`Ragged`; a
                 field that takes a tensor gets it as with ``"jagged"``. ``"jagged"``: a tensor if they have one length,
                 otherwise a jagged tensor. ``"lazy"``: the result is a lazy stack of rows. ``"raise"``: an error if
@@ -161,6 +165,7 @@ class Tables(Collection):
         mask_key: NestedKey | None = None,
         device: DeviceLike | None = None,
         columns: Sequence[str] | None = None,
+        rename: Mapping[str, str] | None = None,
         ragged: Ragged = "column",
         separator: str | None = None,
         auto_batch_size: bool = False,
@@ -182,6 +187,7 @@ class Tables(Collection):
             mask_key: the key of the collection of masks; ``"_mask"`` by default.
             device: where the values are moved; by default the CPU.
             columns: the names of the columns to read; all by default.
+            rename: new names of columns, ``{"column": "field"}``, before they are looked up as fields; none by default.
             ragged: what becomes of lists of numbers of different lengths, as in :meth:`from_arrow`.
             separator: splits the names of columns into nested keys.
             auto_batch_size: infer the batch size from the leading dimensions that all values share.

@@ -3,12 +3,18 @@
 from records import Box, Described, Grid, Patch, Sample, Scored, Sized
 from torch import Tensor
 
-from tensorclass import TensorClass
+from tensorclass import TensorClass, field
 
 
 class Clash(TensorClass):
     mean: Tensor  # E: a method has this name
     shape: Tensor  # E: a property has this name
+
+
+class Misnamed(TensorClass):
+    first: Tensor = field(alias="one")  # E: it is name
+    second: Tensor = field(name=2)  # E: a text
+    third: str = field(default=3, name="three")  # E: a number
 
 
 def members(patch: Patch, x: Tensor) -> None:

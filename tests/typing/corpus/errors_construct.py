@@ -1,7 +1,7 @@
 """What a constructor does not take is reported."""
 
 import torch
-from records import Box, Built, Cast, Cube, Described, Options, Pair, Sample, Scene, Scored, Twins, Video
+from records import Box, Built, Cast, Cube, Described, Options, Pair, Sample, Scene, Scored, Stored, Twins, Video
 from torch import Tensor
 
 
@@ -16,11 +16,15 @@ def missing(x: Tensor, box: Box, batch: Sample) -> None:
     Scene(box, batch)  # E: tags
     Scene(box=box, tags=[])  # E: sample
     Options()  # E: rate
+    Stored()  # E: inner
     Video(frame=x)  # E: scene
 
 
 def unknown(x: Tensor, box: Box) -> None:
     Sample(x, x, colour=x)  # E: no such field
+    Stored(split=x)  # E: the field is called inner
+    Stored(x, w=x)  # E: the field is called weight
+    Stored(x, x, ["a"])  # E: by keyword
     Sample(x, x, "a", x)  # E: one too many
     Sample(x, x, image=x)  # E: given twice
     Sample(x, x, batchsize=[4])  # E: it is batch_size

@@ -3,7 +3,7 @@
 from typing import Any
 
 import torch
-from records import Box, Built, Cast, Cube, Described, Options, Pair, Sample, Scene, Scored, Twins
+from records import Box, Built, Cast, Cube, Described, Options, Pair, Sample, Scene, Scored, Stored, Twins
 from torch import Tensor
 from typing_extensions import assert_type
 
@@ -25,6 +25,9 @@ def by_position(x: Tensor) -> None:
     assert_type(Sample(x, label=x), Sample)
     assert_type(Box(torch.zeros(4, 6, 3), torch.ones(4, 6, 3), batch_size=[4, 6]), Box)
     assert_type(Built(x, named="b"), Built)
+    assert_type(Stored(x), Stored)
+    assert_type(Stored(x, x, marks=["a"], batch_size=[4]), Stored)
+    assert_type(Stored(inner=x, weight=None), Stored)
 
 
 def with_metadata(x: Tensor) -> None:

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 import torch
-from records import Box, Built, Cast, Cube, Described, Flags, Options, Pair, Sample, Scene, Scored, Twins, Video
+from records import Box, Built, Cast, Cube, Described, Flags, Options, Pair, Sample, Scene, Scored, Stored, Twins, Video
 from torch import Tensor
 from typing_extensions import assert_type
 
@@ -41,12 +41,15 @@ def inherited(described: Described, scored: Scored) -> None:
     assert_type(described.batch_size, torch.Size)
 
 
-def optional(described: Described, scene: Scene, built: Built) -> None:
+def optional(described: Described, scene: Scene, built: Built, stored: Stored) -> None:
     assert_type(described.caption, str | None)
     assert_type(described.weight, Tensor | None)
     assert_type(scene.best, Box | None)
     assert_type(scene.free, TensorDict | None)
     assert_type(built.found, Tensor | None)
+    assert_type(stored.inner, Tensor)
+    assert_type(stored.weight, Tensor | None)
+    assert_type(stored.marks, list[str])
     if described.weight is not None:
         assert_type(described.weight, Tensor)
     if scene.best is not None:

@@ -111,6 +111,14 @@ class Built(TensorClass):
     named: str = field(default="a", kw_only=True)
 
 
+class Stored(TensorClass):
+    """Fields with another name in files and tables."""
+
+    inner: Tensor = field(name="split")
+    weight: Tensor | None = field(default=None, name="w")
+    marks: list[str] = field(default_factory=list[str], name="labels", kw_only=True)
+
+
 class Cast(TensorClass, autocast=True):
     """Options that change what is done with values."""
 

@@ -4,19 +4,20 @@ from typing import Any
 import torch
 from torch import Size, Tensor
 from tensorclass.storage.common import collection_tree
+from tensorclass.td.collection import Collection, Value
 from tensorclass.storage.hdf5_zarr.array_backend import Note
 from tensorclass.storage.hdf5_zarr.array_file import ArrayFile
 from tensorclass.storage.hdf5_zarr.array_selection import Selection
-from tensorclass.td.collection import Value
 
 class GroupStore(MutableMapping[str, "Value"]):
     file: ArrayFile
+    cls: type[Collection]
     path: tuple[str, ...]
     children: dict[str, Any]
     in_memory: dict[str, Any]
     hidden: frozenset[str]
     owner: Callable[[], Any]
-    __slots__ = ("_group", "_has_note", "_root", "children", "file", "hidden", "in_memory", "owner", "path")
+    __slots__ = ("_group", "_has_note", "_root", "children", "cls", "file", "hidden", "in_memory", "owner", "path")
 
     def __init__(self, file: ArrayFile, path: tuple[str, ...]) -> None: ...
     @property

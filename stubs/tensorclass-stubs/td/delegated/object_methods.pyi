@@ -111,6 +111,7 @@ class PythonObjects(Collection):
         device: DeviceLike | None = None,
         batch_size: BatchSize = None,
         copy: bool | None = None,
+        rename: Mapping[str, str] | None = None,
         strict: bool = True,
     ) -> Self: ...
     @overload
