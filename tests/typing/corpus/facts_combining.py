@@ -3,7 +3,7 @@
 from typing import Any
 
 import torch
-from records import Box, Described, Sample, Scene
+from records import Box, Described, Flags, Sample, Scene
 from torch import Tensor
 from typing_extensions import assert_type
 
@@ -77,11 +77,11 @@ def collections(batch: Sample, data: TensorDict) -> None:
     assert_type(torch.equal(batch.image, batch.image), bool)
 
 
-def joins(batch: Sample, box: Box, described: Described) -> None:
+def joins(batch: Sample, flags: Flags, described: Described) -> None:
     assert_type(batch.join(described, "label"), TensorDict)
     assert_type(batch.join(described, "label", "left"), TensorDict)
     assert_type(batch.join(described, "label", "right"), TensorDict)
     assert_type(batch.join(described, ["label", "source"], how="full", fill={"label": -1}), TensorDict)
     assert_type(batch.join(described, "label", "semi"), Sample)
     assert_type(batch.join(described, "label", "anti"), Sample)
-    assert_type(batch.join(described, "label", "full", into=Described), Described)
+    assert_type(flags.join(flags.select("kept"), "kept", "full", into=Flags), Flags)
