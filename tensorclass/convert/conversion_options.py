@@ -7,8 +7,7 @@ A converter declares ``**kwargs: Unpack[ConversionKwargs]`` (``TableKwargs`` for
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import torch
 from torch import Size
@@ -185,14 +184,18 @@ class TableOptions(NamedTuple):
             raise ValueError(f"{what}: mask_key={mask_key!r} needs nulls='mask', got nulls={nulls!r}")
         if separator == "":
             raise ValueError(f"{what}: expected a separator of at least one character, got ''")
-        given: Any = rename
-        if rename is not None and not (isinstance(given, Mapping) and all(map(_is_text, chain(*given.items())))):
-            raise TypeError(f"{what}: expected rename to be new names of columns, {{'column': 'field'}}, got {given!r}")
+        if rename is not None and not _maps_texts(rename):
+            raise TypeError(
+                f"{what}: expected rename to be new names of columns, {{'column': 'field'}}, got {rename!r}"
+            )
         return cls(nulls, copy, ragged, mask_key, columns, rename, separator, dtype)
 
 
-def _is_text(name: object) -> bool:
-    return isinstance(name, str)
+def _maps_texts(given: object) -> bool:
+    if not isinstance(given, Mapping):
+        return False
+    pairs = cast("Mapping[object, object]", given).items()
+    return all(isinstance(old, str) and isinstance(new, str) for old, new in pairs)
 
 
 def table_call_options(

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from torch import Tensor
-
 from tensorclass.convert.conversion_errors import Problems
 from tensorclass.convert.conversion_steps import entry_target, target_class
 from tensorclass.td.base import TensorCollection
@@ -53,9 +51,9 @@ def key_of_columns(cls: type[TensorCollection], names: Iterable[str]) -> Path:
     path: list[str] = []
     owner: Any = cls
     for name in names:
-        is_class = isinstance(owner, type) and issubclass(owner, TensorCollection)
-        path.append(field_name(target_class(owner), name) if is_class else name)
-        owner = entry_target(owner, path[-1]) if is_class and not issubclass(owner, Tensor) else None
+        holder: Any = owner if isinstance(owner, type) and issubclass(owner, TensorCollection) else None
+        path.append(name if holder is None else field_name(target_class(holder), name))
+        owner = None if holder is None else entry_target(holder, path[-1])
     return tuple(path)
 
 

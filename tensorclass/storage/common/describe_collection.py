@@ -127,7 +127,7 @@ def _describe(
         }
     _check_size(value._batch_size, path, problems)
     node: Node = {"type": "collection", **collection_head(value)}
-    cls = type(value)
+    cls: Any = value.__class__
     node["entries"] = {
         name: _describe(item, (*path, name), leaves, problems, allow_pickle, string_arrays)
         for name, item in ((stored_name(cls, key), item) for key, item in value._store.items())

@@ -244,10 +244,10 @@ def names_in_tree(cls: Any, node: Node, path: Path) -> Path:
     below: Node | None = node
     for key in path:
         entries = as_dict((below or {}).get("entries")) or {}
-        is_class = isinstance(owner, type) and issubclass(owner, TensorCollection)
-        names.append(stored_name(owner, key) if is_class and key not in entries else key)
-        spec = owner._specs.get(field_name(owner, names[-1])) if is_class and issubclass(owner, TensorClass) else None
-        owner = None if spec is None else spec.target(owner)
+        record: Any = owner if isinstance(owner, type) and issubclass(owner, TensorClass) else None
+        names.append(key if record is None or key in entries else stored_name(record, key))
+        spec = None if record is None else record._specs.get(field_name(record, names[-1]))
+        owner = None if spec is None else spec.target(record)
         below = as_dict(entries.get(names[-1]))
     return tuple(names)
 

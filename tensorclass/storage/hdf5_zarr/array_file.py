@@ -277,7 +277,7 @@ class ArrayFile:
                 self.write_value(group, str(at), part)
             return
         self.backend.write_note(group, collection_note(value, self.backend))
-        cls = type(value)
+        cls: Any = value.__class__
         for key in value._store:
             self.write_value(group, escaped(stored_name(cls, key)), value._store[key])
 
@@ -408,7 +408,7 @@ def collection_note(value: Any, backend: ArrayBackend) -> Note:
     return (
         note
         if backend.keeps_order
-        else {**note, "order": [escaped(stored_name(type(value), key)) for key in value._store]}
+        else {**note, "order": [escaped(stored_name(value.__class__, key)) for key in value._store]}
     )
 
 

@@ -20,6 +20,7 @@ from tensorclass.storage.common import collection_tree, sealed_json
 from tensorclass.storage.common.collection_tree import FileError, Node, TensorLeaf, as_dict, as_list
 from tensorclass.storage.common.object_json import TAG, encode
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.keys import unravel_key_to_tuple
 from tensorclass.td.leaves.object_codes import flatten_lists, nest_lists
 from tensorclass.td.stored_names import stored_path
 
@@ -85,7 +86,8 @@ def tensor_path(leaf: TensorLeaf) -> str:
 
 def check_keys(data: TensorCollection, what: str) -> None:
     """Raise if keys are not names of files (``robust_key=False``). ``what`` is the caller, for errors."""
-    keys = [stored_path(data, key if isinstance(key, tuple) else (key,)) for key in data.keys(True)]
+    found: list[Any] = list(data.keys(True))
+    keys = [stored_path(data, unravel_key_to_tuple(key)) for key in found]
     if unsafe := [".".join(key) for key in keys if any(file_name(name) != name for name in key)]:
         raise ValueError(
             f"{what}: with robust_key=False keys must be names of files, got {unsafe}; nothing was written"
