@@ -341,7 +341,8 @@ def _declare(cls: Any, given: Mapping[str, Any]) -> None:
                 "reads; rename the key"
                 + ("" if name in _ARGUMENTS else ", or hide the member with the option shadow=True")
             )
-        if name in vars(cls) and has_name(vars(cls)[name]):
+        specifier: Any = vars(cls).get(name)
+        if has_name(specifier):
             raise TypeError(
                 f"{cls.__name__}.{name}: field(name=...) is for records (TensorClass); the keys of a typed TensorDict "
                 "are its names in files and tables"
