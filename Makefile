@@ -53,6 +53,8 @@ format: $(READY) ## rewrite the files as lint wants them
 	@$(BIN)/ruff check --fix
 	@$(BIN)/ruff format
 
+# node's default of 16 MB for new objects has it collect garbage for an eighth of pyright's time
+typecheck: export NODE_OPTIONS := --max-semi-space-size=128
 typecheck: $(READY)
 	@$(BIN)/mypy
 	@$(BIN)/pyright --project pyproject.toml
