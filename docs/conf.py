@@ -54,6 +54,7 @@ html_css_files = ["site.css"]
 html_favicon = "_static/mark.svg"
 html_show_sourcelink = False
 html_copy_source = False
+html_sidebars = {"tutorial": []}  # no other page is in its section
 html_theme_options = {
     "logo": {"text": "tensorclass", "image_light": "_static/mark.svg", "image_dark": "_static/mark.svg"},
     "icon_links": [{"name": "Source", "url": SOURCE, "icon": "fa-brands fa-github"}],
