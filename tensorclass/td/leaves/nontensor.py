@@ -317,8 +317,10 @@ class NonTensorData(Uniform, NonTensorDataBase):
         return same_object(self._objects[0], value)
 
     def _one(self, items: list[Any]) -> bool:
-        cls = self.__class__
-        return all(item.__class__ is cls and self._same_as(item._objects[0]) for item in items)
+        cls, own = self.__class__, self._objects[0]
+        return all(
+            item.__class__ is cls and (item._objects[0] is own or self._same_as(item._objects[0])) for item in items
+        )
 
     def _stack(self, items: list[Any], dim: int) -> Any:
         size, cls = self._batch_size, self.__class__
@@ -329,8 +331,9 @@ class NonTensorData(Uniform, NonTensorDataBase):
             objects.append(item._objects[0])
         names = self._names and shapes.names_inserted(_shared_names(items), dim)
         size = shapes.inserted(size, dim, len(items))
+        own = self._objects[0]
         for value in objects:
-            if not self._same_as(value):
+            if value is not own and not self._same_as(value):
                 break
         else:
             if self._captures():
