@@ -10,6 +10,7 @@ batch[:8].to("cuda").reshape(2, 4)
 """
 
 import gc
+from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 
 # A collection of garbage during the import would walk all objects of torch: longer than the import itself.
@@ -161,11 +162,15 @@ finally:
         gc.enable()
 
 if TYPE_CHECKING:
+    from . import nn as nn
+    from . import utils as utils
     from .storage.hdf5_zarr.persistent_tensordict import PersistentTensorDict
 else:
 
     def __getattr__(name):
-        """Import ``PersistentTensorDict`` on first access: programs without files do not need its modules."""
+        """Import on first access what many programs do not need: files of arrays, modules, helpers."""
+        if name in ("nn", "utils"):
+            return _import_module(f"{__name__}.{name}")
         if name != "PersistentTensorDict":
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from .storage.hdf5_zarr.persistent_tensordict import PersistentTensorDict

@@ -153,6 +153,7 @@ from tensorclass.td.columns.padded_rows import Padded as Padded
 from tensorclass.td.columns.ragged import Ragged as Ragged
 from tensorclass.td.columns.text import Text as Text, UniqueText as UniqueText
 from tensorclass.td.value_checks import BatchMismatch as BatchMismatch
+from tensorclass import nn as nn, utils as utils
 from tensorclass.storage.hdf5_zarr.persistent_tensordict import PersistentTensorDict as PersistentTensorDict
 
 TensorDictBase = TensorCollection

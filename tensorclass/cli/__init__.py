@@ -99,6 +99,24 @@ def _parser() -> ArgumentParser:
             allow_abbrev=False,
         )
     )
+    _add_migrate(
+        commands.add_parser(
+            "migrate",
+            help="rewrite sources that use tensordict for this package",
+            description=(
+                "Rewrite imports of PyTorch's tensordict, and what is spelled otherwise here, in place; and list the\n"
+                "lines that behave differently, each with its entry of docs/differences.md. In folders, these are the\n"
+                ".py and .pyi files. Nothing is imported or run, and a second run changes nothing."
+            ),
+            epilog=(
+                "exit codes: 0; 1 with --check where a file would be rewritten; 2, with one line on stderr for each\n"
+                "file that was skipped: a syntax error, or a file that cannot be read or written.\n"
+                "needs: pip install 'tensorclass[migrate]'"
+            ),
+            formatter_class=RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+    )
     _add_stubs(
         commands.add_parser(
             "stubs",
@@ -142,6 +160,12 @@ def _add_convert(parser: ArgumentParser) -> None:
         "nulls of integers are an error",
     )
     parser.set_defaults(module="tensorclass.inspection.convert_command")
+
+
+def _add_migrate(parser: ArgumentParser) -> None:
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="a file or a folder")
+    parser.add_argument("--check", action="store_true", help="write nothing; list what would be rewritten")
+    parser.set_defaults(module="tensorclass.migrate.migrate_command")
 
 
 def _add_stubs(parser: ArgumentParser) -> None:

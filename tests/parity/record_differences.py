@@ -45,6 +45,15 @@ def undecorated_is_decorated(library: Any) -> bool:
     return isinstance(library.tensorclass(Plain)(torch.zeros(2), batch_size=[2]), Plain)
 
 
+def numbered(library: Any) -> Any:
+    @library.tensorclass  # type: ignore[untyped-decorator]
+    class Numbered:
+        a: torch.Tensor
+        b: int
+
+    return Numbered
+
+
 def sample(library: Any) -> Any:
     return sample_class(library)(torch.zeros(2), "t", batch_size=[2])
 
@@ -164,6 +173,10 @@ RECORDS: dict[str, list[tuple[Any, Any, Any]]] = {
         (lambda m: type(sample_class(m)("text", "t").a).__name__, error(TypeError), "str"),
         (lambda m: type(outer(m).set("inner", torch.zeros(2)).inner).__name__, error(TypeError), "Tensor"),
         (lambda m: type(outer(m).set("inner", {"x": torch.zeros(2)}).inner).__name__, "Inner", "dict"),
+    ],
+    "A field of a number holds that number.": [
+        (lambda m: type(numbered(m)(torch.zeros(2), 3).b).__name__, "int", "Tensor"),
+        (lambda m: type(numbered(m)(torch.zeros(2), torch.tensor(3)).b).__name__, error(TypeError), "Tensor"),
     ],
     "Flat keys make a plain collection.": [
         (lambda m: sorted(outer(m).flatten_keys().keys()), ["a", "inner.x"], error(ValueError)),

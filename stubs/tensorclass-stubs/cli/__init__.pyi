@@ -10,6 +10,7 @@ from tensorclass.cli.scores_options import (
     missing_file as missing_file,
 )
 from tensorclass.support.printable import printable as printable
+from tensorclass.support.project_links import DOCUMENTATION as DOCUMENTATION, guide as guide
 from tensorclass.support.version import VERSION as VERSION
 
 __all__ = ["main"]

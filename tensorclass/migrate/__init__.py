@@ -1,0 +1,1 @@
+"""Sources that use PyTorch's ``tensordict``, rewritten for this package: ``tensorclass migrate``."""
