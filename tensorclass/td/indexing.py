@@ -128,6 +128,11 @@ def _no_index(item: Any, reason: Exception) -> IndexError:
     if keys and all(isinstance(key, str) for key in keys):
         shown = ", ".join([repr(key) for key in keys])
         return IndexError(f"a list of keys is no index; .select({shown}) returns a collection of some keys")
+    if type(item).__module__ == "functorch.dim":
+        return IndexError(
+            f"first-class dimensions, such as {item!r}, index tensors and no collections, because what they give is no "
+            f"torch.Tensor: data[key][{item!r}], or {{key: value[{item!r}] for key, value in data.items(True, True)}}"
+        )
     return IndexError(
         "a collection is indexed by keys, or by ints, slices, None, ..., bools, and sequences, arrays or tensors of "
         f"ints or bools; got {item!r} ({type(item).__name__}): {reason}"

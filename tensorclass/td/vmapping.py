@@ -239,7 +239,7 @@ def _made(node: Any) -> tuple[Any, Any]:
 def _stacked(node: Any) -> Any:
     """Return a lazy stack with its values stacked, as pytrees flatten it."""
     if not hasattr(node, "_densified"):
-        raise _Unusual  # an unbatched tensor
+        raise _Unusual
     try:
         return node._densified()
     except RuntimeError:  # its values have different shapes
@@ -249,6 +249,8 @@ def _stacked(node: Any) -> Any:
 
 def _again(node: Any) -> Any:
     """Copy a collection that is not mapped, so that the function can set keys in its own."""
+    if node._held() is not None:
+        return node._shallow()
     new, store = _made(node)
     new._store = {key: value if isinstance(value, Tensor) else _again(value) for key, value in store.items()}
     new._batch_size = node._batch_size
@@ -257,7 +259,10 @@ def _again(node: Any) -> Any:
 
 
 def _without(node: Any, dim: int, level: int) -> Any:
-    """Return a collection of which a vmap hides a batch dimension."""
+    """Return a collection of which a vmap hides a batch dimension. All rows share the tensor of an unbatched one."""
+    if node._held() is not None:
+        size = Size(shapes.without(node._batch_size, (dim,)))
+        return node._like({}, size, node._names and shapes.names_without(node._names, (dim,)))
     new, store = _made(node)
     hide = functorch._add_batch_dim
     new._store = {
@@ -272,8 +277,13 @@ def _without(node: Any, dim: int, level: int) -> Any:
 
 def _with(node: Any, dim: int, level: int, count: int) -> Any:
     """Return a collection with the dimension that a vmap hid as a batch dimension."""
-    new, store = _made(node)
     show = functorch._remove_batch_dim
+    if (held := node._held()) is not None:
+        if functorch.is_batchedtensor(held) and functorch.maybe_get_level(held) == level:  # the rows differ
+            return show(node._expanded(), level, count, dim)
+        size = shapes.inserted(node._batch_size, dim, count)
+        return node._like({}, size, node._names and shapes.names_inserted(node._names, dim))
+    new, store = _made(node)
     new._store = {
         key: show(value, level, count, dim) if isinstance(value, Tensor) else _with(value, dim, level, count)
         for key, value in store.items()

@@ -31,6 +31,12 @@ def sample_class(library: Any) -> Any:
     return Sample
 
 
+def at_a_dimension(data: Any) -> Any:
+    from functorch.dim import dims  # here: it takes a while to import
+
+    return data[dims(1)]
+
+
 def with_a_batch_size(library: Any) -> Any:
     class Sized(library.TensorClass["shadow"]):
         batch_size: torch.Tensor
@@ -147,6 +153,10 @@ RECORDS: dict[str, list[tuple[Any, Any, Any]]] = {
         (lambda m: missing_key(m, sample(m)), error(KeyError), error(AttributeError)),
         (lambda m: sample(m).get_at("text", np.array([0])).tolist(), ["t"], error(TypeError)),
         (lambda m: isinstance(sample(m).get("batch_size", None), torch.Size), False, True),
+    ],
+    "First-class dimensions index tensors.": [
+        (lambda m: tuple(at_a_dimension(sample(m)).batch_size), error(IndexError), ()),
+        (lambda m: tuple((at_a_dimension(source(m)) + 1).batch_size), error(IndexError), error(RuntimeError)),
     ],
     "No field is called `batch_size`.": [
         (lambda m: tuple(with_a_batch_size(m)(batch_size=torch.ones(3)).shape), error(AttributeError), ()),

@@ -827,6 +827,8 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
         (lambda m: list(unbatched(m).get("u").shape), [4], [3]),
         (lambda m: isinstance(unbatched(m).get("u"), torch.Tensor), False, True),
         (lambda m: type(unbatched(m)["u"]) is torch.Tensor, True, False),
+        (lambda m: len(record_of(m, m.UnbatchedTensor(torch.zeros(3)))), error(TypeError), 2),
+        (lambda m: len(unbatched(m).get("u")), 4, 3),
     ],
     "Different tensors are all kept.": [
         (lambda m: list(torch.stack([unbatched(m), unbatched(m) + 1])["u"].shape), [2, 4, 3], [3]),

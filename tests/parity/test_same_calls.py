@@ -97,7 +97,6 @@ CASTS: dict[str, Call] = {
 # -- functions --------------------------------------------------------------------------------------------------------
 
 FUNCTIONS: dict[str, Call] = {
-    "apply in threads": lambda m: numbers(m).apply(lambda x: x + 1, num_threads=2),
     "apply to nothing": lambda m: collection(m, {}, [2]).apply(lambda x: x, filter_empty=None),
     "apply to empty collections": lambda m: collection(m, {"n": {"m": {}}}, [2]).apply(lambda x: x, filter_empty=None),
     "apply to text": lambda m: collection(m, {"t": "text", "n": {}}, [2]).apply(lambda x: x, filter_empty=None),
@@ -254,7 +253,46 @@ OTHERS: dict[str, Call] = {
     "dtypes of torch": lambda m: {str(key): str(value) for key, value in utils(m).TORCH_TO_NUMPY_DTYPE_DICT.items()},
 }
 
-TABLE = {**GRADIENTS, **CASTS, **FUNCTIONS, **KEYS, **RECORDS, **OTHERS}
+# -- unbatched tensors ------------------------------------------------------------------------------------------------
+
+
+def holder(library: Any, values: Any) -> Any:
+    return library.UnbatchedTensor(torch.tensor(values))
+
+
+def with_unbatched(library: Any) -> Any:
+    values = {"a": torch.arange(4.0), "u": holder(library, [1.0, 2.0, 3.0])}
+    return collection(library, values, [4])
+
+
+def numbers_of_rows(data: Any, key: str) -> Any:
+    """A value as lists: in the peer tensors of a vmap are of the class of the unbatched tensor."""
+    return torch.as_tensor(data[key]).tolist()
+
+
+UNBATCHED: dict[str, Call] = {
+    "as a bool": lambda m: (bool(holder(m, [1])), bool(holder(m, 0))),
+    "as numbers": lambda m: (int(holder(m, 3)), float(holder(m, 3)), complex(holder(m, 3))),
+    "as an index": lambda m: [10, 20][holder(m, 1)],
+    "as an index of a tensor": lambda m: torch.arange(10)[holder(m, [1, 2])].tolist(),
+    "as an array": lambda m: np.asarray(holder(m, [1.0, 2.0])),
+    "its batch size": lambda m: with_unbatched(m).get("u").batch_size,
+    "through vmap": lambda m: numbers_of_rows(torch.vmap(lambda d: d * 2)(with_unbatched(m)), "u"),
+    "a row": lambda m: with_unbatched(m)[0].get("u").batch_size,
+    **{
+        name: lambda m, function=function: torch.as_tensor(function(holder(m, [1.0, 2.0]), torch.ones(3, 2))).tolist()
+        for name, function in {
+            "linear": lambda u, x: torch.nn.functional.linear(x, u),
+            "matmul": lambda u, x: torch.matmul(x, u),
+            "@": lambda u, x: x @ u,
+            "relu": lambda u, x: torch.nn.functional.relu(u),
+            "i0": lambda u, x: torch.special.i0(u),
+        }.items()
+    },
+    "equal": lambda m: torch.equal(holder(m, [1.0]), holder(m, [1.0])),
+}
+
+TABLE = {**GRADIENTS, **CASTS, **FUNCTIONS, **KEYS, **RECORDS, **OTHERS, **UNBATCHED}
 
 
 @pytest.mark.parametrize("call", TABLE.values(), ids=TABLE)

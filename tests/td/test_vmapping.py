@@ -356,7 +356,6 @@ UNUSUAL: dict[str, tuple[dict[str, Any], Callable[[], list[Any]]]] = {
         {},
         lambda: [{"l": lazy_stack([TensorDict({"a": torch.rand(2, n)}, [2]) for n in (2, 3)], 1), "x": torch.rand(2)}],
     ),
-    "unbatched": ({}, lambda: [TensorDict({"u": UnbatchedTensor(torch.rand(3)), "x": torch.rand(3)}, [3])]),
     "chunks": ({"chunk_size": 2}, lambda: [data((5, 2))]),
 }
 

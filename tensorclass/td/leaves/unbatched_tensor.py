@@ -23,6 +23,7 @@ from tensorclass.td.safe_unpickling import allow_class, allow_function, found
 from tensorclass.td.shape_operations import _canonical
 from tensorclass.td.shapes import Names
 from tensorclass.td.stack_and_cat import _append_dims, _shared_names, _where_value
+from tensorclass.td.torch_functions import HANDLERS
 from tensorclass.td.value_checks import shape_of
 
 from .leaf import FullLeaf
@@ -273,6 +274,44 @@ class UnbatchedTensor(Uniform, FullLeaf):
     def __reduce__(self) -> Any:
         return _rebuild, (type(self), self._tensor, tuple(self._batch_size), self._names, self._lock is not None)
 
+    # -- as a tensor of its own ---------------------------------------------------------------------------------------
+
+    def __bool__(self) -> bool:
+        return bool(self._tensor)
+
+    def __int__(self) -> int:
+        return int(self._tensor)
+
+    def __float__(self) -> float:
+        return float(self._tensor)
+
+    def __complex__(self) -> complex:
+        return complex(self._tensor)
+
+    def __index__(self) -> int:
+        return self._tensor.__index__()
+
+    def __array__(self, dtype: Any = None) -> np.ndarray[Any, Any]:
+        array: np.ndarray[Any, Any] = self.numpy()
+        return array if dtype is None else array.astype(dtype)
+
+    def __matmul__(self, other: Any) -> Any:
+        return self._tensor @ (other._tensor if isinstance(other, UnbatchedTensor) else other)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return other @ self._tensor
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Call a function that collections do not have with the tensor itself."""
+        own = all(issubclass(kind, (UnbatchedTensor, Tensor)) for kind in types)
+        if func in HANDLERS or not own:
+            return super().__torch_function__(func, types, args, kwargs)
+        args, kwargs = _pytree.tree_map(_held_tensor, (args, dict(kwargs or {})), is_leaf=_is_unbatched)
+        return func(*args, **kwargs)
+
     # -- numbers ------------------------------------------------------------------------------------------------------
 
     def _operand(self, operand: Any) -> Any:
@@ -419,6 +458,14 @@ class UnbatchedTensor(Uniform, FullLeaf):
                 return self._shallow()
             other = other._expanded()
         return _where_value(path, condition, self._expanded(), other, pad)
+
+
+def _is_unbatched(value: object) -> bool:
+    return isinstance(value, UnbatchedTensor)
+
+
+def _held_tensor(value: Any) -> Any:
+    return value._tensor if isinstance(value, UnbatchedTensor) else value
 
 
 @allow_function

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import tensordict
 import torch
@@ -453,3 +454,42 @@ def test_what_is_one_for_all_rows_is_gathered_in_place_and_into_another(holder: 
     assert again.batch_size == (2,)
     with pytest.raises(RuntimeError, match="locked"):
         holder.clone().lock_().gather(0, index, inplace=True)
+
+
+def test_vmap_does_not_map_over_a_tensor_of_another_size() -> None:
+    data = TensorDict({"x": torch.arange(4.0), "u": UnbatchedTensor(torch.ones(3))}, [4], names=["row"])
+    total = torch.vmap(lambda row: row["x"] + row["u"].sum())(data)
+    assert total.tolist() == [3, 4, 5, 6]
+    doubled = torch.vmap(lambda row: row * 2)(data)
+    assert doubled.get("u").batch_size == (4,)
+    assert doubled["u"].tolist() == [2, 2, 2]
+    both = torch.vmap(lambda row, all_rows: row["x"] + all_rows["u"].sum(), in_dims=(0, None))(data, data)
+    assert both.tolist() == [3, 4, 5, 6]
+
+
+def test_a_tensor_that_a_vmap_made_different_for_each_row_has_the_batch() -> None:
+    data = TensorDict({"x": torch.arange(2.0), "u": UnbatchedTensor(torch.ones(3))}, [2])
+    result = torch.vmap(lambda row: row.apply(lambda value: value * row["x"]))(data)
+    assert result["u"].tolist() == [[0, 0, 0], [1, 1, 1]]
+    assert result.batch_size == (2,)
+
+
+def test_a_holder_is_a_number_an_index_and_an_array() -> None:
+    number = UnbatchedTensor(torch.tensor(2), batch_size=[4])
+    assert (bool(number), int(number), float(number), complex(number)) == (True, 2, 2.0, 2 + 0j)
+    assert "abc"[number] == "c"
+    assert torch.arange(5)[UnbatchedTensor(torch.tensor([1, 3]))].tolist() == [1, 3]
+    assert np.asarray(number) == 2
+    with pytest.raises(RuntimeError, match="ambiguous"):
+        bool(UnbatchedTensor(torch.ones(2)))
+
+
+def test_functions_that_collections_do_not_have_take_the_tensor() -> None:
+    weight = UnbatchedTensor(torch.tensor([1.0, 2.0]), batch_size=[4])
+    rows = torch.ones(3, 2)
+    assert torch.nn.functional.linear(rows, weight).tolist() == [3, 3, 3]
+    assert (rows @ weight).tolist() == [3, 3, 3]
+    assert weight @ weight == 5
+    assert torch.equal(weight, weight)
+    with pytest.raises(TypeError, match="not defined"):
+        torch.equal(weight, TensorDict())
