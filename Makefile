@@ -66,7 +66,7 @@ stubs: $(READY) ## write the type stubs of the package anew (ARGS=--check compar
 	@$(BIN)/python -m tensorclass.typing.stubs.package $(ARGS)
 
 docs: $(READY) ## build the site with guides and reference; warnings are errors
-	@$(BIN)/python -m sphinx -W --keep-going -n -j auto -q $(ARGS) docs build/site
+	@$(BIN)/python -m sphinx -E -W --keep-going -n -j auto -q $(ARGS) docs build/site
 	@echo "build/site/index.html"
 
 bench: $(READY) ## time the package beside the peer and hand-written code (ARGS="--quick --filter stack")

@@ -52,6 +52,7 @@ html_baseurl = DOCUMENTATION
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_favicon = "_static/mark.svg"
+html_sidebars = {"tutorial": [], "search": []}  # pages of no section
 html_show_sourcelink = False
 html_copy_source = False
 html_sidebars = {"tutorial": []}  # no other page is in its section

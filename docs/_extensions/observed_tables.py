@@ -152,6 +152,7 @@ class NamesOfFields(Table):
     """Which names a field can have, found by declaring a class with each."""
 
     header = ("name", "can be a field", "effect")
+    hiding: Sequence[str]
 
     def rows(self) -> Iterable[Sequence[str]]:
         public = sorted(name for name in MEMBER_NAMES if name[0] != "_")
@@ -165,8 +166,12 @@ class NamesOfFields(Table):
         yield ("keywords of Python, such as ``class``", "no", "They cannot be arguments.")
         yield ("``__name``: with two underscores in front", "no", "They belong to Python and to generated code.")
         yield ("``_name``: with one underscore", "with few exceptions", "An error lists those that records use.")
-        yield (_literals(hiding), "yes", "Hides the method or attribute: ``record.name`` is the field.")
+        yield ("names of methods and attributes: below", "yes", "Hides the member: ``record.name`` is the field.")
         yield ("any other name", "yes", "None.")
+        self.hiding = hiding
+
+    def run(self) -> list[nodes.Node]:
+        return super().run() + self.parse_text_to_nodes(f"Names of members: {_literals(self.hiding)}.")
 
 
 def _allowed(name: str, shadow: bool) -> bool:

@@ -39,6 +39,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("names", Names)
     app.add_directive("methods", Methods)
     app.connect("autodoc-process-docstring", _mark_returns, priority=400)
+    app.connect("autodoc-process-signature", _name_defaults)
     app.connect("env-updated", _add_aliases)
     app.connect("env-check-consistency", _check_complete)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
@@ -160,6 +161,13 @@ def _mark_returns(app: Sphinx, what: str, name: str, item: Any, options: Any, li
     end = next((i for i in range(start + 1, len(lines)) if lines[i] and lines[i][0] != " "), len(lines))
     first, *rest = lines[start + 1 : end]
     lines[start:end] = [f":returns: {first.strip()}", *rest]
+
+
+def _name_defaults(
+    app: Sphinx, what: str, name: str, item: Any, options: Any, signature: str | None, returns: str | None
+) -> tuple[str | None, str | None]:
+    """Write ``...`` for defaults of fields, which the generated constructor of a record holds in variables."""
+    return signature and re.sub(r"\b__default_\w+", "...", signature), returns
 
 
 # --- the whole --------------------------------------------------------------------------------------------------------

@@ -99,3 +99,7 @@ def test_every_reference_in_a_docstring_leads_somewhere() -> None:
                 dead.append(f"{name}: {role} {target}")
     assert count > 200
     assert not dead, dead
+
+
+def test_docstrings_have_no_formulas_for_which_pages_would_load_scripts_from_elsewhere() -> None:
+    assert [name for name, _, _, doc in docstrings() if ":math:" in doc] == []

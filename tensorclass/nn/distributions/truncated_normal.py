@@ -396,7 +396,7 @@ class TruncatedNormal(Distribution):
 
     @property
     def auc(self) -> Tensor:
-        """The probability of the normal distribution between the bounds, :math:`Z`.
+        """The probability of the normal distribution between the bounds, ``Z``.
 
         Example:
             >>> from tensorclass.nn import TruncatedNormal
