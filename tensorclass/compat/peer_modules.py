@@ -147,7 +147,7 @@ PRIVATE: Final[list[str]] = [
 #: all modules
 MODULES: Final[frozenset[str]] = frozenset([*PUBLIC, *(f"tensordict.{name}" for name in PRIVATE)])
 
-#: where names are looked up: the first module that has the name
+#: where names are looked up: the first module that has the name in ``__all__``
 SOURCES: Final[tuple[str, ...]] = (
     "tensorclass.compat.peer_records",
     "tensorclass.compat.peer_pickles",
@@ -162,11 +162,7 @@ NETWORK_SOURCES: Final[tuple[str, ...]] = (
     "tensorclass.compat.peer_networks",
     "tensorclass.nn",
     "tensorclass.nn.distributions",
-    "tensorclass.nn.distributions.truncated_normal",
 )
-
-
-_MISSING: Final = object()
 
 
 def fill(module: ModuleType) -> None:
@@ -183,9 +179,9 @@ def fill(module: ModuleType) -> None:
     def find(attribute: str) -> Any:
         if not attribute.startswith("__"):
             for source in sources:
-                value = getattr(import_module(source), attribute, _MISSING)
-                if value is not _MISSING:
-                    namespace[attribute] = value
+                defining = import_module(source)
+                if attribute in defining.__all__:
+                    namespace[attribute] = value = getattr(defining, attribute)
                     return value
         raise AttributeError(
             f"module {name!r} has no attribute {attribute!r} (tensorclass.compat stands in for tensordict {VERSION})",

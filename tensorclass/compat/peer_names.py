@@ -10,7 +10,6 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, NoReturn, TypeAlias
 
 import numpy as np
@@ -18,16 +17,17 @@ import torch
 from torch import Size, Tensor
 from torch.utils import _pytree
 
+import tensorclass
 from tensorclass import is_tensor_collection, is_tensorclass
 from tensorclass.records.record import TensorClass
-from tensorclass.support.log import logger
-from tensorclass.td import default_is_leaf, is_leaf_nontensor, shapes, unravel_key_to_tuple
+from tensorclass.td import default_is_leaf, is_leaf_nontensor, shapes
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
+from tensorclass.td.dtypes import NUMPY_TO_TORCH_DTYPE_DICT, TORCH_TO_NUMPY_DTYPE_DICT
 from tensorclass.td.get import NO_DEFAULT as NO_DEFAULT
 from tensorclass.td.indexing import prepare_index
 from tensorclass.td.keys import is_nested_key
-from tensorclass.td.leaves.nontensor import NonTensorDataBase
+from tensorclass.td.leaves.nontensor import NonTensorDataBase, NonTensorStack
 from tensorclass.td.leaves.unbatched_tensor import UnbatchedTensor
 from tensorclass.td.stores.lazy.lazy_stack import LazyStackedTensorDict
 from tensorclass.td.stores.sub_tensordict import SubTensorDict
@@ -35,11 +35,9 @@ from tensorclass.td.tensordict import TensorDict
 
 __all__ = [
     "NO_DEFAULT",
-    "NUMPY_TO_TORCH_DTYPE_DICT",
     "PYTREE_REGISTERED_LAZY_TDS",
     "PYTREE_REGISTERED_TDS",
     "STORE_BACKENDS",
-    "TORCH_TO_NUMPY_DTYPE_DICT",
     "_ACCEPTED_CLASSES",
     "_DTYPE2STRDTYPE",
     "_DTYPE_TO_STR_DTYPE",
@@ -55,6 +53,7 @@ __all__ = [
     "LazyStackedTensorDictStore",
     "NestedKey",
     "TDGraphModule",
+    "TensorDictBase",
     "TensorDictFuture",
     "TensorDictStore",
     "_CustomOpTensorDict",
@@ -80,8 +79,10 @@ __all__ = [
     "_shape",
     "_unravel_key_to_tuple",
     "_zip_strict",
-    "print_directory_tree",
+    "lazy_stack",
     "symbolic_trace",
+    "unravel_key",
+    "unravel_key_to_tuple",
     "unravel_keys",
 ]
 
@@ -97,11 +98,20 @@ class NestedKey(metaclass=_NestedKeyMeta):
     """A string, or a tuple of strings and such tuples: ``isinstance(key, NestedKey)``; in annotations."""
 
 
-def _unravel_key_to_tuple(key: object) -> tuple[str, ...]:
+def unravel_key_to_tuple(key: object) -> tuple[str, ...]:
     """Return a key as a flat tuple of strings; an empty one for what is no key."""
-    return unravel_key_to_tuple(key) if is_nested_key(key) else ()
+    return tensorclass.unravel_key_to_tuple(key) if is_nested_key(key) else ()
 
 
+def unravel_key(key: Any) -> str | tuple[str, ...]:
+    """Return a key as a string or a flat tuple of strings; an empty tuple for a tuple that is no key."""
+    given: object = key
+    if isinstance(given, tuple) and not is_nested_key(key):
+        return ()
+    return tensorclass.unravel_key(key)
+
+
+_unravel_key_to_tuple = unravel_key_to_tuple
 unravel_keys: Final[Any] = partial(map, unravel_key_to_tuple)
 _zip_strict: Final[Any] = partial(zip, strict=True)
 
@@ -171,6 +181,27 @@ def _set_item(tensor: Any, index: Any, value: Any, *, validated: bool = True, no
 
 
 # -- classes of values ------------------------------------------------------------------------------------------------
+
+
+class _BaseMeta(type):
+    """The base of collections, as ``isinstance`` asks: not that of records and of single objects."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return cls.__subclasscheck__(type(instance))
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        if cls is not TensorDictBase:  # a client's own class
+            return type.__subclasscheck__(cls, subclass)
+        if issubclass(subclass, (TensorClass, NonTensorDataBase, UnbatchedTensor)):
+            return issubclass(subclass, NonTensorStack)
+        return issubclass(subclass, TensorCollection)
+
+    def __getattr__(cls, name: str) -> Any:
+        return getattr(TensorDict, name)
+
+
+class TensorDictBase(metaclass=_BaseMeta):
+    """``tensordict.TensorDictBase``: the class of all collections but records, for ``isinstance`` and annotations."""
 
 
 class AsLists:
@@ -254,6 +285,14 @@ def _check_keys(
 _SubTensorDict = SubTensorDict
 _CustomOpTensorDict = type("_CustomOpTensorDict", (), {"__doc__": "Base of lazy views, which this package has not."})
 
+
+def lazy_stack(input: Sequence[Any], dim: int = 0, *, out: Any = None, **options: Any) -> Any:
+    """Stack collections lazily, as :func:`tensorclass.lazy_stack`; tensors are stacked at once."""
+    if input and all(isinstance(item, Tensor) for item in input):
+        return torch.stack([*input], dim, out=out)
+    return LazyStackedTensorDict.lazy_stack(input, dim, out=out, **options)
+
+
 # -- collections in pytrees -------------------------------------------------------------------------------------------
 
 PYTREE_REGISTERED_TDS: Final[tuple[type, ...]] = (SubTensorDict, TensorDict)
@@ -283,58 +322,8 @@ _STRDTYPE2DTYPE: Final[dict[str, torch.dtype]] = _DTYPES
 _DTYPE2STRDTYPE: Final[dict[torch.dtype, str]] = {dtype: name for name, dtype in _STRDTYPE2DTYPE.items()}
 _STR_DTYPE_TO_DTYPE: Final[dict[str, torch.dtype]] = _STRDTYPE2DTYPE
 _DTYPE_TO_STR_DTYPE: Final[dict[torch.dtype, str]] = _DTYPE2STRDTYPE
-NUMPY_TO_TORCH_DTYPE_DICT: Final[dict[np.dtype[Any], torch.dtype]] = {
-    np.dtype(name.removeprefix("torch.")): dtype
-    for name, dtype in _DTYPES.items()
-    if name.removeprefix("torch.") in np.sctypeDict
-}
-TORCH_TO_NUMPY_DTYPE_DICT: Final[dict[torch.dtype, np.dtype[Any]]] = {
-    dtype: numpy for numpy, dtype in NUMPY_TO_TORCH_DTYPE_DICT.items()
-}
 _NUMPY_TO_TORCH_DTYPE_DICT: Final[dict[np.dtype[Any], torch.dtype]] = NUMPY_TO_TORCH_DTYPE_DICT
 _TORCH_TO_NUMPY_DTYPE_DICT: Final[dict[torch.dtype, np.dtype[Any]]] = TORCH_TO_NUMPY_DTYPE_DICT
-
-# -- files ------------------------------------------------------------------------------------------------------------
-
-
-def print_directory_tree(path: str | Path, indent: str = "", display_metadata: bool = True) -> str:
-    """Log the files and folders under a path, one a line, and return the lines.
-
-    Args:
-        path: the folder.
-        indent: what each line begins with.
-        display_metadata: begin with a line that tells the size of all files together.
-
-    Raises:
-        FileNotFoundError: there is no such path.
-    """
-    top = Path(path)
-    if not top.exists():
-        raise FileNotFoundError(f"print_directory_tree: no file or folder {str(top)!r}")
-    lines = _tree_lines(top, indent)
-    if display_metadata:
-        size = sum(file.stat().st_size for file in top.rglob("*") if file.is_file())
-        lines.insert(0, f"Directory size: {_readable(size)}")
-    for line in lines:
-        logger.info(line)
-    return "\n".join(lines)
-
-
-def _readable(size: float) -> str:
-    """Return a number of bytes as ``tensordict`` shows it: two decimals, in units of 1024."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1024:
-            return f"{size:.2f} {unit}"
-        size /= 1024
-    return f"{size:.2f} TB"
-
-
-def _tree_lines(path: Path, indent: str) -> list[str]:
-    if not path.is_dir():
-        return [f"{indent}{path.name}"]
-    below = [line for child in sorted(path.iterdir()) for line in _tree_lines(child, indent + "    ")]
-    return [f"{indent}{path.name}/", *below]
-
 
 # -- what this package has not ----------------------------------------------------------------------------------------
 

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import torch
 from torch import Tensor, nn
+from torch.distributions import Distribution
 
 from tensorclass.nn.distributions.truncated_normal import TruncatedNormal
+from tensorclass.nn.interaction import InteractionType
+from tensorclass.nn.interaction import interaction_type as current_interaction_type
+from tensorclass.nn.probabilistic import ProbabilisticTensorDictModule
+from tensorclass.nn.probabilistic_sequence import ProbabilisticTensorDictSequential
 from tensorclass.nn.randomness import drawing_from
 from tensorclass.nn.skipping import set_skip_existing
+from tensorclass.td.base import TensorCollection
 from tensorclass.td.modes import FlagSetting, Mode
 
 __all__ = [
@@ -68,3 +75,37 @@ class TruncatedStandardNormal(TruncatedNormal):
 
     def __init__(self, a: Tensor | float, b: Tensor | float, validate_args: bool | None = None) -> None:
         super().__init__(torch.zeros(()), torch.ones(()), a, b, validate_args=validate_args)
+
+
+# -- private methods of modules ---------------------------------------------------------------------------------------
+
+
+def _resolve_generator(
+    self: ProbabilisticTensorDictModule, tensordict: TensorCollection
+) -> tuple[torch.Generator | None, Callable[[torch.Generator], None] | None]:
+    """Return the generator for a call, and what is called with it after the numbers are drawn."""
+    source = self._randomness
+    return (None, None) if source is None else source.resolved(tensordict, self._device_of(tensordict))
+
+
+def _dist_sample(
+    self: Any,
+    dist: Distribution,
+    interaction_type: InteractionType | None = None,
+    *,
+    generator: torch.Generator | None = None,
+) -> Any:
+    """Return a sample or a statistic of a distribution, as the mode says; that of a sequence is its last module's."""
+    module: ProbabilisticTensorDictModule = (
+        self._drawing()[-1] if isinstance(self, ProbabilisticTensorDictSequential) else self
+    )
+    with _use_generator(generator):
+        return module._value(dist, interaction_type or current_interaction_type() or module.default_interaction_type)
+
+
+#: class, name and function of each
+METHODS: Final[list[tuple[type, str, Callable[..., Any]]]] = [
+    (ProbabilisticTensorDictModule, "_resolve_generator", _resolve_generator),
+    (ProbabilisticTensorDictModule, "_dist_sample", _dist_sample),
+    (ProbabilisticTensorDictSequential, "_dist_sample", _dist_sample),
+]

@@ -15,7 +15,8 @@ from tensorclass.td.tensordict import TensorDict
 
 from .distributions.composite import CompositeDistribution, rename_log_probs
 from .interaction import InteractionType
-from .module_base import T, TensorDictModuleBase
+from .module import as_inplace
+from .module_base import T, TensorDictModuleBase, as_key_list
 from .outputs import write
 from .probabilistic import MissingValues, ProbabilisticTensorDictModule, only_key
 from .sequence import TensorDictSequential, WrongArguments, keys_of
@@ -70,9 +71,12 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
         selected_out_keys: Sequence[NestedKey] | None = None,
         inplace: bool | str | None = None,
     ) -> None:
-        super().__init__(
-            *modules, partial_tolerant=partial_tolerant, selected_out_keys=selected_out_keys, inplace=inplace
-        )
+        # a class between this one and its base may take fewer options
+        super().__init__(*modules, partial_tolerant=partial_tolerant)
+        if inplace is not None:
+            self.inplace = as_inplace(inplace, type(self).__name__)
+        if selected_out_keys is not None:
+            self.select_out_keys(*as_key_list(selected_out_keys, f"{type(self).__name__}: selected_out_keys"))
         if not len(self):
             raise ValueError("ProbabilisticTensorDictSequential: expected at least one module, the last of which draws")
         self.return_composite = return_composite

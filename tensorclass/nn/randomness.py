@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
@@ -74,33 +74,52 @@ class RandomSource:
         else:
             raise TypeError(f"{name}: generator is a torch.Generator, a seed, or a key; got {source!r}")
 
-    @contextmanager
-    def over(self, data: TensorCollection, device: torch.device) -> Generator[None, None, None]:
-        """Draw the random numbers of the block from this source; ``data`` is the input, which may hold it."""
+    def resolved(
+        self, data: TensorCollection, device: torch.device
+    ) -> tuple[torch.Generator | None, Callable[[torch.Generator], None] | None]:
+        """Return the generator for a call, and what is called with it afterwards.
+
+        Args:
+            data: the input, which may hold the source.
+            device: where a generator is made for a seed.
+
+        Returns:
+            The generator, ``None`` if there is none in the input; and a function that writes the next seed into the
+            input, ``None`` if it holds no seed.
+        """
         if self.key is None:
             if self.generator is None:
                 assert self.seed is not None
                 self.generator = torch.Generator(device).manual_seed(self.seed)
-            with drawing_from(self.generator):
-                yield
-            return
-        found: Any = data.get(self.key, None)
+            return self.generator, None
+        key = self.key
+        found: Any = data.get(key, None)
         if found is None:
-            yield
-            return
+            return None, None
         found = found.data if not isinstance(found, Tensor) and hasattr(found, "data") else found
         if isinstance(found, torch.Generator):
-            with drawing_from(found):
-                yield
+            return found, None
+
+        def write_next_seed(generator: torch.Generator) -> None:
+            following = torch.randint(_SEEDS, (), generator=generator, device=device)
+            if isinstance(found, Tensor):
+                data.set(key, following.to(found.device).reshape(found.shape))
+            else:
+                data.set_non_tensor(key, int(following))
+
+        return torch.Generator(device).manual_seed(self._seed(found)), write_next_seed
+
+    @contextmanager
+    def over(self, data: TensorCollection, device: torch.device) -> Generator[None, None, None]:
+        """Draw the random numbers of the block from this source; ``data`` is the input, which may hold it."""
+        generator, afterwards = self.resolved(data, device)
+        if generator is None:
+            yield
             return
-        generator = torch.Generator(device).manual_seed(self._seed(found))
         with drawing_from(generator):
             yield
-        following = torch.randint(_SEEDS, (), generator=generator, device=device)
-        if isinstance(found, Tensor):
-            data.set(self.key, following.to(found.device).reshape(found.shape))
-        else:
-            data.set_non_tensor(self.key, int(following))
+        if afterwards is not None:
+            afterwards(generator)
 
     def _seed(self, value: object) -> int:
         if isinstance(value, Tensor):

@@ -87,14 +87,18 @@ class TensorDictSequential(TensorDictModuleBase):
     def _find_keys(self) -> None:
         """Compute ``in_keys``, which no earlier module writes, and ``out_keys``."""
         self._reset()
+        self._in_keys, self._out_keys = self._compute_in_and_out_keys(self)
+
+    def _compute_in_and_out_keys(self, modules: Iterable[Any]) -> tuple[list[FlatKey], list[FlatKey]]:
+        """Return the keys that modules need and those that they write. TorchRL calls it before ``__init__``."""
         needed: list[FlatKey] = []
         written: list[FlatKey] = []
-        for module in self:
+        for module in modules:
             needed += [key for key in keys_of(module, "in_keys") if key not in needed and not _is_covered(key, written)]
             new = [key for key in keys_of(module, "out_keys") if key != DISCARDED]
             written = [key for key in written if key not in new] + new
-        self._in_keys, self._out_keys = needed, written
-        self._nested = [*{key[:-1]: key for key in written if isinstance(key, tuple)}.values()]
+        vars(self)["_nested"] = [*{key[:-1]: key for key in written if isinstance(key, tuple)}.values()]
+        return needed, written
 
     # -- calling it ---------------------------------------------------------------------------------------------------
 

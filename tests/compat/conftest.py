@@ -10,6 +10,9 @@ import pytest
 
 from tensorclass import compat
 
+#: programs, which import tensordict and torchrl
+collect_ignore = ["client_cases", "peer_pickles_file.py"]
+
 
 @pytest.fixture
 def stand_in() -> Iterator[Any]:

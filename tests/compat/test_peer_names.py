@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.utils import _pytree
 
-from tensorclass import LazyStackedTensorDict, NonTensorData, TensorClass, TensorDict, UnbatchedTensor
+from tensorclass import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorClass, TensorDict, UnbatchedTensor
 from tensorclass.compat import peer_names, peer_networks
 from tensorclass.nn import TensorDictModule, skip_existing
 from tensorclass.td.get import NO_DEFAULT
@@ -20,11 +18,29 @@ class Point(TensorClass):
     x: Tensor
 
 
+def test_records_and_objects_are_no_instances_of_the_base() -> None:
+    base = peer_names.TensorDictBase
+    assert isinstance(TensorDict(), base)
+    assert isinstance(NonTensorStack("a", "b"), base)
+    assert not isinstance(Point(torch.ones(1)), base)
+    assert not isinstance(NonTensorData("a"), base)
+    assert not isinstance(torch.ones(1), base)
+    assert base.from_any({"a": 1})["a"] == 1
+
+    class Own(base):  # type: ignore[misc, valid-type]
+        pass
+
+    assert not isinstance(TensorDict(), Own)
+    assert isinstance(Own(), Own)
+
+
 def test_nested_keys_are_instances() -> None:
     assert isinstance(("a", ("b",)), peer_names.NestedKey)
     assert not isinstance(["a"], peer_names.NestedKey)
     assert peer_names._unravel_key_to_tuple(("a", ("b",))) == ("a", "b")
     assert peer_names._unravel_key_to_tuple(3) == ()
+    assert peer_names.unravel_key((0, 1)) == ()
+    assert peer_names.unravel_key(("a",)) == "a"
 
 
 def test_zip_is_strict() -> None:
@@ -74,7 +90,7 @@ def test_pytrees_take_collections_for_leaves() -> None:
 def test_dtypes_by_name() -> None:
     assert peer_names._STRDTYPE2DTYPE["torch.float32"] is torch.float32
     assert peer_names._DTYPE2STRDTYPE[torch.bool] == "torch.bool"
-    assert peer_names.NUMPY_TO_TORCH_DTYPE_DICT[np.dtype("complex64")] is torch.complex64
+    assert peer_names._NUMPY_TO_TORCH_DTYPE_DICT[np.dtype("complex64")] is torch.complex64
 
 
 def test_no_default_asks_for_the_error() -> None:
@@ -86,15 +102,9 @@ def test_no_default_asks_for_the_error() -> None:
     assert repr(NO_DEFAULT) == "NO_DEFAULT"
 
 
-def test_the_tree_of_a_folder_is_told(tmp_path: Path) -> None:
-    (tmp_path / "top" / "sub").mkdir(parents=True)
-    (tmp_path / "top" / "sub" / "meta.json").write_text("{}")
-    (tmp_path / "top" / "x").write_text("a" * 2048)
-    shown = peer_names.print_directory_tree(tmp_path / "top")
-    assert shown.splitlines() == ["Directory size: 2.00 kB", "top/", "    sub/", "        meta.json", "    x"]
-    assert peer_names.print_directory_tree(tmp_path / "top" / "x", display_metadata=False) == "x"
-    with pytest.raises(FileNotFoundError, match="nothing"):
-        peer_names.print_directory_tree(tmp_path / "nothing")
+def test_tensors_are_stacked_at_once() -> None:
+    assert peer_names.lazy_stack([torch.zeros(2), torch.ones(2)], 1).tolist() == [[0.0, 1.0], [0.0, 1.0]]
+    assert type(peer_names.lazy_stack([TensorDict(x=1), TensorDict(x=2)])) is LazyStackedTensorDict
 
 
 def test_there_are_no_stores() -> None:

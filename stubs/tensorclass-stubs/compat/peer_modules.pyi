@@ -7,6 +7,10 @@ PUBLIC: Final[dict[str, str]]
 PRIVATE: Final[list[str]]
 MODULES: Final[frozenset[str]]
 SOURCES: Final[tuple[str, ...]]
-NETWORK_SOURCES: Final[tuple[str, ...]]
+NETWORK_SOURCES: Final[tuple[str, ...]] = (
+    "tensorclass.compat.peer_networks",
+    "tensorclass.nn",
+    "tensorclass.nn.distributions",
+)
 
 def fill(module: ModuleType) -> None: ...

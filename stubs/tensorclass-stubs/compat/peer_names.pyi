@@ -2,23 +2,21 @@
 from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Final, NoReturn, TypeAlias
 import numpy as np
 import torch
 from torch import Size, Tensor
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.dtypes import NUMPY_TO_TORCH_DTYPE_DICT, TORCH_TO_NUMPY_DTYPE_DICT
 from tensorclass.td.get import NO_DEFAULT as NO_DEFAULT
 from tensorclass.td.stores.lazy.lazy_stack import LazyStackedTensorDict
 from tensorclass.td.stores.sub_tensordict import SubTensorDict
 
 __all__ = [
     "NO_DEFAULT",
-    "NUMPY_TO_TORCH_DTYPE_DICT",
     "PYTREE_REGISTERED_LAZY_TDS",
     "PYTREE_REGISTERED_TDS",
     "STORE_BACKENDS",
-    "TORCH_TO_NUMPY_DTYPE_DICT",
     "_ACCEPTED_CLASSES",
     "_DTYPE2STRDTYPE",
     "_DTYPE_TO_STR_DTYPE",
@@ -34,6 +32,7 @@ __all__ = [
     "LazyStackedTensorDictStore",
     "NestedKey",
     "TDGraphModule",
+    "TensorDictBase",
     "TensorDictFuture",
     "TensorDictStore",
     "_CustomOpTensorDict",
@@ -59,8 +58,10 @@ __all__ = [
     "_shape",
     "_unravel_key_to_tuple",
     "_zip_strict",
-    "print_directory_tree",
+    "lazy_stack",
     "symbolic_trace",
+    "unravel_key",
+    "unravel_key_to_tuple",
     "unravel_keys",
 ]
 
@@ -69,7 +70,9 @@ class _NestedKeyMeta(type):
 
 class NestedKey(metaclass=_NestedKeyMeta): ...
 
-def _unravel_key_to_tuple(key: object) -> tuple[str, ...]: ...
+def unravel_key_to_tuple(key: object) -> tuple[str, ...]: ...
+def unravel_key(key: Any) -> str | tuple[str, ...]: ...
+_unravel_key_to_tuple = unravel_key_to_tuple
 unravel_keys: Final[Any]
 _zip_strict: Final[Any]
 DeviceType: TypeAlias = torch.device | str | int
@@ -83,6 +86,13 @@ def _dtype(tensor: Any) -> torch.dtype | None: ...
 def _prod(sequence: Iterable[int]) -> int: ...
 def _get_item(tensor: Any, index: Any) -> Any: ...
 def _set_item(tensor: Any, index: Any, value: Any, *, validated: bool = True, non_blocking: bool = False) -> Any: ...
+
+class _BaseMeta(type):
+    def __instancecheck__(cls, instance: object) -> bool: ...
+    def __subclasscheck__(cls, subclass: type) -> bool: ...
+    def __getattr__(cls, name: str) -> Any: ...
+
+class TensorDictBase(metaclass=_BaseMeta): ...
 
 class AsLists:
     def __init__(self, is_leaf: Callable[[type], bool]) -> None: ...
@@ -109,6 +119,8 @@ def _check_keys(
 ) -> set[Any]: ...
 _SubTensorDict = SubTensorDict
 _CustomOpTensorDict = type("_CustomOpTensorDict", (), {"__doc__": "Base of lazy views, which this package has not."})
+
+def lazy_stack(input: Sequence[Any], dim: int = 0, *, out: Any = None, **options: Any) -> Any: ...
 PYTREE_REGISTERED_TDS: Final[tuple[type, ...]]
 PYTREE_REGISTERED_LAZY_TDS: Final[tuple[type, ...]]
 
@@ -119,12 +131,8 @@ _STRDTYPE2DTYPE: Final[dict[str, torch.dtype]] = _DTYPES
 _DTYPE2STRDTYPE: Final[dict[torch.dtype, str]]
 _STR_DTYPE_TO_DTYPE: Final[dict[str, torch.dtype]] = _STRDTYPE2DTYPE
 _DTYPE_TO_STR_DTYPE: Final[dict[torch.dtype, str]] = _DTYPE2STRDTYPE
-NUMPY_TO_TORCH_DTYPE_DICT: Final[dict[np.dtype[Any], torch.dtype]]
-TORCH_TO_NUMPY_DTYPE_DICT: Final[dict[torch.dtype, np.dtype[Any]]]
 _NUMPY_TO_TORCH_DTYPE_DICT: Final[dict[np.dtype[Any], torch.dtype]] = NUMPY_TO_TORCH_DTYPE_DICT
 _TORCH_TO_NUMPY_DTYPE_DICT: Final[dict[torch.dtype, np.dtype[Any]]] = TORCH_TO_NUMPY_DTYPE_DICT
-
-def print_directory_tree(path: str | Path, indent: str = "", display_metadata: bool = True) -> str: ...
 TensorDictFuture: TypeAlias = Future[Any]
 STORE_BACKENDS: Final[dict[str, Any]]
 

@@ -324,6 +324,7 @@ class MemoryMappedTensor(Tensor):
         filename: Filename | None = None,
         existsok: bool = False,
         device: torch.device | str | None = None,
+        shape: Sequence[int] | int | None = None,
     ) -> Self:
         """Create a file for a tensor, as ``torch.empty``. It holds zeros, and takes space only where it is written.
 
@@ -333,6 +334,7 @@ class MemoryMappedTensor(Tensor):
             filename: path of the new file. Default: shared memory without a name.
             existsok: overwrite an existing file.
             device: ``None`` or the CPU.
+            shape: the shape by its name, in place of ``size``.
 
         Raises:
             FileExistsError: the file exists, and ``existsok`` is not set.
@@ -345,7 +347,7 @@ class MemoryMappedTensor(Tensor):
             torch.Size([2, 3])
         """
         _check_device("empty", device)
-        return cls._allocated(_size(size), dtype or torch.get_default_dtype(), filename, existsok)
+        return cls._allocated(_size(size, shape), dtype or torch.get_default_dtype(), filename, existsok)
 
     @classmethod
     def zeros(
@@ -355,6 +357,7 @@ class MemoryMappedTensor(Tensor):
         filename: Filename | None = None,
         existsok: bool = False,
         device: torch.device | str | None = None,
+        shape: Sequence[int] | int | None = None,
     ) -> Self:
         """Create a file of zeros, as ``torch.zeros``. It takes space only where it is written.
 
@@ -364,6 +367,7 @@ class MemoryMappedTensor(Tensor):
             filename: path of the new file. Default: shared memory without a name.
             existsok: overwrite an existing file.
             device: ``None`` or the CPU.
+            shape: the shape by its name, in place of ``size``.
 
         Raises:
             FileExistsError: the file exists, and ``existsok`` is not set.
@@ -375,7 +379,7 @@ class MemoryMappedTensor(Tensor):
             MemoryMappedTensor([0., 0.])
         """
         _check_device("zeros", device)
-        return cls._allocated(_size(size), dtype or torch.get_default_dtype(), filename, existsok)
+        return cls._allocated(_size(size, shape), dtype or torch.get_default_dtype(), filename, existsok)
 
     @classmethod
     def ones(
@@ -385,6 +389,7 @@ class MemoryMappedTensor(Tensor):
         filename: Filename | None = None,
         existsok: bool = False,
         device: torch.device | str | None = None,
+        shape: Sequence[int] | int | None = None,
     ) -> Self:
         """Create a file of ones, as ``torch.ones``.
 
@@ -394,6 +399,7 @@ class MemoryMappedTensor(Tensor):
             filename: path of the new file. Default: shared memory without a name.
             existsok: overwrite an existing file.
             device: ``None`` or the CPU.
+            shape: the shape by its name, in place of ``size``.
 
         Raises:
             FileExistsError: the file exists, and ``existsok`` is not set.
@@ -406,7 +412,7 @@ class MemoryMappedTensor(Tensor):
         """
         _check_device("ones", device)
         dtype = dtype or torch.get_default_dtype()
-        return cls.full(_size(size), fill_value=1, dtype=dtype, filename=filename, existsok=existsok)
+        return cls.full(_size(size, shape), fill_value=1, dtype=dtype, filename=filename, existsok=existsok)
 
     @classmethod
     def full(
@@ -417,6 +423,7 @@ class MemoryMappedTensor(Tensor):
         filename: Filename | None = None,
         existsok: bool = False,
         device: torch.device | str | None = None,
+        shape: Sequence[int] | int | None = None,
     ) -> Self:
         """Create a file filled with one number, as ``torch.full``.
 
@@ -427,6 +434,7 @@ class MemoryMappedTensor(Tensor):
             filename: path of the new file. Default: shared memory without a name.
             existsok: overwrite an existing file.
             device: ``None`` or the CPU.
+            shape: the shape by its name, in place of ``size``.
 
         Raises:
             FileExistsError: the file exists, and ``existsok`` is not set.
@@ -444,7 +452,7 @@ class MemoryMappedTensor(Tensor):
                 raise TypeError(f"full: expected a shape and a number to fill it with, got {size}")
             *size, fill_value = size  # type: ignore[assignment]
         number = torch.full((), fill_value, dtype=dtype, device="cpu")
-        return cls.from_tensor(number.expand(_size(size)), filename=filename, existsok=existsok)
+        return cls.from_tensor(number.expand(_size(size, shape)), filename=filename, existsok=existsok)
 
     @classmethod
     def empty_like(cls, input: Tensor, *, filename: Filename | None = None) -> Self:
@@ -802,8 +810,13 @@ def _path(filename: Filename) -> str:
     return os.path.abspath(os.fspath(filename))
 
 
-def _size(size: tuple[Any, ...]) -> Size:
-    return as_shape(size[0] if len(size) == 1 else size)
+def _size(size: tuple[Any, ...], shape: Any) -> Size:
+    """Return the shape that is given by position, or by its name."""
+    if shape is None:
+        return as_shape(size[0] if len(size) == 1 else size)
+    if size:
+        raise TypeError(f"expected the shape by position or as shape=, got both: {size} and shape={shape}")
+    return as_shape(shape)
 
 
 def as_shape(shape: Any) -> Size:

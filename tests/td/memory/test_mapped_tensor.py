@@ -437,3 +437,12 @@ def test_files_are_mapped_to_the_cpu_also_where_another_device_is_the_default(tm
             MemoryMappedTensor.from_handler(MemoryMappedTensor.ones(2).handler, torch.float32, [2]),
         ]
     assert [tensor.tolist() for tensor in made] == [[0.0, 0.0], [], [3, 3], [1.0, 1.0]]
+
+
+def test_the_shape_can_be_given_by_its_name() -> None:
+    assert MemoryMappedTensor.empty(shape=[2, 3], dtype=torch.int64).shape == (2, 3)
+    assert MemoryMappedTensor.zeros(shape=torch.Size([2])).tolist() == [0.0, 0.0]
+    assert MemoryMappedTensor.ones(shape=2).tolist() == [1.0, 1.0]
+    assert MemoryMappedTensor.full(shape=(2,), fill_value=3).tolist() == [3, 3]
+    with pytest.raises(TypeError, match="by position or as shape=, got both"):
+        MemoryMappedTensor.empty(2, shape=[2])

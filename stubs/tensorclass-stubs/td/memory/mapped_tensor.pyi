@@ -71,6 +71,7 @@ class MemoryMappedTensor(Tensor):
         filename: Filename | None = None,
         existsok: bool = False,
         device: torch.device | str | None = None,
+        shape: Sequence[int] | int | None = None,
     ) -> Self: ...
     @classmethod
     def zeros(
@@ -80,6 +81,7 @@ class MemoryMappedTensor(Tensor):
         filename: Filename | None = None,
         existsok: bool = False,
         device: torch.device | str | None = None,
+        shape: Sequence[int] | int | None = None,
     ) -> Self: ...
     @classmethod
     def ones(
@@ -89,6 +91,7 @@ class MemoryMappedTensor(Tensor):
         filename: Filename | None = None,
         existsok: bool = False,
         device: torch.device | str | None = None,
+        shape: Sequence[int] | int | None = None,
     ) -> Self: ...
     @classmethod
     def full(
@@ -99,6 +102,7 @@ class MemoryMappedTensor(Tensor):
         filename: Filename | None = None,
         existsok: bool = False,
         device: torch.device | str | None = None,
+        shape: Sequence[int] | int | None = None,
     ) -> Self: ...
     @classmethod
     def empty_like(cls, input: Tensor, *, filename: Filename | None = None) -> Self: ...
