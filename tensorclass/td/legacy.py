@@ -1,60 +1,71 @@
-"""The switch for lazy operations of old releases of tensordict, which do not exist here."""
+"""The mode of old releases of tensordict in which shape operations return views that write through."""
 
 from __future__ import annotations
 
-from typing_extensions import Self
+import warnings
+from typing import ClassVar
 
-from .modes import FlagSetting
+from .modes import FlagSetting, Mode
+from .stores.legacy_views import install
+
+_LAZY: Mode[bool | None] = Mode("lazy_legacy", None)
 
 
 def lazy_legacy(allow_none: bool = False) -> bool | None:
-    """Return whether ``unsqueeze``, ``view``, ``torch.stack`` and others return lazy views, which they never do here.
+    """Return whether shape operations such as ``view`` return views that write through.
+
+    See :class:`set_lazy_legacy`, which sets the mode.
 
     Args:
-        allow_none: return ``None`` instead of ``False``, since the mode cannot have been set. Default: ``False``.
+        allow_none: return ``None`` instead of ``False`` where the mode was never set. Default: ``False``.
 
     Example:
         >>> from tensorclass import lazy_legacy
         >>> lazy_legacy(), lazy_legacy(allow_none=True)
         (False, None)
     """
-    return None if allow_none else False
+    mode = _LAZY.current()
+    return mode if allow_none or mode is not None else False
 
 
 class set_lazy_legacy(FlagSetting):
-    """Accept ``False``, the only mode there is, in a ``with`` statement, as a decorator or with ``.set()``.
+    """Let shape operations return views that write through, as old releases of tensordict did, or not.
+
+    With ``True``, the results of ``view``, ``permute``, ``transpose``, ``squeeze`` and ``unsqueeze`` have the keys and
+    the lock of the collection that they are called on: a key that is set, removed or renamed in the view is set,
+    removed or renamed there. Other operations return collections of their own. A ``with`` statement
+    (``with data.view(-1) as flat:``) does that without the mode. Set it in a ``with`` statement, as a decorator or with
+    ``.set()``.
 
     Args:
-        mode: ``False``.
+        mode: whether they do. ``True`` is deprecated: tensordict 0.17 removes it.
 
     Raises:
-        NotImplementedError: the mode is ``True``. :func:`lazy_stack` makes a lazy stack.
+        TypeError: the mode is neither ``True`` nor ``False``.
 
     Example:
-        >>> from tensorclass import lazy_legacy, set_lazy_legacy
-        >>> with set_lazy_legacy(False):
-        ...     lazy_legacy()
-        False
+        >>> import warnings
+        >>> import torch
+        >>> from tensorclass import TensorDict, set_lazy_legacy
+        >>> data = TensorDict({"a": torch.zeros(2, 3)}, [2, 3])
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore", DeprecationWarning)
+        ...     with set_lazy_legacy(True):
+        ...         data.view(6)["b"] = torch.arange(6)
+        >>> data["b"]
+        tensor([[0, 1, 2],
+                [3, 4, 5]])
     """
 
+    _mode: ClassVar[Mode[bool | None]] = _LAZY
+
     def __init__(self, mode: bool) -> None:
+        super().__init__(mode)
         if mode:
-            raise NotImplementedError(
-                "set_lazy_legacy: lazy views do not exist here, all operations return collections; expected False, got "
-                f"{mode!r}. For a lazy stack call lazy_stack()"
+            warnings.warn(
+                "set_lazy_legacy(True) is deprecated, and tensordict 0.17 removes it: write back with a block, "
+                "`with data.view(-1) as flat: ...`, or set the keys in the collection itself",
+                DeprecationWarning,
+                stacklevel=2,
             )
-        super().__init__(False)
-
-    def __enter__(self) -> Self:  # there is nothing to set, which compiled code could not do anyway
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        pass
-
-    def set(self) -> None:
-        """Set the mode for the rest of the program. It is ``False`` already, so nothing changes.
-
-        Example:
-            >>> from tensorclass import set_lazy_legacy
-            >>> set_lazy_legacy(False).set()
-        """
+            install(_LAZY.current)

@@ -16,6 +16,7 @@ import pytest
 import torch
 from torch.utils import _pytree as pytree
 
+from tests.legacy_mode import legacy_mode
 from tests.parity.cases.tools import utils
 from tests.parity.converter_differences import CONVERTERS
 from tests.parity.distributed_differences import DISTRIBUTED
@@ -139,6 +140,20 @@ def source_after(data: Any, write: Callable[[Any], Any]) -> Any:
 def unbatched(library: Any) -> Any:
     """Four rows, and three zeros for all of them."""
     return collection(library, {"a": torch.zeros(4), "u": library.UnbatchedTensor(torch.zeros(3))}, [4])
+
+
+def in_legacy_mode(library: Any, call: Callable[[], Any]) -> Any:
+    if library is OURS:
+        with legacy_mode():
+            return call()
+    with library.set_lazy_legacy(True):
+        return call()
+
+
+def written_below_a_view(library: Any) -> list[int]:
+    data = collection(library, {"n": {"a": torch.zeros(2, 3)}}, [2, 3])
+    data.view(6)["n", "b"] = torch.zeros(6)
+    return list(data["n", "b"].shape)
 
 
 def leaf(library: Any) -> Any:
@@ -714,8 +729,14 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
         (lambda m: nested(m).apply(lambda x, more=0: x + more, more=1)["n", "a"].tolist(), [1.0, 1.0], [0.0, 0.0]),
         (lambda m: nested(m).apply(lambda x: x, num_threads=0).is_empty(), error(ValueError), False),
     ],
-    "Operations are never lazy.": [
-        (lambda m: m.set_lazy_legacy(True).mode, error(NotImplementedError), True),
+    "Legacy views are of the class of their source.": [
+        (lambda m: in_legacy_mode(m, lambda: isinstance(named(m).view(-1), m.TensorDict)), True, False),
+        (lambda m: in_legacy_mode(m, lambda: torch.stack([named(m)] * 2).__class__.__name__[:4]), "Tens", "Lazy"),
+        (
+            lambda m: in_legacy_mode(m, lambda: written_below_a_view(m)),
+            [2, 3],
+            error(RuntimeError),
+        ),
     ],
     "`attrs()` of a record is a TensorDict.": [
         (lambda m: type(record_of(m, torch.zeros(2)).attrs()).__name__, "TensorDict", "Record"),

@@ -14,13 +14,15 @@ from torch import Tensor
 from tensorclass import PersistentTensorDict, TensorDict, lazy_stack
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.stores.lazy.lazy_stack import LazyStacked
+from tensorclass.td.stores.legacy_views import LegacyView
 from tensorclass.td.stores.store_classes import OnStore
 from tensorclass.td.stores.store_protocol import WRITTEN_BACK, StoreMapping, StoreMethods
 from tensorclass.td.stores.sub_tensordict import SubTensorDict
 from tensorclass.td.stores.user_mapping import OnMapping
 from tensorclass.td.stores.write_back import WrittenBack
+from tests.legacy_mode import legacy_mode
 
-METHODS: list[type[OnStore]] = [LazyStacked, OnMapping, SubTensorDict, PersistentTensorDict]
+METHODS: list[type[OnStore]] = [LazyStacked, OnMapping, SubTensorDict, LegacyView, PersistentTensorDict]
 NAMES = [
     name
     for name, member in vars(StoreMethods).items()
@@ -30,6 +32,11 @@ NAMES = [
 
 def values() -> dict[str, Any]:
     return {"a": torch.arange(4.0), "n": TensorDict({"b": torch.ones(4, 2)}, [4])}
+
+
+def legacy_view(data: TensorDict) -> TensorDict:
+    with legacy_mode():
+        return data.view(4)
 
 
 def in_file(backend: str) -> Callable[[Path], TensorDict]:
@@ -46,6 +53,7 @@ STORES: dict[str, Callable[[Path], Any]] = {
     "lazy stack": lambda _: lazy_stack(list(TensorDict(values(), [4]).unbind(0))),
     "mapping": lambda _: TensorDict.from_store({"a": torch.arange(4.0), "n": {"b": torch.ones(4, 2)}}, [4]),
     "rows": lambda _: TensorDict({k: torch.cat([v, v]) for k, v in values().items()}, [8]).get_sub_tensordict(slice(4)),
+    "legacy view": lambda _: legacy_view(TensorDict(values(), [4]).reshape(2, 2)),
     "HDF5": in_file("h5"),
     "zarr": in_file("zarr"),
 }

@@ -1,0 +1,199 @@
+"""Views of a collection that write through to it: what shape operations return in the legacy mode of old releases.
+
+The mode is :class:`~tensorclass.td.legacy.set_lazy_legacy`. Nothing here is reached without it: :func:`install` puts
+functions in front of the methods that the mode is about when it is turned on for the first time.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterator, MutableMapping
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from torch.compiler import is_dynamo_compiling
+
+from tensorclass.td.collection import is_tree
+from tensorclass.td.context import NOTHING, PERMUTED, RESIZED
+from tensorclass.td.hidden_members import with_members
+from tensorclass.td.permute_and_flip import Permuting
+from tensorclass.td.shape_operations import Shaping
+
+from .lazy.lazy_shapes import LazyShaping
+from .store_classes import OnStore, on_store
+
+if TYPE_CHECKING:
+    from tensorclass.td.base import TensorCollection
+    from tensorclass.td.collection import Store, Value
+
+#: the operations whose results are views in the legacy mode
+OPERATIONS = ("view", "permute", "transpose", "swapaxes", "swapdims", "squeeze", "unsqueeze")
+
+
+class ViewedValues(MutableMapping[str, "Value"]):
+    """The store: the values of a source in another shape.
+
+    Reading a key views the value of the source. Writing a key sets it in the source, in the shape of the source.
+
+    Args:
+        source: the collection.
+        forward: the operation on a mapping with some values of the source.
+        result: of the operation on the source, which knows its inverse.
+    """
+
+    __slots__ = ("forward", "inverse", "source")
+
+    def __init__(self, source: TensorCollection, forward: Callable[[Store], Store], result: TensorCollection) -> None:
+        self.source: TensorCollection = source
+        self.forward: Callable[[Store], Store] = forward
+        _, inverse, _, *args = result._context
+        ndim = len(result._batch_size)
+        self.inverse: Callable[[Any, Any], Any] = lambda new, old: inverse.value(new, old, source, ndim, *args)
+
+    def __getitem__(self, key: str) -> Any:
+        value: Any = self.source._store[key]
+        viewed: Any = self.forward({key: value})[key]
+        if not is_tree(value):
+            return viewed
+        below: Any = value
+        return _through(below, lambda store: self.forward({key: below._same(store)})[key]._store, viewed)  # type: ignore[union-attr]
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        if is_tree(value):
+            value = value._densified() if isinstance(value, OnStore) else value
+        self.source._set(key, self.inverse(value, self.source._find((key,))))
+
+    def __delitem__(self, key: str) -> None:
+        self.source._check_unlocked()
+        del self.source._store[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.source._store
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.source._store)
+
+    def __len__(self) -> int:
+        return len(self.source._store)
+
+
+class LegacyView(OnStore):
+    """Methods of a view that writes through. Keys and locks are those of its source."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        _store: ViewedValues  # pyright: ignore[reportIncompatibleVariableOverride]  # no other store comes here
+
+    def _beside(self) -> tuple[TensorCollection]:
+        return (self._store.source,)
+
+    def __reduce__(self) -> Any:
+        return self._densified().__reduce__()
+
+    # -- keys: the source's -------------------------------------------------------------------------------------------
+
+    def _check_unlocked(self) -> None:
+        self._store.source._check_unlocked()
+
+    def clear(self) -> Any:
+        with_members(self._store.source).clear()
+        return self
+
+    def rename_key_(self, old_key: Any, new_key: Any, safe: bool = False) -> Any:
+        with_members(self._store.source).rename_key_(old_key, new_key, safe)
+        return self
+
+    def flatten_keys(self, separator: str = ".", inplace: bool = False, is_leaf: Any = None) -> Any:
+        if not inplace:
+            return super().flatten_keys(separator, False, is_leaf)
+        with_members(self._store.source).flatten_keys(separator, True, is_leaf)
+        return self
+
+    def unflatten_keys(self, separator: str = ".", inplace: bool = False) -> Any:
+        if not inplace:
+            return super().unflatten_keys(separator, False)
+        with_members(self._store.source).unflatten_keys(separator, True)
+        return self
+
+    # -- locks: the source's ------------------------------------------------------------------------------------------
+
+    @property
+    def is_locked(self) -> bool:
+        return with_members(self._store.source).is_locked
+
+    @is_locked.setter
+    def is_locked(self, value: bool) -> None:
+        with_members(self._store.source).is_locked = value
+
+    def lock_(self) -> Any:
+        with_members(self._store.source).lock_()
+        return self
+
+    def unlock_(self) -> Any:
+        with_members(self._store.source).unlock_()
+        return self
+
+    # -- what a view cannot change ------------------------------------------------------------------------------------
+
+    def _done(self, result: Any, inplace: bool) -> Any:
+        return self._refuse() if inplace else result
+
+    def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise RuntimeError(
+            "a view of the legacy mode has the batch size, the names and the device of its source, and no tensors of "
+            "its own: change the source, or a copy, .clone()"
+        )
+
+
+for _name in (
+    "_check_batch_size", "_take_batch_size", "_set_names", "_set_device", "_clear_device", "_assign",
+    "requires_grad_", "detach_", "share_memory_", "pin_memory_", "memmap_",
+):  # fmt: skip
+    setattr(LegacyView, _name, LegacyView._refuse)
+
+
+def _through(source: Any, forward: Callable[[Store], Store], result: Any) -> Any:
+    """Return the view that has the batch size, names and inverse of a plain result."""
+    new: Any = object.__new__(on_store(LegacyView, type(source)))
+    new._store = ViewedValues(source, forward, result)
+    new._batch_size = result._batch_size
+    new._device = result._device
+    new._names = result._names
+    new._lock = None
+    return new
+
+
+# -- installation -----------------------------------------------------------------------------------------------------
+
+
+def _in_front_of(plain: Callable[..., Any], is_on: Callable[[], bool | None]) -> Callable[..., Any]:
+    """Make a method that returns a view in the legacy mode where users call it; the package gets plain results."""
+
+    @functools.wraps(plain)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = plain(self, *args, **kwargs)
+        if not is_on() or is_dynamo_compiling() or not self._is_tree() or _is_called_by_the_package():
+            return result
+        undo = getattr(result, "_context", NOTHING)[1]
+        if result is self or undo not in (RESIZED, PERMUTED):  # a view as another dtype
+            return result
+        return _through(self, lambda store: plain(self._same(store), *args, **kwargs)._store, result)
+
+    return method
+
+
+def _is_called_by_the_package() -> bool:
+    """Return whether the caller of a method is code of this package other than the functions of torch."""
+    module: str = sys._getframe(2).f_globals.get("__name__", "")
+    return module.startswith("tensorclass.") and module != "tensorclass.td.torch_functions"
+
+
+def install(is_on: Callable[[], bool | None]) -> None:
+    """Let the methods of :data:`OPERATIONS` ask for the mode. Until then they do not, so that nobody pays for it."""
+    if hasattr(Shaping.view, "__wrapped__"):
+        return
+    for family in (Shaping, Permuting, LazyShaping):
+        for name in OPERATIONS:
+            if name in vars(family):
+                setattr(family, name, _in_front_of(vars(family)[name], is_on))

@@ -1,0 +1,28 @@
+"""The legacy mode, for tests: the methods that it replaces are put back behind the block."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tensorclass import set_lazy_legacy
+from tensorclass.td.permute_and_flip import Permuting
+from tensorclass.td.shape_operations import Shaping
+from tensorclass.td.stores.lazy.lazy_shapes import LazyShaping
+from tensorclass.td.stores.legacy_views import OPERATIONS
+
+
+@contextmanager
+def legacy_mode() -> Iterator[None]:
+    families = (Shaping, Permuting, LazyShaping)
+    before = [(family, name, vars(family)[name]) for family in families for name in OPERATIONS if name in vars(family)]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            mode = set_lazy_legacy(True)
+        with mode:
+            yield
+    finally:
+        for family, name, member in before:
+            setattr(family, name, member)
