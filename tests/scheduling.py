@@ -11,7 +11,7 @@ from typing import Any
 from xdist.scheduler import LoadGroupScheduling
 
 #: folders whose files start processes and take longest; what comes last fills up the time of the other worker
-LONGEST_FIRST = ("typing", "parity", "storage", "distributed", "nn", "benchmarks")
+LONGEST_FIRST = ("typing", "parity", "storage", "distributed", "nn", "benchmarks", "site")
 
 
 class FileScheduling(LoadGroupScheduling):

@@ -7,7 +7,8 @@ guides, the first ``code`` on a page that is the full name of something is a lin
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 from docutils import nodes
@@ -50,10 +51,17 @@ class PythonLinks(SphinxPostTransform):
             cls=node.get("py:class") or "",
             is_method=node["reftype"] == "meth",
         )
-        if link := self._link(names, content):
+        if link := self._link(chain(names, self._classes_named(node["reftarget"])), content):
             node.replace_self(link)
         elif "refwarn" not in node:  # a type in a signature or in a list of errors
             node.replace_self(content)
+
+    def _classes_named(self, name: str) -> Iterator[str]:
+        """Yield the described classes of a name, wherever they are: annotations name them without their module."""
+        objects = self.env.domains.python_domain.objects
+        for known, entry in objects.items():
+            if entry.objtype == "class" and known.endswith(f".{name}"):
+                yield known
 
     def _link_code(self) -> None:
         linked: set[str] = set()
