@@ -39,7 +39,7 @@ class PythonLinks(SphinxPostTransform):
         for node in list(self.document.findall(addnodes.pending_xref)):
             if node.get("refdomain") == "py":
                 self._resolve(node)
-        if self.env.doc2path(self.env.current_document.docname).suffix == ".md":
+        if self.env.doc2path(self.env.docname).suffix == ".md":
             self._link_code()
 
     def _resolve(self, node: addnodes.pending_xref) -> None:
@@ -78,7 +78,7 @@ class PythonLinks(SphinxPostTransform):
         objects = self.env.domains.python_domain.objects
         for name in names:
             if entry := objects.get(name):
-                here = self.env.current_document.docname
+                here = self.env.docname
                 return make_refnode(self.app.builder, here, entry.docname, entry.node_id, content, name)
             if name.startswith("https://"):
                 return nodes.reference("", "", content, internal=False, refuri=name)

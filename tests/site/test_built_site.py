@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import sys
 import warnings
+import zlib
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -114,6 +115,13 @@ def test_a_dead_link_is_found(tmp_path: Path) -> None:
     page = tmp_path / "a.html"
     page.write_text('<a href="b.html">b</a> <a href="#here">x</a> <h1 id="there">x</h1> <a href="a.html#there">x</a>')
     assert dead_links({page: Page(page)}) == ["a.html: b.html", "a.html: #here"]
+
+
+def test_other_sites_can_link_to_members_by_each_class_that_has_them(site: Path) -> None:
+    inventory = (site / "objects.inv").read_bytes().split(b"\n", 4)
+    names = {line.split(" ")[0] for line in zlib.decompress(inventory[4]).decode().splitlines()}
+    for name in ("TensorDict.reshape", "TensorClass.reshape", "TensorClass.zeros", "Text.split", "stack", "td.stack"):
+        assert f"tensorclass.{name}" in names
 
 
 def test_nothing_is_loaded_from_other_sites(pages: dict[Path, Page], site: Path) -> None:
