@@ -260,7 +260,7 @@ class Block:
         """Return whether the result had a value under this key when the block began."""
         level: Any = self.noted
         for key in path:
-            if not isinstance(level, dict) or key not in level:
+            if level.__class__ is not dict or key not in level:
                 return False
             level = level[key][1]
         return True

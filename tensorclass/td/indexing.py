@@ -124,7 +124,7 @@ def _as_index(item: Any) -> Any:
 
 def _no_index(item: Any, reason: Exception) -> IndexError:
     """Return the error for an object that is not an index."""
-    keys: list[Any] = item if isinstance(item, list) else []
+    keys: Any = item if item.__class__ is list else []
     if keys and all(isinstance(key, str) for key in keys):
         shown = ", ".join([repr(key) for key in keys])
         return IndexError(f"a list of keys is no index; .select({shown}) returns a collection of some keys")

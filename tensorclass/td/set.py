@@ -286,12 +286,13 @@ class Writing(Reading):
         """:meth:`set_at_` for a key of this level."""
         if is_strided_nested(value):
             raise strided_nested(key)
+        given: Any = value
         if isinstance(value, (list, tuple, np.ndarray, np.generic)) and isinstance(self._store.get(key), Tensor):
-            tensor = as_tensor(value)
+            tensor = as_tensor(given)
             if tensor is None:
                 raise TypeError(
-                    f"set_at_: {key!r}: expected a tensor, a number, an array or a list of numbers, got {value!r} "
-                    f"({type(value).__name__})"
+                    f"set_at_: {key!r}: expected a tensor, a number, an array or a list of numbers, got {given!r} "
+                    f"({type(given).__name__})"
                 )
             value = tensor
         try:

@@ -930,7 +930,7 @@ class Ragged(BufferColumn, Generic[Row]):
         new._items.index_fill_(0, span_functions.positions(chosen), value)
         self._become(new)
 
-    def _viewed(self, dtype: torch.dtype, batch_size: Size | None = None) -> Self:
+    def _viewed(self, dtype: torch.dtype, batch_size: Size | None = None) -> Any:
         return self._in_size(self._with_items(self._packed()[0].view(dtype)), batch_size)
 
     def type(self, dst_type: torch.dtype, *, cast_filter: Any = None) -> Self:

@@ -579,7 +579,7 @@ class Text(BufferColumn):
         """
         return self._shallow()
 
-    def _viewed(self, dtype: torch.dtype, batch_size: Size | None = None) -> Self:
+    def _viewed(self, dtype: torch.dtype, batch_size: Size | None = None) -> Any:
         return self._in_size(self._shallow(), batch_size)
 
     def type(self, dst_type: torch.dtype, *, cast_filter: Any = None) -> Self:

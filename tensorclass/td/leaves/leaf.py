@@ -283,10 +283,10 @@ class Leaf(
     def _fill(self, item: Any, value: Any) -> None:
         pass
 
-    def _viewed(self, dtype: torch.dtype, batch_size: Size | None = None) -> Self:
+    def _viewed(self, dtype: torch.dtype, batch_size: Size | None = None) -> Any:
         return self._in_size(self._shallow(), batch_size)
 
-    def _in_size(self, viewed: Self, batch_size: Size | None) -> Self:
+    def _in_size(self, viewed: Any, batch_size: Size | None) -> Any:
         """Return a view of this leaf as another dtype. Raise if it has rows and is asked for in another batch size."""
         if batch_size is None or batch_size == viewed._batch_size:
             return viewed

@@ -24,7 +24,7 @@ class Uniform(Leaf):
     def _resized(self, batch_size: Size) -> Self:
         return self._like({}, batch_size)
 
-    def _in_size(self, viewed: Self, batch_size: Size | None) -> Self:
+    def _in_size(self, viewed: Any, batch_size: Size | None) -> Any:
         return viewed if batch_size is None else viewed._resized(batch_size)
 
     def _reduce(self, function: Callable[..., Any], dim: Any, keepdim: bool, kwargs: dict[str, Any]) -> Self:

@@ -223,7 +223,7 @@ class UnbatchedTensor(Uniform, FullLeaf):
     def _set_gradient(self, value: Collection | None) -> None:
         self._tensor.grad = None if value is None else self._operand(value)
 
-    def _viewed(self, dtype: torch.dtype, batch_size: Size | None = None) -> Self:
+    def _viewed(self, dtype: torch.dtype, batch_size: Size | None = None) -> Any:
         return self._in_size(self._holding(self._tensor.view(dtype)), batch_size)
 
     def type(self, dst_type: torch.dtype, *, cast_filter: Any = None) -> Self:
@@ -309,8 +309,9 @@ class UnbatchedTensor(Uniform, FullLeaf):
         own = all(issubclass(kind, (UnbatchedTensor, Tensor)) for kind in types)
         if func in HANDLERS or not own:
             return super().__torch_function__(func, types, args, kwargs)
-        args, kwargs = _pytree.tree_map(_held_tensor, (args, dict(kwargs or {})), is_leaf=_is_unbatched)
-        return func(*args, **kwargs)
+        given: Any = (args, dict(kwargs or {}))
+        own_args, own_kwargs = _pytree.tree_map(_held_tensor, given, is_leaf=_is_unbatched)
+        return func(*own_args, **own_kwargs)
 
     # -- numbers ------------------------------------------------------------------------------------------------------
 

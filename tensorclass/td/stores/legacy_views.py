@@ -155,7 +155,8 @@ for _name in (
 
 def _through(source: Any, forward: Callable[[Store], Store], result: Any) -> Any:
     """Return the view that has the batch size, names and inverse of a plain result."""
-    new: Any = object.__new__(on_store(LegacyView, type(source)))
+    cls: type[Any] = source.__class__
+    new = object.__new__(on_store(LegacyView, cls))
     new._store = ViewedValues(source, forward, result)
     new._batch_size = result._batch_size
     new._device = result._device
