@@ -16,9 +16,10 @@ import stat
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -32,11 +33,11 @@ from tensorclass.support.printable import printable
 from tensorclass.support.progress import Bar, bytes_of
 from tensorclass.support.regular_files import open_regular, reading_regular
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.keys import NestedKey, dotted, unravel_key_to_tuple
+from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
 from tensorclass.td.leaves.nontensor_base import note_files
 from tensorclass.td.leaves.object_codes import CPU
 from tensorclass.td.memory.mapped_files import Filename, pieces
-from tensorclass.td.memory.mapped_tensor import MODES, MemoryMappedTensor
+from tensorclass.td.memory.mapped_tensor import MODES
 
 from .common import collection_tree, describe_collection, rebuild_collection
 from .common.collection_tree import FileError, Source
@@ -91,26 +92,21 @@ def save_archive(
     allow_pickle: bool = False,
     values: bool = True,
     robust_key: bool = True,
-    copy_existing: bool = False,
+    num_threads: int = 0,
     checksum: bool = False,
     progress: bool | None = False,
     then: Callable[[str], object],
 ) -> None:
     """Write a collection to an archive, all of it or nothing.
 
-    See :func:`.folder.save_folder` for the arguments. ``then`` is called with the path of the draft before it takes its
-    final name, at which another writer might soon put another file.
+    One thread writes the archive; ``num_threads`` bring the values of the next tensors to the memory of the CPU in C
+    order. See :func:`.folder.save_folder` for the other arguments. ``then`` is called with the path of the draft before
+    it takes its final name, at which another writer might soon put another file.
     """
     method = compression_method(compression, what)
     if not robust_key:
         folder_layout.check_keys(data, what)
     node, leaves = describe_collection.describe(data, what, allow_pickle, checksum)
-    for leaf in leaves:
-        if type(leaf.tensor) is MemoryMappedTensor and leaf.tensor._filename is not None and not copy_existing:
-            raise RuntimeError(
-                f"{what}: {dotted(leaf.path)} is mapped from the file {printable(leaf.tensor._filename)} already; "
-                "copy_existing=True copies it"
-            )
     meta_files = folder_layout.meta_files(node, what, os.fspath(path))
     for leaf in leaves:
         name = folder_layout.tensor_path(leaf)
@@ -128,10 +124,27 @@ def save_archive(
     ):
         for meta_folder, text in meta_files:
             write(meta_folder + folder_layout.META, iter([memoryview(text)]))
-        for leaf in leaves:
-            if leaf.tensor.numel():
-                content = pieces(leaf.tensor) if values or leaf.of_objects else _zeros(leaf.tensor)
+        filled = [leaf for leaf in leaves if leaf.tensor.numel()]
+        copied = [leaf.tensor for leaf in filled if values or leaf.of_objects]
+        with closing(_contents(copied, num_threads)) as contents:
+            for leaf in filled:
+                content = next(contents) if values or leaf.of_objects else _zeros(leaf.tensor)
                 write(folder_layout.tensor_path(leaf), _with_progress(content, bar))
+
+
+def _contents(tensors: Sequence[Tensor], num_threads: int) -> Generator[Iterator[memoryview], None, None]:
+    """Yield the bytes of each tensor; threads bring those of the next ones to the memory of the CPU in C order."""
+    if num_threads < 2:
+        yield from map(pieces, tensors)
+        return
+    ahead: deque[Future[list[memoryview]]] = deque()
+    with ThreadPoolExecutor(num_threads, thread_name_prefix="archive") as pool:
+        for tensor in tensors:
+            ahead.append(pool.submit(lambda tensor: list(pieces(tensor)), tensor))
+            if len(ahead) > num_threads:
+                yield iter(ahead.popleft().result())
+        while ahead:
+            yield iter(ahead.popleft().result())
 
 
 def pack_memmap(

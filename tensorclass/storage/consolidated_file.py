@@ -69,10 +69,6 @@ def consolidate(
     allow_pickle: bool = False,
 ) -> Any:
     """See :meth:`TensorDict.consolidate`."""
-    if metadata:
-        raise NotImplementedError(
-            "consolidate: metadata=True is not supported: the result has the metadata; filename= writes it to a file"
-        )
     check_threads(num_threads, "consolidate")
     target = as_device(device)
     if filename is not None:

@@ -43,6 +43,45 @@ def saved(m: Any, **more: Any) -> Path:
     return path
 
 
+def some_rows(m: Any, index: Any = slice(0, 1)) -> Any:
+    """Rows of a new collection that write through."""
+    data = m.TensorDict({"a": torch.zeros(2)}, [2])
+    return data.get_sub_tensordict(index) if hasattr(data, "get_sub_tensordict") else data._get_sub_tensordict(index)
+
+
+def class_of_saved_rows(m: Any) -> str:
+    path = new()
+    some_rows(m).memmap(path)
+    return type(m.load_memmap(path)).__name__
+
+
+def rows_after_loading(m: Any) -> float:
+    path = new()
+    m.TensorDict({"a": torch.ones(1)}, [1]).memmap(path)
+    return float(some_rows(m).load_memmap_(path)["a"])
+
+
+def storages_of_an_archive(m: Any) -> int:
+    path = new(".tdz")
+    rows(m).memmap(path, archive=True)
+    data = m.load_memmap(path)
+    return len({value.untyped_storage().data_ptr() for value in (data["a"], data["n", "b"])})
+
+
+def load_through_a_link(m: Any) -> list[float]:
+    path, elsewhere = new(), new()
+    m.TensorDict({"a": torch.zeros(4)}, [4]).memmap(path)
+    (path / "a.memmap").rename(elsewhere)
+    (path / "a.memmap").symlink_to(elsewhere)
+    values: list[float] = m.load_memmap(path)["a"].tolist()
+    return values
+
+
+def overlapping() -> dict[str, torch.Tensor]:
+    values = torch.zeros(4)
+    return {"a": values, "b": values[:2]}
+
+
 def held_by(m: Any, **values: Any) -> Any:
     """What a folder gives back of a value."""
     path = new()
@@ -322,12 +361,25 @@ FILES: dict[str, list[tuple[Call, Any, Any]]] = {
     "One whole tensor is consolidated.": [
         (lambda m: m.TensorDict({"a": torch.zeros(4)}, [4]).is_consolidated(), True, False),
         (lambda m: rows(m).is_consolidated(), False, False),
+        (lambda m: rows(m).consolidate().unlock_().is_consolidated(), True, False),
     ],
     "Consolidated files store no device.": [
         (lambda m: described(through_a_consolidated_file(m).device), None, torch.device("cpu")),
     ],
-    "`consolidate` keeps no metadata in memory.": [
-        (lambda m: rows(m).consolidate(metadata=True).is_consolidated(), error(NotImplementedError), True),
+    "A file of rows holds those rows.": [
+        (class_of_saved_rows, "TensorDict", "_SubTensorDict"),
+        (rows_after_loading, 1.0, error(RuntimeError)),
+    ],
+    "Tensors of an archive are separate.": [
+        (storages_of_an_archive, 2, 1),
+    ],
+    "Links are not followed.": [
+        (load_through_a_link, error(ValueError), [0.0] * 4),
+    ],
+    "Memory counts once.": [
+        (lambda m: m.TensorDict(overlapping()).bytes(count_duplicates=False), 16, 24),
+        (lambda m: m.TensorDict({"a": torch.zeros(1).expand(5)}).bytes(count_duplicates=False), 4, 20),
+        (lambda m: m.TensorDict({"a": ragged()}, [2]).bytes(), 12, 36),
     ],
     "Names from other programs are kept.": [
         (foreign_names, ["layer.weight"], ["layer"]),

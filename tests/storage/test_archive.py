@@ -168,16 +168,36 @@ def test_calls_that_cannot_be_done_are_errors(tmp_path: Path) -> None:
         data.save(tmp_path / "f", compression="lzma")
     with pytest.raises(ValueError, match="path"):
         data.save(archive=True)
-    with pytest.raises(NotImplementedError, match="return_early"):
-        data.save(tmp_path / "f", archive=True, return_early=True)
     data.save(tmp_path / "f", archive=True)
     with pytest.raises(FileExistsError):
         data.save(tmp_path / "f", archive=True, existsok=False)
+
+
+def test_tensors_that_are_mapped_from_other_files_are_copied(tmp_path: Path) -> None:
     mapped = TensorDict(a=MemoryMappedTensor(torch.ones(2), filename=tmp_path / "m"))
-    with pytest.raises(RuntimeError, match="copy_existing"):
-        mapped.save(tmp_path / "g", archive=True)
-    mapped.save(tmp_path / "g", True, archive=True)
-    assert TensorDict.load(tmp_path / "g")["a"].tolist() == [1.0, 1.0]
+    for copy_existing in (False, True):
+        mapped.save(tmp_path / "g", copy_existing, archive=True)
+        assert TensorDict.load(tmp_path / "g")["a"].tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("num_threads", [0, 1, 3])
+def test_threads_and_futures_make_the_same_archive(num_threads: int, tmp_path: Path) -> None:
+    values = {str(number): torch.arange(12.0).view(3, 4).T + number for number in range(9)}
+    data = TensorDict({**values, "empty": torch.zeros(4, 0), "text": "t"}, [4])
+    data.memmap(tmp_path / "one", archive=True)
+    early = data.memmap(tmp_path / "early", archive=True, num_threads=num_threads, return_early=True)
+    assert (early.result() == data).all()
+    assert (tmp_path / "early").read_bytes() == (tmp_path / "one").read_bytes()
+    like = data.memmap_like(tmp_path / "like", archive=True, num_threads=num_threads)
+    assert (like["8"] == 0).all()
+    assert like["text"] == "t"
+
+
+def test_an_error_of_a_thread_leaves_no_archive(tmp_path: Path) -> None:
+    data = TensorDict(a=torch.ones(2), b=torch.ones(2, device="meta"))
+    with pytest.raises((RuntimeError, NotImplementedError, TypeError)):
+        data.save(tmp_path / "f", archive=True, num_threads=2)
+    assert os.listdir(tmp_path) == []
 
 
 # -- archives that lie ------------------------------------------------------------------------------------------------

@@ -123,9 +123,14 @@ def test_a_file_is_mapped_and_what_is_written_stays_in_the_process(tmp_path: Pat
     assert os.listdir(tmp_path) == ["f"]
 
 
+def test_the_metadata_is_kept_in_any_case() -> None:
+    for metadata in (False, True):
+        packed = pickle.loads(pickle.dumps(mixed().consolidate(metadata=metadata)))
+        assert packed.is_consolidated()
+        assert same(packed, mixed())
+
+
 def test_what_cannot_be_done_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(NotImplementedError, match="metadata"):
-        mixed().consolidate(metadata=True)
     with pytest.raises(ValueError, match="device="):
         TensorDict(a=torch.ones(1), b=torch.ones(1, device="meta")).consolidate()
     with pytest.raises(TypeError, match="sparse"):

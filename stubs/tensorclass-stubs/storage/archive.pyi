@@ -19,7 +19,7 @@ def save_archive(
     allow_pickle: bool = False,
     values: bool = True,
     robust_key: bool = True,
-    copy_existing: bool = False,
+    num_threads: int = 0,
     checksum: bool = False,
     progress: bool | None = False,
     then: Callable[[str], object],

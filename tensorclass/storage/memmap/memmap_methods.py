@@ -142,23 +142,12 @@ def _memmap(
     if archive or (archive is None and prefix is not None and prefix.endswith(archives.SUFFIX)):
         if prefix is None:
             raise ValueError(f"{what}: an archive needs a path")
-        if return_early or num_threads:
-            raise NotImplementedError(
-                f"{what}: an archive is written by one thread; leave out return_early, num_threads"
-            )
         if not existsok and os.path.lexists(prefix):
             raise FileThere(f"{what}: there is a file {prefix}; existsok=True replaces it")
-        loaded: list[Any] = []
-
-        def load(path: str) -> None:
-            loaded.append(archives.load_archive(data, path, allow_pickle=allow_pickle, same_objects=True))
-
-        archives.save_archive(
-            data, prefix, what=what, compression=compression, allow_pickle=allow_pickle, values=values,
-            robust_key=robust_key is not False, copy_existing=copy_existing, checksum=checksum,
-            progress=progress, then=load,
-        )  # fmt: skip
-        return loaded[0]
+        return _early(return_early, what, functools.partial(
+            _save_archive, data, prefix, what=what, compression=compression, allow_pickle=allow_pickle, values=values,
+            robust_key=robust_key is not False, num_threads=num_threads, checksum=checksum, progress=progress,
+        ))  # fmt: skip
     if compression is not None:
         raise ValueError(
             f"{what}: only archives can be compressed; archive=True, or a path that ends with .tdz, writes one"
@@ -181,6 +170,22 @@ def _memmap(
             )  # fmt: skip
         return with_members(made).lock_() if finish is None else finish(made)
 
+    return _early(return_early, what, work)
+
+
+def _save_archive(data: Any, path: str, *, allow_pickle: bool, **options: Any) -> Any:
+    """Write an archive; return the collection mapped from it."""
+    loaded: list[Any] = []
+
+    def load(draft: str) -> None:
+        loaded.append(archives.load_archive(data, draft, allow_pickle=allow_pickle, same_objects=True))
+
+    archives.save_archive(data, path, allow_pickle=allow_pickle, then=load, **options)
+    return loaded[0]
+
+
+def _early(return_early: bool, what: str, work: Callable[[], Any]) -> Any:
+    """Return the result of some work, or a future of it from a thread."""
     if not return_early:
         return work()
     pool = ThreadPoolExecutor(1, thread_name_prefix=what)

@@ -274,7 +274,7 @@ class Files(Collection):
             share_memory: allocate the buffer in memory that processes share.
             pin_memory: allocate the buffer in page-locked memory, from which transfers to an accelerator are
                 asynchronous.
-            metadata: not supported: the metadata is in the collection and in the file.
+            metadata: for code written for the peer. The collection, its pickles and its file have the metadata anyway.
             allow_pickle: write objects that JSON cannot hold to the file as pickles.
 
         Returns:

@@ -90,8 +90,10 @@ class MemoryMaps(Collection):
         Args:
             prefix: the folder. Each nested collection gets a folder inside it. Without a prefix, the tensors are in
                 memory that processes share.
-            copy_existing: copy tensors that are mapped to other files. By default they are an error.
-            num_threads: the number of threads that write files; 0 writes in this thread.
+            copy_existing: copy tensors that are mapped to other files. By default they are an error, unless an archive
+                is written.
+            num_threads: the number of threads that write files; 0 writes in this thread. One thread writes an archive;
+                the others prepare the next tensors.
             return_early: return a future whose ``result()`` is the collection. Do not write to the tensors until then.
             share_non_tensor: not supported if there are objects: each process has its own.
             existsok: replace a collection that is already there.

@@ -67,6 +67,7 @@ class MemoryMappedTensor(Tensor):
     def empty(
         cls,
         *size: Any,
+        shape: Sequence[int] | int | None = None,
         dtype: torch.dtype | None = None,
         filename: Filename | None = None,
         existsok: bool = False,
@@ -77,6 +78,7 @@ class MemoryMappedTensor(Tensor):
     def zeros(
         cls,
         *size: Any,
+        shape: Sequence[int] | int | None = None,
         dtype: torch.dtype | None = None,
         filename: Filename | None = None,
         existsok: bool = False,
@@ -87,6 +89,7 @@ class MemoryMappedTensor(Tensor):
     def ones(
         cls,
         *size: Any,
+        shape: Sequence[int] | int | None = None,
         dtype: torch.dtype | None = None,
         filename: Filename | None = None,
         existsok: bool = False,
@@ -97,6 +100,7 @@ class MemoryMappedTensor(Tensor):
     def full(
         cls,
         *size: Any,
+        shape: Sequence[int] | int | None = None,
         fill_value: Any = None,
         dtype: torch.dtype | None = None,
         filename: Filename | None = None,
