@@ -68,6 +68,12 @@ def storages_of_an_archive(m: Any) -> int:
     return len({value.untyped_storage().data_ptr() for value in (data["a"], data["n", "b"])})
 
 
+def future_of_an_archive(m: Any) -> bool:
+    future = rows(m).memmap(new(".tdz"), archive=True, return_early=True)
+    future.result()
+    return hasattr(future, "result")
+
+
 def load_through_a_link(m: Any) -> list[float]:
     path, elsewhere = new(), new()
     m.TensorDict({"a": torch.zeros(4)}, [4]).memmap(path)
@@ -256,6 +262,8 @@ FILES: dict[str, list[tuple[Call, Any, Any]]] = {
     "`return_early=True` gives a future.": [
         (lambda m: hasattr(rows(m).memmap(new(), return_early=True), "result"), True, False),
         (lambda m: hasattr(rows(m).memmap(new(), return_early=True, num_threads=2), "result"), True, True),
+        (future_of_an_archive, True, error(NotImplementedError)),
+        (lambda m: hasattr(rows(m).consolidate(return_early=True), "result"), True, False),
     ],
     "`robust_key=False` writes only valid file names.": [
         (

@@ -62,5 +62,3 @@ def test_the_same_calls_are_errors(tmp_path: Path) -> None:
         ):
             with pytest.raises(ValueError, match=r"\w"):
                 call()
-        with pytest.raises(NotImplementedError):
-            data.save(tmp_path / "f", archive=True, return_early=True)

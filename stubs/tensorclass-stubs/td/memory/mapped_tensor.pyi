@@ -67,7 +67,6 @@ class MemoryMappedTensor(Tensor):
     def empty(
         cls,
         *size: Any,
-        shape: Sequence[int] | int | None = None,
         dtype: torch.dtype | None = None,
         filename: Filename | None = None,
         existsok: bool = False,
@@ -78,7 +77,6 @@ class MemoryMappedTensor(Tensor):
     def zeros(
         cls,
         *size: Any,
-        shape: Sequence[int] | int | None = None,
         dtype: torch.dtype | None = None,
         filename: Filename | None = None,
         existsok: bool = False,
@@ -89,7 +87,6 @@ class MemoryMappedTensor(Tensor):
     def ones(
         cls,
         *size: Any,
-        shape: Sequence[int] | int | None = None,
         dtype: torch.dtype | None = None,
         filename: Filename | None = None,
         existsok: bool = False,
@@ -100,7 +97,6 @@ class MemoryMappedTensor(Tensor):
     def full(
         cls,
         *size: Any,
-        shape: Sequence[int] | int | None = None,
         fill_value: Any = None,
         dtype: torch.dtype | None = None,
         filename: Filename | None = None,
