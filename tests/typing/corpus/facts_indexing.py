@@ -89,6 +89,13 @@ def keys(batch: Sample) -> None:
     assert_type(batch.get_item_shape("image"), torch.Size)
 
 
+def nested_keys(scene: Scene) -> None:
+    assert_type(scene["shot", "label"], Any)
+    assert_type(scene["shot", ("label",)], Any)
+    assert_type(scene["shot"]["label"], Any)
+    scene["shot", "label"] = scene.shot.label
+
+
 def writing(batch: Sample, mask: Tensor) -> None:
     batch[0] = batch[1]
     batch[mask] = batch[mask]
