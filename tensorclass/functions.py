@@ -152,7 +152,12 @@ to_safetensors: Final = save_safetensors
 
 
 def append_memmap(
-    prefix: _Filename, rows: _Collection, *, allow_pickle: bool | None = None, progress: bool | None = None
+    prefix: _Filename,
+    rows: _Collection,
+    *,
+    allow_pickle: bool | None = None,
+    progress: bool | None = None,
+    pbar: bool | None = None,
 ) -> None:
     """Append rows to a folder that ``memmap`` wrote; see :meth:`TensorDict.append_memmap`.
 
@@ -161,6 +166,7 @@ def append_memmap(
         rows: a collection with the same keys, dtypes and, except for the first dimension, shapes.
         allow_pickle: pickle objects that have no JSON form.
         progress: show a bar; by default only on a terminal, if writing takes more than two seconds.
+        pbar: another name of ``progress``.
 
     Raises:
         ValueError: nothing is saved in the folder, or the rows do not fit. The message lists all differences, and
@@ -176,7 +182,7 @@ def append_memmap(
         [0.0, 0.0, 1.0]
     """
     given: _TensorDict = rows  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
-    _TensorDict.append_memmap(prefix, given, allow_pickle=allow_pickle, progress=progress)
+    _TensorDict.append_memmap(prefix, given, allow_pickle=allow_pickle, progress=progress, pbar=pbar)
 
 
 # -- archives of memory-mapped folders --------------------------------------------------------------------------------
@@ -189,6 +195,7 @@ def pack_memmap(
     compression: str | int | None = None,
     compresslevel: int | None = None,
     progress: bool | None = None,
+    pbar: bool | None = None,
 ) -> _Path:
     """Pack a folder that :meth:`TensorDict.memmap` wrote into one file.
 
@@ -201,6 +208,7 @@ def pack_memmap(
             ``"lzma"``, or a constant of ``zipfile``.
         compresslevel: 0 to 9 for ``"deflated"``, 1 to 9 for ``"bzip2"``; by default that of ``zipfile``.
         progress: show a bar; by default only on a terminal, if packing takes more than two seconds.
+        pbar: another name of ``progress``.
 
     Returns:
         The path of the archive.
@@ -220,17 +228,20 @@ def pack_memmap(
     from .storage import archive
 
     return archive.pack_memmap(
-        prefix, archive_path, compression=compression, compresslevel=compresslevel, progress=progress
+        prefix, archive_path, compression=compression, compresslevel=compresslevel, progress=progress, pbar=pbar
     )
 
 
-def unpack_memmap(archive_path: _Filename, prefix: _Filename, *, progress: bool | None = None) -> _Path:
+def unpack_memmap(
+    archive_path: _Filename, prefix: _Filename, *, progress: bool | None = None, pbar: bool | None = None
+) -> _Path:
     """Unpack an archive to a folder, and verify all checksums.
 
     Args:
         archive_path: the archive.
         prefix: the folder. A collection in it is replaced in one step.
         progress: show a bar; by default only on a terminal, if unpacking takes more than two seconds.
+        pbar: another name of ``progress``.
 
     Returns:
         The path of the folder.
@@ -248,7 +259,7 @@ def unpack_memmap(archive_path: _Filename, prefix: _Filename, *, progress: bool 
     """
     from .storage import archive
 
-    return archive.unpack_memmap(archive_path, prefix, progress=progress)
+    return archive.unpack_memmap(archive_path, prefix, progress=progress, pbar=pbar)
 
 
 def is_memmap_archive(path: _Filename) -> bool:

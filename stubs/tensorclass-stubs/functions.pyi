@@ -131,7 +131,12 @@ save_safetensors: Final = _Collection.save_safetensors
 to_safetensors: Final = save_safetensors
 
 def append_memmap(
-    prefix: _Filename, rows: _Collection, *, allow_pickle: bool | None = None, progress: bool | None = None
+    prefix: _Filename,
+    rows: _Collection,
+    *,
+    allow_pickle: bool | None = None,
+    progress: bool | None = None,
+    pbar: bool | None = None,
 ) -> None: ...
 def pack_memmap(
     prefix: _Filename,
@@ -140,8 +145,11 @@ def pack_memmap(
     compression: str | int | None = None,
     compresslevel: int | None = None,
     progress: bool | None = None,
+    pbar: bool | None = None,
 ) -> _Path: ...
-def unpack_memmap(archive_path: _Filename, prefix: _Filename, *, progress: bool | None = None) -> _Path: ...
+def unpack_memmap(
+    archive_path: _Filename, prefix: _Filename, *, progress: bool | None = None, pbar: bool | None = None
+) -> _Path: ...
 def is_memmap_archive(path: _Filename) -> bool: ...
 def refresh_archive_checksums(archive_path: _Filename) -> _Path: ...
 def from_module(

@@ -20,6 +20,7 @@ from tensorclass.contracts.contract import described_array
 from tensorclass.records.fields import _SELF
 from tensorclass.records.fields import shown_annotation as shown
 from tensorclass.records.record import TensorClass
+from tensorclass.support.progress import progress_of
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.same_named_classes import namesake
 
@@ -164,7 +165,8 @@ class Stage(nn.Module, Generic[In, Out]):
         num_workers: int | None = None,
         timeout: float | None = None,
         retries: int = 0,
-        pbar: bool = False,
+        progress: bool | None = None,
+        pbar: bool | None = None,
     ) -> Out:
         """Run the stage on many rows: in batches in this process, in other processes, or on a cluster.
 
@@ -180,7 +182,8 @@ class Stage(nn.Module, Generic[In, Out]):
             num_workers: number of processes to start for this call. Not together with ``on``.
             timeout: seconds that a worker may take for a batch.
             retries: how often a worker's batch is repeated after an error, a time-out or the death of a process.
-            pbar: show a progress bar.
+            progress: show a progress bar. Default: none is shown.
+            pbar: another name of ``progress``.
 
         Returns:
             The results of all rows as one record.
@@ -206,7 +209,9 @@ class Stage(nn.Module, Generic[In, Out]):
 
         if not isinstance(record, self._types.takes):
             raise self._refusal(record)
-        return run(self, record, on, batch_size, num_workers, timeout, retries, pbar)
+        return run(
+            self, record, on, batch_size, num_workers, timeout, retries, bool(progress_of(self.name, progress, pbar))
+        )
 
     def _refusal(self, record: object) -> TypeError:
         """Return the error for a record of another type than the stage takes."""

@@ -22,7 +22,7 @@ def run(
     num_workers: int | None,
     timeout: float | None,
     retries: int,
-    pbar: bool,
+    progress: bool,
 ) -> Out:
     """See :meth:`Stage.run`."""
     if batch_size is not None and (type(batch_size) is not int or batch_size < 1):
@@ -33,7 +33,7 @@ def run(
     if on is None and num_workers is None:
         if timeout is not None or retries:
             raise ValueError(f"{stage.name}: timeout and retries need workers: give on= or num_workers= as well")
-        result: Out = _run_here(function, record, batch_size, pbar)
+        result: Out = _run_here(function, record, batch_size, progress)
         return result
     rows: Any = record
     if not record.batch_dims:
@@ -45,21 +45,21 @@ def run(
         executor=on,
         timeout=timeout,
         retries=retries,
-        pbar=pbar,
+        progress=progress,
     )
     return mapped
 
 
-def _run_here(function: StageWithoutGradients, record: Any, batch_size: int | None, pbar: bool) -> Any:
+def _run_here(function: StageWithoutGradients, record: Any, batch_size: int | None, progress: bool) -> Any:
     if batch_size is None or not record.batch_dims:
         return function(record)
     batches = [record] if len(record) <= batch_size else record.split(batch_size, 0)
     results: list[Any] = []
     name = function.stage.name
-    with bar(len(batches), name, unit="batch", progress=pbar) as progress:
+    with bar(len(batches), name, unit="batch", progress=progress) as shown:
         for batch in batches:
             results.append(function(batch))
-            progress.advance()
+            shown.advance()
     if len(results) == 1:
         return results[0]
     if not all(result.batch_dims for result in results):

@@ -341,7 +341,7 @@ def _declare(cls: Any, given: Mapping[str, Any]) -> None:
                 "reads; rename the key"
                 + ("" if name in _ARGUMENTS else ", or hide the member with the option shadow=True")
             )
-        specifier: Any = vars(cls).get(name)
+        specifier: Any = getattr(cls, name, None)
         if has_name(specifier):
             raise TypeError(
                 f"{cls.__name__}.{name}: field(name=...) is for records (TensorClass); the keys of a typed TensorDict "

@@ -30,7 +30,7 @@ from tensorclass.support.atomic import swapped_folder, whole_file
 from tensorclass.support.folder_locks import FolderLock
 from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.printable import printable
-from tensorclass.support.progress import Bar, bytes_of
+from tensorclass.support.progress import Bar, bytes_of, progress_of
 from tensorclass.support.regular_files import open_regular, reading_regular
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
@@ -154,8 +154,10 @@ def pack_memmap(
     compression: str | int | None = None,
     compresslevel: int | None = None,
     progress: bool | None = None,
+    pbar: bool | None = None,
 ) -> Path:
     """See :func:`tensorclass.pack_memmap`."""
+    progress = progress_of("pack_memmap", progress, pbar)
     root = Path(path_of(prefix, "pack_memmap"))
     if not (root / folder_layout.META).is_file():
         raise FileError(f"{root}: nothing is saved there: it has no {folder_layout.META}")
@@ -572,8 +574,11 @@ def _read_compressed(archive: _Archive, name: str, dtype: torch.dtype, count: in
     return value
 
 
-def unpack_memmap(archive_path: Filename, prefix: Filename, *, progress: bool | None = None) -> Path:
+def unpack_memmap(
+    archive_path: Filename, prefix: Filename, *, progress: bool | None = None, pbar: bool | None = None
+) -> Path:
     """See :func:`tensorclass.unpack_memmap`."""
+    progress = progress_of("unpack_memmap", progress, pbar)
     archive_path = path_of(archive_path, "unpack_memmap")
     if not os.path.isfile(archive_path):
         raise FileError(f"{archive_path}: there is no such file")

@@ -132,3 +132,22 @@ def _tqdm_bar(what: str, unit: str, total: int | None, progress: bool | None, de
 def _on_terminal() -> bool:
     stream: Any = sys.stderr  # None in programs without a console
     return stream is not None and bool(stream.isatty())
+
+
+def progress_of(what: str, progress: bool | None, pbar: bool | None) -> bool | None:
+    """Return the argument ``progress``, which has the other name ``pbar``.
+
+    Args:
+        what: the call, for messages.
+        progress: the argument.
+        pbar: the argument under its other name.
+
+    Raises:
+        TypeError: both are given, and differ.
+
+    >>> progress_of("map", None, True)
+    True
+    """
+    if progress is not None and pbar is not None and progress != pbar:
+        raise TypeError(f"{what}: got progress={progress} and pbar={pbar}, two names of one argument; give one of them")
+    return pbar if progress is None else progress

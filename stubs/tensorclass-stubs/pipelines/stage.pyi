@@ -43,7 +43,8 @@ class Stage(nn.Module, Generic[In, Out]):
         num_workers: int | None = None,
         timeout: float | None = None,
         retries: int = 0,
-        pbar: bool = False,
+        progress: bool | None = None,
+        pbar: bool | None = None,
     ) -> Out: ...
     @property
     def input_type(self) -> type[TensorCollection] | types.UnionType: ...

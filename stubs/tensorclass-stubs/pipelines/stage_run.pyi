@@ -14,7 +14,7 @@ def run(
     num_workers: int | None,
     timeout: float | None,
     retries: int,
-    pbar: bool,
+    progress: bool,
 ) -> Out: ...
 
 class StageWithoutGradients:

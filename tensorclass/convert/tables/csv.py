@@ -20,6 +20,7 @@ from tensorclass.convert.conversion_steps import C
 from tensorclass.support.extras import require
 from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.printable import printable
+from tensorclass.support.progress import progress_of
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike
 
@@ -93,9 +94,11 @@ def iter_csv(
     nulls: NullMode = "default",
     strict: bool = True,
     progress: bool | None = None,
+    pbar: bool | None = None,
     **kwargs: Any,
 ) -> Batches[C]:
     """See :meth:`TensorDict.iter_csv`."""
+    progress = progress_of("iter_csv", progress, pbar)
     what = f"{cls.__name__}.iter_csv"
     request = FileRequest.of(
         what, device=device, separator=separator, dtype=dtype, rename=rename, nulls=nulls, strict=strict

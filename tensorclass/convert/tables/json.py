@@ -22,6 +22,7 @@ from tensorclass.records.fields import shown_value
 from tensorclass.support.extras import require
 from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.printable import printable
+from tensorclass.support.progress import progress_of
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike
 from tensorclass.td.columns.utf8_rows import EncodingError
@@ -91,9 +92,11 @@ def iter_json(
     nulls: NullMode = "default",
     strict: bool = True,
     progress: bool | None = None,
+    pbar: bool | None = None,
     **kwargs: Any,
 ) -> Batches[C]:
     """See :meth:`TensorDict.iter_json`."""
+    progress = progress_of("iter_json", progress, pbar)
     what = f"{cls.__name__}.iter_json"
     request = FileRequest.of(
         what, device=device, separator=separator, dtype=dtype, rename=rename, nulls=nulls, strict=strict

@@ -13,6 +13,7 @@ from tensorclass.convert.conversion_options import BatchSize, NullMode
 from tensorclass.convert.conversion_steps import C
 from tensorclass.support.extras import require
 from tensorclass.support.interrupts import uninterrupted
+from tensorclass.support.progress import progress_of
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike
 
@@ -74,9 +75,11 @@ def iter_parquet(
     nulls: NullMode = "default",
     strict: bool = True,
     progress: bool | None = None,
+    pbar: bool | None = None,
     **kwargs: Any,
 ) -> Batches[C]:
     """See :meth:`TensorDict.iter_parquet`."""
+    progress = progress_of("iter_parquet", progress, pbar)
     what = f"{cls.__name__}.iter_parquet"
     request = FileRequest.of(
         what, device=device, separator=separator, dtype=dtype, rename=rename, nulls=nulls, strict=strict

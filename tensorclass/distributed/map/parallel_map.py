@@ -19,7 +19,7 @@ from torch import Tensor
 
 from tensorclass.distributed.worker_errors import WorkerError
 from tensorclass.support.interrupts import uninterrupted
-from tensorclass.support.progress import bar
+from tensorclass.support.progress import bar, progress_of
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.leaves.nontensor import NonTensorDataBase
 from tensorclass.td.stores.lazy.lazy_stack import LazyStacked
@@ -45,7 +45,8 @@ def map(
     *,
     out: Any = None,
     index_with_generator: bool = False,
-    pbar: bool = False,
+    progress: bool | None = None,
+    pbar: bool | None = None,
     executor: Any = None,
     timeout: float | None = None,
     retries: int = 0,
@@ -53,15 +54,16 @@ def map(
     """See :meth:`TensorDict.map`."""
     options = MapOptions(
         dim, num_workers, chunksize, num_chunks, pool, generator, max_tasks_per_child, worker_threads,
-        index_with_generator, pbar, mp_start_method, executor, timeout, retries,
+        index_with_generator, mp_start_method, executor, timeout, retries,
     )  # fmt: skip
+    shown = bool(progress_of("map", progress, pbar))
     scheduler = _plan("map", data, fn, out, options, shuffle=False)
     results: dict[int, Joined] = {}  #: by first chunk
     with uninterrupted() as section:
         try:
             with (
                 section.interruptible(),
-                bar(scheduler.chunks.total, "map", unit="chunk", progress=pbar) as progress,
+                bar(scheduler.chunks.total, "map", unit="chunk", progress=shown) as bar_shown,
             ):
                 for first, done, values in scheduler.run():
                     if isinstance(values, WorkerError):
@@ -72,7 +74,7 @@ def map(
                             if value is not None:
                                 scheduler.target.write(chunk, value)
                         results.clear()
-                    progress.advance(done)
+                    bar_shown.advance(done)
         finally:
             scheduler.end()
     if out is not None:
@@ -94,7 +96,8 @@ def map_iter(
     max_tasks_per_child: int | None = None,
     worker_threads: int = 1,
     index_with_generator: bool = True,
-    pbar: bool = False,
+    progress: bool | None = None,
+    pbar: bool | None = None,
     mp_start_method: str | None = None,
     executor: Any = None,
     timeout: float | None = None,
@@ -103,15 +106,16 @@ def map_iter(
     """See :meth:`TensorDict.map_iter`."""
     options = MapOptions(
         dim, num_workers, chunksize, num_chunks, pool, generator, max_tasks_per_child, worker_threads,
-        index_with_generator, pbar, mp_start_method, executor, timeout, retries,
+        index_with_generator, mp_start_method, executor, timeout, retries,
     )  # fmt: skip
     if shuffle and not index_with_generator:
         raise RuntimeError(
             "map_iter: shuffle=True indexes the rows of each chunk, which cannot be split in advance: leave "
             "index_with_generator=True"
         )
+    shown = bool(progress_of("map_iter", progress, pbar))
     scheduler = _plan("map_iter", data, fn, None, options, shuffle=shuffle)
-    results = _MapIterator(scheduler, _one_by_one(scheduler, shuffle, pbar))
+    results = _MapIterator(scheduler, _one_by_one(scheduler, shuffle, shown))
     _open_iterators.add(results)
     return results
 
@@ -152,12 +156,12 @@ def _end(results: Generator[Any, None, None], scheduler: Scheduler) -> None:
         scheduler.end()
 
 
-def _one_by_one(scheduler: Scheduler, shuffle: bool, pbar: bool) -> Generator[Any, None, None]:
+def _one_by_one(scheduler: Scheduler, shuffle: bool, shown: bool) -> Generator[Any, None, None]:
     held: dict[int, list[Any] | WorkerError] = {}  #: by first chunk
     next_chunk = 0
     results = scheduler.run()
     try:
-        with bar(scheduler.chunks.total, "map_iter", unit="chunk", progress=pbar) as progress:
+        with bar(scheduler.chunks.total, "map_iter", unit="chunk", progress=shown) as bar_shown:
             for first, done, values in results:
                 held[first] = values
                 if shuffle:
@@ -169,7 +173,7 @@ def _one_by_one(scheduler: Scheduler, shuffle: bool, pbar: bool) -> Generator[An
                     next_chunk += len(ready)
                     scheduler.held = len(held)
                     yield from ready
-                progress.advance(done)
+                bar_shown.advance(done)
                 scheduler.held = len(held)
     finally:
         results.close()

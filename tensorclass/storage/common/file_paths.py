@@ -13,6 +13,7 @@ from typing import Any
 
 from tensorclass.support.help_links import help_link
 from tensorclass.support.regular_files import NotRegular, reading_regular
+from tensorclass.td.collection import Collection
 from tensorclass.td.memory.mapped_files import Filename
 
 from .collection_tree import FileError
@@ -38,7 +39,8 @@ def path_of(path: Filename, what: str, writes: bool = False) -> str:
     except TypeError:
         given = path
     if not isinstance(given, str):
-        raise TypeError(f"{what}: expected a path, as a str or a pathlib.Path, got {type(given).__name__}")
+        hint = f"; the collection comes first: {what}(data, path)" if isinstance(given, Collection) else ""
+        raise TypeError(f"{what}: expected a path, as a str or a pathlib.Path, got {type(given).__name__}{hint}")
     if not given:
         raise ValueError(f"{what}: the path is empty")
     if "\0" in given:
@@ -51,6 +53,38 @@ def path_of(path: Filename, what: str, writes: bool = False) -> str:
             f"{what}: there is no folder {first[0]!r} here; Path({given!r}).expanduser() gives a path in a home folder"
         )
     return os.path.abspath(given)
+
+
+def check_folder_name(path: str, what: str) -> None:
+    """Raise if a new folder would have the name of a file in another format, such as ``record.pt``.
+
+    A folder that is there already can be replaced.
+
+    Raises:
+        ValueError: it would.
+    """
+    suffix = os.path.splitext(path)[1].lower()
+    writer = _WRITERS.get(suffix)
+    if writer is not None and not os.path.isdir(path):
+        raise ValueError(
+            f"{what}: {path}: it writes a folder of memory maps, or with the suffix .tdz an archive, and no {suffix} "
+            f"file. To write that, call {writer.format(os.path.basename(path))}; for a folder, leave the suffix out"
+        )
+
+
+#: what writes files of these suffixes; ``{}`` is the name of the file
+_WRITERS = {
+    **dict.fromkeys((".pt", ".pth", ".ckpt", ".pkl", ".pickle"), "torch.save(data, {!r})"),
+    **dict.fromkeys((".safetensors", ".st"), "data.to_safetensors({!r})"),
+    **dict.fromkeys((".h5", ".hdf5"), "data.to_h5({!r})"),
+    ".zarr": "data.to_zarr({!r})",
+    **dict.fromkeys((".parquet", ".pq"), "data.to_parquet({!r})"),
+    **dict.fromkeys((".feather", ".arrow", ".ipc"), "data.to_feather({!r})"),
+    **dict.fromkeys((".csv", ".tsv"), "data.to_csv({!r})"),
+    **dict.fromkeys((".json", ".jsonl", ".ndjson"), "data.to_json({!r})"),
+    **dict.fromkeys((".npy", ".npz"), "numpy.save({!r}, data.to_struct_array())"),
+    ".zip": "data.memmap({!r}, archive=True)",
+}
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from tensorclass.storage.common import collection_tree, rebuild_collection
 from tensorclass.storage.common.collection_tree import FileError, Source
 from tensorclass.storage.common.file_paths import loading, path_of
 from tensorclass.support.interrupts import uninterrupted
-from tensorclass.support.progress import bytes_of
+from tensorclass.support.progress import bytes_of, progress_of
 from tensorclass.td import shapes
 from tensorclass.td.collection import Collection, DeviceLike, as_device
 from tensorclass.td.columns.buffer_column import BufferColumn
@@ -346,10 +346,12 @@ def to_h5(
     allow_pickle: bool | None = None,
     resizable: bool = False,
     progress: bool | None = None,
+    pbar: bool | None = None,
     checksum: bool = False,
     **kwargs: Any,
 ) -> Any:
     """See :meth:`TensorDict.to_h5`."""
+    progress = progress_of("to_h5", progress, pbar)
     return save(
         data, filename, "h5", allow_pickle=allow_pickle, resizable=resizable, checksum=checksum, progress=progress,
         options=kwargs,
@@ -384,10 +386,12 @@ def to_zarr(
     allow_pickle: bool | None = None,
     resizable: bool = False,
     progress: bool | None = None,
+    pbar: bool | None = None,
     checksum: bool = False,
     **kwargs: Any,
 ) -> Any:
     """See :meth:`TensorDict.to_zarr`."""
+    progress = progress_of("to_zarr", progress, pbar)
     return save(
         data, filename, "zarr", allow_pickle=allow_pickle, resizable=resizable, checksum=checksum, progress=progress,
         options=kwargs,

@@ -34,7 +34,7 @@ from tensorclass.support.atomic import acquire_folder, swapped_folder
 from tensorclass.support.folder_locks import FolderLock, is_at
 from tensorclass.support.interrupts import Uninterrupted, uninterrupted
 from tensorclass.support.printable import printable
-from tensorclass.support.progress import bytes_of
+from tensorclass.support.progress import bytes_of, progress_of
 from tensorclass.support.regular_files import file_type, open_regular
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.columns.buffer_column import BufferColumn
@@ -66,8 +66,10 @@ def append_memmap(
     *,
     allow_pickle: bool | None = None,
     progress: bool | None = None,
+    pbar: bool | None = None,
 ) -> None:
     """See :meth:`TensorDict.append_memmap`."""
+    progress = progress_of("append_memmap", progress, pbar)
     path = Path(path_of(prefix, "append_memmap"))
     if not isinstance(rows, TensorCollection):
         raise TypeError(f"append_memmap: expected rows to be a collection, got {type(rows).__name__}")

@@ -15,10 +15,11 @@ from torch import Tensor
 
 from tensorclass.storage import archive as archives
 from tensorclass.storage.common.collection_tree import FileError
-from tensorclass.storage.common.file_paths import loading, path_of
+from tensorclass.storage.common.file_paths import check_folder_name, loading, path_of
 from tensorclass.storage.common.prefetch import check_threads, copy_into
 from tensorclass.support.folder_locks import FolderLock
 from tensorclass.support.interrupts import uninterrupted
+from tensorclass.support.progress import progress_of
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection, DeviceLike, as_device
 from tensorclass.td.columns.buffer_column import BufferColumn
@@ -51,8 +52,10 @@ def memmap(
     allow_pickle: bool = False,
     checksum: bool = False,
     progress: bool | None = None,
+    pbar: bool | None = None,
 ) -> Any:
     """See :meth:`TensorDict.memmap`."""
+    progress = progress_of("memmap", progress, pbar)
     return _memmap(
         "memmap", data, prefix, copy_existing, True, num_threads=num_threads, return_early=return_early,
         share_non_tensor=share_non_tensor, existsok=existsok, robust_key=robust_key, atomic=atomic,
@@ -74,8 +77,10 @@ def memmap_(
     allow_pickle: bool = False,
     checksum: bool = False,
     progress: bool | None = None,
+    pbar: bool | None = None,
 ) -> Any:
     """See :meth:`TensorDict.memmap_`."""
+    progress = progress_of("memmap_", progress, pbar)
 
     def finish(made: Any) -> Any:
         take_values(data, made)
@@ -152,6 +157,8 @@ def _memmap(
         raise ValueError(
             f"{what}: only archives can be compressed; archive=True, or a path that ends with .tdz, writes one"
         )
+    if prefix is not None:
+        check_folder_name(prefix, what)
     if prefix is not None and not existsok and (Path(prefix) / folder_layout.META).exists():
         raise FileThere(f"{what}: a collection is saved in {prefix}; existsok=True replaces it")
 

@@ -85,6 +85,7 @@ class Files(Collection):
         allow_pickle: bool | None = None,
         resizable: bool = False,
         progress: bool | None = None,
+        pbar: bool | None = None,
         checksum: bool = False,
         **kwargs: Any,
     ) -> Self:
@@ -95,6 +96,7 @@ class Files(Collection):
             allow_pickle: write objects that JSON cannot hold as pickles.
             resizable: let ``extend`` append rows later. The arrays are then chunked.
             progress: show a progress bar; by default on a terminal, if writing takes more than two seconds.
+            pbar: another name of ``progress``.
             checksum: store a checksum of each tensor for ``from_h5(verify=True)``. Writing to a tensor drops its
                 checksum.
             kwargs: how arrays are stored, in the words of ``h5py``: ``chunks`` (``True``, the number of rows of a
@@ -176,6 +178,7 @@ class Files(Collection):
         allow_pickle: bool | None = None,
         resizable: bool = False,
         progress: bool | None = None,
+        pbar: bool | None = None,
         checksum: bool = False,
         **kwargs: Any,
     ) -> Self:
@@ -186,6 +189,7 @@ class Files(Collection):
             allow_pickle: write objects that JSON cannot hold as pickles.
             resizable: has no effect here: rows can always be appended.
             progress: show a progress bar; by default on a terminal, if writing takes more than two seconds.
+            pbar: another name of ``progress``.
             checksum: store a checksum of each tensor for ``from_zarr(verify=True)``. Writing to a tensor drops its
                 checksum.
             kwargs: how arrays are stored, in the words of ``zarr``: ``chunks``, ``shards``, ``compressors``,

@@ -43,7 +43,8 @@ class Map(Collection):
         *,
         out: Target,
         index_with_generator: bool = ...,
-        pbar: bool = ...,
+        progress: bool | None = ...,
+        pbar: bool | None = ...,
         executor: Any = ...,
         timeout: float | None = ...,
         retries: int = ...,
@@ -64,7 +65,8 @@ class Map(Collection):
         *,
         out: None = ...,
         index_with_generator: bool = ...,
-        pbar: bool = ...,
+        progress: bool | None = ...,
+        pbar: bool | None = ...,
         executor: Any = ...,
         timeout: float | None = ...,
         retries: int = ...,
@@ -85,7 +87,8 @@ class Map(Collection):
         *,
         out: None = ...,
         index_with_generator: bool = ...,
-        pbar: bool = ...,
+        progress: bool | None = ...,
+        pbar: bool | None = ...,
         executor: Any = ...,
         timeout: float | None = ...,
         retries: int = ...,
@@ -106,7 +109,8 @@ class Map(Collection):
         *,
         out: Any = None,
         index_with_generator: bool = False,
-        pbar: bool = False,
+        progress: bool | None = None,
+        pbar: bool | None = None,
         executor: Any = None,
         timeout: float | None = None,
         retries: int = 0,
@@ -141,7 +145,8 @@ class Map(Collection):
                 shared or memory-mapped, the workers write into it and send nothing back. Values are cast to its dtypes.
                 Rows for which the function returns ``None`` keep their values.
             index_with_generator: has no effect here: chunks are always cut when they are needed.
-            pbar: show a progress bar.
+            progress: show a progress bar. Default: none is shown.
+            pbar: another name of ``progress``.
             executor: what runs the chunks instead of new processes: an executor of ``concurrent.futures``, such as
                 ``ThreadPoolExecutor``, a client of ``dask.distributed``, or the module ``ray``.
             timeout: the number of seconds that a chunk may take; unlimited by default.
@@ -188,7 +193,8 @@ class Map(Collection):
         max_tasks_per_child: int | None = None,
         worker_threads: int = 1,
         index_with_generator: bool = True,
-        pbar: bool = False,
+        progress: bool | None = None,
+        pbar: bool | None = None,
         mp_start_method: str | None = None,
         executor: Any = None,
         timeout: float | None = None,
@@ -212,7 +218,8 @@ class Map(Collection):
             max_tasks_per_child: the number of chunks after which a process is replaced; unlimited by default.
             worker_threads: the number of threads that torch uses in each process.
             index_with_generator: ``False`` forbids ``shuffle``, and has no other effect.
-            pbar: show a progress bar.
+            progress: show a progress bar. Default: none is shown.
+            pbar: another name of ``progress``.
             mp_start_method: how processes are started, as in :meth:`map`.
             executor: what runs the chunks instead of new processes, as in :meth:`map`.
             timeout: the number of seconds that a chunk may take; unlimited by default.

@@ -45,6 +45,7 @@ class MemoryMaps(Collection):
         allow_pickle: bool = ...,
         checksum: bool = ...,
         progress: bool | None = ...,
+        pbar: bool | None = ...,
     ) -> Self: ...
     @overload
     def memmap(
@@ -63,6 +64,7 @@ class MemoryMaps(Collection):
         allow_pickle: bool = ...,
         checksum: bool = ...,
         progress: bool | None = ...,
+        pbar: bool | None = ...,
     ) -> Future[Self]: ...
     @delegated("tensorclass.storage.memmap.memmap_methods")
     def memmap(
@@ -81,6 +83,7 @@ class MemoryMaps(Collection):
         allow_pickle: bool = False,
         checksum: bool = False,
         progress: bool | None = None,
+        pbar: bool | None = None,
     ) -> Self | Future[Self]:
         """Write the collection to a folder, and return a collection whose tensors are mapped to the files there.
 
@@ -108,6 +111,7 @@ class MemoryMaps(Collection):
             checksum: store a checksum of each tensor, with which ``load_memmap(verify=True)`` detects damage. It holds
                 until values are written in place.
             progress: show a progress bar; by default on a terminal, if writing takes more than two seconds.
+            pbar: another name of ``progress``.
 
         Returns:
             A locked collection of this class. Writes to its values in place go to the files. With ``return_early``, a
@@ -144,6 +148,7 @@ class MemoryMaps(Collection):
         allow_pickle: bool = ...,
         checksum: bool = ...,
         progress: bool | None = ...,
+        pbar: bool | None = ...,
     ) -> Self: ...
     @overload
     def memmap_(
@@ -160,6 +165,7 @@ class MemoryMaps(Collection):
         allow_pickle: bool = ...,
         checksum: bool = ...,
         progress: bool | None = ...,
+        pbar: bool | None = ...,
     ) -> Future[Self]: ...
     @delegated("tensorclass.storage.memmap.memmap_methods")
     def memmap_(
@@ -176,6 +182,7 @@ class MemoryMaps(Collection):
         allow_pickle: bool = False,
         checksum: bool = False,
         progress: bool | None = None,
+        pbar: bool | None = None,
     ) -> Self | Future[Self]:
         """Write the collection to a folder and map its own tensors to the files: :meth:`memmap` in place.
 
@@ -193,6 +200,7 @@ class MemoryMaps(Collection):
             allow_pickle: write objects that JSON cannot hold as pickles.
             checksum: store a checksum of each tensor.
             progress: show a progress bar; by default on a terminal, if writing takes more than two seconds.
+            pbar: another name of ``progress``.
 
         Returns:
             This collection. With ``return_early``, a future.
@@ -406,7 +414,13 @@ class MemoryMaps(Collection):
     @classmethod
     @delegated("tensorclass.storage.memmap.append")
     def append_memmap(
-        cls, prefix: Filename, rows: Self, *, allow_pickle: bool | None = None, progress: bool | None = None
+        cls,
+        prefix: Filename,
+        rows: Self,
+        *,
+        allow_pickle: bool | None = None,
+        progress: bool | None = None,
+        pbar: bool | None = None,
     ) -> None:
         """Append rows to those that :meth:`memmap` wrote to a folder.
 
@@ -422,6 +436,7 @@ class MemoryMaps(Collection):
                 unbatched tensor stays unchanged.
             allow_pickle: write objects that JSON cannot hold as pickles.
             progress: show a progress bar; by default on a terminal, if writing takes more than two seconds.
+            pbar: another name of ``progress``.
 
         Raises:
             ValueError: nothing is saved there, or the rows do not fit. Lists all differences. Nothing was written.

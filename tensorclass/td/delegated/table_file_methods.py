@@ -97,6 +97,7 @@ class TableFiles(Collection):
         nulls: Nulls = "default",
         strict: bool = True,
         progress: bool | None = None,
+        pbar: bool | None = None,
         **kwargs: Any,
     ) -> Batches[Self]:
         """Iterate over the rows of a Parquet file in batches. The file can be larger than memory.
@@ -114,6 +115,7 @@ class TableFiles(Collection):
             nulls: what becomes of nulls, as in :meth:`from_arrow`.
             strict: with ``False``, drop columns that are not fields of a record, and warn about them.
             progress: show a progress bar; by default if stderr is a terminal and tqdm is installed.
+            pbar: another name of ``progress``.
             kwargs: options, as in :meth:`from_parquet`.
 
         Returns:
@@ -246,6 +248,7 @@ class TableFiles(Collection):
         nulls: Nulls = "default",
         strict: bool = True,
         progress: bool | None = None,
+        pbar: bool | None = None,
         **kwargs: Any,
     ) -> Batches[Self]:
         """Iterate over the rows of a CSV file in batches. The file can be larger than memory.
@@ -261,6 +264,7 @@ class TableFiles(Collection):
             nulls: what becomes of nulls, as in :meth:`from_arrow`.
             strict: with ``False``, drop columns that are not fields of a record, and warn about them.
             progress: show a progress bar; by default if stderr is a terminal and tqdm is installed.
+            pbar: another name of ``progress``.
             kwargs: options, as in :meth:`from_csv`.
 
         Returns:
@@ -392,6 +396,7 @@ class TableFiles(Collection):
         nulls: Nulls = "default",
         strict: bool = True,
         progress: bool | None = None,
+        pbar: bool | None = None,
         **kwargs: Any,
     ) -> Batches[Self]:
         """Iterate over the rows of a JSON file in batches. The file can be larger than memory.
@@ -408,6 +413,7 @@ class TableFiles(Collection):
             nulls: what becomes of nulls, as in :meth:`from_arrow`.
             strict: with ``False``, drop columns that are not fields of a record, and warn about them.
             progress: show a progress bar; by default if stderr is a terminal and tqdm is installed.
+            pbar: another name of ``progress``.
             kwargs: options, as in :meth:`from_json`.
 
         Returns:
@@ -546,6 +552,7 @@ class TableFiles(Collection):
         nulls: Nulls = "default",
         strict: bool = True,
         progress: bool | None = None,
+        pbar: bool | None = None,
         **kwargs: Any,
     ) -> Batches[Self]:
         """Iterate over the rows of a Feather file in batches. The file can be larger than memory.
@@ -564,6 +571,7 @@ class TableFiles(Collection):
             nulls: what becomes of nulls, as in :meth:`from_arrow`.
             strict: with ``False``, drop columns that are not fields of a record, and warn about them.
             progress: show a progress bar; by default if stderr is a terminal and tqdm is installed.
+            pbar: another name of ``progress``.
             kwargs: options, as in :meth:`from_feather`.
 
         Returns:

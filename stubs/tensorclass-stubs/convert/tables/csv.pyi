@@ -37,6 +37,7 @@ def iter_csv(
     nulls: NullMode = "default",
     strict: bool = True,
     progress: bool | None = None,
+    pbar: bool | None = None,
     **kwargs: Any,
 ) -> Batches[C]: ...
 def to_csv(data: TensorCollection, path: Any, *, separator: str | None = None, **kwargs: Any) -> None: ...

@@ -44,6 +44,7 @@ def iter_feather(
     nulls: NullMode = "default",
     strict: bool = True,
     progress: bool | None = None,
+    pbar: bool | None = None,
     **kwargs: Any,
 ) -> Batches[C]: ...
 def to_feather(

@@ -39,6 +39,7 @@ def iter_json(
     nulls: NullMode = "default",
     strict: bool = True,
     progress: bool | None = None,
+    pbar: bool | None = None,
     **kwargs: Any,
 ) -> Batches[C]: ...
 def to_json(

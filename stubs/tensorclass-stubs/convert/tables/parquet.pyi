@@ -42,6 +42,7 @@ def iter_parquet(
     nulls: NullMode = "default",
     strict: bool = True,
     progress: bool | None = None,
+    pbar: bool | None = None,
     **kwargs: Any,
 ) -> Batches[C]: ...
 def to_parquet(data: TensorCollection, path: Any, *, separator: str | None = None, **kwargs: Any) -> None: ...

@@ -19,7 +19,6 @@ class MapOptions(NamedTuple):
     max_tasks_per_child: int | None
     worker_threads: int
     index_with_generator: bool
-    pbar: bool
     mp_start_method: str | None
     executor: Any
     timeout: float | None

@@ -66,6 +66,7 @@ def to_h5(
     allow_pickle: bool | None = None,
     resizable: bool = False,
     progress: bool | None = None,
+    pbar: bool | None = None,
     checksum: bool = False,
     **kwargs: Any,
 ) -> Any: ...
@@ -90,6 +91,7 @@ def to_zarr(
     allow_pickle: bool | None = None,
     resizable: bool = False,
     progress: bool | None = None,
+    pbar: bool | None = None,
     checksum: bool = False,
     **kwargs: Any,
 ) -> Any: ...

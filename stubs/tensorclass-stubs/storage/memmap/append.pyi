@@ -20,6 +20,7 @@ def append_memmap(
     *,
     allow_pickle: bool | None = None,
     progress: bool | None = None,
+    pbar: bool | None = None,
 ) -> None: ...
 
 class AppendPlan:

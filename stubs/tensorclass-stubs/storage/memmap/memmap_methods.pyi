@@ -25,6 +25,7 @@ def memmap(
     allow_pickle: bool = False,
     checksum: bool = False,
     progress: bool | None = None,
+    pbar: bool | None = None,
 ) -> Any: ...
 def memmap_(
     data: Any,
@@ -40,6 +41,7 @@ def memmap_(
     allow_pickle: bool = False,
     checksum: bool = False,
     progress: bool | None = None,
+    pbar: bool | None = None,
 ) -> Any: ...
 def memmap_like(
     data: Any,

@@ -35,6 +35,7 @@ class Files(Collection):
         allow_pickle: bool | None = None,
         resizable: bool = False,
         progress: bool | None = None,
+        pbar: bool | None = None,
         checksum: bool = False,
         **kwargs: Any,
     ) -> Self: ...
@@ -62,6 +63,7 @@ class Files(Collection):
         allow_pickle: bool | None = None,
         resizable: bool = False,
         progress: bool | None = None,
+        pbar: bool | None = None,
         checksum: bool = False,
         **kwargs: Any,
     ) -> Self: ...

@@ -32,6 +32,7 @@ class MemoryMaps(Collection):
         allow_pickle: bool = ...,
         checksum: bool = ...,
         progress: bool | None = ...,
+        pbar: bool | None = ...,
     ) -> Self: ...
     @overload
     def memmap(
@@ -50,6 +51,7 @@ class MemoryMaps(Collection):
         allow_pickle: bool = ...,
         checksum: bool = ...,
         progress: bool | None = ...,
+        pbar: bool | None = ...,
     ) -> Future[Self]: ...
     @overload
     def memmap_(
@@ -66,6 +68,7 @@ class MemoryMaps(Collection):
         allow_pickle: bool = ...,
         checksum: bool = ...,
         progress: bool | None = ...,
+        pbar: bool | None = ...,
     ) -> Self: ...
     @overload
     def memmap_(
@@ -82,6 +85,7 @@ class MemoryMaps(Collection):
         allow_pickle: bool = ...,
         checksum: bool = ...,
         progress: bool | None = ...,
+        pbar: bool | None = ...,
     ) -> Future[Self]: ...
     @overload
     def memmap_like(
@@ -153,7 +157,13 @@ class MemoryMaps(Collection):
     @classmethod
     @delegated("tensorclass.storage.memmap.append")
     def append_memmap(
-        cls, prefix: Filename, rows: Self, *, allow_pickle: bool | None = None, progress: bool | None = None
+        cls,
+        prefix: Filename,
+        rows: Self,
+        *,
+        allow_pickle: bool | None = None,
+        progress: bool | None = None,
+        pbar: bool | None = None,
     ) -> None: ...
     @delegated("tensorclass.storage.memmap.memmap_methods")
     def load_memmap_(

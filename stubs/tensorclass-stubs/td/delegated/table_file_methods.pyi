@@ -45,6 +45,7 @@ class TableFiles(Collection):
         nulls: Nulls = "default",
         strict: bool = True,
         progress: bool | None = None,
+        pbar: bool | None = None,
         **kwargs: Any,
     ) -> Batches[Self]: ...
     @delegated("tensorclass.convert.tables.parquet")
@@ -81,6 +82,7 @@ class TableFiles(Collection):
         nulls: Nulls = "default",
         strict: bool = True,
         progress: bool | None = None,
+        pbar: bool | None = None,
         **kwargs: Any,
     ) -> Batches[Self]: ...
     @delegated("tensorclass.convert.tables.csv")
@@ -119,6 +121,7 @@ class TableFiles(Collection):
         nulls: Nulls = "default",
         strict: bool = True,
         progress: bool | None = None,
+        pbar: bool | None = None,
         **kwargs: Any,
     ) -> Batches[Self]: ...
     @delegated("tensorclass.convert.tables.json")
@@ -161,6 +164,7 @@ class TableFiles(Collection):
         nulls: Nulls = "default",
         strict: bool = True,
         progress: bool | None = None,
+        pbar: bool | None = None,
         **kwargs: Any,
     ) -> Batches[Self]: ...
     @delegated("tensorclass.convert.tables.feather")
