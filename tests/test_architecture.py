@@ -64,6 +64,16 @@ def test_the_architecture_lists_each_module_of_the_engine_once() -> None:
     assert sorted(listed) == sorted(path.stem for path in _modules() if path.parent == Path("td"))
 
 
+def test_the_layers_in_the_guide_are_those_that_are_checked() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    table = text.split("| layer, top first | packages |", 1)[1].split("\n\n", 1)[0]
+    told = [set(re.findall(r"`(\w+)`", row.split("|")[2])) for row in table.splitlines()[2:]]
+    contract = (ROOT / "pyproject.toml").read_text().split('id = "layers"', 1)[1]
+    layers = contract.split("layers = [", 1)[1].split("]", 1)[0]
+    checked = [set(re.findall(r"tensorclass\.(\w+)", line)) for line in layers.splitlines()]
+    assert told == [layer for layer in checked if layer - {"__main__"}]
+
+
 def test_each_table_of_a_readme_names_modules_that_exist() -> None:
     missing: list[str] = []
     count = 0
