@@ -27,9 +27,20 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ["OMP_NUM_THREADS"] = "1"  # for the processes that a test starts
 
 
-def pytest_runtest_teardown() -> None:
-    """Compiling a distribution makes torch check no arguments of any, in the whole process and for good."""
-    torch.distributions.Distribution.set_default_validate_args(True)
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """Undo what a test may have done to the process, and collect garbage behind the last test of a file.
+
+    Compiling a distribution makes torch check no arguments of any, in the whole process and for good. What is left of a
+    file once its garbage is collected are modules and caches: the collector never looks at them again.
+    """
+    try:
+        return (yield)
+    finally:
+        torch.distributions.Distribution.set_default_validate_args(True)
+        if nextitem is None or nextitem.path != item.path:
+            gc.collect()
+            gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -64,13 +75,6 @@ def pytest_collection() -> Iterator[None]:
         if "torch._dynamo" in sys.modules:
             # otherwise each write to an argument is described, with its stack, for a log that nobody reads
             torch._dynamo.config.side_effect_replay_policy = "silent"
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_sessionfinish() -> None:
-    """Pytest collects garbage several times when it ends: the first time is this one, the others find nothing."""
-    gc.collect()
-    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -36,6 +36,7 @@ few = settings(max_examples=settings().max_examples // 4)
 
 
 @cases
+@settings(max_examples=settings().max_examples // 2)
 @given(draw.trees(), st.data())
 def test_the_items_move_as_those_of_a_tensor_do(name: str, tree: draw.Tree, data: st.DataObject) -> None:
     batch_size = data.draw(draw.shapes(min_dims=1))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensorclass import TensorDict, cat, stack
@@ -77,6 +77,7 @@ OPERATIONS: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
+@settings(max_examples=settings().max_examples // 2)
 @given(columns())
 def test_a_shape_operation_moves_rows_as_it_moves_the_elements_of_a_tensor(name: str, drawn: Any) -> None:
     column, rows = drawn

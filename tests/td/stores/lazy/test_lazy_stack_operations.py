@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -99,6 +99,7 @@ def test_an_operation_gives_what_it_gives_on_the_dense_stack(name: str, dim: int
 
 
 @pytest.mark.parametrize("name", SHAPE_OPERATIONS)
+@settings(max_examples=settings().max_examples // 2)
 @given(data=st.data())
 def test_shape_operations(name: str, data: Any) -> None:
     size = data.draw(draw.shapes(min_dims=1, max_dims=3))
