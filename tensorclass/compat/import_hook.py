@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from email.message import Message
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from importlib.metadata import Distribution, DistributionFinder
+from multiprocessing import spawn
 from os import PathLike
 from types import ModuleType
-from typing import Final
+from typing import Any, Final, cast
 
 from tensorclass.td.modes import CAPTURE
 
@@ -58,7 +59,18 @@ class _PeerDistribution(Distribution):
         raise FileNotFoundError(f"{path}: {PACKAGE} has no files here: tensorclass.compat stands in for it")
 
 
+def _child_command(**arguments: Any) -> list[str]:
+    """Return the command that starts a child process of multiprocessing, which installs first."""
+    command = _plain_command(**arguments)
+    if "-c" not in command:  # of a frozen program, which runs no code of ours first
+        return command
+    code = command.index("-c") + 1
+    command[code] = f"from {__name__} import install; install(); {command[code]}"
+    return command
+
+
 _finder: _PeerFinder | None = None
+_plain_command: Callable[..., list[str]] = spawn.get_command_line
 _capture: bool | None = None  # what set_capture_non_tensor_stack had set before
 
 
@@ -69,7 +81,8 @@ def install() -> None:
     are declared through it (``tensordict.tensorclass``, ``tensordict.TensorClass``) take what those of ``tensordict``
     take: ``None`` for any field, objects of any type, fields with names of members. Records declared through this
     package stay as strict as they are. A stack of equal objects is a stack, as for ``tensordict``
-    (``set_capture_non_tensor_stack(False)``). To install twice changes nothing.
+    (``set_capture_non_tensor_stack(False)``). Processes that ``multiprocessing`` starts with ``spawn`` install, too. To
+    install twice changes nothing.
 
     Raises:
         RuntimeError: the package ``tensordict`` itself has been imported. Its classes would stand beside those of this
@@ -98,6 +111,7 @@ def install() -> None:
     add_methods()
     _capture = CAPTURE.everywhere
     CAPTURE.everywhere = bool(_capture)
+    cast("Any", spawn).get_command_line = _child_command
     _finder = _PeerFinder()
     sys.meta_path.insert(0, _finder)
 
@@ -120,6 +134,7 @@ def uninstall() -> None:
 
     remove_methods()
     CAPTURE.everywhere = _capture
+    cast("Any", spawn).get_command_line = _plain_command
     sys.meta_path.remove(_finder)
     for name in MODULES:
         sys.modules.pop(name, None)

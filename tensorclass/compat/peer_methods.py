@@ -6,10 +6,12 @@ of collections, and :func:`remove_methods` takes them away: nothing of it costs 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
+import torch
 from torch import Size, Tensor
 
 from tensorclass.td.base import TensorCollection
@@ -17,13 +19,15 @@ from tensorclass.td.get import MISSING, NO_DEFAULT
 from tensorclass.td.keys import NestedKey
 from tensorclass.td.leaves.nontensor import NonTensorData, NonTensorDataBase, NonTensorStack
 from tensorclass.td.tensordict import TensorDict
+from tensorclass.td.value_checks import StridedNested, is_strided_nested
 
 from . import peer_networks
 from .peer_pickles import STATEFUL
 
 #: members of collections before, by their names
 _PLAIN: Final[Any] = {
-    name: getattr(TensorCollection, name) for name in ("apply", "state_dict", "load_state_dict", "_get_as")
+    name: getattr(TensorDict, name)
+    for name in ("apply", "state_dict", "load_state_dict", "_get_as", "__init__", "_set")
 }
 
 
@@ -118,6 +122,31 @@ def _get_as(self: Any, path: tuple[str, ...], default: Any, forms: dict[str, Any
         return _PLAIN["_get_as"](self, path, default, forms)
     except TypeError:
         return TensorCollection.get(self, path, default)
+
+
+# -- nested tensors of the strided layout -----------------------------------------------------------------------------
+
+
+def as_jagged(value: Any) -> Any:
+    """Return a nested tensor of the strided layout in the jagged one, which collections take; others unchanged."""
+    if is_strided_nested(value):
+        return cast("Any", torch.nested).as_nested_tensor([*value.unbind()], layout=torch.jagged)
+    if issubclass(type(value), Mapping) and not isinstance(value, TensorCollection):
+        return {key: as_jagged(entry) for key, entry in value.items()}
+    return value
+
+
+def _init(self: Any, source: Any = None, *args: Any, **kwargs: Any) -> None:
+    """See :class:`TensorDict`."""
+    try:
+        _PLAIN["__init__"](self, source, *args, **kwargs)
+    except StridedNested:
+        options = kwargs if source is not None else as_jagged(kwargs)
+        _PLAIN["__init__"](self, as_jagged(source), *args, **options)
+
+
+def _set(self: Any, key: str, value: Any, inplace: bool = False, non_blocking: bool = False) -> None:
+    _PLAIN["_set"](self, key, as_jagged(value), inplace, non_blocking)
 
 
 # -- private methods --------------------------------------------------------------------------------------------------
@@ -231,6 +260,9 @@ METHODS: Final[list[tuple[type, str, Any]]] = [
     (TensorCollection, "load_state_dict", load_state_dict),
     (TensorCollection, "saved_path", property(saved_path)),
     (TensorCollection, "apply", apply),
+    (TensorDict, "__init__", functools.wraps(TensorDict.__init__)(_init)),
+    (TensorDict, "_set", _set),
+    (TensorDict, "_put", _set),
     (TensorCollection, "_get_as", _get_as),
     *((TensorCollection, name, function) for name, function in _PRIVATE.items()),
     *peer_networks.METHODS,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import sys
+from multiprocessing import spawn
 from typing import Any
 
 import pytest
@@ -53,7 +54,7 @@ def test_uninstall_gives_the_name_back(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.skip("installed for the whole run")
     for name in [name for name in sys.modules if name.split(".")[0] == "tensordict"]:
         monkeypatch.delitem(sys.modules, name)
-    finders = list(sys.meta_path)
+    finders, command = list(sys.meta_path), spawn.get_command_line
     compat.install()
     compat.install()
     assert compat.is_installed()
@@ -62,8 +63,15 @@ def test_uninstall_gives_the_name_back(monkeypatch: pytest.MonkeyPatch) -> None:
     compat.uninstall()
     assert not compat.is_installed()
     assert sys.meta_path == finders
+    assert spawn.get_command_line is command
     assert not [name for name in sys.modules if name.split(".")[0] == "tensordict"]
     assert not hasattr(tc.TensorDict, "__setstate__")
+
+
+def test_children_of_multiprocessing_install_too(stand_in: Any) -> None:
+    command = spawn.get_command_line(tracker_fd=3, pipe_handle=4)
+    code = command[command.index("-c") + 1]
+    assert code.startswith("from tensorclass.compat.import_hook import install; install(); from multiprocessing")
 
 
 def test_after_an_import_of_tensordict_it_is_too_late(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import pytest
@@ -83,6 +84,21 @@ def test_a_collection_in_no_folder_has_no_path(data: Any, tmp_path: Any) -> None
 
 def test_forms_of_lazy_stacks_say_nothing_about_tensors(data: Any) -> None:
     assert data.get("a", as_padded_tensor=True) is data["a"]
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_nested_tensors_of_the_strided_layout_become_jagged(data: Any) -> None:
+    rows = [torch.arange(3), torch.arange(1)]
+    nested = torch.nested.nested_tensor(rows, layout=torch.strided)
+    for made in (
+        TensorDict({"n": nested}, [2]),
+        TensorDict(n=nested, batch_size=[2]),
+        TensorDict({}, [2]).set("n", nested),
+    ):
+        assert made["n"].layout is torch.jagged
+        assert [row.tolist() for row in made["n"].unbind()] == [[0, 1, 2], [0]]
+    assert TensorDict({"deep": {"n": nested}}, [2])["deep", "n"].layout is torch.jagged
+    assert pickle.loads(pickle.dumps(made))["n"].size(0) == 2
 
 
 def test_modules_draw_as_torchrl_asks(data: Any) -> None:

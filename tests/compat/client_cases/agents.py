@@ -24,6 +24,7 @@ from torchrl.envs import (
     DoubleToFloat,
     EnvBase,
     ObservationNorm,
+    ParallelEnv,
     RewardSum,
     SerialEnv,
     StepCounter,
@@ -164,6 +165,7 @@ def batches(discrete: bool) -> dict[str, Callable[[], Any]]:
             Track(discrete), Compose(ObservationNorm(0.5, 2.0, in_keys=["observation"]), DoubleToFloat())
         ),
         "serial": lambda: SerialEnv(2, partial(Track, discrete)),
+        "parallel": partial(ParallelEnv, 2, partial(Track, discrete)),
     }
 
 
@@ -182,6 +184,14 @@ def rollout(make: Callable[[], Any], **options: Any) -> Any:
     env = make()
     env.set_seed(1)
     return env.rollout(7, **options)
+
+
+def rollout_and_close(make: Callable[[], Any]) -> Any:
+    env = make()
+    try:
+        return env.rollout(4)
+    finally:
+        env.close()
 
 
 def rollout_by(make: Callable[[], Any], discrete: bool) -> Any:
@@ -370,6 +380,10 @@ def cases() -> Iterator[tuple[str, Case]]:
     for discrete in (False, True):
         about = "discrete" if discrete else "continuous"
         for name, make in batches(discrete).items():
+            if name == "parallel":  # starts processes: one case is enough
+                if discrete:
+                    yield "rollout in processes", partial(rollout_and_close, make)
+                continue
             yield f"specs, {name}, {about}", partial(specs, make)
             yield f"rollout, {name}, {about}", partial(rollout, make)
             yield f"rollout on, {name}, {about}", partial(rollout, make, break_when_any_done=False)
