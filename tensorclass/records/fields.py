@@ -26,7 +26,7 @@ from tensorclass.contracts.row_contract import RowContract
 from tensorclass.support.help_links import help_link
 from tensorclass.td import shapes, value_checks
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import Collection
+from tensorclass.td.collection import Collection, is_tree
 from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.columns.column import Column
 from tensorclass.td.columns.column_values import Declared
@@ -377,11 +377,22 @@ class FieldSpec:
 
     def _fit_tensor(self, record: Contracted, value: Any, non_blocking: bool) -> Value:
         if not isinstance(value, Tensor):
+            if self._options["tensor_only"] and (isinstance(value, Mapping) or is_tree(value)):
+                return self._fit_tensors(record, value, non_blocking)
             tensor = None if self._options["nocast"] else value_checks.as_tensor(value, record._device)
             if tensor is None:
                 raise self.mismatch(value)
             value = tensor
         return value_checks.fit(record, self.name, value, non_blocking)
+
+    def _fit_tensors(self, record: Contracted, value: Any, non_blocking: bool) -> Value:
+        """Convert a mapping for a field of a ``tensor_only`` class to a TensorDict; take collections as they are."""
+        if isinstance(value, Mapping):
+            try:
+                value = TensorDict(value, record._batch_size, record._device)
+            except BatchMismatch as error:
+                raise error.below(self.name) from None
+        return value_checks.fit_collection(record, self.name, value, non_blocking)
 
     def _as_collection(self, record: Contracted, value: Any) -> TensorCollection:
         """Convert a mapping or TensorDict to the class of the field; with ``autocast``, also another record."""
@@ -428,13 +439,15 @@ class FieldSpec:
         raise self.mismatch(value)
 
     def _fit_object(self, record: Contracted, value: Any) -> Value:
+        if self._options["autocast"] and self.types[:1] == (float,) and type(value) is int:
+            value = float(value)  # an int is an object of the annotation float, too
         if not self._is_object(value):
             if self._is_column(record, value):
                 return self._stored_column(record, value)
             if not self._options["autocast"] or isinstance(value, TensorCollection):
                 raise self.mismatch(value)
             try:
-                value = self.types[0](value)
+                value = np.asarray(value) if self.types[0] is np.ndarray else self.types[0](value)
             except (TypeError, ValueError) as error:
                 raise self.mismatch(value, f" ({error})") from None
             if not self._is_object(value):

@@ -609,6 +609,8 @@ class Modules(Collection):
         _check_module(module, "to_module")
         if memo is not None:
             raise RuntimeError("to_module: memo cannot be given; modules that stand in several places are found here")
+        if not isinstance(preserve_module_state, bool):
+            raise TypeError(f"to_module: preserve_module_state: expected True or False, got {preserve_module_state!r}")
         source: Any = self
         loading = Loading(source, module) if use_state_dict else None
         hooked = source if loading is None else loading.tree

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 import warnings
 from typing import Any
 
@@ -29,6 +30,12 @@ def sample_class(library: Any) -> Any:
         b: torch.Tensor | None = None
 
     return Sample
+
+
+def cast_field(library: Any, option: str, annotation: Any) -> Any:
+    """A record class with this option and a field of this annotation."""
+    namespace = {"__annotations__": {"a": annotation}, "__module__": __name__}
+    return types.new_class("Field", (library.TensorClass[option],), {}, lambda body: body.update(namespace))
 
 
 def at_a_dimension(data: Any) -> Any:
@@ -153,6 +160,15 @@ RECORDS: dict[str, list[tuple[Any, Any, Any]]] = {
         (lambda m: missing_key(m, sample(m)), error(KeyError), error(AttributeError)),
         (lambda m: sample(m).get_at("text", np.array([0])).tolist(), ["t"], error(TypeError)),
         (lambda m: isinstance(sample(m).get("batch_size", None), torch.Size), False, True),
+    ],
+    "`autocast` casts to optional types and unions.": [
+        (lambda m: cast_field(m, "autocast", int | None)("3").a, 3, "3"),
+        (lambda m: cast_field(m, "autocast", int)("3").a, 3, 3),
+        (lambda m: isinstance(cast_field(m, "autocast", Any)(3).a, int), True, False),
+    ],
+    "`tensor_only` takes any annotation.": [
+        (lambda m: cast_field(m, "tensor_only", int)(3).a, torch.tensor(3), error(TypeError)),
+        (lambda m: isinstance(cast_field(m, "tensor_only", torch.Tensor)("text").a, str), error(TypeError), False),
     ],
     "First-class dimensions index tensors.": [
         (lambda m: tuple(at_a_dimension(sample(m)).batch_size), error(IndexError), ()),

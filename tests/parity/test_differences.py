@@ -142,6 +142,13 @@ def unbatched(library: Any) -> Any:
     return collection(library, {"a": torch.zeros(4), "u": library.UnbatchedTensor(torch.zeros(3))}, [4])
 
 
+def warned_of(call: Callable[[], Any]) -> list[str]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call()
+    return [warning.category.__name__ for warning in caught]
+
+
 def in_legacy_mode(library: Any, call: Callable[[], Any]) -> Any:
     if library is OURS:
         with legacy_mode():
@@ -729,6 +736,13 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
         (lambda m: nested(m).apply(lambda x, more=0: x + more, more=1)["n", "a"].tolist(), [1.0, 1.0], [0.0, 0.0]),
         (lambda m: nested(m).apply(lambda x: x, num_threads=0).is_empty(), error(ValueError), False),
     ],
+    "Nothing that works is deprecated.": [
+        (lambda m: warned_of(lambda: m.set_list_to_stack(False)), [], ["DeprecationWarning"]),
+        (lambda m: warned_of(lambda: m.set_capture_non_tensor_stack(True)), [], ["DeprecationWarning"]),
+        (lambda m: warned_of(m.get_defaults_to_none), [], ["DeprecationWarning"]),
+        (lambda m: warned_of(m.NonTensorData.fields), [], ["DeprecationWarning"]),
+        (lambda m: warned_of(lambda: utils(m).NUMPY_TO_TORCH_DTYPE_DICT), [], ["DeprecationWarning"]),
+    ],
     "Legacy views are of the class of their source.": [
         (lambda m: in_legacy_mode(m, lambda: isinstance(named(m).view(-1), m.TensorDict)), True, False),
         (lambda m: in_legacy_mode(m, lambda: torch.stack([named(m)] * 2).__class__.__name__[:4]), "Tens", "Lazy"),
@@ -792,6 +806,8 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
         (lambda m: nested(m).lock_().reshape(1, 2).is_locked, False, True),
         (lambda m: nested(m).lock_().split(1)[0].is_locked, False, True),
         (lambda m: nested(m).lock_()[0].is_locked, False, False),
+        (lambda m: (nested(m).lock_() + 1).is_locked, False, True),
+        (lambda m: nested(m).lock_().to(torch.float64).is_locked, False, True),
     ],
     "Two locked collections can share a nested collection.": [
         (lambda m: a_shared_part_unlocked(m), False, error(RuntimeError)),

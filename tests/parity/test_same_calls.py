@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tests.legacy_mode import legacy_mode
 from tests.parity.cases.tools import utils
 from tests.parity.differences import without_names
+from tests.parity.record_differences import cast_field
 from tests.parity.sides import OURS, PEER, described, outcome
 
 pytestmark = pytest.mark.parity
@@ -217,7 +218,13 @@ def calls_of_setattr(library: Any) -> Any:
 RECORDS: dict[str, Call] = {
     "a frozen record can be hashed": lambda m: hashes(record(m, frozen=True)),
     "another record cannot be hashed": lambda m: hashes(record(m)),
-    "__setattr__ with super": lambda m: calls_of_setattr(m),
+    "__setattr__ with super": calls_of_setattr,
+    "autocast to a float": lambda m: repr(cast_field(m, "autocast", float)(1).a),
+    "autocast to an array": lambda m: cast_field(m, "autocast", np.ndarray)(torch.ones(2)).a,
+    "tensor_only with a mapping": lambda m: cast_field(m, "tensor_only", torch.Tensor)({"x": torch.ones(2)}).a,
+    "tensor_only with numbers": lambda m: cast_field(m, "tensor_only", torch.Tensor)([1.0, 2.0]).a,
+    "autocast of None": lambda m: cast_field(m, "autocast", int | None)(None).a,
+    "autocast of a number to a tensor": lambda m: cast_field(m, "autocast", torch.Tensor | None)(1.0).a,
 }
 
 # -- objects, modules and names ---------------------------------------------------------------------------------------
@@ -250,6 +257,7 @@ OTHERS: dict[str, Call] = {
         modules(m).dispatch().get_source(None, modules(m).WrapModule(add, in_keys=["x"]))
     ),
     "copy_at_ with fast=None": lambda m: rows(m).copy_at_(rows(m)[0], 1, fast=None),
+    "to_module without a choice": lambda m: weights(m).to_module(torch.nn.Linear(1, 1), preserve_module_state=None),
     "get_defaults_to_none": lambda m: m.get_defaults_to_none() is True,
     "dtypes of numpy": lambda m: {str(key): value for key, value in utils(m).NUMPY_TO_TORCH_DTYPE_DICT.items()},
     "dtypes of torch": lambda m: {str(key): str(value) for key, value in utils(m).TORCH_TO_NUMPY_DTYPE_DICT.items()},
