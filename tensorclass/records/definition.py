@@ -320,5 +320,5 @@ _SLOTS = frozenset(Collection.__slots__)
 def _strict_setattr(self: Any, name: str, value: Any) -> None:
     """``__setattr__`` of classes whose plain bases bring a ``__dict__``: refuse undeclared attributes."""
     if name not in self._assignable:
-        raise no_field(type(self), name)
+        raise no_field(self, name)
     object.__setattr__(self, name, value)

@@ -13,11 +13,11 @@ from tensorclass.support.nearest import did_you_mean
 REQUIRED: Any = object()
 
 
-def no_field(cls: Any, name: str) -> AttributeError:
-    """Return the error for a name that is no field of a record class."""
-    fields = list(cls._specs)
+def no_field(record: Any, name: str) -> AttributeError:
+    """Return the error for a name that is no field of a record, or of parameters in the fields of one."""
+    fields = list(record._specs)
     hint = did_you_mean(name, fields) or help_link("undeclared-field")
-    return AttributeError(f"{cls.__name__} has no field {name!r}; its fields are {fields}{hint}")
+    return AttributeError(f"{type(record).__name__} has no field {name!r}; its fields are {fields}{hint}")
 
 
 def without_init(record: Any, error: AttributeError) -> AttributeError:

@@ -271,7 +271,7 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
         try:
             return self._specs[key]
         except KeyError:
-            raise no_field(type(self), key) from None
+            raise no_field(self, key) from None
 
     def _check_new_key(self, key: str) -> None:
         self._spec(key)
