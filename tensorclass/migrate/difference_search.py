@@ -71,6 +71,7 @@ class _Search(CollectionValues):
     def __init__(self, names: SourceNames) -> None:
         super().__init__(names)
         self.found: set[Remark] = set()
+        self._told: set[str] = set()  #: packages
 
     def on_leave(self, original_node: cst.CSTNode) -> None:
         for pattern, difference in _BY_NODE[type(original_node)]:
@@ -99,9 +100,11 @@ class _Search(CollectionValues):
         return False
 
     def _package(self, node: cst.CSTNode, dotted: str) -> None:
-        page = CLIENTS.get(dotted.partition(".")[0])
-        if page is not None:
-            self._add(node, f"{dotted.partition('.')[0]} takes and returns collections of {PEER}", page)
+        """Tell once of a package that asks for collections of the peer."""
+        package = dotted.partition(".")[0]
+        if package in CLIENTS and package not in self._told:
+            self._told.add(package)
+            self._add(node, f"{package} takes and returns collections of {PEER}", CLIENTS[package])
 
     def _without(self, node: cst.CSTNode, dotted: str) -> None:
         if counterpart(dotted) is None:

@@ -171,7 +171,10 @@ def test_names_without_a_counterpart_are_named() -> None:
 
 
 def test_modules_named_by_text_and_libraries_on_the_peer_are_named() -> None:
-    assert [one.says for one in remarks("importlib.import_module('tensordict.nn')\nimport torchrl.data")] == [
+    assert [
+        one.says
+        for one in remarks("importlib.import_module('tensordict.nn')\nimport torchrl.data\nfrom torchrl import envs")
+    ] == [
         '"tensordict.nn" is text, and stays as it is',
         "torchrl takes and returns collections of tensordict",
     ]
