@@ -234,7 +234,23 @@ class Statistic(RowMetric):
 
 
 @dataclass(frozen=True)
-class MacroF1(RowMetric):
+class _FigureOfClasses(RowMetric):
+    """The base of figures that compare predicted classes with expected ones."""
+
+    target: str
+    name: str
+    cluster: str | None = None
+    unit: str = "%"
+
+    def named(self, field: str) -> str:
+        return self.name
+
+    def fields(self, field: str) -> tuple[str, str]:
+        return field, self.target
+
+
+@dataclass(frozen=True)
+class MacroF1(_FigureOfClasses):
     """The mean over classes of F1, declared at the field of predicted classes.
 
     Args:
@@ -253,16 +269,7 @@ class MacroF1(RowMetric):
     Source: see :func:`~tensorclass.scores.row_figures.macro_f1`.
     """
 
-    target: str
     name: str = "macro_f1"
-    cluster: str | None = None
-    unit: str = "%"
-
-    def named(self, field: str) -> str:
-        return self.name
-
-    def fields(self, field: str) -> tuple[str, str]:
-        return field, self.target
 
     def figure(self, columns: Sequence[_Numbers], weights: _Numbers) -> _Numbers:
         return macro_f1(columns[0], columns[1], weights)
@@ -341,7 +348,7 @@ class MultilabelMacroF1(RowMetric):
 
 
 @dataclass(frozen=True)
-class MCC(RowMetric):
+class MCC(_FigureOfClasses):
     """Matthews' correlation coefficient, -1 to 1, declared at the field of predicted classes, two or more.
 
     Args:
@@ -360,16 +367,8 @@ class MCC(RowMetric):
     Source: see :func:`~tensorclass.scores.row_figures.matthews`.
     """
 
-    target: str
     name: str = "mcc"
-    cluster: str | None = None
     unit: str = ""
-
-    def named(self, field: str) -> str:
-        return self.name
-
-    def fields(self, field: str) -> tuple[str, str]:
-        return field, self.target
 
     def figure(self, columns: Sequence[_Numbers], weights: _Numbers) -> _Numbers:
         return matthews(columns[0], columns[1], weights)

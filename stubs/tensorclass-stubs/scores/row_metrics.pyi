@@ -58,14 +58,19 @@ class Statistic(RowMetric):
     def figure(self, columns: Sequence[_Numbers], weights: _Numbers) -> _Numbers: ...
 
 @dataclass(frozen=True)
-class MacroF1(RowMetric):
+class _FigureOfClasses(RowMetric):
     target: str
-    name: str = "macro_f1"
+    name: str
     cluster: str | None = None
     unit: str = "%"
 
     def named(self, field: str) -> str: ...
     def fields(self, field: str) -> tuple[str, str]: ...
+
+@dataclass(frozen=True)
+class MacroF1(_FigureOfClasses):
+    name: str = "macro_f1"
+
     def figure(self, columns: Sequence[_Numbers], weights: _Numbers) -> _Numbers: ...
 
 @dataclass(frozen=True)
@@ -87,14 +92,10 @@ class MultilabelMacroF1(RowMetric):
     def figure(self, columns: Sequence[_Numbers], weights: _Numbers) -> _Numbers: ...
 
 @dataclass(frozen=True)
-class MCC(RowMetric):
-    target: str
+class MCC(_FigureOfClasses):
     name: str = "mcc"
-    cluster: str | None = None
     unit: str = ""
 
-    def named(self, field: str) -> str: ...
-    def fields(self, field: str) -> tuple[str, str]: ...
     def figure(self, columns: Sequence[_Numbers], weights: _Numbers) -> _Numbers: ...
 
 @dataclass(frozen=True)
