@@ -62,3 +62,47 @@ def test_the_same_calls_are_errors(tmp_path: Path) -> None:
         ):
             with pytest.raises(ValueError, match=r"\w"):
                 call()
+
+
+def _saved(package: Any, path: Path, **options: Any) -> Path:
+    package.TensorDict(VALUES, [2]).memmap(path, archive=True, **options)
+    return path
+
+
+def _written_in_place(package: Any, path: Path) -> Any:
+    package.load_memmap(_saved(package, path), mode="r+")["a"].zero_()
+    return package.load_memmap(path)
+
+
+def _of_mapped_tensors(package: Any, path: Path) -> Any:
+    package.TensorDict(VALUES, [2]).memmap(path.with_suffix(".d")).memmap(path, archive=True)
+    return package.load_memmap(path)
+
+
+def _loaded_into(package: Any, path: Path) -> Any:
+    target = package.TensorDict(VALUES, [2]).clone().zero_()
+    return package.load_memmap(_saved(package, path), out=target)
+
+
+ALIKE: dict[str, Any] = {
+    "threads": lambda package, path: package.load_memmap(_saved(package, path, num_threads=3)),
+    "mapped tensors": _of_mapped_tensors,
+    "without values": lambda package, path: package.TensorDict(VALUES, [2]).memmap_like(path, archive=True),
+    "without values, threads": lambda package, path: package.TensorDict(VALUES, [2]).memmap_like(
+        path, archive=True, num_threads=2
+    ),
+    "a nested collection": lambda package, path: package.load_memmap(_saved(package, path), subpath="b"),
+    "written in place": _written_in_place,
+    "into a collection": _loaded_into,
+}
+
+
+@pytest.mark.parametrize("case", ALIKE)
+def test_archives_of_both_hold_the_same(case: str, tmp_path: Path) -> None:
+    ours, peers = (ALIKE[case](package, tmp_path / package.__name__) for package in (tensorclass, tensordict))
+    assert ours.batch_size == peers.batch_size
+    assert (ours.is_locked, ours.is_memmap()) == (peers.is_locked, peers.is_memmap())
+    for key in ("a", "empty", ("b", "c"), ("b", "d.e"), "c", "d.e"):
+        assert (key in ours.keys(True)) == (key in peers.keys(True))
+        if key in ours.keys(True):
+            assert torch.equal(ours[key], peers[key])
