@@ -37,6 +37,7 @@ def join(
     on: Keys,
     how: How = "inner",
     *,
+    right_on: Keys | None = None,
     suffix: str = "_right",
     fill: Mapping[str, Any] | None = None,
     into: type[C] | None = None,
@@ -47,7 +48,10 @@ def join(
         hint = "; outer joins are called 'full'" if str(how) == "outer" else near
         raise ValueError(f"join: how: expected one of {', '.join(map(repr, get_args(How)))}, got {how!r}{hint}")
     keys = as_keys(on)
-    ours, theirs = key_columns("join", self, keys), key_columns("join", other, keys)
+    others_keys = keys if right_on is None else as_keys(right_on)
+    if len(others_keys) != len(keys):
+        raise ValueError(f"join: right_on: expected a key for each of the {len(keys)} of on, got {len(others_keys)}")
+    ours, theirs = key_columns("join", self, keys), key_columns("join", other, others_keys)
     split = int(self._batch_size[0])
     columns = [_both(*pair) for pair in zip(ours, theirs, keys, strict=True)]
     both = codes_of_columns("join", columns, keys)
@@ -69,7 +73,7 @@ def join(
         places = torch.where(rows < 0, others + split, rows)
         for key, column in zip(keys, columns, strict=True):
             result[key] = column[places]
-    names = _names_beside(self, other, keys, suffix)
+    names = _names_beside(self, other, others_keys, suffix)
     result.update(filler.columns(other, others, names, []))
     filler.check_used()
     return result if into is None else into.from_any(result)

@@ -308,6 +308,22 @@ def test_full_join_of_records_keeps_keys_once_and_fills_both_sides() -> None:
     assert (empty["user"].tolist(), empty["stop"].missing.all()) == (["c", "b"], True)
 
 
+@pytest.mark.parametrize("how", ["inner", "left", "right", "full", "semi"])
+def test_keys_have_other_names_on_the_other_side(how: Any) -> None:
+    left = TensorDict({"user": torch.tensor([2, 1, 2]), "day": torch.tensor([0, 0, 1])}, [3])
+    right = TensorDict({"id": torch.tensor([1, 3]), "user": Text(["ann", "bob"])}, [2])
+    found = left.join(right, "user", how, right_on="id", fill={"day": -1})
+    expected = left.join(
+        right.clone().rename_key_("user", "user_right").rename_key_("id", "user"), "user", how, fill={"day": -1}
+    )
+    assert list(found.keys()) == list(expected.keys())
+    assert found["user"].tolist() == expected["user"].tolist()
+    if how != "semi":
+        assert found["user_right"].tolist() == expected["user_right"].tolist()
+    with pytest.raises(ValueError, match="right_on: expected a key for each of the 1 of on, got 2"):
+        left.join(right, "user", how, right_on=["id", "user"])
+
+
 def test_filling_needs_numbers_that_fit_and_keys_that_exist() -> None:
     left = TensorDict({"k": torch.tensor([1, 2]), "n": torch.tensor([5, 6], dtype=torch.uint8)}, [2])
     right = TensorDict({"k": torch.tensor([3]), "n": torch.tensor([7])}, [1])

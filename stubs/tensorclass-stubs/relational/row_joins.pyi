@@ -13,6 +13,7 @@ def join(
     on: Keys,
     how: How = "inner",
     *,
+    right_on: Keys | None = None,
     suffix: str = "_right",
     fill: Mapping[str, Any] | None = None,
     into: type[C] | None = None,

@@ -178,6 +178,7 @@ class RowOperations(Collection):
         on: Keys,
         how: Literal["inner", "left", "right", "full", "semi", "anti"] = ...,
         *,
+        right_on: Keys | None = ...,
         suffix: str = ...,
         fill: Mapping[str, Any] | None = ...,
         into: type[C],
@@ -189,6 +190,7 @@ class RowOperations(Collection):
         on: Keys,
         how: Literal["semi", "anti"],
         *,
+        right_on: Keys | None = ...,
         suffix: str = ...,
         fill: Mapping[str, Any] | None = ...,
         into: None = ...,
@@ -200,6 +202,7 @@ class RowOperations(Collection):
         on: Keys,
         how: Literal["inner", "left", "right", "full"] = ...,
         *,
+        right_on: Keys | None = ...,
         suffix: str = ...,
         fill: Mapping[str, Any] | None = ...,
         into: None = ...,
@@ -211,6 +214,7 @@ class RowOperations(Collection):
         on: Keys,
         how: Literal["inner", "left", "right", "full", "semi", "anti"] = "inner",
         *,
+        right_on: Keys | None = None,
         suffix: str = "_right",
         fill: Mapping[str, Any] | None = None,
         into: type[C] | None = None,
@@ -223,6 +227,7 @@ class RowOperations(Collection):
             how: ``"inner"``: the pairs of equal keys; ``"left"``: also the rows here that have no partner;
                 ``"right"``: also those of the other side; ``"full"``: also those of both sides (the outer join of other
                 libraries); ``"semi"``: the rows here that have a partner; ``"anti"``: those that have none.
+            right_on: the keys of the other side, if they have other names there; the result has those of ``on``.
             suffix: what is added to a key of the other side that is here, too. Default: ``"_right"``.
             fill: values where a row has no partner, by name in the result or by key of a side. Default: NaN for
                 floating-point numbers, ``None`` for text, ragged rows and objects; other numbers need one.

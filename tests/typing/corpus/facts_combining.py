@@ -82,6 +82,7 @@ def joins(batch: Sample, flags: Flags, described: Described) -> None:
     assert_type(batch.join(described, "label", "left"), TensorDict)
     assert_type(batch.join(described, "label", "right"), TensorDict)
     assert_type(batch.join(described, ["label", "source"], how="full", fill={"label": -1}), TensorDict)
+    assert_type(batch.join(described, "label", right_on="label"), TensorDict)
     assert_type(batch.join(described, "label", "semi"), Sample)
     assert_type(batch.join(described, "label", "anti"), Sample)
     assert_type(flags.join(flags.select("kept"), "kept", "full", into=Flags), Flags)
