@@ -8,6 +8,7 @@ from typing import Any
 
 from tensorclass.support.help_links import help_link
 from tensorclass.support.nearest import did_you_mean
+from tensorclass.td.stored_names import field_hint
 
 #: stands for an argument of a constructor that was not given
 REQUIRED: Any = object()
@@ -16,7 +17,7 @@ REQUIRED: Any = object()
 def no_field(record: Any, name: str) -> AttributeError:
     """Return the error for a name that is no field of a record, or of parameters in the fields of one."""
     fields = list(record._specs)
-    hint = did_you_mean(name, fields) or help_link("undeclared-field")
+    hint = field_hint(type(record), name) or did_you_mean(name, fields) or help_link("undeclared-field")
     return AttributeError(f"{type(record).__name__} has no field {name!r}; its fields are {fields}{hint}")
 
 
@@ -53,7 +54,9 @@ def refused_arguments(
         required: the arguments without a default; those that are missing are ``REQUIRED``.
 
     >>> parameters = [Parameter("image", Parameter.POSITIONAL_OR_KEYWORD)]
-    >>> raise refused_arguments(type("Sample", (), {}), parameters, (), ["imgae"], {"image": REQUIRED})
+    >>> raise refused_arguments(
+    ...     type("Sample", (), {"_stored_names": None}), parameters, (), ["imgae"], {"image": REQUIRED}
+    ... )
     Traceback (most recent call last):
     TypeError: Sample.__init__() got an unexpected keyword argument 'imgae'. Did you mean: 'image'?
     """
@@ -62,7 +65,8 @@ def refused_arguments(
     missing = [name for name, value in required.items() if value is REQUIRED]
     if unknown := list(unknown):
         what = "an unexpected keyword argument" if len(unknown) == 1 else "unexpected keyword arguments"
-        near = did_you_mean(unknown, missing) or did_you_mean(unknown, [one.name for one in parameters])
+        near = "".join([field_hint(cls, name) for name in unknown])
+        near = near or did_you_mean(unknown, missing) or did_you_mean(unknown, [one.name for one in parameters])
         return TypeError(f"{function}() got {what} {_listed(unknown)}{near or _undeclared(cls, unknown[0])}")
     if more:
         most = 1 + len(positional)  # Python counts the record, too

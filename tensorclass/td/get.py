@@ -12,6 +12,7 @@ from .collection import Collection
 from .hidden_members import with_members
 from .keys import FlatKey, NestedKey, dotted, missing_key, unravel_key, unravel_key_to_tuple
 from .modes import Mode
+from .stored_names import field_hint
 
 if TYPE_CHECKING:
     from .collection import Value
@@ -202,6 +203,7 @@ class Reading(Collection):
             node = below
         names = list(node._store)
         message = f"key {key!r} not found in this {type(node).__name__}: the keys are {names}"
+        message += field_hint(type(node), last)
         return missing_key(message, last, names)
 
     def get(self, key: NestedKey, default: Any = MISSING, **forms: Any) -> Any:

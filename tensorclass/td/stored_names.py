@@ -64,6 +64,19 @@ def shown_names(cls: type[Collection], keys: Iterable[str]) -> list[str]:
     return [repr(key) if key == name else f"{key!r} (stored as {name!r})" for key, name in named]
 
 
+def is_stored_only(cls: type[Collection], name: str) -> bool:
+    """Return whether a name is that of a field in files and tables alone, and no key of the class."""
+    names = cls._stored_names
+    return names is not None and name in names.fields and name not in names.fields.values()
+
+
+def field_hint(cls: type[Collection], name: str) -> str:
+    """Return the end of a message about a name that is that of a field in files alone; empty for others."""
+    if not is_stored_only(cls, name):
+        return ""
+    return f"; {name!r} is the name of the field {field_name(cls, name)!r} in files and tables"
+
+
 def all_names(cls: type[Collection], keys: Iterable[str]) -> list[str]:
     """Return keys, and their names in files."""
     listed = list(keys)

@@ -105,6 +105,21 @@ def test_mistakes_are_told() -> None:
             x: Tensor = field(name="y")
 
 
+def test_errors_about_a_name_that_only_files_have_tell_the_field() -> None:
+    record: Any = Base(["a"], torch.zeros(1), batch_size=[1])
+    told = "; 'split' is the name of the field 'part' in files and tables"
+    with pytest.raises(KeyError) as key:
+        record["split"]
+    with pytest.raises(AttributeError) as attribute:
+        record.set("n", 3)
+    call: Any = Base
+    with pytest.raises(TypeError) as argument:
+        call(split=["a"], x=torch.zeros(1))
+    assert told in str(key.value)
+    assert told in str(argument.value)
+    assert "'n' is the name of the field 'count'" in str(attribute.value)
+
+
 def test_schemas_know_the_names() -> None:
     assert [one.get("stored_name") for one in Base.schema()["fields"].values()] == ["split", None, "n"]
     assert list(Base.json_schema()["properties"]) == Base.json_schema()["required"] == ["part", "x", "count"]

@@ -123,6 +123,9 @@ def test_fields_are_written_in_place_under_the_name_that_the_file_has(
         held.at = sample().at
         held.at.lat = torch.tensor([7.0, 8.0])
         assert held[0].part == "p"
+        assert "split" not in held
+        with pytest.raises(KeyError, match=r"'split' is the name of the field 'part' in files"):
+            held["split"]
         held.tokens = [torch.tensor([1]), torch.tensor([2, 3])]
     with store.load(TensorDict, tmp_path / "a") as held:
         part, at = ("split", "where/is it") if names == "stored" else ("part", "at")

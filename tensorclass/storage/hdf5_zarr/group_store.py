@@ -23,7 +23,7 @@ from tensorclass.td.leaves.nontensor import MetaData, NonTensorData, stack_of
 from tensorclass.td.leaves.object_codes import codes_row_by_row, to_lists
 from tensorclass.td.leaves.unbatched_tensor import UnbatchedTensor
 from tensorclass.td.printing.field_previews import FirstRows
-from tensorclass.td.stored_names import stored_name
+from tensorclass.td.stored_names import is_stored_only, stored_name
 
 from .array_backend import BEFORE, DRAFT, Note, flat, tensor_dtype
 from .array_file import ArrayFile, as_array, as_tensor, check, escaped, replace_value, unescaped
@@ -129,7 +129,7 @@ class GroupStore(MutableMapping[str, "Value"]):
 
     def find(self, key: str) -> tuple[Any, Note | None]:
         """Return the group or array of a key, and its note."""
-        if type(key) is not str or key in self.hidden:
+        if type(key) is not str or key in self.hidden or is_stored_only(self.cls, key):
             raise KeyError(key)
         group = self.group
         try:

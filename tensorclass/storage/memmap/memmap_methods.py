@@ -347,7 +347,10 @@ def _nested_folder(path: Path, keys: tuple[str, ...]) -> Path:
         plain = own.is_dir() or "/" in key or "\0" in key or key in ("", ".", "..")
         found = memmap_folder.check_not_link(own if plain else found / key)
     if path.is_dir() and not (found / folder_layout.META).is_file():
-        raise FileError(f"{path}: no collection is saved there under {'.'.join(keys)!r}")
+        raise FileError(
+            f"{path}: no collection is saved there under {'.'.join(keys)!r}; the keys are the names in files, as "
+            "TensorDict.load_memmap shows them"
+        )
     return found
 
 
