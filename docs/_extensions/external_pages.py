@@ -65,13 +65,18 @@ _OTHER_NAMES: Final = {
 
 def address(name: str) -> str | None:
     """Return the address of the entry of a public name, or ``None`` if no rule knows it or it does not exist."""
-    name = _OTHER_NAMES.get(name, name).removeprefix("builtins.").replace("typing_extensions.", "typing.")
+    name = public_path(name)
     package = name.partition(".")[0]
     is_known = package in ("torch", "numpy") or package in sys.stdlib_module_names or hasattr(builtins, package)
     if not is_known or not _exists(name):
         return None
     site, page = _page(name, package)
     return None if page is None else site + page
+
+
+def public_path(name: str) -> str:
+    """Return the name under which users import what modules know by this one."""
+    return _OTHER_NAMES.get(name, name).removeprefix("builtins.").replace("typing_extensions.", "typing.")
 
 
 def _page(name: str, package: str) -> tuple[str, str | None]:

@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import Any
 
 from docutils import nodes
+from external_pages import public_path
 from public_names import canonical, comment, described_members, inherited_members, is_ours, public_names
 from sphinx.application import Sphinx
 from sphinx.domains.python import ObjectEntry, PythonDomain
@@ -105,7 +106,7 @@ def _summary(name: str, item: Any) -> str:
         line = comment(name)[0]
         return f"{line[0].upper()}{line[1:]}"
     if not is_ours(item) and callable(item):
-        return f":py:obj:`{item.__module__}.{item.__qualname__}`."
+        return _same_as(item)
     line = inspect.cleandoc(item.__doc__ or "").partition("\n")[0]
     return re.sub(r":meth:`(\w+)`", rf":meth:`\1 <{name}.\1>`", line) if isinstance(item, type) else line
 
@@ -117,7 +118,7 @@ def _entry(name: str) -> Iterator[str]:
         yield from (f".. py:data:: {name}", "", f"   Another name of :py:obj:`~{canonical(name)}`.", "")
     elif not is_ours(item) and callable(item):
         directive = "class" if isinstance(item, type) else "function"
-        yield from (f".. py:{directive}:: {name}", "", f"   :py:obj:`{item.__module__}.{item.__qualname__}`.", "")
+        yield from (f".. py:{directive}:: {name}", "", f"   {_same_as(item)}", "")
     elif isinstance(item, type):
         yield from (f".. autoclass:: {name}", "")
         for member in _members(name):
@@ -126,6 +127,10 @@ def _entry(name: str) -> Iterator[str]:
         yield from (f".. autofunction:: {name}", "")
     else:
         yield from (f".. py:data:: {name}", "", *(f"   {line}" for line in comment(name)), "")
+
+
+def _same_as(item: Any) -> str:
+    return f"The same as :py:obj:`{public_path(f'{item.__module__}.{item.__qualname__}')}`."
 
 
 def _members(name: str) -> list[str]:
