@@ -7,7 +7,7 @@ of collections, and :func:`remove_methods` takes them away: nothing of it costs 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -16,18 +16,20 @@ from torch import Size, Tensor
 
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.get import MISSING, NO_DEFAULT
-from tensorclass.td.keys import NestedKey
+from tensorclass.td.keys import FlatKey, NestedKey
 from tensorclass.td.leaves.nontensor import NonTensorData, NonTensorDataBase, NonTensorStack
+from tensorclass.td.stores.lazy.lazy_stack import LazyStackedTensorDict
 from tensorclass.td.tensordict import TensorDict
 from tensorclass.td.value_checks import StridedNested, is_strided_nested
 
 from . import peer_networks
+from .peer_names import AsLists
 from .peer_pickles import STATEFUL
 
 #: members of collections before, by their names
 _PLAIN: Final[Any] = {
     name: getattr(TensorDict, name)
-    for name in ("apply", "state_dict", "load_state_dict", "_get_as", "__init__", "_set")
+    for name in ("apply", "items", "values", "state_dict", "load_state_dict", "_get_as", "__init__", "_set")
 }
 
 
@@ -122,6 +124,51 @@ def _get_as(self: Any, path: tuple[str, ...], default: Any, forms: dict[str, Any
         return _PLAIN["_get_as"](self, path, default, forms)
     except TypeError:
         return TensorCollection.get(self, path, default)
+
+
+# -- lazy stacks, collection by collection ----------------------------------------------------------------------------
+
+
+def items(
+    self: Any,
+    include_nested: bool = False,
+    leaves_only: bool = False,
+    is_leaf: Callable[[type], bool] | None = None,
+    **options: Any,
+) -> Any:
+    """See :meth:`TensorDict.items`. With ``_NESTED_TENSORS_AS_LISTS``, the entries of each part of a lazy stack."""
+    if isinstance(is_leaf, AsLists):
+        return list(_items_of_members(self, include_nested, leaves_only, is_leaf, ()))
+    return _PLAIN["items"](self, include_nested, leaves_only, is_leaf, **options)
+
+
+def values(
+    self: Any,
+    include_nested: bool = False,
+    leaves_only: bool = False,
+    is_leaf: Callable[[type], bool] | None = None,
+    **options: Any,
+) -> Any:
+    """See :meth:`TensorDict.values`. With ``_NESTED_TENSORS_AS_LISTS``, the values of each part of a lazy stack."""
+    if isinstance(is_leaf, AsLists):
+        return [value for _, value in _items_of_members(self, include_nested, leaves_only, is_leaf, ())]
+    return _PLAIN["values"](self, include_nested, leaves_only, is_leaf, **options)
+
+
+def _items_of_members(
+    data: Any, include_nested: bool, leaves_only: bool, is_leaf: AsLists, path: tuple[str, ...]
+) -> Iterator[tuple[FlatKey, Any]]:
+    if isinstance(data, LazyStackedTensorDict):
+        for position, part in enumerate(data.tensordicts):
+            yield from _items_of_members(part, include_nested, leaves_only, is_leaf, (*path, str(position)))
+        return
+    for key, value in data._store.items():
+        cls: type = value.__class__
+        leaf = is_leaf(cls)
+        if leaf or not leaves_only:
+            yield (*path, key) if path else key, value
+        if include_nested and not leaf and isinstance(value, TensorCollection) and value._is_tree():
+            yield from _items_of_members(value, True, leaves_only, is_leaf, (*path, key))
 
 
 # -- nested tensors of the strided layout -----------------------------------------------------------------------------
@@ -260,6 +307,8 @@ METHODS: Final[list[tuple[type, str, Any]]] = [
     (TensorCollection, "load_state_dict", load_state_dict),
     (TensorCollection, "saved_path", property(saved_path)),
     (TensorCollection, "apply", apply),
+    (TensorCollection, "items", items),
+    (TensorCollection, "values", values),
     (TensorDict, "__init__", functools.wraps(TensorDict.__init__)(_init)),
     (TensorDict, "_set", _set),
     (TensorDict, "_put", _set),

@@ -205,13 +205,10 @@ class TensorDictBase(metaclass=_BaseMeta):
 
 
 class AsLists:
-    """For ``is_leaf=``: lazy stacks are read collection by collection, under keys that begin with its position.
+    """For ``is_leaf=`` of ``items`` and ``values``: each collection of a lazy stack, under its position as a key.
 
-    Collections of this package read the attribute ``_members``.
+    ``peer_methods.items`` reads them.
     """
-
-    #: read the members of lazy stacks
-    _members = True
 
     def __init__(self, is_leaf: Callable[[type], bool]) -> None:
         self._is_leaf = is_leaf

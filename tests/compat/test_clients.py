@@ -52,4 +52,5 @@ def test_outcomes_are_those_on_tensordict(group: str, count: int, tmp_path: Path
     found = {name: differences(theirs[name], ours[name]) for name in theirs}
     known: Callable[[str], Any] = re.compile("|".join(DIFFERENT)).fullmatch
     assert {name: lines for name, lines in found.items() if lines and not known(name)} == {}
-    assert not [name for name, outcome in ours.items() if "error" in outcome and group == "agents"]
+    if group == "agents":
+        assert [name for name, found in ours.items() if isinstance(found, dict) and "error" in found] == []

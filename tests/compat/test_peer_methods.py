@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import nn
 
-from tensorclass import MemoryMappedTensor, NonTensorStack, TensorDict
+from tensorclass import LazyStackedTensorDict, MemoryMappedTensor, NonTensorStack, TensorDict
+from tensorclass.compat import peer_names
 from tensorclass.nn import ProbabilisticTensorDictModule, ProbabilisticTensorDictSequential, TensorDictModule
 from tensorclass.td.get import NO_DEFAULT
 
@@ -53,6 +54,19 @@ def test_entries_are_listed(data: Any) -> None:
     assert data._items_list(True, True)[0] == ["a", ("b", "c")]
     assert data._values_list(sorting_keys=["b", "a"])[1] is data["a"]
     assert data._items_list(sorting_keys=["a", "x"], default=0)[1] == [data["a"], 0]
+
+
+def test_lazy_stacks_are_read_collection_by_collection(data: Any) -> None:
+    first, second = TensorDict({"a": torch.zeros(2), "n": {"b": 1}}), TensorDict({"a": torch.zeros(3), "s": "x"})
+    lazy = LazyStackedTensorDict(first, second)
+    in_lists = peer_names._NESTED_TENSORS_AS_LISTS
+    assert [key for key, _ in lazy.items(True, True, is_leaf=in_lists)] == [("0", "a"), ("0", "n", "b"), ("1", "a")]
+    assert len(lazy.values(True, True, is_leaf=in_lists)) == 3
+    with_objects = peer_names._NESTED_TENSORS_AS_LISTS_NONTENSOR
+    held = TensorDict({"z": torch.ones(2), "l": lazy}, [2])
+    assert [key for key, _ in held.items(True, True, is_leaf=with_objects)][-1] == ("l", "1", "s")
+    assert [key for key, _ in held.items(is_leaf=in_lists)] == ["z", "l"]
+    assert [key for key, _ in data.items()] == ["a", "b", "text", "one"]
 
 
 def test_names_and_sizes(data: Any) -> None:

@@ -17,6 +17,20 @@ def saved_path(self: Any) -> Path | None: ...
 def apply(
     self: Any, fn: Callable[..., Any], *others: Any, named: bool = False, nested_keys: bool = False, **options: Any
 ) -> Any: ...
+def items(
+    self: Any,
+    include_nested: bool = False,
+    leaves_only: bool = False,
+    is_leaf: Callable[[type], bool] | None = None,
+    **options: Any,
+) -> Any: ...
+def values(
+    self: Any,
+    include_nested: bool = False,
+    leaves_only: bool = False,
+    is_leaf: Callable[[type], bool] | None = None,
+    **options: Any,
+) -> Any: ...
 def as_jagged(value: Any) -> Any: ...
 METHODS: Final[list[tuple[type, str, Any]]]
 
