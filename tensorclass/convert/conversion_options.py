@@ -6,6 +6,7 @@ A converter declares ``**kwargs: Unpack[ConversionKwargs]`` (``TableKwargs`` for
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
@@ -113,7 +114,7 @@ class ConversionOptions(NamedTuple):
         """
         if unknown:
             wrong = next(iter(unknown))
-            near = did_you_mean(wrong, cls.of.__kwdefaults__ or ())
+            near = did_you_mean(wrong, inspect.signature(cls.of).parameters)
             raise TypeError(f"{what}() got an unexpected keyword argument {wrong!r}{near}")
         if batch_size is not None and (auto_batch_size or batch_dims is not None):
             other = "auto_batch_size=True" if auto_batch_size else f"batch_dims={batch_dims}"

@@ -545,7 +545,8 @@ def _for_tensor_field(name: str, value: Any) -> str:
     given: Any = value
     if hasattr(given, "columns") and hasattr(given, "to_dict"):
         return "from_pandas, from_polars or from_arrow makes a record of the columns of a table"
-    if not (isinstance(given, (list, tuple)) or (hasattr(given, "ndim") and given.ndim)):
+    is_array = issubclass(type(value), np.ndarray) and given.ndim
+    if not (is_array or issubclass(type(value), (list, tuple)) or hasattr(given, "to_numpy")):
         return ""
     rows: list[Any] = list(itertools.islice(given, 1000))
     if rows and all(isinstance(row, str) for row in rows):

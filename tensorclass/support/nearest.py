@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from itertools import islice
+from typing import Any
 
 #: how many names are compared: tables can have thousands of columns
 _MOST, _MOST_WRONG = 1000, 5
@@ -26,9 +27,9 @@ def did_you_mean(wrong: object, known: Iterable[object]) -> str:
     >>> did_you_mean("x", ["image", "label"]), did_you_mean("Image", ["image"])
     ('', ". Did you mean: 'image'?")
     """
-    wrongs: Iterable[object] = (
-        wrong if isinstance(wrong, Collection) and not isinstance(wrong, (str, bytes)) else [wrong]
-    )
+    given: Any = wrong
+    is_one = isinstance(wrong, (str, bytes)) or not issubclass(type(wrong), Collection)
+    wrongs: Iterable[object] = (wrong,) if is_one else given
     names = [name for name in islice(known, _MOST) if isinstance(name, str)]
     found = [
         near

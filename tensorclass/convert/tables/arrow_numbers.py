@@ -281,7 +281,8 @@ def nulls_of(count: int, there: Tensor | None = None) -> str:
     shown = f"{count} null" if count == 1 else f"{count} nulls"
     if there is None or not len(there):
         return shown
-    rows = (~there.reshape(len(there), -1).all(dim=1)).nonzero()[:_FEW, 0].tolist()
+    null_rows: Any = (~there.reshape(len(there), -1).all(dim=1)).nonzero()
+    rows: list[int] = null_rows[:_FEW, 0].tolist()
     return f"{shown}, the first in row{'s'[: len(rows) > 1]} {', '.join([str(row) for row in rows])}"
 
 
