@@ -41,7 +41,8 @@ class LenientSpec(FieldSpec):
         self._casts = self._kind is Kind.TENSOR and not self._options["nocast"]
         is_open = self._kind is not Kind.COLUMN and not self._options["tensor_only"]
         if is_open and not (self._kind is Kind.OBJECT and self._options["autocast"]):
-            self._kind, self.types, self._literals = Kind.ANY, (), ()
+            self._kind, self._literals = Kind.ANY, ()
+            self.types: tuple[type, ...] = ()
 
     def fit(self, record: Contracted, value: Any, non_blocking: bool = False) -> Value:
         """Return the value to store. A field of tensors takes collections and objects that are no numbers, too."""

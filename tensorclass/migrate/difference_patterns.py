@@ -51,7 +51,7 @@ class Method(Pattern):
         of: the owner must be known to be that.
     """
 
-    nodes = (cst.Call,)
+    nodes: ClassVar[tuple[type[cst.CSTNode], ...]] = (cst.Call,)
 
     def __init__(self, *names: str, keywords: tuple[str, ...] = (), of: Value | None = None) -> None:
         self.names = names
@@ -79,7 +79,7 @@ class Function(Pattern):
         keywords: the call must have one of these arguments, if there are any.
     """
 
-    nodes = (cst.Call,)
+    nodes: ClassVar[tuple[type[cst.CSTNode], ...]] = (cst.Call,)
 
     def __init__(self, *names: str, keywords: tuple[str, ...] = ()) -> None:
         self.names = names
@@ -97,7 +97,7 @@ class Function(Pattern):
 class Named(Pattern):
     """A use of a public name, or of one of another package with its module."""
 
-    nodes = (cst.Name, cst.Attribute)
+    nodes: ClassVar[tuple[type[cst.CSTNode], ...]] = (cst.Name, cst.Attribute)
 
     def __init__(self, *names: str) -> None:
         self.names = names
@@ -115,7 +115,7 @@ class ClassFields(Pattern):
         numbers: fields of numbers of Python; otherwise fields of objects.
     """
 
-    nodes = (cst.AnnAssign,)
+    nodes: ClassVar[tuple[type[cst.CSTNode], ...]] = (cst.AnnAssign,)
 
     def __init__(self, *, numbers: bool = False) -> None:
         self.numbers = numbers
@@ -128,7 +128,7 @@ class ClassFields(Pattern):
 class Defined(Pattern):
     """A method that a record class defines."""
 
-    nodes = (cst.FunctionDef,)
+    nodes: ClassVar[tuple[type[cst.CSTNode], ...]] = (cst.FunctionDef,)
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -140,7 +140,7 @@ class Defined(Pattern):
 class Block(Pattern):
     """A ``with`` statement on an operation of a collection, which writes back at its end."""
 
-    nodes = (cst.WithItem,)
+    nodes: ClassVar[tuple[type[cst.CSTNode], ...]] = (cst.WithItem,)
 
     def matches(self, node: cst.CSTNode, known: CollectionValues) -> bool:
         if not isinstance(node, cst.WithItem) or not isinstance(node.item, cst.Call):
@@ -152,7 +152,7 @@ class Block(Pattern):
 class Checked(Pattern):
     """A check with ``isinstance`` for one of some classes."""
 
-    nodes = (cst.Call,)
+    nodes: ClassVar[tuple[type[cst.CSTNode], ...]] = (cst.Call,)
 
     def __init__(self, *names: str) -> None:
         self.names = names
@@ -166,7 +166,7 @@ class Checked(Pattern):
 class Membership(Pattern):
     """``in`` on the result of a method with some argument."""
 
-    nodes = (cst.ComparisonTarget,)
+    nodes: ClassVar[tuple[type[cst.CSTNode], ...]] = (cst.ComparisonTarget,)
 
     def __init__(self, method: str, keyword: str) -> None:
         self.method = method
@@ -183,7 +183,7 @@ class Membership(Pattern):
 class Caught(Pattern):
     """An error of some class that is caught or expected in a block that uses collections."""
 
-    nodes = (cst.With, cst.Try)
+    nodes: ClassVar[tuple[type[cst.CSTNode], ...]] = (cst.With, cst.Try)
 
     def __init__(self, *names: str) -> None:
         self.names = names

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from typing import ClassVar
 
 import libcst as cst
-from libcst.metadata import MetadataWrapper, QualifiedNameProvider, QualifiedNameSource, ScopeProvider
+from libcst.metadata import MetadataWrapper, ProviderT, QualifiedNameProvider, QualifiedNameSource, ScopeProvider
 
 from .counterparts import PACKAGE, PEER, counterpart, is_peer_module
 
@@ -84,7 +85,7 @@ class ImportPlan(cst.CSTVisitor):
         wrapper: the module with its metadata.
     """
 
-    METADATA_DEPENDENCIES = (QualifiedNameProvider,)
+    METADATA_DEPENDENCIES: ClassVar[Collection[ProviderT]] = (QualifiedNameProvider,)
 
     def __init__(self, wrapper: MetadataWrapper) -> None:
         self._package = _free_name(wrapper)  #: the name of this package in the file

@@ -15,7 +15,7 @@ from .import_rewriting import attribute_chain, dotted_name
 __all__ = ["Field", "SourceNames", "decorated_or_derived", "public_name"]
 
 #: names of annotations whose values are objects: neither tensors nor collections
-OBJECTS = frozenset(
+OBJECTS: frozenset[str] = frozenset(
     ("Any", "Callable", "Dict", "List", "Mapping", "Path", "Sequence", "Set", "Tuple", "bytes", "complex", "dict")
 ) | {"frozenset", "list", "object", "set", "str", "tuple"}
 NUMBERS = frozenset(("bool", "float", "int"))

@@ -7,7 +7,7 @@ rows, which are computed for all resamples at once.
 from __future__ import annotations
 
 import sys
-from abc import abstractmethod
+from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -234,7 +234,7 @@ class Statistic(RowMetric):
 
 
 @dataclass(frozen=True)
-class _FigureOfClasses(RowMetric):
+class _FigureOfClasses(RowMetric, metaclass=ABCMeta):
     """The base of figures that compare predicted classes with expected ones."""
 
     target: str

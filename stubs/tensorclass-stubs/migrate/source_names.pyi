@@ -6,7 +6,7 @@ import libcst as cst
 from libcst.metadata import MetadataWrapper
 
 __all__ = ["Field", "SourceNames", "decorated_or_derived", "public_name"]
-OBJECTS = frozenset(("Any", "Callable", "Dict", "List", "Mapping", "Path", "Sequence", "Set", "Tuple", "bytes", "complex", "dict")) | {"frozenset", "list", "object", "set", "str", "tuple"}
+OBJECTS: frozenset[str]
 NUMBERS: frozenset[Incomplete]
 
 class Field(NamedTuple):
