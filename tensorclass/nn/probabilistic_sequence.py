@@ -74,7 +74,7 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
         # a class between this one and its base may take fewer options
         super().__init__(*modules, partial_tolerant=partial_tolerant)
         if inplace is not None:
-            self.inplace = as_inplace(inplace, type(self).__name__)
+            self.inplace: bool | str | None = as_inplace(inplace, type(self).__name__)
         if selected_out_keys is not None:
             self.select_out_keys(*as_key_list(selected_out_keys, f"{type(self).__name__}: selected_out_keys"))
         if not len(self):
