@@ -17,7 +17,7 @@ from .distributions.composite import CompositeDistribution, rename_log_probs
 from .interaction import InteractionType
 from .module import as_inplace
 from .module_base import T, TensorDictModuleBase, as_key_list
-from .outputs import write
+from .outputs import Inplace, write
 from .probabilistic import MissingValues, ProbabilisticTensorDictModule, only_key
 from .sequence import TensorDictSequential, WrongArguments, keys_of
 
@@ -74,7 +74,7 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
         # a class between this one and its base may take fewer options
         super().__init__(*modules, partial_tolerant=partial_tolerant)
         if inplace is not None:
-            self.inplace: bool | str | None = as_inplace(inplace, type(self).__name__)
+            self.inplace: Inplace = as_inplace(inplace, type(self).__name__)
         if selected_out_keys is not None:
             self.select_out_keys(*as_key_list(selected_out_keys, f"{type(self).__name__}: selected_out_keys"))
         if not len(self):
