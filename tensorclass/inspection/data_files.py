@@ -156,7 +156,7 @@ class MemoryMapArchive(CollectionFile):
     """A zip archive of a folder of memory maps."""
 
     name: str = "archive"
-    suffixes: tuple[str, ...] = (".zip", ".td.zip")
+    suffixes: tuple[str, ...] = (".tdz", ".zip", ".td.zip")
 
     @classmethod
     def recognises(cls, path: Path, start: bytes) -> bool:
@@ -360,7 +360,7 @@ class ParquetFile(TableFile):
         return start.startswith(b"PAR1")
 
     def _batches(self, rows: int) -> Iterator[Any]:
-        return iter(TensorDict.iter_parquet(self.path, batch_size=rows, nulls=self._nulls))
+        return iter(TensorDict.iter_parquet(self.path, batch_size=rows, nulls=self._nulls, progress=False))
 
     def rows(self) -> int | None:
         parquet = require("pyarrow.parquet", "arrow", f"reading {self.path.name}")
@@ -392,7 +392,7 @@ class CSVFile(TableFile):
         return path.name.endswith(cls.suffixes)
 
     def _batches(self, rows: int) -> Iterator[Any]:
-        return iter(TensorDict.iter_csv(self.path, batch_size=rows, nulls=self._nulls))
+        return iter(TensorDict.iter_csv(self.path, batch_size=rows, nulls=self._nulls, progress=False))
 
 
 class JSONLinesFile(TableFile):

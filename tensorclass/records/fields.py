@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import enum
 import itertools
+import re
 import sys
 import types
 import typing
@@ -560,10 +561,15 @@ def _for_tensor_field(name: str, value: Any) -> str:
 
 
 def shown_annotation(annotation: Any) -> str:
-    """Return an annotation for a message."""
-    return (
-        annotation.__name__ if isinstance(annotation, type) and not hasattr(annotation, "__args__") else str(annotation)
-    )
+    """Return an annotation for a message. Classes have no modules in front of their names.
+
+    >>> from tensorclass import Ragged
+    >>> shown_annotation(Ragged[Tensor])
+    'Ragged[Tensor]'
+    """
+    if isinstance(annotation, type) and not hasattr(annotation, "__args__"):
+        return annotation.__name__
+    return re.sub(r"\b(?:[a-z_]\w*\.)+(?=[A-Z])", "", str(annotation))
 
 
 def classify(annotation: Any, space: dict[str, Any], scope: Mapping[str, Any], owner: type | None = None) -> Meaning:

@@ -25,6 +25,11 @@ T = TypeVar("T", bound="TensorCollection")
 def filter(self: T, condition: Tensor | Sequence[bool] | Callable[[T], Tensor]) -> T:
     """See :meth:`TensorDict.filter`."""
     mask: Any = condition(self) if callable(condition) else condition
+    if isinstance(mask, str):
+        raise TypeError(
+            f"filter: expected a bool for each row, or a function that returns them, got the string {mask!r}; "
+            "write filter(lambda rows: rows.price > 8), and join conditions by & and |, each in parentheses"
+        )
     if not isinstance(mask, Tensor):
         mask = torch.as_tensor(mask, device=self._device)
     size = tuple(self._batch_size)

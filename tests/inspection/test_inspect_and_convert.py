@@ -38,7 +38,7 @@ def rows(count: int = 5) -> Row:
 
 WRITE: dict[str, Callable[[Row, Path], Any]] = {
     "rows": lambda data, path: data.memmap(path),
-    "rows.zip": lambda data, path: data.memmap(path, archive=True),
+    "rows.tdz": lambda data, path: data.memmap(path, archive=True),
     "rows.safetensors": lambda data, path: data.save_safetensors(path),
     "rows.td": lambda data, path: data.consolidate(filename=path),
     "rows.h5": lambda data, path: data.to_h5(path).close(),
@@ -47,10 +47,10 @@ WRITE: dict[str, Callable[[Row, Path], Any]] = {
     "rows.feather": lambda data, path: data.to_feather(path),
     "rows.jsonl": lambda data, path: data.to_json(path),
 }
-NAMED = ("rows", "rows.zip", "rows.safetensors", "rows.td", "rows.h5", "rows.zarr")
+NAMED = ("rows", "rows.tdz", "rows.safetensors", "rows.td", "rows.h5", "rows.zarr")
 READ: dict[str, Callable[[Path], Any]] = {
     "rows": TensorDict.load_memmap,
-    "rows.zip": TensorDict.load_memmap,
+    "rows.tdz": TensorDict.load_memmap,
     "rows.safetensors": TensorDict.load_safetensors,
     "rows.td": TensorDict.from_consolidated,
     "rows.h5": TensorDict.from_h5,

@@ -41,10 +41,10 @@ def test_records_are_filled_row_by_row() -> None:
     [
         ({"tag": 3}, r"Point\.tag: expected str, got int 3"),
         ({"tag": None}, r"Point\.tag: expected str, got NoneType None"),
-        ({"y": "text"}, r"Point\.y: expected torch\.Tensor \| None, got str 'text'"),
+        ({"y": "text"}, r"Point\.y: expected Tensor \| None, got str 'text'"),
         (TensorDict({"tag": tc.NonTensorData(3)}), r"Point\.tag: expected str, got int 3"),
-        (TensorDict({"y": tc.NonTensorData("text")}), r"Point\.y: expected torch\.Tensor \| None, got str 'text'"),
-        (TensorDict({"y": TensorDict({})}), r"Point\.y: expected torch\.Tensor \| None, got TensorDict"),
+        (TensorDict({"y": tc.NonTensorData("text")}), r"Point\.y: expected Tensor \| None, got str 'text'"),
+        (TensorDict({"y": TensorDict({})}), r"Point\.y: expected Tensor \| None, got TensorDict"),
     ],
     ids=["text", "None", "tensor", "TensorDict with an object", "object for a tensor", "nested for a tensor"],
 )

@@ -9,7 +9,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from tensorclass import Column, NonTensorStack, Ragged, TensorClass, TensorDict, Text, UnbatchedTensor, lazy_stack
+from tensorclass import (
+    Column,
+    NonTensorStack,
+    Ragged,
+    TensorClass,
+    TensorDict,
+    Text,
+    UnbatchedTensor,
+    lazy_stack,
+    set_printoptions,
+)
 
 NAN = float("nan")
 COLUMNS = ("key", "dtype", "count", "nulls", "unique", "mean", "std", "min", "q25", "median", "q75", "max")
@@ -33,6 +43,11 @@ def row(data: Any, key: str) -> dict[str, Any]:
         torch.tensor([1.0, NAN, 3.0, NAN, 7.5]),
         torch.tensor([3, 1, 1, 2, 9, 9, 9]),
         torch.tensor([4], dtype=torch.int16),
+        torch.tensor([200, 7, 7, 255], dtype=torch.uint8),
+        torch.tensor([-128, 127, 127, 0, -5], dtype=torch.int8),
+        torch.tensor([-(2**15), 2**15 - 1, 3], dtype=torch.int16),
+        torch.tensor([-(2**62), 2**62, 0]),
+        torch.tensor([7, 8, 2**40 + 1]),
         torch.tensor([NAN, NAN]),
         torch.tensor([2**20, 3], dtype=torch.uint32),
         torch.tensor([0.5, 1.5], dtype=torch.bfloat16),
@@ -109,6 +124,17 @@ def test_a_summary_prints_as_a_table_of_bounded_size() -> None:
     assert max(map(len, lines)) <= 100
     assert repr(TensorDict({}, [3]).summary()).startswith("key  dtype  count")
     assert repr(data.summary()[0]).startswith("Summary(batch_size=[]")
+
+
+def test_statistics_for_which_lines_have_no_room_stand_below() -> None:
+    data = TensorDict({"row": torch.arange(100_000.0) * 1234.56789, "v": torch.rand(100_000)}, [100_000])
+    lines = repr(data.summary()).split("\n")
+    assert lines[0].split() + lines[3].split()[1:] == [*COLUMNS]
+    assert [line.split()[0] for line in lines] == ["key", "row", "v"] * 2
+    assert max(map(len, lines)) <= 100
+    assert "..." not in "".join(lines)
+    with set_printoptions(max_lines=5):
+        assert [line.split()[0] for line in repr(data.summary()).split("\n")] == ["key", "row", "key", "row", "..."]
 
 
 def test_a_tensor_without_values_is_an_error() -> None:

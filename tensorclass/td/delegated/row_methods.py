@@ -41,6 +41,7 @@ class RowOperations(Collection):
             The rows in their order, as ``data[mask]`` gives them. From a file only these rows are read.
 
         Raises:
+            TypeError: the condition is a string.
             ValueError: the condition is not bool, or has another shape.
 
         Example:
