@@ -6,7 +6,7 @@ is written goes behind the items of the buffer and gets a new span, so columns t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 
 import torch
@@ -29,6 +29,7 @@ from tensorclass.td.stack_and_cat import _append_dims, _shared_names
 
 from . import column_nodes
 from .column_nodes import SPANS as SPANS
+from .column_repr import values_of
 
 if TYPE_CHECKING:
     from tensorclass.td.collection import Store
@@ -280,6 +281,9 @@ class BufferColumn(Leaf):
 
     def _bytes(self) -> int:
         return self.nbytes()
+
+    def _values_for_repr(self) -> Iterable[Any]:
+        return values_of(self)
 
     # -- reading ------------------------------------------------------------------------------------------------------
 

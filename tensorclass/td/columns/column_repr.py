@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from tensorclass.td.columns import spans as span_functions
 from tensorclass.td.leaves.object_codes import to_lists
 from tensorclass.td.printing.field_previews import row_texts, tensor_type
 from tensorclass.td.printing.number_previews import is_readable
@@ -37,6 +38,18 @@ def describe_column(column: Any) -> str:
         return "\n  ".join([cut(head, width), *[cut(line, width - 2) for line in lines]])
     except Exception as error:  # half-constructed, or of a damaged file
         return failed_text(column, error)
+
+
+def values_of(column: BufferColumn) -> list[Tensor]:
+    """Return the buffers of a column, of which the bytes are shown.
+
+    Slices share the buffer of items. Of the items of a tensor in memory there are only as many as the rows refer to.
+    """
+    items, spans = column._items, column._spans()
+    is_plain = type(items) is Tensor and type(spans) is Tensor and spans.device.type == "cpu" and is_readable(spans)
+    if column._is_compact or not is_plain:
+        return list(column._arrays())
+    return [items[: int(span_functions.counts_of(spans).sum())], spans]
 
 
 def rows_in_line(column: Any, width: int, count: int | None, most: int | None = None) -> str:

@@ -286,6 +286,7 @@ def test_columns_show_a_row_a_line() -> None:
         "Ragged[f32](batch_size=[3], device=cpu, 56 bytes)\n  [1.0, 2.5]\n  []\n  None"
     )
     assert repr(Column([["a"], []], list[str])) == "Column[list[str]](batch_size=[2])\n  ['a']\n  []"
+    assert repr(Text(["a" * 1000, "bc"])[1:]) == "Text(batch_size=[1], device=cpu, 18 bytes)\n  'bc'"  # not of all rows
     assert repr(Text(["abc"])[0:1].reshape(())) == "Text(batch_size=[], device=cpu, 19 bytes)\n  'abc'"
 
 
