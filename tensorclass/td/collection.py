@@ -566,7 +566,11 @@ class Collection:
         return ()
 
     def _held(self) -> Tensor | None:
-        """Return the tensor of an unbatched tensor, which is a leaf; ``None`` for all other collections."""
+        """Return the tensor of an unbatched tensor or of ragged rows; ``None`` for all other collections."""
+        return None
+
+    def _tensor_of_all_rows(self) -> Tensor | None:
+        """Return the tensor of an unbatched tensor; ``None`` for all other collections, ragged rows among them."""
         return None
 
     def _own_operands(self, operand: Any) -> Iterator[Any]:

@@ -249,7 +249,7 @@ def _stacked(node: Any) -> Any:
 
 def _again(node: Any) -> Any:
     """Copy a collection that is not mapped, so that the function can set keys in its own."""
-    if node._held() is not None:
+    if node._tensor_of_all_rows() is not None:
         return node._shallow()
     new, store = _made(node)
     new._store = {key: value if isinstance(value, Tensor) else _again(value) for key, value in store.items()}
@@ -260,7 +260,7 @@ def _again(node: Any) -> Any:
 
 def _without(node: Any, dim: int, level: int) -> Any:
     """Return a collection of which a vmap hides a batch dimension. All rows share the tensor of an unbatched one."""
-    if node._held() is not None:
+    if node._tensor_of_all_rows() is not None:
         size = Size(shapes.without(node._batch_size, (dim,)))
         return node._like({}, size, node._names and shapes.names_without(node._names, (dim,)))
     new, store = _made(node)
@@ -278,7 +278,7 @@ def _without(node: Any, dim: int, level: int) -> Any:
 def _with(node: Any, dim: int, level: int, count: int) -> Any:
     """Return a collection with the dimension that a vmap hid as a batch dimension."""
     show = functorch._remove_batch_dim
-    if (held := node._held()) is not None:
+    if (held := node._tensor_of_all_rows()) is not None:
         if functorch.is_batchedtensor(held) and functorch.maybe_get_level(held) == level:  # the rows differ
             return show(node._expanded(), level, count, dim)
         size = shapes.inserted(node._batch_size, dim, count)

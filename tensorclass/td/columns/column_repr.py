@@ -45,9 +45,10 @@ def values_of(column: BufferColumn) -> list[Tensor]:
 
     Slices share the buffer of items. Of the items of a tensor in memory there are only as many as the rows refer to.
     """
-    items, spans = column._items, column._spans()
-    is_plain = type(items) is Tensor and type(spans) is Tensor and spans.device.type == "cpu" and is_readable(spans)
-    if column._is_compact or not is_plain:
+    items: Any = column._items
+    spans = column._spans()
+    is_in_memory = type(items) is Tensor and type(spans) is Tensor and spans.device.type == "cpu"
+    if column._is_compact or not is_in_memory or not is_readable(spans):
         return list(column._arrays())
     return [items[: int(span_functions.counts_of(spans).sum())], spans]
 

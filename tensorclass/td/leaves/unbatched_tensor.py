@@ -152,6 +152,9 @@ class UnbatchedTensor(Uniform, FullLeaf):
     def _held(self) -> Tensor:
         return self._tensor
 
+    def _tensor_of_all_rows(self) -> Tensor:
+        return self._tensor
+
     def _content(self) -> tuple[Any, ...]:
         return (self._tensor,)
 
