@@ -388,9 +388,10 @@ class FieldSpec:
 
     def _fit_tensors(self, record: Contracted, value: Any, non_blocking: bool) -> Value:
         """Convert a mapping for a field of a ``tensor_only`` class to a TensorDict; take collections as they are."""
+        source: Any = value
         if isinstance(value, Mapping):
             try:
-                value = TensorDict(value, record._batch_size, record._device)
+                value = TensorDict(source, record._batch_size, record._device)
             except BatchMismatch as error:
                 raise error.below(self.name) from None
         return value_checks.fit_collection(record, self.name, value, non_blocking)

@@ -17,7 +17,7 @@ REQUIRED: Any = object()
 def no_field(record: Any, name: str) -> AttributeError:
     """Return the error for a name that is no field of a record, or of parameters in the fields of one."""
     fields = list(record._specs)
-    hint = field_hint(type(record), name) or did_you_mean(name, fields) or help_link("undeclared-field")
+    hint = field_hint(record.__class__, name) or did_you_mean(name, fields) or help_link("undeclared-field")
     return AttributeError(f"{type(record).__name__} has no field {name!r}; its fields are {fields}{hint}")
 
 

@@ -132,6 +132,10 @@ def save_archive(
                 write(folder_layout.tensor_path(leaf), _with_progress(content, bar))
 
 
+def _pieces_at_once(tensor: Tensor) -> list[memoryview]:
+    return list(pieces(tensor))
+
+
 def _contents(tensors: Sequence[Tensor], num_threads: int) -> Generator[Iterator[memoryview], None, None]:
     """Yield the bytes of each tensor; threads bring those of the next ones to the memory of the CPU in C order."""
     if num_threads < 2:
@@ -140,7 +144,7 @@ def _contents(tensors: Sequence[Tensor], num_threads: int) -> Generator[Iterator
     ahead: deque[Future[list[memoryview]]] = deque()
     with ThreadPoolExecutor(num_threads, thread_name_prefix="archive") as pool:
         for tensor in tensors:
-            ahead.append(pool.submit(lambda tensor: list(pieces(tensor)), tensor))
+            ahead.append(pool.submit(_pieces_at_once, tensor))
             if len(ahead) > num_threads:
                 yield iter(ahead.popleft().result())
         while ahead:

@@ -203,7 +203,7 @@ class Reading(Collection):
             node = below
         names = list(node._store)
         message = f"key {key!r} not found in this {type(node).__name__}: the keys are {names}"
-        message += field_hint(type(node), last)
+        message += field_hint(node.__class__, last)
         return missing_key(message, last, names)
 
     def get(self, key: NestedKey, default: Any = MISSING, **forms: Any) -> Any:

@@ -89,8 +89,9 @@ class TensorDict(TensorCollection):
                         store[key] = value
                     elif value.__class__ is dict and self.__class__ is TensorDict and self._names is None:
                         # nothing can contain this collection yet, so the one below is not searched for it
+                        nested: Any = value
                         try:
-                            store[key] = TensorDict(value, size, self._device, None, blocking)
+                            store[key] = TensorDict(nested, size, self._device, None, blocking)
                         except value_checks.BatchMismatch as error:
                             raise error.below(key) from None
                     else:

@@ -53,7 +53,7 @@ class MemoryMapFolder(CollectionFile):
 
 class MemoryMapArchive(CollectionFile):
     name: str = "archive"
-    suffixes: tuple[str, ...] = (".zip", ".td.zip")
+    suffixes: tuple[str, ...] = (".tdz", ".zip", ".td.zip")
 
     @classmethod
     def recognises(cls, path: Path, start: bytes) -> bool: ...
