@@ -134,7 +134,10 @@ def convert_entries(
     path: tuple[str, ...] = (),
 ) -> dict[str, Any]:
     """Convert the entries of an object, under string keys."""
-    values = _by_field(target_class(target), _keyed(found, options.what, path))
+    values = _keyed(found, options.what, path)
+    cls: type[TensorCollection] = target if isinstance(target, type) else target.__class__
+    if cls._stored_names is not None:
+        values = _by_field(target_class(target), values)
     failed: list[str] = []
     for key, value in values.items():
         if type(value) is not Tensor:

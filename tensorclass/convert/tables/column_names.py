@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tensorclass.convert.conversion_errors import Problems
@@ -14,11 +14,12 @@ from tensorclass.td.tensordict import TensorDict
 Path = tuple[str, ...]
 
 
-def named_items(data: TensorCollection) -> Iterator[tuple[str, Any]]:
-    """Yield the values of a collection by the names of their columns."""
-    cls = type(data)
-    for key, value in data._items_for_export(False):
-        yield stored_name(cls, key), value
+def named_items(data: TensorCollection) -> Iterable[tuple[str, Any]]:
+    """Return the values of a collection by the names of their columns."""
+    cls, items = type(data), data._items_for_export(False)
+    if cls._stored_names is None:
+        return items
+    return [(stored_name(cls, key), value) for key, value in items]
 
 
 def flattened(data: TensorCollection, separator: str) -> Any:
