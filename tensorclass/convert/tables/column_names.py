@@ -16,7 +16,8 @@ Path = tuple[str, ...]
 
 def named_items(data: TensorCollection) -> Iterable[tuple[str, Any]]:
     """Return the values of a collection by the names of their columns."""
-    cls, items = type(data), data._items_for_export(False)
+    cls = type(data)
+    items: Iterable[tuple[str, Any]] = data._items_for_export(False)
     if cls._stored_names is None:
         return items
     return [(stored_name(cls, key), value) for key, value in items]
