@@ -351,6 +351,14 @@ def _got(value: Any) -> str:
     )
 
 
+def _unflattening(dims: Sequence[Dim], item: Size) -> str:
+    """Return what makes items of a flat column, as tables have them, items of the shape that a contract requires."""
+    sizes = Size(dim.size for dim in dims if dim.size is not None)
+    if len(item) != 1 or len(sizes) != len(dims) or len(sizes) < 2 or sizes.numel() != item[0]:
+        return ""
+    return f"; .unflatten(-1, {tuple(sizes)}) gives its {item[0]} values that shape"
+
+
 def _shape_mismatch(
     contract: Contract,
     key: str,
@@ -378,7 +386,8 @@ def _shape_mismatch(
         least, count = ("", len(dims)) if open_at is None else ("at least ", len(dims) - 1)
         if ragged:
             return [f"a row has {least}{count + 1} dimension{'s' * (count > 0)}, it has {len(item) + 1} here"]
-        return [f"an item has {least}{count} dimension{'s' * (count != 1)}, it has {len(item)} here"]
+        hint = _unflattening(dims, item)
+        return [f"an item has {least}{count} dimension{'s' * (count != 1)}, it has {len(item)} here{hint}"]
     wrong: list[str] = []
     at = 0
     for dim in dims:

@@ -621,3 +621,15 @@ def test_an_error_can_be_pickled() -> None:
         Pair(left=values(label=WRONG_LABEL))
     loaded = pickle.loads(pickle.dumps(raised.value))
     assert (str(loaded), loaded.broken) == (str(raised.value), raised.value.broken)
+
+
+def test_flat_items_are_told_how_to_get_their_shape() -> None:
+    class Picture(TensorClass):
+        pixels: Float[Tensor, "3 2 4"]
+
+    flat = torch.zeros(5, 24)
+    with pytest.raises(ContractError, match=r"1 here; \.unflatten\(-1, \(3, 2, 4\)\) gives its 24 values that shape"):
+        Picture(flat, batch_size=[5])
+    assert Picture(flat.unflatten(-1, (3, 2, 4))).batch_size == (5,)
+    with pytest.raises(ContractError, match=r"it has 1 here$"):
+        Picture(flat[:, 1:], batch_size=[5])
