@@ -244,6 +244,7 @@ def test_a_filter_reads_only_its_rows_of_a_file(tmp_path: Any) -> None:
     "call, error, message",
     [
         (lambda d: d.filter(torch.ones(4)), ValueError, r"filter: expected a bool for each row, .*got torch.float32"),
+        (lambda d: d.group_by("a", "b"), TypeError, r"too many .*several keys are one list: group_by\(\['a', 'b'\]\)"),
         (lambda d: d.filter("a > 1"), TypeError, r"filter: .*got the string 'a > 1'; write filter\(lambda rows: "),
         (lambda d: d.filter([True]), ValueError, r"of the shape \[4\].*got torch.bool of the shape \[1\]"),
         (lambda d: d.sort_by("labl"), KeyError, "sort_by: there is no key 'labl'; the keys are 'label', 'text'"),

@@ -30,8 +30,12 @@ def _check_arguments(declaration: Callable[..., Any], args: tuple[Any, ...], kwa
     try:
         declared.bind(*args, **kwargs)
     except TypeError as error:
-        near = did_you_mean([name for name in kwargs if name not in declared.parameters], declared.parameters)
-        raise TypeError(f"{declaration.__name__}() {error}{near}") from None
+        hint = did_you_mean([name for name in kwargs if name not in declared.parameters], declared.parameters)
+        keys = list(args[1:])
+        takes_keys = any(str(one.annotation).startswith("Keys") for one in declared.parameters.values())
+        if takes_keys and len(keys) > 1 and all(isinstance(key, str) for key in keys):
+            hint = f"; several keys are one list: {declaration.__name__}({keys})"
+        raise TypeError(f"{declaration.__name__}() {error}{hint}") from None
 
 
 def delegated(module: str, name: str | None = None) -> Callable[[F], F]:
