@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import io
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -37,10 +39,19 @@ def plot(self: TensorCollection, keys: list[NestedKey] | NestedKey | None = None
         raise ValueError(f"plot: no value has real numbers; the keys are {list(counted)}")
     columns = min(_COLUMNS, len(found))
     rows = -(-len(found) // columns)
-    figure: Figure = figures.Figure(figsize=(_WIDTH * columns, _HEIGHT * rows), layout="constrained")
+    figure: Any = figures.Figure(figsize=(_WIDTH * columns, _HEIGHT * rows), layout="constrained")
+    figure._repr_png_ = functools.partial(_png, figure)
     for number, (key, one) in enumerate(found.items(), 1):
         _draw(figure.add_subplot(rows, columns, number), key, one)
-    return figure
+    shown: Figure = figure
+    return shown
+
+
+def _png(figure: Figure) -> bytes:
+    """Return the picture that notebooks show. Theirs of figures is only there after ``%matplotlib inline``."""
+    out = io.BytesIO()
+    figure.savefig(out, format="png")
+    return out.getvalue()
 
 
 def _columns(data: TensorCollection, keys: list[tuple[str, ...]]) -> list[tuple[tuple[str, ...], Any]]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import pickle
+from typing import Any
 
 import pytest
 import torch
@@ -35,6 +37,12 @@ def test_each_field_of_numbers_has_a_histogram() -> None:
     out = io.BytesIO()
     figure.savefig(out, format="png")
     assert out.getvalue().startswith(b"\x89PNG")
+
+
+def test_notebooks_show_the_figure() -> None:
+    figure: Any = data().plot()
+    assert figure._repr_png_().startswith(b"\x89PNG")
+    assert pickle.loads(pickle.dumps(figure))._repr_png_().startswith(b"\x89PNG")
 
 
 def test_keys_choose_the_fields() -> None:

@@ -121,7 +121,7 @@ class Looks(Collection):
             keys: a key or a list of keys. Default: all whose values are real numbers, also of nested collections.
 
         Returns:
-            The figure, which ``savefig`` writes. Notebooks show it after ``%matplotlib inline``.
+            The figure, which ``savefig`` writes, and which notebooks show.
 
         Raises:
             ImportError: matplotlib is not installed.
