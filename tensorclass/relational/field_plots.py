@@ -47,7 +47,7 @@ def plot(self: TensorCollection, keys: list[NestedKey] | NestedKey | None = None
     return shown
 
 
-def _png(figure: Figure) -> bytes:
+def _png(figure: Any) -> bytes:
     """Return the picture that notebooks show. Theirs of figures is only there after ``%matplotlib inline``."""
     out = io.BytesIO()
     figure.savefig(out, format="png")
