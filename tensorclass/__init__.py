@@ -165,18 +165,21 @@ if TYPE_CHECKING:
     from . import nn as nn
     from . import utils as utils
     from .storage.hdf5_zarr.persistent_tensordict import PersistentTensorDict
+    from .storage.key_value.tensordict_store import TensorDictStore
 else:
 
     def __getattr__(name):
         """Import on first access what many programs do not need: files of arrays, modules, helpers."""
         if name in ("nn", "utils"):
             return _import_module(f"{__name__}.{name}")
-        if name != "PersistentTensorDict":
+        if name not in ("PersistentTensorDict", "TensorDictStore"):
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from .storage.hdf5_zarr.persistent_tensordict import PersistentTensorDict
+        from .storage.key_value.tensordict_store import TensorDictStore
 
-        globals()[name] = PersistentTensorDict
-        return PersistentTensorDict
+        found = PersistentTensorDict if name == "PersistentTensorDict" else TensorDictStore
+        globals()[name] = found
+        return found
 
 
 _find_moved_modules()
@@ -224,6 +227,7 @@ __all__ = [
     "TensorCollection",
     "TensorDict",
     "TensorDictBase",
+    "TensorDictStore",
     "Text",
     "TypedTensorDict",
     "UnbatchedTensor",

@@ -233,8 +233,8 @@ INTEGER = {"__and__", "__or__", "__xor__", "__rand__", "__ror__", "__rxor__", "_
 #: they need a device that is no CPU, or a kernel that torch does not have
 DEVICE = {"cuda", "pin_memory", "pin_memory_", "record_stream"} | {"qint8", "qint32", "quint8", "quint4x2"}
 
-#: those that need a cluster or other processes, which tests/distributed has
-CLUSTER = {"broadcast", "from_ray_dataset", "from_remote_init", "scatter"}
+#: those that need a cluster, other processes or a server, which tests/distributed and tests/storage/key_value have
+CLUSTER = {"broadcast", "from_ray_dataset", "from_remote_init", "scatter", "to_store"}
 
 #: results whose class the annotations do not say
 MORE: dict[str, Callable[[Any], Any]] = {

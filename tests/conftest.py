@@ -84,3 +84,12 @@ def data_dir() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no public results at {folder}")
     return folder
+
+
+@pytest.fixture(scope="session")
+def redis_socket() -> Iterator[Path]:
+    """The socket of a Redis server, one for each process of tests; skips where there is none."""
+    from tests.storage.key_value.servers import redis_server
+
+    with redis_server() as socket:
+        yield socket

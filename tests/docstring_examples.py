@@ -1,6 +1,7 @@
-"""Examples in docstrings that need more than this process: a cluster of Ray, or a second process.
+"""Examples in docstrings that need more than this process: a cluster of Ray, a second process, a Redis server.
 
-``conftest.py`` leaves them out when pytest collects doctests. Tests of ``tests/distributed`` run them.
+``conftest.py`` leaves them out when pytest collects doctests. Tests of ``tests/distributed`` and
+``tests/storage/key_value`` run them.
 """
 
 from __future__ import annotations
@@ -12,10 +13,14 @@ from typing import Literal
 
 PACKAGE = Path(__file__).parents[1] / "tensorclass"
 
-Need = Literal["ray", "two processes"]
+Need = Literal["ray", "two processes", "redis"]
 
 #: code that shows what an example needs
-_CODE: dict[Need, str] = {"ray": ">>> import ray", "two processes": "dist.get_rank()"}
+_CODE: dict[Need, str] = {
+    "ray": ">>> import ray",
+    "two processes": "dist.get_rank()",
+    "redis": 'unix_socket_path="redis.sock"',
+}
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL
 
@@ -25,13 +30,15 @@ def need_of(example: doctest.DocTest) -> Need | None:
     text = example.docstring or ""
     if _CODE["ray"] in text:
         return "ray"
+    if _CODE["redis"] in text:
+        return "redis"
     if _CODE["two processes"] in text and "init_process_group" not in text:  # a group of one process is made at once
         return "two processes"
     return None
 
 
 def examples_that_need(need: Need) -> list[doctest.DocTest]:
-    """Return the examples of the package that need a cluster or a second process, sorted by name."""
+    """Return the examples of the package that need a cluster, a second process or a server, sorted by name."""
     found: dict[str, doctest.DocTest] = {}
     finder = doctest.DocTestFinder(exclude_empty=True)
     for path in PACKAGE.rglob("*.py"):

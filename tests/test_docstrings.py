@@ -8,6 +8,8 @@ need:
 
 - Libraries of extras (pyarrow, zarr, attrs, ...): import them. The development environment has all of them.
 - Ray: an example that says ``import ray`` runs on the cluster of ``tests/distributed/ray``.
+- Redis: an example that says ``unix_socket_path="redis.sock"`` runs with a server at that socket, in
+  ``tests/storage/key_value/test_tensordict_store.py``.
 - Several processes: an example of a collective starts a group of one process and destroys it. An example that needs
   two, as of ``send`` and ``recv``, is written for each of two ranks, with ``dist.get_rank()`` and without
   ``init_process_group``; ``tests/distributed/messages/test_point_to_point.py`` runs it on both.

@@ -81,7 +81,7 @@ OTHERS = {
     "from_any", "from_attrs", "from_pydantic", "from_ray_dataset", "to_attrs", "to_pydantic", "to_ray_dataset",
     "from_dict_instance", "from_list", "from_module", "from_modules", "from_remote_init", "from_schema", "from_store",
     "from_tensordict", "to_lazystack", "to_module", "to_padded_tensor", "to_tensordict", "load_state_dict",
-    "iter_ray_dataset", "saved_path", "to", "load_", "load_memmap_", "memmap_refresh_",
+    "iter_ray_dataset", "saved_path", "to_store", "to", "load_", "load_memmap_", "memmap_refresh_",
 }  # fmt: skip
 #: readers of tables
 TABLES = {

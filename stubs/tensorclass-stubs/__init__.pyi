@@ -155,6 +155,7 @@ from tensorclass.td.columns.text import Text as Text, UniqueText as UniqueText
 from tensorclass.td.value_checks import BatchMismatch as BatchMismatch
 from tensorclass import nn as nn, utils as utils
 from tensorclass.storage.hdf5_zarr.persistent_tensordict import PersistentTensorDict as PersistentTensorDict
+from tensorclass.storage.key_value.tensordict_store import TensorDictStore as TensorDictStore
 
 TensorDictBase = TensorCollection
 __version__ = VERSION
@@ -193,6 +194,7 @@ __all__ = [
     "TensorCollection",
     "TensorDict",
     "TensorDictBase",
+    "TensorDictStore",
     "Text",
     "TypedTensorDict",
     "UnbatchedTensor",

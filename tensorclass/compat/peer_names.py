@@ -20,6 +20,7 @@ from torch.utils import _pytree
 import tensorclass
 from tensorclass import is_tensor_collection, is_tensorclass
 from tensorclass.records.record import TensorClass
+from tensorclass.storage.key_value.tensordict_store import TensorDictStore
 from tensorclass.td import default_is_leaf, is_leaf_nontensor, shapes
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
@@ -325,11 +326,11 @@ _TORCH_TO_NUMPY_DTYPE_DICT: Final[dict[torch.dtype, np.dtype[Any]]] = TORCH_TO_N
 # -- what this package has not ----------------------------------------------------------------------------------------
 
 TensorDictFuture: TypeAlias = Future[Any]
-STORE_BACKENDS: Final[dict[str, Any]] = {}
+STORE_BACKENDS: Final[tuple[str, ...]] = ("redis",)
 
 
-class TensorDictStore:
-    """Collections in a key-value server. This package has none: the class is there for ``isinstance``."""
+class LazyStackedTensorDictStore:
+    """Lazy stacks in a key-value server. Here they are in a ``TensorDictStore``: the class is for ``isinstance``."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._refuse()
@@ -337,23 +338,19 @@ class TensorDictStore:
     @classmethod
     def _refuse(cls) -> NoReturn:
         raise NotImplementedError(
-            f"{cls.__name__}: tensorclass keeps no collections in a key-value server; keep them in files: "
-            "data.memmap(folder), or PersistentTensorDict for HDF5 and zarr"
+            f"{cls.__name__}: tensorclass keeps lazy stacks, too, with to_store(); TensorDictStore.from_store() opens "
+            "them"
         )
 
     @classmethod
     def from_tensordict(cls, *args: Any, **kwargs: Any) -> NoReturn:
-        """Raise: this package has no stores."""
+        """Raise: :meth:`TensorDict.to_store` writes lazy stacks."""
         cls._refuse()
 
     @classmethod
     def from_schema(cls, *args: Any, **kwargs: Any) -> NoReturn:
-        """Raise: this package has no stores."""
+        """Raise: :meth:`TensorDict.to_store` writes lazy stacks."""
         cls._refuse()
-
-
-class LazyStackedTensorDictStore(TensorDictStore):
-    """Lazy stacks in a key-value server. This package has none: the class is there for ``isinstance``."""
 
 
 def symbolic_trace(*args: Any, **kwargs: Any) -> Any:

@@ -4,6 +4,7 @@ from .archive import is_memmap_archive, pack_memmap, refresh_archive_checksums, 
 from .common.collection_tree import FileError
 from .consolidated_file import consolidate, from_consolidated
 from .hdf5_zarr.persistent_tensordict import PersistentTensorDict
+from .key_value.tensordict_store import TensorDictStore
 from .memmap.append import append_memmap
 from .memmap.memmap_methods import (
     load_memmap,
@@ -22,6 +23,7 @@ from .safetensors import load_safetensors, save_safetensors
 __all__ = [
     "FileError",
     "PersistentTensorDict",
+    "TensorDictStore",
     "append_memmap",
     "consolidate",
     "from_consolidated",

@@ -31,7 +31,8 @@ LATER: dict[str, str] = {}
 LEFT_OUT = {
     "from_module from_modules to_module from_module() from_modules()": "take modules; test_nn_params.py compares them",
     "Buffer()": "torch.nn.Buffer itself",
-    "arecv asend to_mds to_store": "left out by the issue",
+    "arecv asend to_mds": "left out by the issue",
+    "to_store": "needs a server: tests/storage/key_value/test_tensordict_store.py",
     "send recv isend irecv init_remote from_remote_init": "need several processes: tests/parity/test_distributed.py",
     "all_gather all_reduce broadcast gather_and_stack reduce scatter": "as well: tests/parity/test_collectives.py",
     "from_csv to_csv from_json to_json from_parquet to_parquet from_pandas to_pandas from_csv() from_json()"

@@ -419,7 +419,10 @@ FILES: dict[str, list[tuple[Call, Any, Any]]] = {
         (closed, error(ValueError), error(KeyError)),
         (lambda m: closed(m, "zarr"), error(ValueError), [0, 1]),
     ],
-    "Two storage targets are missing.": [
-        (lambda m: [hasattr(m.TensorDict, name) for name in ("to_store", "to_mds")], [False] * 2, [True] * 2),
+    "Stores in Redis have a layout of their own.": [
+        (lambda m: hasattr(m.TensorDictStore, "td_id"), True, False),
+    ],
+    "One storage target is missing.": [
+        (lambda m: hasattr(m.TensorDict, "to_mds"), False, True),
     ],
 }

@@ -308,6 +308,6 @@ def test_every_name_of_the_peer_is_there() -> None:
         names = re.findall(r"^    (\w+)", section, re.M)
     else:
         names = [name for name in dir(PeerParams) if not name.startswith("_")]
-    later = {name for names in LATER.values() for name in names.split()} | {"arecv", "asend", "to_mds", "to_store"}
+    later = {name for names in LATER.values() for name in names.split()} | {"arecv", "asend", "to_mds"}
     missing = [name for name in names if not hasattr(TensorDictParams, name) and name not in later]
     assert missing == []

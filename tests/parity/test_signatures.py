@@ -25,7 +25,7 @@ LEFT_OUT = "left out by the issue: docs/differences.md"
 
 #: names that belong to later subjects
 LATER = {
-    LEFT_OUT: "arecv asend to_mds to_store",
+    LEFT_OUT: "arecv asend to_mds",
 }
 
 MORE = "takes what the peer takes, and more"
@@ -101,6 +101,7 @@ DIFFERENT: dict[str, str] = {
     "from_zarr": MORE,
     "to_h5": MORE,
     "to_zarr": MORE,
+    "to_store": MORE,
     "from_json": MORE,
     "from_parquet": MORE,
     "to_struct_array": MORE,

@@ -72,7 +72,7 @@ class Itself(Members):
 _NOT_ITSELF = {
     "addcdiv", "addcmul", "copy_at_", "grad", "lerp", "load_", "load_memmap_", "load_state_dict", "logical_and",
     "logical_or", "logical_xor", "memmap_refresh_", "new_tensor", "select", "set_non_tensor", "to_h5",
-    "to_zarr",
+    "to_store", "to_zarr",
 }  # fmt: skip
 OWN = [
     name

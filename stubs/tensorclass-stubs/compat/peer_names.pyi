@@ -6,6 +6,7 @@ from typing import Any, Final, NoReturn, TypeAlias
 import numpy as np
 import torch
 from torch import Size, Tensor
+from tensorclass.storage.key_value.tensordict_store import TensorDictStore as TensorDictStore
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.dtypes import NUMPY_TO_TORCH_DTYPE_DICT, TORCH_TO_NUMPY_DTYPE_DICT
 from tensorclass.td.get import NO_DEFAULT as NO_DEFAULT
@@ -134,16 +135,14 @@ _DTYPE_TO_STR_DTYPE: Final[dict[torch.dtype, str]] = _DTYPE2STRDTYPE
 _NUMPY_TO_TORCH_DTYPE_DICT: Final[dict[np.dtype[Any], torch.dtype]] = NUMPY_TO_TORCH_DTYPE_DICT
 _TORCH_TO_NUMPY_DTYPE_DICT: Final[dict[torch.dtype, np.dtype[Any]]] = TORCH_TO_NUMPY_DTYPE_DICT
 TensorDictFuture: TypeAlias = Future[Any]
-STORE_BACKENDS: Final[dict[str, Any]]
+STORE_BACKENDS: Final[tuple[str, ...]] = ("redis",)
 
-class TensorDictStore:
+class LazyStackedTensorDictStore:
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
     @classmethod
     def from_tensordict(cls, *args: Any, **kwargs: Any) -> NoReturn: ...
     @classmethod
     def from_schema(cls, *args: Any, **kwargs: Any) -> NoReturn: ...
-
-class LazyStackedTensorDictStore(TensorDictStore): ...
 
 def symbolic_trace(*args: Any, **kwargs: Any) -> Any: ...
 TDGraphModule: TypeAlias = torch.fx.GraphModule

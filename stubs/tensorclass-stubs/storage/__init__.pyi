@@ -8,6 +8,7 @@ from tensorclass.storage.archive import (
 from tensorclass.storage.common.collection_tree import FileError as FileError
 from tensorclass.storage.consolidated_file import consolidate as consolidate, from_consolidated as from_consolidated
 from tensorclass.storage.hdf5_zarr.persistent_tensordict import PersistentTensorDict as PersistentTensorDict
+from tensorclass.storage.key_value.tensordict_store import TensorDictStore as TensorDictStore
 from tensorclass.storage.memmap.append import append_memmap as append_memmap
 from tensorclass.storage.memmap.memmap_methods import (
     load_memmap as load_memmap,
@@ -26,6 +27,7 @@ from tensorclass.storage.safetensors import load_safetensors as load_safetensors
 __all__ = [
     "FileError",
     "PersistentTensorDict",
+    "TensorDictStore",
     "append_memmap",
     "consolidate",
     "from_consolidated",

@@ -89,6 +89,7 @@ class ArrayFile:
         backend.check_options(options.arrays)
         self.writes_zeros: bool = False  #: arrays are created without values, as zeros
         self.progress_bar: Bar[Any] | None = None  #: advanced by the bytes that are written
+        self.form: type[Any] | None = None  #: the class of its collections, if it is not ``PersistentTensorDict``
         self.section: Uninterrupted | None = None  #: the block that writes: interrupts come between values
         self.is_closed: bool = False
         self.is_borrowed: bool = root is not None  # the user closes it

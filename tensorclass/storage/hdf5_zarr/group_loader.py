@@ -94,7 +94,7 @@ class GroupLoader:
 
     def on_group(self, cls: type[Any], store: GroupStore, size: Size, names: Names) -> Any:
         """Make a collection on a group without checks."""
-        new = object.__new__(on_store(PersistentTensorDict, cls))
+        new = object.__new__(on_store(self.file.form or PersistentTensorDict, cls))
         new._store = store
         new._batch_size = size
         new._device = self.options.device

@@ -212,6 +212,56 @@ class Files(Collection):
         """
         ...
 
+    @delegated("tensorclass.storage.key_value.tensordict_store")
+    def to_store(
+        self: Self,
+        *,
+        backend: str = "redis",
+        host: str = "localhost",
+        port: int = 6379,
+        db: int = 0,
+        unix_socket_path: str | None = None,
+        prefix: str = "tensordict",
+        device: DeviceLike | None = None,
+        td_id: str | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Write the collection to a Redis server, completely or not at all, and return the collection on the server.
+
+        The result reads and writes the server; an index reads only its rows. Other processes open it with
+        :meth:`TensorDictStore.from_store() <tensorclass.TensorDictStore.from_store>` and the ``td_id`` of the result.
+
+        Args:
+            backend: ``"redis"``, for all servers that speak its protocol.
+            host: the name of the server's machine.
+            port: the port of the server.
+            db: the number of the database in the server.
+            unix_socket_path: the socket of a server on this machine, instead of host and port.
+            prefix: the beginning of all keys in the server.
+            device: where tensors go when they are read; by default the device of the collection.
+            td_id: the id of the store; by default a new one.
+            kwargs: arguments of ``redis.Redis``: ``username``, ``password``, ``ssl``, ...
+
+        Returns:
+            A collection of this class on the server: a :class:`~tensorclass.TensorDictStore`.
+
+        Raises:
+            ImportError: the package ``redis`` is not installed (the extra ``redis``).
+            ConnectionError: the server cannot be reached.
+            FileExistsError: the server has a store with this id.
+            TypeError: the server cannot hold some values. Lists all of them. Nothing was written.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"x": torch.zeros(3)}, [3]).to_store(unix_socket_path="redis.sock")
+            >>> data[:2] = {"x": torch.ones(2)}
+            >>> data["x"]
+            tensor([1., 1., 0.])
+            >>> data.clear_redis()
+        """
+        ...
+
     # -- one piece of memory ------------------------------------------------------------------------------------------
 
     @overload

@@ -27,6 +27,8 @@ class OnStore(TensorCollection):
     __slots__ = ()
 
     _TAKES_ANY_KEY = False
+    #: class methods that only the class of the store has: those of collections on it are those of their own class
+    _CONSTRUCTORS: ClassVar[tuple[str, ...]] = ()
 
     if TYPE_CHECKING:
         _dense: ClassVar[type[Any]]
@@ -75,6 +77,7 @@ def on_store(methods: type[OnStore], cls: type[C]) -> type[C]:
         for field in getattr(dense, "_specs", ()):  # fields precede methods that only this store has, such as `close`
             if any(field in vars(base) for base in methods.__mro__[:-1]) and not hasattr(TensorCollection, field):
                 namespace[field] = inspect.getattr_static(dense, field)
+        namespace |= {one: inspect.getattr_static(dense, one) for one in methods._CONSTRUCTORS}
         metaclass: Any = dense.__class__
         made = metaclass(dense.__name__, (methods, dense), namespace, **options)
         if dense._hidden_members:  # the store's own methods precede fields

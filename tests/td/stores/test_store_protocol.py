@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tensorclass import PersistentTensorDict, TensorDict, lazy_stack
+from tensorclass import PersistentTensorDict, TensorDict, TensorDictStore, lazy_stack
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.stores.lazy.lazy_stack import LazyStacked
 from tensorclass.td.stores.legacy_views import LegacyView
@@ -22,7 +22,7 @@ from tensorclass.td.stores.user_mapping import OnMapping
 from tensorclass.td.stores.write_back import WrittenBack
 from tests.legacy_mode import legacy_mode
 
-METHODS: list[type[OnStore]] = [LazyStacked, OnMapping, SubTensorDict, LegacyView, PersistentTensorDict]
+METHODS: list[type[OnStore]] = [LazyStacked, OnMapping, SubTensorDict, LegacyView, TensorDictStore]
 NAMES = [
     name
     for name, member in vars(StoreMethods).items()
@@ -59,9 +59,13 @@ STORES: dict[str, Callable[[Path], Any]] = {
 }
 
 
-@pytest.fixture(params=STORES)
+@pytest.fixture(params=[*STORES, "Redis"])
 def data(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
-    made = STORES[request.param](tmp_path)
+    if request.param == "Redis":
+        socket = str(request.getfixturevalue("redis_socket"))
+        made: Any = TensorDict(values(), [4]).to_store(unix_socket_path=socket)
+    else:
+        made = STORES[request.param](tmp_path)
     yield made
     if hasattr(made, "close"):
         made.close()

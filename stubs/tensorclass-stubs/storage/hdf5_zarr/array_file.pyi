@@ -27,6 +27,7 @@ class ArrayFile:
     options: FileOptions
     writes_zeros: bool
     progress_bar: Bar[Any] | None
+    form: type[Any] | None
     section: Uninterrupted | None
     is_closed: bool
     is_borrowed: bool

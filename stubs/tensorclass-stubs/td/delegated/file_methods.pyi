@@ -67,6 +67,20 @@ class Files(Collection):
         checksum: bool = False,
         **kwargs: Any,
     ) -> Self: ...
+    @delegated("tensorclass.storage.key_value.tensordict_store")
+    def to_store(
+        self: Self,
+        *,
+        backend: str = "redis",
+        host: str = "localhost",
+        port: int = 6379,
+        db: int = 0,
+        unix_socket_path: str | None = None,
+        prefix: str = "tensordict",
+        device: DeviceLike | None = None,
+        td_id: str | None = None,
+        **kwargs: Any,
+    ) -> Self: ...
     @overload
     def consolidate(
         self,

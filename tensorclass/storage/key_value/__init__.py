@@ -1,0 +1,1 @@
+"""Collections that stay in a Redis server."""
