@@ -44,17 +44,10 @@ class set_lazy_legacy(FlagSetting):
         TypeError: the mode is neither ``True`` nor ``False``.
 
     Example:
-        >>> import warnings
-        >>> import torch
-        >>> from tensorclass import TensorDict, set_lazy_legacy
-        >>> data = TensorDict({"a": torch.zeros(2, 3)}, [2, 3])
-        >>> with warnings.catch_warnings():
-        ...     warnings.simplefilter("ignore", DeprecationWarning)
-        ...     with set_lazy_legacy(True):
-        ...         data.view(6)["b"] = torch.arange(6)
-        >>> data["b"]
-        tensor([[0, 1, 2],
-                [3, 4, 5]])
+        >>> from tensorclass import lazy_legacy, set_lazy_legacy
+        >>> with set_lazy_legacy(False):
+        ...     lazy_legacy(allow_none=True)
+        False
     """
 
     _mode: ClassVar[Mode[bool | None]] = _LAZY

@@ -199,4 +199,4 @@ def test_help_shows_the_signature_and_the_fields(made: Made) -> None:
     assert "A sample." in text
     assert "Sample(image: jaxtyping.Float[Tensor, '3 h w']" in text
     assert "Make a record of the values of its fields" in text
-    assert inspect.getdoc(made.cls.label) == "A field: jaxtyping.Int[Tensor, ''] | None"
+    assert inspect.getdoc(made.cls.label) == "A field: Int[Tensor, ''] | None"
