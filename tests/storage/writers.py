@@ -341,6 +341,7 @@ def forked(work: Callable[[], Any]) -> tuple[int, int]:
         try:
             signal.signal(signal.SIGINT, signal.default_int_handler)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+            torch.arange(1)  # two threads that are the first to use torch's pool in a fork meet a race of torch
             said = work()
             result: Any = ["ok", said if isinstance(said, list) else None]
         except BaseException as error:

@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable, Generator
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from typing import Any
@@ -59,6 +60,20 @@ def _sigint_blocked() -> Generator[None, None, None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+def _start_servers(method: str) -> None:
+    """Start the processes that :mod:`multiprocessing` keeps for a start method, before SIGINT is blocked.
+
+    The fork server would keep it blocked, in all processes that it starts later. The start of the tracker of resources
+    would let it through again.
+    """
+    if method in ("spawn", "forkserver"):
+        resource_tracker.ensure_running()
+    if method == "forkserver":
+        from multiprocessing import forkserver  # not on Windows
+
+        forkserver.ensure_running()
+
+
 class _Worker:
     """One process and its executor."""
 
@@ -77,6 +92,7 @@ class _Worker:
     def submit(self, function: Callable[..., Any], *args: Any) -> Future[Any]:
         if self.context.processes:
             return self.executor.submit(function, *args)
+        _start_servers(self.context.get_start_method())
         with _sigint_blocked(), warnings.catch_warnings():
             # the warning is about locks of other threads; ours feed other workers and hold none that a fork needs
             warnings.filterwarnings("ignore", ".*fork.*", DeprecationWarning)

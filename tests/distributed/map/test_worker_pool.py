@@ -1,10 +1,14 @@
-"""The processes of ``map``: which of them gets a task. No process is started here."""
+"""The processes of ``map``: which of them gets a task, and what their start leaves behind."""
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
+import pytest
+
 from tensorclass.distributed.map.worker_pool import WorkerPool
+from tests import fresh_python
 
 
 class _EndsMeanwhile(set[Any]):
@@ -58,3 +62,18 @@ def test_idle_workers_that_had_their_chunks_are_ended() -> None:
 def test_without_a_limit_the_worker_with_the_fewest_tasks_is_taken() -> None:
     busy, less = _Worker(9, {1, 2}), _Worker(9, {3})
     assert _pool(busy, less, max_chunks=None)._least_busy(1) is less
+
+
+_MASK_OF_A_LATER_PROCESS = """
+import multiprocessing, signal, torch
+from tensorclass import TensorDict
+
+TensorDict({"x": torch.zeros(4)}, [4]).map(torch.neg, num_workers=1, mp_start_method="forkserver")
+with multiprocessing.get_context("forkserver").Pool(1) as pool:
+    print(pool.apply(signal.pthread_sigmask, (signal.SIG_BLOCK, ())))
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="signals of POSIX")
+def test_the_fork_server_blocks_no_signals_of_processes_that_it_starts_later() -> None:
+    assert fresh_python.run(("-c", _MASK_OF_A_LATER_PROCESS), check=True).stdout.strip() == "set()"
