@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import socket
 import sys
 import time
 from collections.abc import Callable
@@ -24,11 +23,9 @@ def launch(main: Callable[[], None], processes: int) -> None:
     if "RANK" in os.environ:  # torchrun
         _run(main)
         return
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = found.getsockname()[1]
+    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)  # at a port that the system chooses
     context = multiprocessing.get_context("spawn")
-    started = [context.Process(target=_started, args=(main, rank, processes, port)) for rank in range(processes)]
+    started = [context.Process(target=_started, args=(main, rank, processes, store.port)) for rank in range(processes)]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what follows is done then, too
     failed = False
     resource_tracker.ensure_running()  # its start would let SIGINT through again
@@ -56,14 +53,15 @@ def _started(main: Callable[[], None], rank: int, processes: int, port: int) -> 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one that has started it ends it
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     os.environ.update(
-        RANK=str(rank), WORLD_SIZE=str(processes), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), LOCAL_RANK=str(rank)
-    )
+        RANK=str(rank), WORLD_SIZE=str(processes), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
+        LOCAL_RANK=str(rank), TORCHELASTIC_USE_AGENT_STORE="True",  # the store is that of the process above
+    )  # fmt: skip
     _run(main)
 
 
 def _run(main: Callable[[], None]) -> None:
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", timeout=timedelta(seconds=30))
+    dist.init_process_group("gloo", timeout=timedelta(seconds=60))
     try:
         main()
         dist.barrier()

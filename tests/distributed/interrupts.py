@@ -35,7 +35,7 @@ from tests.interrupting import Held, Outcome, failing, interrupted
 
 SECONDS = 300  #: that a call may take, where all cores are busy and processes are spawned
 FAULTS = {"SIGINT": None, "EIO": errno.EIO, "EMFILE": errno.EMFILE}
-PATIENCE = 8.0  #: seconds in which threads and processes that are ending may end
+PATIENCE = 60.0  #: seconds in which threads and processes that are ending may end
 
 Work = Callable[[], object]
 

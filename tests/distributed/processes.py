@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
-import socket
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +17,8 @@ import torch
 import torch.distributed as dist
 
 from tests import forkserver
+
+STARTING = 150.0  #: seconds that processes may take to start on a busy machine
 
 
 class RemoteError(AssertionError):
@@ -41,15 +42,17 @@ class Group:
         self.size = size
         self.processes: list[Any] = []
         self.pipes: list[Connection] = []
-        port = free_port()
         for rank in range(size):
             ours, theirs = context.Pipe()
-            process = context.Process(target=_serve, args=(theirs, rank, size, port, seconds), daemon=True)
+            process = context.Process(target=_serve, args=(theirs, rank, size, seconds), daemon=True)
             process.start()
             theirs.close()
             self.processes.append(process)
             self.pipes.append(ours)
         self.pids = [process.pid for process in self.processes]
+        port = self.result(0, STARTING)  # the system has chosen it as rank 0 began to listen
+        for pipe in self.pipes[1:]:
+            pipe.send_bytes(pickle.dumps(port))
 
     def start(self, function: Callable[..., Any], *args: Any, ranks: Sequence[int] | None = None) -> None:
         """Lets ranks call ``function(rank, *args)``."""
@@ -98,10 +101,14 @@ class Group:
             pipe.close()
 
 
-def _serve(pipe: Connection, rank: int, size: int, port: int, seconds: float) -> None:
+def _serve(pipe: Connection, rank: int, size: int, seconds: float) -> None:
     torch.set_num_threads(1)
-    # on a busy machine it takes long until all are there
-    store = dist.TCPStore("127.0.0.1", port, size, rank == 0, timeout=timedelta(seconds=120))
+    port = pickle.loads(pipe.recv_bytes()) if rank else 0
+    store = dist.TCPStore(
+        "127.0.0.1", port, size, rank == 0, timeout=timedelta(seconds=STARTING), wait_for_workers=False
+    )
+    if not rank:
+        pipe.send_bytes(pickle.dumps(store.port))
     dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=timedelta(seconds=seconds))
     while True:
         try:
@@ -121,14 +128,6 @@ def _serve(pipe: Connection, rank: int, size: int, port: int, seconds: float) ->
 
 def _is_there(rank: int) -> int:
     return rank
-
-
-def free_port() -> int:
-    """A port that nobody listens to."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
 
 
 def shared_memory() -> set[str]:
@@ -165,12 +164,12 @@ def group_of(size: int, seconds: float = 20.0, context: Any = None) -> Iterator[
     memory, before = shared_memory(), started()
     group = Group(size, seconds, context)
     try:
-        group.run(_is_there, seconds=150)
+        group.run(_is_there, seconds=STARTING)
         yield group
     finally:
         group.close()
     left = started() - before
     assert not left, f"processes are left: {left}"
     pids = [str(pid) for pid in (os.getpid(), *group.pids)]  # other test runs have segments there, too
-    mine = {name for name in shared_memory() - memory if any(pid in name for pid in pids)}
+    mine = {name for name in shared_memory() - memory if set(pids) & set(name.split("_"))}
     assert not mine, f"segments of shared memory are left: {mine}"

@@ -103,8 +103,8 @@ def with_local(chunk: Row) -> Any:
     return lambda: chunk
 
 
-def slowly(chunk: Row) -> int:
-    time.sleep(0.2)
+def slowly(chunk: Row, seconds: float = 0.2) -> int:
+    time.sleep(seconds)
     return first_number(chunk)
 
 
@@ -147,16 +147,16 @@ def dies(chunk: Any) -> Any:
 
 def is_asked_to_end(chunk: Any) -> Any:
     os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(60)
+    hangs(chunk)
 
 
 def killed(chunk: Any) -> Any:
     os.kill(os.getpid(), signal.SIGKILL)
-    time.sleep(60)
+    hangs(chunk)
 
 
 def hangs(chunk: Any) -> Any:
-    time.sleep(60)
+    time.sleep(200)
 
 
 def leaves(chunk: Any) -> Any:

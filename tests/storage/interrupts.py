@@ -46,7 +46,7 @@ from tests.storage.kills import forked
 
 ERRORS = {"ENOSPC": errno.ENOSPC, "EIO": errno.EIO, "EINTR": errno.EINTR}
 FAULTS = ("SIGINT", *ERRORS)
-PATIENCE = 2.0  #: seconds in which other threads may let go of what they hold
+PATIENCE = 30.0  #: seconds in which other threads may let go of what they hold
 SECONDS = 120  #: that one writer with one fault may take
 
 

@@ -569,7 +569,7 @@ def late(rank: int, missing: list[int], ready: int) -> tuple[str, float]:
     for _ in range(ready):
         data.all_reduce()
     if rank in missing:
-        time.sleep(6)
+        time.sleep(2)
         return "", 0.0
     begin = time.monotonic()
     with pytest.raises(WorkerTimeout) as caught:
@@ -583,7 +583,7 @@ def test_a_rank_that_hangs_is_named_within_the_time_out(ready: int) -> None:
     with group_of(2) as group:
         told, seconds = group.run(late, [1], ready)[0]
     assert told.startswith("all_reduce: rank 1 did not take part within 1 s. This is rank 0 of 0-1")
-    assert seconds < 5
+    assert seconds < 15  # the group has 20
 
 
 def dying(rank: int, missing: list[int]) -> str:
@@ -594,7 +594,7 @@ def dying(rank: int, missing: list[int]) -> str:
     if rank in missing:
         os._exit(1)
     with pytest.raises((WorkerDied, WorkerTimeout)) as caught:
-        data.all_reduce(timeout=5.0)
+        data.all_reduce(timeout=30.0)
     return str(caught.value)
 
 
@@ -614,7 +614,7 @@ def the_first_rank_is_gone(rank: int) -> str:
     if rank == 0:
         os._exit(1)
     with pytest.raises((WorkerDied, WorkerTimeout)) as caught:
-        TensorDict({"a": torch.ones(3)}).broadcast(1, timeout=5.0)
+        TensorDict({"a": torch.ones(3)}).broadcast(1, timeout=30.0)
     return str(caught.value)
 
 

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,12 @@ from typing import Any
 import pytest
 
 from tensorclass.distributed import Runner, WorkerDied, WorkerTimeout
+from tensorclass.distributed.map import scheduler
 from tests import fresh_python
 from tests.checks import assert_equal
 from tests.distributed import work
 from tests.distributed.leftovers import nothing_left
+from tests.distributed.time_outs import with_time_outs
 from tests.distributed.work import rows
 
 
@@ -70,11 +73,19 @@ class DiesAt:
         return chunk
 
 
+@pytest.fixture
+def _many_chunks_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tasks grow, however long the first ones take on a busy machine."""
+    monkeypatch.setitem(scheduler._TASK_SECONDS, "machines", 1e6)
+
+
+@pytest.mark.usefixtures("_many_chunks_a_task")
 def test_a_lost_task_of_many_chunks_names_all_of_them(other: OtherMachine) -> None:
     with pytest.raises(WorkerDied, match=r"Other failed .* with one of the chunks (\d+) to (\d+) of 90"):
         rows(90).map(DiesAt(70), chunksize=1, executor=other)
 
 
+@pytest.mark.usefixtures("_many_chunks_a_task")
 def test_of_a_lost_task_the_chunk_that_fails_is_found_in_few_tries(other: OtherMachine, tmp_path: Path) -> None:
     with pytest.raises(WorkerDied, match=r"with chunk 70 of 90 \(row 70\), as did one try before") as caught:
         rows(90).map(DiesAt(70), chunksize=1, executor=other, retries=1)
@@ -86,17 +97,20 @@ def test_of_a_lost_task_the_chunk_that_fails_is_found_in_few_tries(other: OtherM
 
 def test_a_time_out_of_another_machine_says_that_nothing_came_back(other: OtherMachine) -> None:
     with pytest.raises(WorkerTimeout, match=r"chunk 0 of 1 \(rows 0 to 3\) did not come back from Other within 0.1 s"):
-        rows(4).map(_shortly, chunksize=4, executor=other, timeout=0.1)
-
-
-def _shortly(chunk: Any) -> Any:
-    time.sleep(1.0)
+        rows(4).map(work.slowly, chunksize=4, executor=other, timeout=0.1)
 
 
 def test_a_thread_is_named_as_its_executor_names_it() -> None:
-    with ThreadPoolExecutor(1, "scorer") as threads, pytest.raises(WorkerTimeout, match="thread scorer_0") as caught:
-        rows(4).map(_shortly, chunksize=4, executor=threads, timeout=0.1)
-    assert caught.value.worker == "thread scorer_0"
+    def check(seconds: float) -> None:
+        slowly = partial(work.slowly, seconds=4 * seconds)
+        with (
+            ThreadPoolExecutor(1, "scorer") as threads,
+            pytest.raises(WorkerTimeout, match="thread scorer_0") as caught,
+        ):
+            rows(4).map(slowly, chunksize=4, executor=threads, timeout=seconds)
+        assert caught.value.worker == "thread scorer_0"
+
+    with_time_outs(check, 0.1)
 
 
 def test_results_in_front_of_a_chunk_that_fails_are_given_first(other: OtherMachine) -> None:

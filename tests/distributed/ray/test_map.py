@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from tensorclass import Stage, TensorClass
 from tensorclass.distributed import WorkerDied, WorkerError, WorkerRaised, WorkerTimeout
 from tests.checks import assert_equal
+from tests.distributed.time_outs import with_time_outs
 
 pytestmark = [pytest.mark.xdist_group("ray")]
 
@@ -93,11 +94,14 @@ def test_an_error_names_worker_chunk_and_traceback(cluster: Any, tmp_path: Path)
 
 
 def test_a_process_that_hangs_is_ended_after_the_time_out(cluster: Any, tmp_path: Path) -> None:
-    begin = time.monotonic()
-    with pytest.raises(WorkerTimeout, match=r"chunk 1 of 3 \(rows 4 to 7\) did not come back from Ray within 5 s"):
-        text().map(again(tmp_path / "once", lambda: time.sleep(600)), chunksize=4, executor=cluster, timeout=5)
-    assert time.monotonic() - begin < 40
-    gone(int((tmp_path / "once").read_text()))
+    def check(seconds: float) -> None:
+        once = tmp_path / f"once {seconds:g}"
+        told = rf"chunk 1 of 3 \(rows 4 to 7\) did not come back from Ray within {seconds:g} s"
+        with pytest.raises(WorkerTimeout, match=told):
+            text().map(again(once, lambda: time.sleep(600)), chunksize=4, executor=cluster, timeout=seconds)
+        gone(int(once.read_text()))
+
+    with_time_outs(check, 5.0)  # a new process of Ray imports torch first
 
 
 def test_a_process_that_dies_is_an_error(cluster: Any, tmp_path: Path) -> None:
@@ -113,7 +117,7 @@ def test_with_retries_results_are_as_without_the_fault(cluster: Any, tmp_path: P
 
 
 def gone(process: int) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while Path(f"/proc/{process}").exists():
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -122,7 +126,7 @@ def gone(process: int) -> None:
 def test_results_that_are_not_asked_for_any_more_are_given_up(cluster: Any, tmp_path: Path) -> None:
     results = text().map_iter(again(tmp_path / "once", lambda: time.sleep(600)), chunksize=4, executor=cluster)
     next(results)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not (tmp_path / "once").exists() or not (tmp_path / "once").read_text():
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -35,14 +35,14 @@ def test_the_module_is_an_executor(cluster: Any) -> None:
 
 def test_a_call_gives_a_future_of_its_result(cluster: Any) -> None:
     data = Sample(torch.zeros(2**19), batch_size=[2**19])
-    result = RayRunner().submit(add, data, 2.0).result(60)
+    result = RayRunner().submit(add, data, 2.0).result(120)
     assert type(result) is Sample
     assert (result.x == 2).all()
 
 
 def test_a_function_of_the_program_goes_along(cluster: Any) -> None:
     factor = 3
-    assert RayRunner().submit(lambda given: given * factor, 2).result(60) == 6
+    assert RayRunner().submit(lambda given: given * factor, 2).result(120) == 6
 
 
 def test_an_error_is_that_of_the_function(cluster: Any) -> None:
@@ -50,7 +50,7 @@ def test_an_error_is_that_of_the_function(cluster: Any) -> None:
         raise KeyError("no such row")
 
     with pytest.raises(KeyError, match="no such row"):
-        RayRunner().submit(fail).result(60)
+        RayRunner().submit(fail).result(120)
 
 
 def test_a_task_that_is_cancelled_ends(cluster: Any, tmp_path: Path) -> None:
@@ -60,14 +60,14 @@ def test_a_task_that_is_cancelled_ends(cluster: Any, tmp_path: Path) -> None:
 
     runner, path = RayRunner(), tmp_path / "process"
     future = runner.submit(hang, str(path))
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not path.exists() or not path.read_text():
         assert time.monotonic() < deadline
         time.sleep(0.05)
     process = int(path.read_text())
     runner.cancel(future)
     with pytest.raises(cluster.exceptions.RayError):
-        future.result(30)
+        future.result(120)
     while Path(f"/proc/{process}").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not Path(f"/proc/{process}").exists()

