@@ -421,10 +421,10 @@ class Collection:
         """Raise if a nested collection uses one of these names for a further dimension of its own."""
         if names is None:
             return
-        ndim = len(self._batch_size)
+        ndim, taken = len(self._batch_size), set(names)
         for node in self._nodes():
             own = node._names[ndim:] if node._names else ()
-            twice = [name for name in own if name is not None and name in names]
+            twice = [name for name in own if name is not None and name in taken]
             if twice:
                 raise ValueError(
                     f"names: a nested collection uses {twice} among its names {node._name_list()} for dimensions "
@@ -464,14 +464,15 @@ class Collection:
             ['x', None, None]
         """
         given: list[Any] = list(names)
-        if given.count(...) > 1:
+        ellipses = [at for at, name in enumerate(given) if name is ...]
+        if len(ellipses) > 1:
             raise RuntimeError("refine_names: ... can appear only once")
-        if ... in given:
-            at = given.index(...)
+        if ellipses:
+            at = ellipses[0]
             fill = len(self._batch_size) - len(given) + 1
             given[at : at + 1] = self._name_list()[at : at + fill]
         for old, new in zip(self._name_list(), given, strict=False):
-            if old is not None and old != new:
+            if old is not None and old is not new and old != new:
                 raise RuntimeError(f"refine_names: the dimension {old!r} has a name already, it cannot become {new!r}")
         self._rename_to(shapes.as_names(given, len(self._batch_size)))
         return self
@@ -528,10 +529,11 @@ class Collection:
             single = len(names) == 1 and type(names[0]) in (list, tuple, type(None))
             return shapes.as_names(names[0] if single else names, ndim)
         own = self._name_list()
-        missing = [old for old in rename_map if old not in own]
+        known = set(own)
+        missing = [old for old in rename_map if old not in known]
         if missing:
             raise ValueError(f"rename: there are no dimensions named {missing}; the names are {own}")
-        return shapes.as_names([rename_map.get(name, name) if name else name for name in own], ndim)
+        return shapes.as_names([rename_map.get(name, name) if name is not None else name for name in own], ndim)
 
     def _shallow(self) -> Self:
         """Return new collections with the same values, at every level."""

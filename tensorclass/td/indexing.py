@@ -13,7 +13,7 @@ from torch import Size, Tensor
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
-from . import in_place_checks, jagged, registry, shapes
+from . import first_class_dims, in_place_checks, jagged, registry, shapes
 from .collection import Collection, functorch
 from .hidden_members import with_members
 from .keys import NestedKey, dotted, is_nested_key
@@ -116,6 +116,8 @@ def _as_index(item: Any) -> Any:
         return bool(given)
     if isinstance(item, torch.SymInt):
         return item
+    if first_class_dims.is_bound(item):
+        raise first_class_dims.BoundIndex(item)
     try:
         return operator.index(item)
     except TypeError as error:
@@ -124,15 +126,12 @@ def _as_index(item: Any) -> Any:
 
 def _no_index(item: Any, reason: Exception) -> IndexError:
     """Return the error for an object that is not an index."""
+    if first_class_dims.is_bound_item(item):  # several that split one dimension
+        return first_class_dims.BoundIndex(item)
     keys: Any = item if item.__class__ is list else []
     if keys and all(isinstance(key, str) for key in keys):
         shown = ", ".join([repr(key) for key in keys])
         return IndexError(f"a list of keys is no index; .select({shown}) returns a collection of some keys")
-    if type(item).__module__ == "functorch.dim":
-        return IndexError(
-            f"first-class dimensions, such as {item!r}, index tensors and no collections, because what they give is no "
-            f"torch.Tensor: data[key][{item!r}], or {{key: value[{item!r}] for key, value in data.items(True, True)}}"
-        )
     return IndexError(
         "a collection is indexed by keys, or by ints, slices, None, ..., bools, and sequences, arrays or tensors of "
         f"ints or bools; got {item!r} ({type(item).__name__}): {reason}"
@@ -256,7 +255,11 @@ class Indexing(Collection):
             return self._like(store, shapes.inserted(batch_size, 0, 1), shapes.names_padded(self._names, 1))
         elif index is Ellipsis:
             return self
-        return self._index(prepare_index(index, batch_size))
+        try:
+            prepared = prepare_index(index, batch_size)
+        except first_class_dims.BoundIndex:
+            return self._index_bound(*first_class_dims.split(index, batch_size, prepare_index))
+        return self._index(prepared)
 
     def _at(self, index: Any) -> Self:
         """Index as a value of a collection. Text differs: its ``text[3]`` is a string."""
@@ -293,6 +296,16 @@ class Indexing(Collection):
             size = shapes.indexed(batch_size, index)
         return self._like(store, size, None if self._names is None else shapes.names_indexed(self._names, index))
 
+    def _index_bound(self, index: tuple[Any, ...], plain: tuple[Any, ...]) -> Self:
+        """Index with first-class dimensions; see :func:`first_class_dims.split`."""
+        store: dict[str, Any] = {}
+        for key, value in self._store.items():
+            held: Any = value
+            is_tensor = first_class_dims.is_tensor(value)
+            store[key] = held[index] if is_tensor else held._index_bound(index, plain)
+        names = None if self._names is None else shapes.names_indexed(self._names, plain)
+        return self._like(store, shapes.indexed(self._batch_size, plain), names)
+
     def __getitems__(self, indices: list[int]) -> Self:
         """Return the rows at ``indices``, for ``torch.utils.data.DataLoader``."""
         return self[torch.as_tensor(indices, dtype=torch.long)]
@@ -328,13 +341,51 @@ class Indexing(Collection):
             (with_members(self) if self._hidden_members else self).set(index, value)
             return
         rows = value
-        if isinstance(value, Collection):
-            self._write(prepare_index(index, self._batch_size, writing=True), value)
-        elif isinstance(value, Mapping):
-            prepared = prepare_index(index, self._batch_size, writing=True)
-            self._write(prepared, self._as_rows(rows, shapes.indexed(self._batch_size, prepared)))
+        try:
+            if isinstance(value, Collection):
+                self._write(prepare_index(index, self._batch_size, writing=True), value)
+            elif isinstance(value, Mapping):
+                prepared = prepare_index(index, self._batch_size, writing=True)
+                self._write(prepared, self._as_rows(rows, shapes.indexed(self._batch_size, prepared)))
+            else:
+                self._write_value(index, value)
+        except first_class_dims.BoundIndex:
+            self._write_bound(index, rows)
+
+    def _write_bound(self, index: Any, value: Any) -> None:
+        """Write at first-class dimensions: a collection of the same keys, or one value for every tensor."""
+        item, plain = first_class_dims.split(index, self._batch_size, prepare_index)
+        size = shapes.indexed(self._batch_size, plain)
+        self._check_bound(item)
+        if not isinstance(value, Collection):
+            self._fill(item, value)
+        elif value._batch_size != size:
+            raise RuntimeError(
+                f"data[{index!r}] = rows: expected the batch size {list(size)}, got {list(value._batch_size)}"
+            )
         else:
-            self._write_value(index, value)
+            self._copy_bound(item, value)
+
+    def _copy_bound(self, index: tuple[Any, ...], rows: Collection) -> None:
+        value: Any
+        for key, value in rows._store.items():
+            own: Any = self._store.get(key)
+            if own is None:
+                raise self._key_error(key)
+            if isinstance(own, Tensor) and first_class_dims.is_tensor(value):
+                own[index] = value
+            elif isinstance(own, Indexing) and isinstance(value, Collection) and own._is_tree() and value._is_tree():
+                own._copy_bound(index, value)
+            else:
+                raise first_class_dims.BoundIndex(next(filter(first_class_dims.is_bound_item, index)))
+
+    def _check_bound(self, index: tuple[Any, ...]) -> None:
+        """Raise if values are read as copies, into which nothing can be written."""
+        if self._store.__class__ is not dict:
+            raise first_class_dims.BoundIndex(next(filter(first_class_dims.is_bound_item, index)))
+        for value in self._store.values():
+            if isinstance(value, Indexing) and value._is_tree():
+                value._check_bound(index)
 
     def _as_rows(self, rows: Mapping[Any, Any], batch_size: Size) -> Collection:
         """Convert a mapping to a collection of rows for this one. Records convert by their fields."""

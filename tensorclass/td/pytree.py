@@ -26,6 +26,7 @@ from torch.utils import _pytree
 
 from . import multiprocessing_reducers, optree_nodes, registry, shapes
 from .collection import Collection, functorch
+from .first_class_dims import is_bound
 from .safe_unpickling import allow_class, is_allowed
 from .shapes import Names
 from .value_checks import explained, refuse_strided_nested
@@ -82,6 +83,10 @@ def _traced_origin(collection: Any) -> Any:
     return _Origin(size, names, level, [_form(leaf) for leaf in leaves], _vmapped(leaves))
 
 
+#: the level of collections of bound tensors: no transform changes their dimensions, torch binds them by layers of vmap
+_BOUND = 1 << 30
+
+
 def _context(collection: Any, values: list[Any]) -> Context:
     """Return the context of a flattened collection: everything except its values."""
     cls = collection.__class__
@@ -89,6 +94,8 @@ def _context(collection: Any, values: list[Any]) -> Context:
         made_as, objects = getattr(collection, "_dense", cls), getattr(collection, "_objects", None)
         return made_as, tuple(collection._store), collection._device, objects, _traced_origin(collection)
     level = functorch.get_dynamic_layer_stack_depth() if _transforms_active() else 0
+    if values and values[0].__class__ is not Tensor and is_bound(values[0]):
+        level = _BOUND
     form = NODE_CLASSES.get(cls) or _node_class(cls)
     return (
         form[0] or getattr(collection, "_dense", cls),  # unflattened on a plain dict, whatever the store

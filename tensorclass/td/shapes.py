@@ -21,6 +21,8 @@ from torch import Size, Tensor
 
 from tensorclass.support.help_links import help_link
 
+from .first_class_dims import is_bound
+
 Names: TypeAlias = tuple[str | None, ...] | None
 
 
@@ -575,7 +577,7 @@ def as_names(names: Sequence[str | None] | None, ndim: int) -> Names:
         )
     known = [name for name in names if name is not None]
     for name in known:
-        if not isinstance(name, str):
+        if not isinstance(name, str) and not is_bound(name):
             raise TypeError(f"names: expected strings or None, got {name!r}")
     if len(set(known)) != len(known):
         raise ValueError(f"names: expected a different name for each dimension, got {list(names)}")

@@ -19,6 +19,7 @@ from tensorclass.support.printable import printable
 
 from . import registry, shapes
 from .collection import Collection
+from .first_class_dims import is_bound
 from .hidden_members import with_members
 from .keys import NestedKey, dotted, unravel_key_to_tuple
 
@@ -87,7 +88,7 @@ def shape_of(value: Tensor | Collection, key: NestedKey) -> Size:
         StridedNested: it has none.
     """
     try:
-        return value.shape if isinstance(value, Tensor) else value._batch_size
+        return value._batch_size if isinstance(value, Collection) else value.shape
     except RuntimeError:
         if is_strided_nested(value):
             raise strided_nested(key) from None
@@ -258,7 +259,7 @@ def _agree_on_names(owner: Collection, key: str, value: TensorCollection) -> sha
         return value._names
     if front is not None and value._is_tree():
         for mine, other in zip(owner._names, front, strict=True):
-            if other not in (None, mine):
+            if other is not None and other is not mine and other != mine:
                 raise RuntimeError(
                     f"{printable(key)}: expected a collection with the dimension names {list(owner._names)} in front, "
                     f"got {value._name_list()}; rename its dimensions, or remove their names with .rename(None)"
@@ -307,7 +308,7 @@ def as_tensor(value: Any, device: torch.device | None = None) -> Tensor | None:
                 return torch.as_tensor(given, device=device)
         except (ValueError, TypeError, RuntimeError):  # ragged, or mixed with objects
             return None
-    return None
+    return given if is_bound(given) else None
 
 
 def _array_as_tensor(array: Any, device: torch.device | None) -> Tensor | None:

@@ -170,9 +170,9 @@ RECORDS: dict[str, list[tuple[Any, Any, Any]]] = {
         (lambda m: cast_field(m, "tensor_only", int)(3).a, torch.tensor(3), error(TypeError)),
         (lambda m: isinstance(cast_field(m, "tensor_only", torch.Tensor)("text").a, str), error(TypeError), False),
     ],
-    "First-class dimensions index tensors.": [
-        (lambda m: tuple(at_a_dimension(sample(m)).batch_size), error(IndexError), ()),
-        (lambda m: tuple((at_a_dimension(source(m)) + 1).batch_size), error(IndexError), error(RuntimeError)),
+    "Collections at first-class dimensions have all operations.": [
+        (lambda m: tuple((at_a_dimension(source(m)) + 1).batch_size), (), error(RuntimeError)),
+        (lambda m: tuple(at_a_dimension(m.lazy_stack([source(m)] * 2)).batch_size), (2,), error(ValueError)),
     ],
     "No field is called `batch_size`.": [
         (lambda m: tuple(with_a_batch_size(m)(batch_size=torch.ones(3)).shape), error(AttributeError), ()),

@@ -302,7 +302,61 @@ UNBATCHED: dict[str, Call] = {
     "equal": lambda m: torch.equal(holder(m, [1.0]), holder(m, [1.0])),
 }
 
-TABLE = {**GRADIENTS, **CASTS, **FUNCTIONS, **KEYS, **RECORDS, **OTHERS, **UNBATCHED}
+# -- first-class dimensions -------------------------------------------------------------------------------------------
+
+
+def grid(library: Any) -> Any:
+    nested = library.TensorDict({"b": torch.arange(24.0).view(3, 4, 2)}, [3, 4])
+    return collection(library, {"a": torch.arange(12.0).view(3, 4), "n": nested}, [3, 4], names=["x", "y"])
+
+
+def at_dimensions(library: Any, call: Callable[..., Any], source: Call = grid) -> Any:
+    """What a call gives with two dimensions: batch sizes and names, and its tensors with the dimensions in front."""
+    from functorch.dim import Tensor, dims  # here: it takes a while to import
+
+    first, second = dims(2)
+    first.size, second.size = 3, 4
+    result = call(source(library), first, second)
+    leaves = {key: result.get(key) for key in result.keys(True, True)}
+    ordered = {key: leaf.order(*leaf.dims) if isinstance(leaf, Tensor) else leaf for key, leaf in leaves.items()}
+    return result.batch_size, [name for name in result.names if isinstance(name, str)], ordered
+
+
+def written_at(data: Any, index: Any, value: Any) -> Any:
+    data[index] = value
+    return data
+
+
+BOUND: dict[str, Callable[..., Any]] = {
+    "one": lambda d, i, j: d[i],
+    "two": lambda d, i, j: d[i, j],
+    "the second": lambda d, i, j: d[:, j],
+    "behind an ellipsis": lambda d, i, j: d[..., j],
+    "behind a new dimension": lambda d, i, j: d[None, i],
+    "a bound tensor": lambda d, i, j: d[torch.tensor([2, 0, 1])[i]],
+    "reshaped": lambda d, i, j: d[i].view(2, 2),
+    "expanded": lambda d, i, j: d[i].expand(2, 4),
+    "unsqueezed": lambda d, i, j: d[i].unsqueeze(0),
+    "indexed": lambda d, i, j: d[i][0],
+    "selected": lambda d, i, j: d[i].select("a"),
+    "cloned": lambda d, i, j: d[:, j].clone(),
+    "cast": lambda d, i, j: d[i].to(torch.float64),
+    "reduced": lambda d, i, j: d[i].sum(0),
+    "ordered": lambda d, i, j: d[i].apply(lambda x: x.order(i), batch_size=[3, 4]),
+    "written": lambda d, i, j: written_at(d, i, d[i].clone().zero_()),
+    "filled": lambda d, i, j: written_at(d, (slice(None), j), 1),
+    "names": lambda d, i, j: d.rename(i, "y").transpose(0, 1),
+    "refined names": lambda d, i, j: d.rename(i, None).refine_names(..., "z"),
+}
+DIMENSIONS: dict[str, Call] = {
+    **{f"{name} at dimensions": lambda m, call=call: at_dimensions(m, call) for name, call in BOUND.items()},
+    "parameters at a dimension": lambda m: at_dimensions(
+        m, BOUND["one"], lambda m: importlib.import_module(f"{m.__name__}.nn").TensorDictParams(grid(m))
+    ),
+    "a record at a dimension": lambda m: at_dimensions(m, BOUND["one"], lambda m: record(m).expand(3, 3)),
+}
+
+TABLE = {**GRADIENTS, **CASTS, **FUNCTIONS, **KEYS, **RECORDS, **OTHERS, **UNBATCHED, **DIMENSIONS}
 
 
 @pytest.mark.parametrize("call", TABLE.values(), ids=TABLE)

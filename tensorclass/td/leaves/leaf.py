@@ -17,6 +17,7 @@ from tensorclass.td.converting import Converting
 from tensorclass.td.creation import Creation
 from tensorclass.td.delegated.memory_map_methods import MemoryMaps
 from tensorclass.td.devices import Devices
+from tensorclass.td.first_class_dims import BoundIndex, is_bound_item
 from tensorclass.td.gather_and_take import Gathering
 from tensorclass.td.gradients import Gradients
 from tensorclass.td.indexing import Indexing
@@ -212,6 +213,9 @@ class Leaf(
             [[1, 2], [3]]
         """
         return self.clone()
+
+    def _index_bound(self, index: tuple[Any, ...], plain: tuple[Any, ...]) -> Any:
+        raise BoundIndex(next(filter(is_bound_item, index)))
 
     # -- writing ------------------------------------------------------------------------------------------------------
 

@@ -24,6 +24,9 @@ class Uniform(Leaf):
     def _resized(self, batch_size: Size) -> Self:
         return self._like({}, batch_size)
 
+    def _index_bound(self, index: tuple[Any, ...], plain: tuple[Any, ...]) -> Any:
+        return self._index(plain)
+
     def _in_size(self, viewed: Any, batch_size: Size | None) -> Any:
         return viewed if batch_size is None else viewed._resized(batch_size)
 

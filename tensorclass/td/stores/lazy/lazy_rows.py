@@ -35,7 +35,7 @@ class LazyRows(LazyParts):
             return super().__getitem__(index)
         if index is Ellipsis:
             return self
-        return self._index(prepare_index(index, self._batch_size))
+        return super().__getitem__(index)
 
     def _index(self, index: tuple[Any, ...]) -> Any:
         plan = _split_index(index, self._batch_size, self._store.dim)
