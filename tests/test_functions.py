@@ -37,7 +37,7 @@ def test_an_unknown_argument_is_an_error_that_names_the_call() -> None:
 
 
 def test_every_converter_is_a_function_of_the_package() -> None:
-    methods = {name for name in dir(TensorDict) if name.startswith(("from_", "to_"))}
+    methods = {name for name in dir(TensorDict()) if name.startswith(("from_", "to_"))}
     others = {"from_dict_instance", "from_schema", "from_tensordict", "from_store", "from_module", "from_modules"}
     others |= {"to_tensordict", "to_module", "to_lazystack", "to_padded_tensor", "from_remote_init"}
     others |= {"to_store", "from_safetensors", "to_safetensors"}  # servers and files, which other modules have

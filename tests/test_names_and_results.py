@@ -92,7 +92,7 @@ _NAMES = re.compile(r"(to|from|iter|save|load|append|memmap|dumps|consolidate)(_
 
 def _public() -> dict[str, Any]:
     """The public methods of collections and functions of the package, by name."""
-    found = {name: getattr(TensorDict, name) for name in dir(TensorDict) if not name.startswith("_")}
+    found = {name: getattr(TensorDict, name) for name in dir(TensorDict()) if not name.startswith("_")}
     found |= {name: getattr(tensorclass, name) for name in tensorclass.functions.__all__}
     return {name: value for name, value in found.items() if callable(value)} | {"Stage.run": Stage.run}
 
@@ -101,7 +101,7 @@ def test_each_name_is_in_a_table_and_has_its_inverse() -> None:
     known = {*STAYS, *WRITES, *MAKES}
     readers = {READERS.get(name, name.replace("to_", "from_", 1)) for name in known - {"append_memmap"}}
     readers -= {"memmap_", "memmap_like"}
-    names = {name for name in dir(TensorDict) if _NAMES.match(name)}
+    names = {name for name in dir(TensorDict()) if _NAMES.match(name)}
     batches = {name for name in names if name.startswith("iter_")}
     assert all(name.replace("iter_", "from_") in names for name in batches)
     assert names - OTHERS - batches == known | readers

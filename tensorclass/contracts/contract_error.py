@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from typing_extensions import Self
 
+from tensorclass.support.help_links import help_link
 from tensorclass.td.value_checks import Misfit
 
 
@@ -49,12 +50,12 @@ class ContractError(Misfit, TypeError, ValueError, RuntimeError):
         self.owner: str = owner
         self.hint: str = hint
         self.broken: tuple[Broken, ...] = tuple(broken)
-        lines = [str(problem) for problem in self.broken]
+        lines, link = [str(problem) for problem in self.broken], help_link("broken-contract")
         if len(lines) == 1:
-            lines[0] = f"{owner}{owner and '.'}{lines[0]}"
+            lines[0] = f"{owner}{owner and '.'}{lines[0]}{link}"
         else:
             lines = [
-                f"{owner}{owner and ': '}{len(lines)} fields break their contracts:",
+                f"{owner}{owner and ': '}{len(lines)} fields break their contracts{link}:",
                 *[f"  {line}" for line in lines],
             ]
         message = "\n".join([*lines, hint] if hint else lines)

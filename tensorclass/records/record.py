@@ -18,6 +18,7 @@ from tensorclass.support.nearest import did_you_mean
 from tensorclass.td import shapes
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection, DeviceLike, as_device
+from tensorclass.td.dataframe_names import DataFrameNames, own_names
 from tensorclass.td.keys import unravel_key_to_tuple
 from tensorclass.td.leaves.linked_list import LinkedList
 from tensorclass.td.leaves.nontensor import NonTensorData, NonTensorDataBase
@@ -90,6 +91,9 @@ class RecordMeta(abc.ABCMeta):
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any) -> None:
         super().__init__(name, bases, namespace)
 
+    def __dir__(cls) -> list[str]:
+        return own_names(cls, super().__dir__())
+
 
 if TYPE_CHECKING:
     # types of an attribute when it is read, and when the constructor or an assignment sets it
@@ -107,7 +111,7 @@ if TYPE_CHECKING:
         def __set__(self, record: object, value: Sequence[str | None] | None) -> None: ...
 
 
-class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
+class TensorClass(Contracted, DataFrameNames, metaclass=RecordMeta, is_base=True):
     """Base class of records: fields hold tensors, other records, or objects that share one batch size.
 
     Declare fields as for a dataclass. An instance behaves like a dataclass, and like one tensor of the shape of its

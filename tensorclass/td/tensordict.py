@@ -11,6 +11,7 @@ from typing_extensions import Self
 from . import pytree, registry, shapes, value_checks
 from .base import TensorCollection
 from .collection import Collection, DeviceLike, as_device
+from .dataframe_names import DataFrameNames
 from .keys import NestedKey, unravel_key_to_tuple
 from .safe_unpickling import allow_class
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from .collection import Store
 
 
-class TensorDict(TensorCollection):
+class TensorDict(TensorCollection, DataFrameNames):
     """A dict of tensors with common leading dimensions, which behaves like one tensor of that shape.
 
     Args:

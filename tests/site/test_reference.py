@@ -14,6 +14,7 @@ from public_names import NAMESPACES, canonical, described_members, inherited_mem
 from python_names import meanings
 
 from tensorclass import Column, Ragged, TensorClass, TensorDict, Text
+from tensorclass.td.dataframe_names import own_names
 from tests.test_docstrings import NAMESPACES as DOCUMENTED
 from tests.test_docstrings import documented
 
@@ -59,7 +60,7 @@ def test_every_name_on_a_page_is_public() -> None:
 def test_every_member_has_an_entry(cls: type) -> None:
     own = dict.fromkeys(described_members(cls), f"tensorclass.{cls.__name__}")
     entries = inherited_members(cls) | own
-    public = [name for name in dir(cls) if name[0] != "_"]
+    public = [name for name in own_names(cls, dir(cls)) if name[0] != "_"]
     # attributes of a class that are data, such as its item type, are explained in its docstring
     members = [name for name in public if hasattr(inspect.getattr_static(cls, name), "__get__")]
     assert len(members) > 250

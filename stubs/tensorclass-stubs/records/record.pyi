@@ -7,6 +7,7 @@ import torch
 from torch import Size
 from typing_extensions import Self, dataclass_transform
 from tensorclass.td.collection import Collection, DeviceLike
+from tensorclass.td.dataframe_names import DataFrameNames
 from tensorclass.td.tensordict import TensorDict
 from tensorclass.records.contracted import Contracted
 from tensorclass.records.field_specifier import field
@@ -22,6 +23,7 @@ class RecordMeta(abc.ABCMeta):
         mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], *, is_base: bool = False, **kwargs: Any
     ) -> RecordMeta: ...
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any) -> None: ...
+    def __dir__(cls) -> list[str]: ...
 
 class _BatchSize:
     def __get__(self, record: object, owner: object) -> Size: ...
@@ -35,7 +37,7 @@ class _Names:
     def __get__(self, record: object, owner: object) -> list[str | None]: ...
     def __set__(self, record: object, value: Sequence[str | None] | None) -> None: ...
 
-class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
+class TensorClass(Contracted, DataFrameNames, metaclass=RecordMeta, is_base=True):
     __slots__ = ()
     _: dataclasses.KW_ONLY
     batch_size: _BatchSize = ...  # type: ignore[assignment, override]

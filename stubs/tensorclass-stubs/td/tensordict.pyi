@@ -3,9 +3,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection, DeviceLike
+from tensorclass.td.dataframe_names import DataFrameNames
 from tensorclass.td.keys import NestedKey
 
-class TensorDict(TensorCollection):
+class TensorDict(TensorCollection, DataFrameNames):
     __slots__ = ()
 
     def __init__(

@@ -8,13 +8,16 @@ import io
 import os
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
+from inspect import signature
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias, cast
 
 from tensorclass.support.atomic import whole_file
 from tensorclass.support.extras import require
+from tensorclass.support.nearest import did_you_mean
 from tensorclass.support.printable import printable
 from tensorclass.support.regular_files import NotRegular, check_regular
+from tensorclass.td.base import TensorCollection
 
 Source: TypeAlias = "str | os.PathLike[str] | IO[bytes] | Sequence[str | os.PathLike[str]]"
 Target: TypeAlias = "str | os.PathLike[str] | IO[bytes]"
@@ -229,8 +232,14 @@ class PyarrowOptions:
         unknown = [name for name in given if name not in known]
         if unknown:
             hints = "".join([f"; for {name} use {self.others[name]}" for name in unknown if name in self.others])
+            near = did_you_mean([name for name in unknown if name not in self.others], [*self._own_arguments(), *known])
             raise TypeError(
-                f"{self.what}: there are no options {', '.join([*map(repr, unknown)])}{hints}. Those of {self.of} are: "
-                + (", ".join(sorted(known)) or "none here")
+                f"{self.what}: there are no options {', '.join([*map(repr, unknown)])}{hints}{near or '.'} "
+                f"Those of {self.of} are: {', '.join(sorted(known)) or 'none here'}"
             )
         return {group: {name: given[name] for name in names if name in given} for group, names in self.groups.items()}
+
+    def _own_arguments(self) -> list[str]:
+        """Return the keywords that the method declares itself."""
+        method = getattr(TensorCollection, self.what.rpartition(".")[2])
+        return [name for name, one in signature(method).parameters.items() if one.kind is one.KEYWORD_ONLY]

@@ -30,7 +30,8 @@ def _check_arguments(declaration: Callable[..., Any], args: tuple[Any, ...], kwa
     try:
         declared.bind(*args, **kwargs)
     except TypeError as error:
-        hint = did_you_mean([name for name in kwargs if name not in declared.parameters], declared.parameters)
+        keywords = [name for name, one in [*declared.parameters.items()][1:] if one.kind is not one.VAR_KEYWORD]
+        hint = did_you_mean([name for name in kwargs if name not in declared.parameters], keywords)
         keys = list(args[1:])
         takes_keys = any(str(one.annotation).startswith("Keys") for one in declared.parameters.values())
         if takes_keys and len(keys) > 1 and all(isinstance(key, str) for key in keys):

@@ -10,6 +10,7 @@ from typing_extensions import Self
 
 from tensorclass.td import pytree, registry
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.dataframe_names import DataFrameNames
 from tensorclass.td.shapes import Names
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 C = TypeVar("C", bound=TensorCollection)
 
 
-class OnStore(TensorCollection):
+class OnStore(TensorCollection, DataFrameNames):
     """Base of the methods of a store other than a dict. Results of operations are on a plain dict.
 
     :func:`on_store` puts the methods of a subclass in front of those of a collection class.
