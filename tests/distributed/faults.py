@@ -38,6 +38,7 @@ from tests.distributed.leftovers import Held, left_since
 from tests.distributed.processes import children
 from tests.distributed.time_outs import with_time_outs
 from tests.distributed.work import At, Row, rows
+from tests.pools import pool_of
 
 Round: TypeAlias = Callable[[random.Random], None]
 
@@ -146,7 +147,8 @@ def _pooled(rng: random.Random, fault: str, seconds: float) -> None:
             drawn.check(_error(lambda: drawn.call(executor=executor)), fault)
             _kill_children(fault, others)
     else:
-        with multiprocessing.get_context("fork").Pool(drawn.workers) as pool:
+        context = multiprocessing.get_context("fork")
+        with pool_of(drawn.workers, context, has_lost_tasks=fault != "raises") as pool:
             drawn.check(_error(lambda: drawn.call(pool=pool)), fault)
 
 

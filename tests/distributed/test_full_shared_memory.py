@@ -23,6 +23,7 @@ from tensorclass.distributed import NoSharedMemory, WorkerRaised
 from tensorclass.distributed.shared_pickle import SMALL
 from tensorclass.td.memory import shared_memory
 from tests.distributed.leftovers import nothing_left
+from tests.pools import pool_of
 
 SECONDS = 30  #: that nothing here takes
 LIMIT = (
@@ -194,7 +195,7 @@ def test_executors_pools_and_pipes_raise_as_they_do_for_any_error() -> None:
         with pytest.raises(NoSharedMemory):
             executor.submit(_large).result(SECONDS)
         assert executor.submit(_first, PUT["small"]()).result(SECONDS) == 1.0
-    with FORK.Pool(1) as pool, pytest.raises(Exception, match="there is no shared memory"):
+    with pool_of(1, FORK) as pool, pytest.raises(Exception, match="there is no shared memory"):
         pool.apply_async(_large).get(SECONDS)
 
 

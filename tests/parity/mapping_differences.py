@@ -10,6 +10,7 @@ import torch
 
 from tensorclass.distributed import WorkerRaised
 from tests.parity.sides import Raised
+from tests.pools import pool_of
 
 Call = Callable[[Any], Any]
 
@@ -77,7 +78,7 @@ def too_short(m: Any) -> Any:
 
 
 def beside_a_pool(m: Any) -> Any:
-    with get_context("fork").Pool(1) as pool:
+    with pool_of(1, get_context("fork")) as pool:
         return data(m).map(tensor, pool=pool, num_workers=7)
 
 

@@ -21,6 +21,7 @@ from tensorclass.distributed import WorkerRaised
 from tests.checks import assert_equal
 from tests.distributed import work
 from tests.distributed.work import At, rows
+from tests.pools import pool_of
 
 KINDS = ("ThreadPoolExecutor", "ProcessPoolExecutor", "Pool", "Dask")
 
@@ -34,7 +35,7 @@ def executor(request: pytest.FixtureRequest) -> Iterator[Any]:
         with ProcessPoolExecutor(2, mp_context=get_context("fork")) as processes:
             yield processes
     elif request.param == "Pool":
-        with get_context("fork").Pool(2) as pool:
+        with pool_of(2, get_context("fork")) as pool:
             yield pool
     else:
         dask: Any = pytest.importorskip("distributed")
@@ -98,7 +99,7 @@ if __name__ == "__main__":
     data = TensorDict({"x": torch.ones(400_000)}, [400_000])
     data["x"].sum()  # by two threads, of which a forked process has none
     fork = get_context("fork")
-    print(data.map(total, num_workers=2, worker_threads=2, mp_start_method="fork", timeout=20))
+    print(data.map(total, num_workers=2, worker_threads=2, mp_start_method="fork", timeout=100))
     with ProcessPoolExecutor(2, fork) as executor:
         print(data.map(total, num_chunks=2, executor=executor))
     with ProcessPoolExecutor(2, fork, torch.set_num_threads, (3,)) as executor:
@@ -111,7 +112,7 @@ import time
 from tensorclass import TensorDict
 
 def slow(row):
-    time.sleep(0 if row["x"] == 0 else 100)
+    time.sleep(0 if row["x"] == 0 else 300)
     return 5
 
 if __name__ == "__main__":
@@ -136,7 +137,7 @@ def ran(folder: Path, text: str) -> list[str]:
     given: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "start_new_session": True, "text": True}
     with subprocess.Popen([sys.executable, path], **given) as program:
         try:
-            out, _ = program.communicate(timeout=60)
+            out, _ = program.communicate(timeout=120)
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(program.pid, signal.SIGKILL)

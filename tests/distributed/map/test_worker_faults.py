@@ -24,6 +24,7 @@ from tests.distributed import faults, work
 from tests.distributed.leftovers import nothing_left
 from tests.distributed.time_outs import with_time_outs
 from tests.distributed.work import At, rows
+from tests.pools import pool_of
 
 
 @pytest.fixture(autouse=True)
@@ -169,14 +170,11 @@ def test_out_has_the_rows_that_were_done_again(tmp_path: Path) -> None:
 
 
 def test_a_function_that_cannot_be_sent_is_an_error_that_says_what_to_do() -> None:
-    for options in ({"mp_start_method": "spawn"}, {"pool": get_context("fork").Pool(1)}):
-        with pytest.raises(NotSendable, match="Define it at the top level of a module") as caught:
-            rows().map(lambda chunk: chunk, **options)  # type: ignore[call-overload]
-        assert isinstance(caught.value, (TypeError, AttributeError, pickle.PicklingError))
-        pool: Any = options.get("pool")
-        if pool is not None:
-            pool.terminate()
-            pool.join()
+    with pool_of(1, get_context("fork")) as pool:
+        for options in ({"mp_start_method": "spawn"}, {"pool": pool}):
+            with pytest.raises(NotSendable, match="Define it at the top level of a module") as caught:
+                rows().map(lambda chunk: chunk, **options)  # type: ignore[call-overload]
+            assert isinstance(caught.value, (TypeError, AttributeError, pickle.PicklingError))
 
 
 def test_an_executor_that_is_broken_is_told() -> None:
@@ -190,7 +188,7 @@ def test_an_executor_that_is_broken_is_told() -> None:
 def test_a_pool_goes_on_without_the_worker_that_died(tmp_path: Path) -> None:
     # processes of the fork server: a pool replaces those that end out of a thread, and a fork of this process out of a
     # thread, with all that other tests have loaded, can crash in the fork itself
-    with forkserver.context().Pool(2) as pool:
+    with pool_of(2, forkserver.context(), has_lost_tasks=True) as pool:
         found = rows().map(At(work.killed, 4, tmp_path / "flag"), chunksize=2, pool=pool, retries=1)
         assert found["n"].tolist() == list(range(12))
         with pytest.raises(WorkerDied, match=r"process \d+ ended while it worked on chunk 2"):

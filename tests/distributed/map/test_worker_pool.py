@@ -71,6 +71,8 @@ from tensorclass import TensorDict
 TensorDict({"x": torch.zeros(4)}, [4]).map(torch.neg, num_workers=1, mp_start_method="forkserver")
 with multiprocessing.get_context("forkserver").Pool(1) as pool:
     print(pool.apply(signal.pthread_sigmask, (signal.SIG_BLOCK, ())))
+    pool.close()
+    pool.join()  # to terminate a process that has sent its result a moment ago can hang
 """
 
 
