@@ -520,19 +520,8 @@ class TensorClass(Contracted, DataFrameNames, metaclass=RecordMeta, is_base=True
 
     # -- with others --------------------------------------------------------------------------------------------------
 
-    def _stack(self, items: list[Any], dim: int) -> Self:
-        self._check_class("stack", items)
-        return super()._stack(items, dim)
-
-    def _cat(self, items: list[Any], dim: int) -> Self:
-        self._check_class("cat", items)
-        return super()._cat(items, dim)
-
-    def _check_class(self, what: str, items: list[Any]) -> None:
+    def _check_classes(self, what: str, items: Sequence[Any]) -> None:
         cls: Any = type(self)
-        classes: list[type] = [type(item) for item in items]
-        if classes.count(cls) == len(items):
-            return
         cls = getattr(cls, "_dense", cls)  # on another store
         for position, item in enumerate(items):
             if not isinstance(item, cls):

@@ -185,7 +185,8 @@ class _Swapping:
             if key in parameters:
                 table = parameters
                 before = table[key]
-                if value.__class__ is not Parameter:
+                kind = value.__class__
+                if kind is not Parameter and not (kind is Tensor and value.requires_grad):
                     value = self._parameter(value, before)
             elif key in buffers:
                 table = buffers

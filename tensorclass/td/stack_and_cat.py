@@ -213,16 +213,24 @@ class Combining(Collection):
 
     __slots__ = ()
 
+    def _check_classes(self, what: str, items: Sequence[Any]) -> None:
+        """Raise if items of other classes cannot be joined with this one. Records override this."""
+
     def _stack(self, items: Any, dim: int) -> Self:
-        batch_size = self._batch_size
+        cls, batch_size = self.__class__, self._batch_size
         count = len(self._store)
+        one_class = True
         try:
             stores: list[Store] = []
             for item in items:
                 entries = item._store
+                if item.__class__ is not cls:
+                    one_class = False
                 if item._batch_size != batch_size or len(entries) != count:
                     self._cannot_combine("stack", items, None)
                 stores.append(entries)
+            if not one_class:
+                self._check_classes("stack", items)
             if not count:
                 self._check_kinds("stack", items)
             store: Store = {}
@@ -245,19 +253,24 @@ class Combining(Collection):
         return self._cat_by(torch.cat, items, dim)
 
     def _cat_by(self, join: Callable[..., Any], items: Any, dim: int) -> Self:
-        batch_size = self._batch_size
+        cls, batch_size = self.__class__, self._batch_size
         count = len(self._store)
         total = 0
+        one_class = True
         try:
             stores: list[Store] = []
             for item in items:
                 entries, size = item._store, item._batch_size
+                if item.__class__ is not cls:
+                    one_class = False
                 if len(entries) != count:
                     self._cannot_combine("cat", items, dim)
                 if size != batch_size and shapes.with_size(size, dim, 0) != shapes.with_size(batch_size, dim, 0):
                     self._cannot_combine("cat", items, dim)
                 stores.append(entries)
                 total += size[dim]
+            if not one_class:
+                self._check_classes("cat", items)
             if not count:
                 self._check_kinds("cat", items)
             store: Store = {}
@@ -275,6 +288,7 @@ class Combining(Collection):
 
     def _cannot_combine(self, what: str, items: list[Any], dim: int | None, error: Exception | None = None) -> NoReturn:
         """Raise an error that says why the collections do not fit. Collections that fit do not pay for these checks."""
+        self._check_classes(what, items)
         for position, item in enumerate(items):
             if not isinstance(item, Collection):
                 raise TypeError(f"{what}: expected collections only, item {position} is a {type(item).__name__}")

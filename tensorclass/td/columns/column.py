@@ -156,9 +156,6 @@ class Column(NonTensorStack, Generic[T]):
         rows = self._at(index)
         return rows.item() if not rows._batch_size and self._batch_size else rows
 
-    def _at(self, index: Any) -> Any:
-        return super().__getitem__(index)
-
     def __iter__(self) -> Iterator[T]:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
         """Iterate over the objects of a batch with one dimension, else over the rows of the first."""
         rows: Any = self.tolist() if len(self._batch_size) == 1 else super().__iter__()

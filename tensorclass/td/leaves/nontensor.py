@@ -39,7 +39,6 @@ from .object_codes import (
     on_cpu,
     realize,
     same_object,
-    to_lists,
 )
 from .row_independent import Uniform
 
@@ -267,6 +266,8 @@ class NonTensorData(Uniform, NonTensorDataBase):
         if type(index) is int and size and -size[0] <= index < size[0]:
             return self._like({}, size[1:], (self._names and self._names[1:]) or None)
         return super().__getitem__(index)
+
+    _at = __getitem__  # type: ignore[assignment]
 
     def _as_held(self, source: NonTensorDataBase) -> NonTensorDataBase:
         return source._like({}, self._batch_size) if isinstance(source, NonTensorData) else source
@@ -568,7 +569,7 @@ class NonTensorStack(NonTensorDataBase):
         return codes + start if start else codes
 
     def _listed(self) -> Any:
-        return look_up_lists(to_lists(self._codes()), realize(self._objects, self._batch_size.numel()))
+        return look_up_lists(self._codes(), realize(self._objects, self._batch_size.numel()))
 
     def maybe_to_stack(self) -> NonTensorStack:
         """Return this stack.
@@ -603,11 +604,36 @@ class NonTensorStack(NonTensorDataBase):
 
     def _like(self, store: Store, batch_size: Size, names: Names = None) -> Any:
         if not batch_size:  # one object at one position
-            return NonTensorData(self._objects[int(store[CODES])], device=self._device)  # type: ignore[arg-type]
-        return super()._like(store, batch_size, names)
+            return _data_of(self._objects[int(store[CODES])], self._device)  # type: ignore[arg-type]
+        return stack_of(self._objects, store[CODES], self._device, names, self._metadata)  # type: ignore[arg-type]
+
+    def _at(self, index: Any) -> Any:
+        if (type(index) is int or type(index) is slice) and self._names is None:
+            codes = self._store[CODES][index]
+            return self._like({CODES: codes}, codes.shape)
+        return super().__getitem__(index)
 
     def _index(self, index: tuple[Any, ...]) -> Any:
         return super()._index(tuple([on_cpu(item) for item in index]))
+
+    def unbind(self, dim: int = 0) -> tuple[Any, ...]:
+        """Return the objects at each position of a batch dimension; see :meth:`TensorDict.unbind`.
+
+        Args:
+            dim: the batch dimension. Default: 0.
+
+        Returns:
+            Stacks without this dimension; :class:`NonTensorData` if there is no other. They share the objects.
+
+        Example:
+            >>> from tensorclass import NonTensorStack
+            >>> [row.data for row in NonTensorStack("a", "b").unbind()]
+            ['a', 'b']
+        """
+        dim, like = shapes.wrap_dim(dim, len(self._batch_size)), self._like
+        size = Size(shapes.without(self._batch_size, (dim,)))
+        names = self._names and shapes.names_without(self._names, (dim,))
+        return tuple([like({CODES: codes}, size, names) for codes in self._codes().unbind(dim)])
 
     def gather(self, dim: int, index: Tensor, out: Any = None, *, inplace: bool = False) -> Any:
         """Return the object at each index along a dimension, as :func:`torch.gather` does for numbers.
@@ -778,7 +804,29 @@ def _class_name(takes: Any) -> str:
     return takes.__name__ if isinstance(takes, type) else str(takes)
 
 
-def stack_of(objects: Sequence[Any], codes: Tensor, device: torch.device | None, names: Names) -> NonTensorStack:
+def _data_of(value: Any, device: torch.device | None) -> NonTensorData:
+    """Return NonTensorData without batch dimensions. Nothing is checked."""
+    new = object.__new__(NonTensorData)
+    new._store = {}
+    new._batch_size = _NO_BATCH
+    new._device = device
+    new._names = None
+    new._lock = None
+    new._objects = (value,)
+    new._metadata = None
+    return new
+
+
+_NO_BATCH = Size(())
+
+
+def stack_of(
+    objects: Sequence[Any],
+    codes: Tensor,
+    device: torch.device | None,
+    names: Names,
+    metadata: dict[Any, Any] | None = None,
+) -> NonTensorStack:
     """Return a NonTensorStack of objects and codes. Nothing is checked."""
     new = object.__new__(NonTensorStack)
     new._store = {CODES: codes}
@@ -787,7 +835,7 @@ def stack_of(objects: Sequence[Any], codes: Tensor, device: torch.device | None,
     new._names = names
     new._lock = None
     new._objects = objects
-    new._metadata = None
+    new._metadata = metadata
     return new
 
 

@@ -161,10 +161,25 @@ def to_lists(codes: Tensor) -> list[Any]:
     return codes.tolist()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
-def look_up_lists(codes: Any, objects: Sequence[Any]) -> Any:
-    """Return nested lists of objects for nested lists of codes."""
-    below = codes
-    return [look_up_lists(code, objects) for code in below] if isinstance(codes, list) else objects[codes]
+def look_up_lists(codes: Tensor, objects: Sequence[Any]) -> Any:
+    """Return nested lists of the objects at codes; the object of a code without dimensions."""
+    if codes.ndim > 1 and codes.shape[-1] and not codes.stride(-1):  # the same codes at each position
+        below = look_up_lists(codes.select(-1, 0), objects)
+        return _repeated(below, codes.ndim - 1, codes.shape[-1])
+    return _looked_up(to_lists(codes), codes.ndim, objects)
+
+
+def _looked_up(codes: Any, depth: int, objects: Sequence[Any]) -> Any:
+    if depth > 1:
+        return [_looked_up(below, depth - 1, objects) for below in codes]
+    return [objects[code] for code in codes] if depth else objects[codes]
+
+
+def _repeated(items: list[Any], depth: int, count: int) -> list[Any]:
+    """Return nested lists with each item ``count`` times, in a list of its own."""
+    if depth > 1:
+        return [_repeated(below, depth - 1, count) for below in items]
+    return [[item] * count for item in items]
 
 
 def fill_lists(value: Any, shape: Sequence[int]) -> Any:
