@@ -1,4 +1,4 @@
-"""Rules for the doctests of the package.
+"""Rules for all tests, also the doctests of the package.
 
 A module of the package is imported before pytest collects the examples in it. Otherwise pytest would run the module a
 second time, so that its classes exist twice, and put it in place of a function of the same name. Examples that need a
@@ -6,15 +6,35 @@ cluster of Ray or a second process run in ``tests/distributed``.
 """
 
 import importlib
+import os
+import random
+import signal
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
 import tensorclass
 from tests.docstring_examples import need_of
 
 PACKAGE = Path(tensorclass.__file__).parent
+
+
+def pytest_configure() -> None:
+    """Let SIGINT interrupt, here and in the processes that tests start: shells ignore it for jobs in the background."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Draw the same random numbers whichever tests ran before; ``TENSORCLASS_TEST_SEED=2`` draws others."""
+    seed = int(os.environ.get("TENSORCLASS_TEST_SEED", "0"))
+    torch.default_generator.manual_seed(seed)
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002  (the generator that code without one of its own uses)
 
 
 @pytest.hookimpl(tryfirst=True)

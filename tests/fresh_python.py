@@ -127,7 +127,7 @@ def _server() -> str:
 
     folder = tempfile.TemporaryDirectory(prefix="fresh-python-")
     path = os.path.join(folder.name, "socket")
-    theirs, ours = os.pipe()  # the server ends when this process does, which closes its end
+    theirs, ours = os.pipe()  # the server ends when this process and its forks do, which closes their ends
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(path)
         listening.listen()
@@ -143,6 +143,7 @@ def _server() -> str:
     def end() -> None:
         if os.getpid() == started_by:
             os.close(ours)
+            process.kill()  # a fork that hangs would keep it waiting
             process.wait()
             folder.cleanup()
 

@@ -6,7 +6,7 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -50,7 +50,8 @@ def read_files(arguments: Namespace, on_error: OnError | None = None) -> list[Ru
         on_error=on_error,
     )
     if getattr(arguments, "ray", False) or getattr(arguments, "ray_address", None) is not None:
-        with _cluster(arguments.ray_address) as ray:
+        # Ray prints that a process died, or that memory is short, to stdout, where the result of the command goes
+        with redirect_stdout(sys.stderr), _cluster(arguments.ray_address) as ray:
             return read(executor=ray)
     with _progress() as progress:
         return read(progress=progress)

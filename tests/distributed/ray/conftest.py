@@ -43,6 +43,9 @@ def _cluster() -> Iterator[Any]:
     ray: Any = pytest.importorskip("ray")
     folder = tempfile.mkdtemp(prefix="ray", dir="/tmp")  # the paths of sockets must be short
     given = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_TOKEN": secrets.token_hex(32)}  # else one is put into ~/.ray
+    patch = pytest.MonkeyPatch()
+    # Ray prints that a process of an earlier test died, at any time, to what a later test looks at
+    patch.setattr("ray._private.worker.print_to_stdstream", lambda *_, **__: None)
     before, shared, others = dict(os.environ), memory(), descendants(os.getpid())
     handler = signal.getsignal(signal.SIGTERM)  # Ray sets one, which processes that other tests fork must not have
     os.environ.update(given)
@@ -55,6 +58,7 @@ def _cluster() -> Iterator[Any]:
     finally:
         started = descendants(os.getpid()) - others
         ray.shutdown()
+        patch.undo()
         _started.clear()
         signal.signal(signal.SIGTERM, handler)
         for name in given:

@@ -15,6 +15,7 @@ import pytest
 from tensorclass.cli import main
 from tensorclass.distributed import WorkerDied
 from tensorclass.scores import ScoreFileError, read_runs
+from tensorclass.scores.command import run_files
 from tensorclass.scores.readers import parallel
 from tests.checks import assert_equal
 
@@ -64,6 +65,20 @@ def test_the_output_on_a_cluster_is_the_same(
         outputs.append(tuple(capsys.readouterr()))
     assert outputs[0] == outputs[1]
     assert outputs[0][1] == ""
+
+
+def test_messages_of_ray_do_not_go_to_the_output(
+    cluster: Any, logs: list[Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def read(*given: Any, **options: Any) -> Any:
+        print("(raylet) A worker died")
+        return read_runs(*given, **options)
+
+    monkeypatch.setattr(run_files, "read_runs", read)
+    assert main(["scores", *map(str, logs), "--json", "--ray"]) == 0
+    output, errors = capsys.readouterr()
+    assert len(json.loads(output)["runs"]) == len(logs)
+    assert errors == "(raylet) A worker died\n"
 
 
 def test_files_are_named_from_where_the_command_runs(
