@@ -38,10 +38,10 @@ class LenientSpec(FieldSpec):
     def _resolve(self, scope: Mapping[str, Any]) -> None:
         super()._resolve(scope)
         self.optional = True
-        self._casts = self._kind is Kind.TENSOR and not self._options["nocast"]
-        is_open = self._kind is not Kind.COLUMN and not self._options["tensor_only"]
-        if is_open and not (self._kind is Kind.OBJECT and self._options["autocast"]):
-            self._kind, self._literals = Kind.ANY, ()
+        self._casts = self.kind is Kind.TENSOR and not self._options["nocast"]
+        is_open = self.kind is not Kind.COLUMN and not self._options["tensor_only"]
+        if is_open and not (self.kind is Kind.OBJECT and self._options["autocast"]):
+            self.kind, self._literals = Kind.ANY, ()
             self.types: tuple[type, ...] = ()
 
     def fit(self, record: Contracted, value: Any, non_blocking: bool = False) -> Value:
@@ -49,7 +49,7 @@ class LenientSpec(FieldSpec):
         if self._known_kind(type(record), value) is Kind.ANY and self._casts and not isinstance(value, Tensor):
             tensor = None if isinstance(value, Collection) else value_checks.as_tensor(value, record._device)
             value = value if tensor is None else tensor
-        elif self._kind is Kind.TENSOR and isinstance(value, Collection):
+        elif self.kind is Kind.TENSOR and isinstance(value, Collection):
             return value_checks.fit_collection(record, self.name, value, non_blocking)
         return super().fit(record, value, non_blocking)
 

@@ -19,7 +19,7 @@ from tensorclass.td.safe_unpickling import allow_class
 from tensorclass.td.same_named_classes import DefinitionSite
 from tensorclass.td.stored_names import StoredNames
 
-from .constructor import describe_init, generate_init, has_own_init
+from .constructor import generate_init, has_own_init
 from .field_names import MEMBER_NAMES, check_field_names, check_usable, is_class_variable
 from .field_properties import field_property, hidden_member
 from .fields import FieldSpec
@@ -67,8 +67,7 @@ def define(cls: Any, given: Mapping[str, Any]) -> None:
     if "__setattr__" in own:
         cls.__setattr__ = of_fields_alone(own["__setattr__"])
     if not has_own_init(cls):
-        cls.__init__ = generate_init(cls, specs)
-        describe_init(cls, annotations, scope)
+        cls.__init__ = generate_init(cls, specs, annotations, scope)
     generated = getattr(cls.__init__, "__generated__", False)
     cls._takes_fields = generated and all(spec.init and name not in METADATA for name, spec in specs.items())
     if given.get("cast_filter") is not None:
@@ -204,11 +203,10 @@ def _refuse_hidden_fields(cls: Any, annotations: Mapping[str, Any]) -> None:
 def _restore_defaults(cls: Any, annotations: Mapping[str, Any]) -> None:
     """Keep ``dataclasses`` from taking a base class's attribute of a field's name for its default."""
     own = cls.__dict__
-    bases = cls.__mro__[1:]
+    inheriting = [name for name in annotations if name not in own and hasattr(cls, name)]
+    bases = cls.__mro__[1:] if inheriting else ()
     records = [base for base in bases if hasattr(base, "_specs")]
-    for name in annotations:
-        if name in own:
-            continue
+    for name in inheriting:
         inherited = next((base.__dataclass_fields__[name] for base in records if name in base._specs), None)
         if inherited is not None:
             kwargs: dict[str, Any] = {"default": inherited.default}

@@ -90,7 +90,6 @@ class FieldSpec:
     __slots__ = (
         "_annotation",
         "_column",
-        "_kind",
         "_literals",
         "_module",
         "_options",
@@ -98,6 +97,7 @@ class FieldSpec:
         "default",
         "factory",
         "init",
+        "kind",
         "kw_only",
         "name",
         "optional",
@@ -140,7 +140,8 @@ class FieldSpec:
         self._annotation: Any = declared.type
         self._module = module
         self._options = options
-        self._kind: Kind | None = None
+        #: the kind of value; ``None`` while the annotation names a class that is not defined yet
+        self.kind: Kind | None = None
         with contextlib.suppress(Unresolved):
             self._resolve(scope)
 
@@ -155,16 +156,11 @@ class FieldSpec:
         new._only_tensors()
         return new
 
-    @property
-    def kind(self) -> Kind | None:
-        """The kind of value; ``None`` while the annotation names a class that is not defined yet."""
-        return self._kind
-
     def _resolve(self, scope: Mapping[str, Any]) -> None:
         module = sys.modules.get(self._module)
         space = {} if module is None else vars(module)
         try:
-            self._kind, self.types, optional, self._literals, row = classify(
+            self.kind, self.types, optional, self._literals, row = classify(
                 self._annotation, space, scope, scope.get(self.owner)
             )
             self.optional = self.optional or optional
@@ -173,7 +169,7 @@ class FieldSpec:
             raise type(error)(f"{self.owner}.{self.name}: {error}") from None
         self._only_tensors()
         self._check_contract()
-        if self._kind is Kind.COLUMN:
+        if self.kind is Kind.COLUMN:
             self._column = self._declared_column(row, lambda text: _evaluated(text, space, scope))
 
     def _declared_column(self, row: Any, evaluate: Callable[[str], Any]) -> Declared:
@@ -209,6 +205,12 @@ class FieldSpec:
         """The declaration of a field that holds a column; ``None`` for other fields."""
         return self._column
 
+    @property
+    def holder(self) -> type[NonTensorData]:
+        """The class that holds an object in the store."""
+        one = self.kind is Kind.OBJECT and not self._options["stack_objects"]
+        return BatchObject if one else NonTensorData
+
     def default_value(self) -> Any:
         """Return the default for a new record. That of a column can be a row, which each row of the batch gets."""
         assert self.default is not None
@@ -217,14 +219,14 @@ class FieldSpec:
     def _check_contract(self) -> None:
         """Raise if the contract is one for tensors and the field does not hold a tensor."""
         contract = self.contract
-        if contract is None or self._kind in (Kind.TENSOR, Kind.ANY):
+        if contract is None or self.kind in (Kind.TENSOR, Kind.ANY):
             return
-        if self._kind is Kind.COLUMN:
+        if self.kind is Kind.COLUMN:
             raise TypeError(
                 f"{self.owner}.{self.name}: {contract.shown}: the contract of a column is one of its rows: write "
                 "Ragged[Annotated[Tensor, ...]]"
             )
-        if self._kind is Kind.OBJECT:
+        if self.kind is Kind.OBJECT:
             raise TypeError(
                 f"{self.owner}.{self.name}: {contract.shown}: Shape, DType, Range and Device speak of tensors, and the "
                 "field holds none"
@@ -236,8 +238,8 @@ class FieldSpec:
             )
 
     def _only_tensors(self) -> None:
-        if self._options["tensor_only"] and self._kind in (Kind.OBJECT, Kind.ANY):
-            self._kind, self.types, self._literals = Kind.TENSOR, (Tensor,), ()
+        if self._options["tensor_only"] and self.kind in (Kind.OBJECT, Kind.ANY):
+            self.kind, self.types, self._literals = Kind.TENSOR, (Tensor,), ()
 
     @property
     def shown(self) -> str:
@@ -254,7 +256,7 @@ class FieldSpec:
 
         A value helps: its classes count as names that the annotation can use.
         """
-        if self._kind is None:
+        if self.kind is None:
             # finds a class that is local to a function, or imported for type checkers only
             scope: dict[str, Any] = {base.__name__: base for base in reversed(type(value).__mro__)}
             try:
@@ -266,7 +268,7 @@ class FieldSpec:
                         f"neither in the module {self._module!r} nor where the class is, and got a "
                         f"{type(value).__name__}; correct it, import the name, or annotate the field with Any"
                     ) from None
-        return self._kind
+        return self.kind
 
     def allows_none(self, record: Contracted) -> bool:
         """Return whether the field can be ``None``, which is then not stored."""
@@ -275,12 +277,12 @@ class FieldSpec:
     def allows_none_in(self, cls: type[Contracted]) -> bool:
         """:meth:`allows_none` for the records of a class."""
         self._known_kind(cls)
-        return self.optional or self._kind is None
+        return self.optional or self.kind is None
 
     @property
     def can_be_missing(self) -> bool:
         """``True`` if a saved record may lack the field: it has a default, or can be ``None``."""
-        return self.optional or self._kind is None or (self.init and self.default is not None)
+        return self.optional or self.kind is None or (self.init and self.default is not None)
 
     def target(self, cls: type[Contracted]) -> type[TensorCollection] | type[Tensor] | None:
         """Return the class that a converter makes of an object for this field of ``cls``.
@@ -306,7 +308,7 @@ class FieldSpec:
             TypeError: the value does not match the annotation.
             RuntimeError: the value does not have the record's batch size in front.
         """
-        kind = self._kind or self._known_kind(type(record), value)
+        kind = self.kind or self._known_kind(type(record), value)
         if kind is Kind.TENSOR:
             if type(value) is Tensor and record._device is None:
                 size = record._batch_size
@@ -336,7 +338,7 @@ class FieldSpec:
 
     def check(self, record: Contracted, rows: Value, is_new: bool = False) -> None:
         """Raise if rows of a value cannot be rows of this field."""
-        kind = self._kind or self._known_kind(type(record), rows)
+        kind = self.kind or self._known_kind(type(record), rows)
         if kind is Kind.COLUMN:
             fits = isinstance(rows, self.types)
         elif isinstance(rows, NonTensorDataBase):
@@ -467,12 +469,9 @@ class FieldSpec:
         return BatchObject(held, value._metadata, batch_size=value._batch_size, device=value._device)
 
     def _stored(self, record: Contracted, value: Any) -> Value:
-        shapes.check_size(record._batch_size)
-        one = self._kind is Kind.OBJECT and not self._options["stack_objects"]
-        holder = BatchObject if one else NonTensorData
-        result = holder(value, batch_size=record._batch_size, device=record._device)
-        result._names = record._names
-        return result
+        size = record._batch_size
+        shapes.check_size(size)
+        return self.holder._of_rows(value, size, record._device, record._names)
 
     def _stored_column(self, record: Contracted, value: list[Any]) -> Value:
         return self.fit(record, NonTensorStack.from_list(value))
@@ -525,12 +524,12 @@ class FieldSpec:
         rows: Any = value
         if value is None:
             return f"to allow None declare {self.name}: {self.shown} | None"
-        if self._kind is Kind.TENSOR and (advice := _for_tensor_field(self.name, value)):
+        if self.kind is Kind.TENSOR and (advice := _for_tensor_field(self.name, value)):
             return advice
-        is_list = isinstance(value, list) and len(rows) > 0 and self._kind in (Kind.OBJECT, Kind.ANY)
+        is_list = isinstance(value, list) and len(rows) > 0 and self.kind in (Kind.OBJECT, Kind.ANY)
         if not is_list or not self._are_items(rows):
             return ""
-        if self._kind is Kind.OBJECT and not self._options["stack_objects"]:
+        if self.kind is Kind.OBJECT and not self._options["stack_objects"]:
             return "it has an object for each row of a batch: declare the field Text (strings) or Column[...]"
         return f"it has an object for each row of a batch: give batch_size=[{len(rows)}]"
 

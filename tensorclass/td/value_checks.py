@@ -5,7 +5,7 @@ Values are checked only here. Operations whose results are right by construction
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
@@ -126,6 +126,30 @@ def explained(error: RuntimeError, values: Mapping[str, Any]) -> RuntimeError:
         if is_strided_nested(value):
             return strided_nested(key)
     return error
+
+
+def all_begin_with(values: Iterable[object], size: Size) -> bool:
+    """Return whether all values are tensors whose shapes begin with a batch size.
+
+    One pass for the usual case: slicing a ``torch.Size`` is slow, and most collections have one batch dimension.
+    """
+    try:
+        if len(size) == 1:
+            rows = size[0]
+            for value in values:
+                if not isinstance(value, Tensor):
+                    return False
+                shape = value.shape
+                if not shape or shape[0] != rows:
+                    return False
+            return True
+        ndim = len(size)
+        for value in values:
+            if not isinstance(value, Tensor) or value.shape[:ndim] != size:
+                return False
+    except RuntimeError:  # a strided nested tensor has no shape
+        return False
+    return True
 
 
 def contains_itself(owner: Collection, *path: str) -> ContainsItself:

@@ -146,7 +146,7 @@ def test_the_type_hints_are_those_of_the_fields() -> None:
 
 
 def test_the_generated_init_has_a_source() -> None:
-    assert "def __init__(self, x=__REQUIRED, y=__default_y, tag=__default_tag" in inspect.getsource(Point.__init__)
+    assert "def __init__(self, x=__REQUIRED, y=None, tag=__default_tag" in inspect.getsource(Point.__init__)
     assert Point.__init__.__qualname__ == "Point.__init__"
 
 
