@@ -19,12 +19,13 @@ from tensorclass.td.get import MISSING, NO_DEFAULT
 from tensorclass.td.keys import FlatKey, NestedKey
 from tensorclass.td.leaves.nontensor import NonTensorData, NonTensorDataBase, NonTensorStack
 from tensorclass.td.stores.lazy.lazy_stack import LazyStackedTensorDict
+from tensorclass.td.stores.sub_tensordict import SubTensorDict
 from tensorclass.td.tensordict import TensorDict
 from tensorclass.td.value_checks import StridedNested, is_strided_nested
 
 from . import peer_networks
 from .peer_names import AsLists
-from .peer_pickles import STATEFUL
+from .peer_pickles import STATEFUL, new_rows
 
 #: members of collections before, by their names
 _PLAIN: Final[Any] = {
@@ -279,6 +280,11 @@ def _values_list(self: Any, *args: Any, **options: Any) -> list[Any]:
     return _items_list(self, *args, **options)[1]
 
 
+def _get_sub_tensordict(self: Any, idx: Any) -> Any:
+    """Return rows that write through: ``get_sub_tensordict``."""
+    return self.get_sub_tensordict(idx)
+
+
 def _has_names(self: Any) -> bool:
     return self._names is not None
 
@@ -296,13 +302,14 @@ _PRIVATE: Final[dict[str, Callable[..., Any]]] = {
     one.__name__: one
     for one in (
         _get_str, _set_str, _set_at_str, _fast_apply, _apply_nest, _items_list, _values_list, _has_names, _erase_names,
-        _change_batch_size,
+        _change_batch_size, _get_sub_tensordict,
     )
 } | {"_get_tuple": _get_str, "_set_tuple": _set_str, "_multithread_apply_nest": _apply_nest}  # fmt: skip
 
 #: class, name and member
 METHODS: Final[list[tuple[type, str, Any]]] = [
     *((cls, "__setstate__", function) for cls, function in STATEFUL.items()),
+    (SubTensorDict, "__new__", staticmethod(new_rows)),
     (TensorCollection, "state_dict", state_dict),
     (TensorCollection, "load_state_dict", load_state_dict),
     (TensorCollection, "saved_path", property(saved_path)),

@@ -152,6 +152,7 @@ SOURCES: Final[tuple[str, ...]] = (
     "tensorclass.compat.peer_records",
     "tensorclass.compat.peer_pickles",
     "tensorclass.compat.peer_names",
+    "tensorclass.compat.version_choice",
     "tensorclass",
     "tensorclass.utils",
     "tensorclass.td",

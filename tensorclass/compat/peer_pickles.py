@@ -21,6 +21,8 @@ from tensorclass.td.collection import Collection
 from tensorclass.td.leaves.nontensor import MetaData, NonTensorData, NonTensorStack
 from tensorclass.td.leaves.nontensor_base import NonTensorDataBase
 from tensorclass.td.stores.lazy.lazy_stack import LazyStackedTensorDict
+from tensorclass.td.stores.store_classes import on_store
+from tensorclass.td.stores.sub_tensordict import SubTensorDict
 from tensorclass.td.tensordict import TensorDict
 
 __all__ = [
@@ -83,10 +85,32 @@ def take_state(self: Any, state: Mapping[str, Any]) -> None:
             made._names = held._names
         else:
             made = cast("Any", type(self)).from_tensordict(held, beside)
-    for cls in type(self).__mro__:
+    _become(self, made)
+
+
+def take_rows(self: Any, state: Mapping[str, Any]) -> None:
+    """Take the state of a pickle: ``__setstate__`` of rows that write through, whose source is in the pickle, too."""
+    made = state["_source"].get_sub_tensordict(state["idx"])
+    self.__class__ = type(made)
+    _become(self, made)
+
+
+def _become(new: Any, made: Any) -> None:
+    """Give an object that was made without a constructor the slots of another one."""
+    for cls in type(new).__mro__:
         for slot in vars(cls).get("__slots__", ()):
             if slot != "__weakref__" and hasattr(made, slot):
-                object.__setattr__(self, slot, getattr(made, slot))
+                object.__setattr__(new, slot, getattr(made, slot))
+
+
+def new_rows(cls: type, *args: Any, **kwargs: Any) -> Any:
+    """Make rows that write through; without arguments for a pickle, which hands over the state later."""
+    if args or kwargs:
+        return _new_rows(cls, *args, **kwargs)
+    return object.__new__(on_store(SubTensorDict, TensorDict))
+
+
+_new_rows: Final[Callable[..., Any]] = SubTensorDict.__new__
 
 
 def take_module_state(self: Any, state: Mapping[str, Any]) -> None:
@@ -115,6 +139,7 @@ def take_module_state(self: Any, state: Mapping[str, Any]) -> None:
 
 #: the classes whose objects a pickle makes without a constructor, and what takes the state
 STATEFUL: Final[dict[type, Callable[[Any, Mapping[str, Any]], None]]] = {
+    SubTensorDict: take_rows,
     TensorClass: take_state,
     NonTensorDataBase: take_state,
     TensorDictParams: take_state,

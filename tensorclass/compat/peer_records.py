@@ -9,8 +9,9 @@ gets once.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 from torch import Tensor
 
 from tensorclass.records import decorator
@@ -18,7 +19,7 @@ from tensorclass.records.contracted import Contracted
 from tensorclass.records.fields import FieldSpec, Kind
 from tensorclass.records.record import OPTIONS, RecordMeta
 from tensorclass.records.record import TensorClass as StrictRecord
-from tensorclass.td import value_checks
+from tensorclass.td import registry, value_checks
 from tensorclass.td.collection import Collection
 from tensorclass.td.get import MISSING
 from tensorclass.td.keys import NestedKey
@@ -31,27 +32,45 @@ __all__ = ["TensorClass", "tensorclass"]
 
 
 class LenientSpec(FieldSpec):
-    """A field of a record that takes ``None``, and objects of any type. One of tensors makes tensors of numbers."""
+    """A field of a record that takes ``None``, and objects of any type. Numbers and lists of numbers become tensors."""
 
-    __slots__ = ("_casts",)
+    __slots__ = ("_casts", "_numbers")
 
     def _resolve(self, scope: Mapping[str, Any]) -> None:
         super()._resolve(scope)
         self.optional = True
-        self._casts = self.kind is Kind.TENSOR and not self._options["nocast"]
+        #: numbers that stay numbers for all rows of a batch, as they are annotated; others do not fit a batch
+        self._numbers = tuple({number for cls in self.types for number in _NUMBERS.get(cls, ())})
         is_open = self.kind is not Kind.COLUMN and not self._options["tensor_only"]
         if is_open and not (self.kind is Kind.OBJECT and self._options["autocast"]):
+            self._casts = not self._options["nocast"]
             self.kind, self._literals = Kind.ANY, ()
             self.types: tuple[type, ...] = ()
+        else:
+            self._casts = False
 
     def fit(self, record: Contracted, value: Any, non_blocking: bool = False) -> Value:
         """Return the value to store. A field of tensors takes collections and objects that are no numbers, too."""
-        if self._known_kind(type(record), value) is Kind.ANY and self._casts and not isinstance(value, Tensor):
-            tensor = None if isinstance(value, Collection) else value_checks.as_tensor(value, record._device)
-            value = value if tensor is None else tensor
+        if self._known_kind(type(record), value) is Kind.ANY:
+            if self._casts and not isinstance(value, (Tensor, Collection)):
+                value = self._converted(record, value)
         elif self.kind is Kind.TENSOR and isinstance(value, Collection):
             return value_checks.fit_collection(record, self.name, value, non_blocking)
         return super().fit(record, value, non_blocking)
+
+    def _converted(self, record: Contracted, value: Any) -> Any:
+        """Return a number, an array or a list of numbers as a tensor, objects in a list as a stack."""
+        size = record._batch_size
+        if isinstance(value, (bool, int, float, np.ndarray)) or (isinstance(value, list) and (value or not size)):
+            tensor = value_checks.as_tensor(value, record._device)
+            if tensor is not None:
+                return value if size and isinstance(value, self._numbers) else tensor
+        if isinstance(value, (list, np.generic)):
+            return registry.non_tensor(value, size, record._device, record._names)
+        return value
+
+
+_NUMBERS: Final[dict[type, tuple[type, ...]]] = {bool: (bool,), int: (bool, int), float: (bool, int, float)}
 
 
 class LenientMeta(RecordMeta):
@@ -70,6 +89,7 @@ class TensorClass(StrictRecord, metaclass=LenientMeta, is_base=True):
     __slots__ = ()
 
     _spec_class = LenientSpec
+    _CASTS_INTEGERS = True
     _options = {**OPTIONS, "shadow": True, "stack_objects": True}
 
     def get(self, key: NestedKey, default: Any = MISSING, **forms: Any) -> Any:
@@ -77,6 +97,11 @@ class TensorClass(StrictRecord, metaclass=LenientMeta, is_base=True):
         if type(key) is str and key in type(self)._specs and key not in self._store:
             return None
         value = super().get(key, default, **forms)
+        return value._as_read() if isinstance(value, NonTensorDataBase) else value
+
+    def get_at(self, key: NestedKey, index: Any, default: Any = MISSING) -> Any:
+        """Return rows of a field: those of a non-tensor field are its objects."""
+        value = super().get_at(key, index, default)
         return value._as_read() if isinstance(value, NonTensorDataBase) else value
 
     if not TYPE_CHECKING:

@@ -39,6 +39,7 @@ def main() -> None:
     values = {
         "data": data,
         "locked": data.clone().lock_(),
+        "rows": data._get_sub_tensordict(torch.tensor([1])),
         "lazy": LazyStackedTensorDict(data, data.clone(), stack_dim=1),
         "record": record(torch.ones(2), "a", batch_size=[2]),
         "record with None": record(torch.ones(2), batch_size=[2]),

@@ -41,6 +41,11 @@ def test_keys_are_read_and_written(data: Any) -> None:
     assert "new" in data
 
 
+def test_rows_write_through(data: Any) -> None:
+    data._get_sub_tensordict(0).set_("a", torch.tensor(3.0))
+    assert data["a"].tolist() == [3.0, 0.0]
+
+
 def test_functions_are_applied(data: Any) -> None:
     assert data._fast_apply(lambda x: x + 1)["b", "c"].sum() == 12
     keys: list[Any] = []

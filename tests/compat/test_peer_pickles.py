@@ -44,6 +44,14 @@ def test_collections(read: Any, name: str) -> None:
     assert data["nested", "text"] == "a"
 
 
+def test_rows_write_through(read: Any) -> None:
+    rows = read("rows")
+    assert type(rows) is type(tc.TensorDict(x=torch.zeros(2), batch_size=[2]).get_sub_tensordict([0]))
+    rows["x"] = torch.tensor([5.0])
+    assert (rows.batch_size, rows["nested", "text"]) == (torch.Size([1]), "a")
+    assert rows.get_parent_tensordict()["x"].tolist() == [0.0, 5.0]
+
+
 def test_lazy_stacks(read: Any) -> None:
     lazy = read("lazy")
     assert type(lazy) is tc.LazyStackedTensorDict

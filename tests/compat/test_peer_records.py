@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -11,6 +12,7 @@ from torch import Tensor
 import tensorclass as tc
 from tensorclass import TensorDict
 from tensorclass.compat.peer_records import TensorClass, tensorclass
+from tests.parity.sides import PEER, described, outcome
 
 
 class Step(TensorClass):
@@ -48,6 +50,35 @@ def test_a_field_of_tensors_takes_a_collection() -> None:
     assert (step + 1).x["y"].tolist() == [1.0, 1.0]
     with pytest.raises(RuntimeError, match="batch"):
         Step(inner, "a", batch_size=[3])
+
+
+VALUES: list[Any] = [
+    3, 2.5, True, "s", [1, 2], [1.5, 2.5], ["a", "b"], [1, "a"], (1, 2), np.ones(2), np.float32(3), b"x", 1j,
+    np.array(["a", "b"]), [torch.ones(2), torch.ones(2)], [[1, 2], [3, 4]], {"k": 1}, {"k": torch.ones(2)},
+    torch.ones(2), None,
+]  # fmt: skip
+ANNOTATIONS: list[Any] = [int, float, bool, str, Any, list, dict, Tensor, int | None, Tensor | None, Tensor | str]
+
+
+@pytest.mark.parametrize("annotation", ANNOTATIONS, ids=str)
+@pytest.mark.parametrize("size", [[], [2]], ids=str)
+@pytest.mark.filterwarnings("ignore")
+def test_values_become_what_they_become_in_the_peer(annotation: Any, size: list[int]) -> None:
+    def read(decorator: Any, value: Any) -> Any:
+        cls = decorator(type("Field", (), {"__annotations__": {"x": annotation}, "__module__": __name__}))
+        given = outcome(lambda: cls(x=value, batch_size=size))
+        if isinstance(given, Exception):
+            return described(given)
+        return described([given.x, given[0].x] if size else given.x)
+
+    for value in VALUES:
+        assert read(tensorclass, value) == read(PEER.tensorclass, value), value
+
+
+def test_integers_are_cast_and_objects_of_rows_are_read() -> None:
+    step = Step(torch.tensor([3]), ["a"], batch_size=[1])
+    assert step.to(torch.bfloat16).x.dtype is torch.bfloat16
+    assert step[0].text == step.get_at("text", 0) == "a"
 
 
 def test_fields_that_were_deselected_are_none() -> None:
