@@ -13,6 +13,7 @@ from jaxtyping import Float, Float32, Int
 from torch import Tensor
 
 from tensorclass import TensorClass
+from tests.open_files import open_files
 
 FORMATS = ("parquet", "feather", "csv", "json", "lines")
 
@@ -65,23 +66,12 @@ def stream(cls: Any, kind: str, path: Any, **options: Any) -> Any:
     return getattr(cls, f"iter_{kind}")(path, separator=".", **options)
 
 
-def open_files() -> set[str]:
-    """Return the files that this process has open."""
-    found: set[str] = set()
-    for handle in os.listdir("/proc/self/fd"):
-        try:
-            found.add(os.readlink(f"/proc/self/fd/{handle}"))
-        except OSError:  # the handle of the listing itself
-            continue
-    return found
-
-
 @contextmanager
 def nothing_left(folder: Path) -> Iterator[None]:
     """Check that the block leaves no open file of a folder, and no new file in it."""
     before = sorted(os.listdir(folder))
     yield
-    assert [name for name in open_files() if name.startswith(str(folder))] == []
+    assert open_files(folder) == []
     assert sorted(os.listdir(folder)) == before
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import json
 import os
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import torch
 from tensorclass import TensorDict
 from tensorclass.storage import FileError
 from tests import fresh_python
+from tests.open_files import linux, open_files
 from tests.storage.formats import FORMATS, a_bit_of_all, contents
 
 COMPRESSED = ("deflated", "h5-chunks", "zarr")  #: what is compressed has checksums, or cannot be read, in any case
@@ -140,10 +142,11 @@ def test_checksums_hold_after_rows_were_appended(tmp_path: Path) -> None:
     assert TensorDict.load_memmap(tmp_path / "place", verify=True)["x"][:, 0].tolist() == [1, 1, 2, 2]
 
 
-def opened() -> tuple[int, int]:
-    """How many files this process has open, and how many it has mapped to memory."""
-    maps = [line for line in Path("/proc/self/maps").read_text().splitlines() if "/place" in line]
-    return len(os.listdir("/proc/self/fd")), len(maps)
+def opened(folder: Path) -> tuple[list[str], list[str]]:
+    """The files of a folder that this process has open, and those that it has mapped to memory."""
+    gc.collect()
+    maps = [line for line in Path("/proc/self/maps").read_text().splitlines() if str(folder) in line]
+    return open_files(folder), maps
 
 
 def broken(load: Callable[[Path], object], path: Path) -> None:
@@ -151,7 +154,7 @@ def broken(load: Callable[[Path], object], path: Path) -> None:
         load(path)
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts what Linux tells of a process")
+@linux
 @pytest.mark.parametrize("form", FORMATS)
 def test_nothing_stays_open(form: str, tmp_path: Path) -> None:
     save, load = FORMATS[form].save, FORMATS[form].load
@@ -161,7 +164,7 @@ def test_nothing_stays_open(form: str, tmp_path: Path) -> None:
     save(a_bit_of_all(1), tmp_path / "place 3")
     if form == "folder":
         (tmp_path / "place 3" / "below" / "c.memmap").unlink()
-    before = opened()
+    before = opened(tmp_path)
     for value in range(4 if form == "zarr" else 20):
         save(a_bit_of_all(value % 10), tmp_path / "place")
         load(tmp_path / "place")
@@ -169,7 +172,7 @@ def test_nothing_stays_open(form: str, tmp_path: Path) -> None:
         broken(load, tmp_path / "nothing")
         if form == "folder":
             broken(load, tmp_path / "place 3")
-    assert opened() == before
+    assert opened(tmp_path) == before
     assert sorted(os.listdir(tmp_path)) == ["place", "place 2", "place 3"]
 
 

@@ -37,6 +37,7 @@ from tensorclass.scores.readers import lines, unpacked_file
 from tensorclass.scores.readers.growing_columns import prompt_id
 from tensorclass.scores.readers.lines import json_rows
 from tests.interrupting import Held, interrupted
+from tests.open_files import linux, open_files
 
 Write = Callable[..., Path]
 Make = Callable[..., dict[str, Any]]
@@ -385,7 +386,7 @@ def test_a_compressed_file_is_read(write: Write, log_row: Make) -> None:
         read_run(write("bad.jsonl.gz", packed[:100] + b"\0\0\0\0" + packed[104:]))
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts what Linux tells of a process")
+@linux
 @pytest.mark.parametrize("suffix", ["", ".gz"])
 @pytest.mark.parametrize("module", [lines, unpacked_file])
 def test_a_reader_that_is_interrupted_at_any_line_closes_its_file(
@@ -411,12 +412,16 @@ def test_a_reader_that_waits_for_the_writer_of_a_pipe_can_be_interrupted(tmp_pat
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     interrupt = threading.Timer(0.2, signal.pthread_kill, (threading.get_ident(), signal.SIGINT))
+
+    def read() -> None:
+        interrupt.start()  # here, since the interrupt comes to a busy thread wherever it is
+        list(json_rows(pipe))
+
     # ends the wait where the interrupt does not
-    rescue = threading.Timer(20, lambda: os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)))
-    interrupt.start()
+    rescue = threading.Timer(60, lambda: os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)))
     rescue.start()
     with pytest.raises(KeyboardInterrupt):
-        list(json_rows(pipe))
+        read()
     rescue.cancel()
 
 
@@ -431,7 +436,7 @@ def test_a_log_is_read_from_a_pipe(tmp_path: Path, log_row: Make) -> None:
     writer.join()
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="looks at what Linux tells of a process")
+@linux
 def test_an_error_leaves_no_file_open(pair: tuple[Path, Path], write: Write, reference_row: Make) -> None:
     write(pair[1].name, [reference_row(7, [True])])
     gc.collect()
@@ -439,11 +444,7 @@ def test_an_error_leaves_no_file_open(pair: tuple[Path, Path], write: Write, ref
     try:
         with pytest.raises(ScoreFileError, match="expected the prompt of line 1"):
             read_run(pair[0])
-        held = [
-            os.readlink(f"/proc/self/fd/{number}")
-            for number in os.listdir("/proc/self/fd")
-            if number.isdigit() and os.path.islink(f"/proc/self/fd/{number}")
-        ]
+        held = open_files()
     finally:
         gc.enable()
     assert not set(held) & set(map(str, pair))

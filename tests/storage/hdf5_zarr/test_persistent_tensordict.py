@@ -4,7 +4,6 @@ import copy
 import errno
 import gc
 import json
-import os
 import pickle
 import re
 import signal
@@ -28,6 +27,7 @@ from tensorclass.storage.hdf5_zarr.group_loader import make_backend
 from tensorclass.storage.hdf5_zarr.restorable_file import RestorableFile
 from tensorclass.storage.hdf5_zarr.zarr import Zarr
 from tests import forkserver, fresh_python
+from tests.open_files import open_files
 from tests.storage.memmap.test_memmap_folder import Inner, Sample, a_tree
 
 
@@ -56,17 +56,6 @@ def write(data: Any, path: Path, backend: str, **options: Any) -> Any:
 
 def read(path: Path, backend: str, cls: Any = TensorDict, **options: Any) -> Any:
     return getattr(cls, f"from_{backend}")(path, **options)
-
-
-def handles() -> list[str]:
-    gc.collect()
-    found = []
-    for entry in os.listdir("/proc/self/fd"):
-        try:
-            found.append(os.readlink(f"/proc/self/fd/{entry}"))
-        except OSError:
-            continue
-    return [path for path in found if path.endswith((".h5", ".zarr"))]
 
 
 @pytest.fixture(params=["h5", "zarr"])
@@ -369,7 +358,8 @@ def test_no_handle_outlives_its_use(path: Path, backend: str) -> None:
     with pytest.raises(TypeError):
         write(TensorDict({"o": object()}), path, backend)
     del held
-    assert handles() == []
+    gc.collect()
+    assert open_files(path) == []
 
 
 def test_writing_over_a_file_keeps_the_old_one_where_it_fails(path: Path, backend: str) -> None:
