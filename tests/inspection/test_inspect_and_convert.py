@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import sys
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -202,3 +204,45 @@ def test_mistakes_are_told(
     assert error.count("\n") == 1
     assert re.search(message, error), error
     assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.fixture
+def absent() -> type[TensorClass]:
+    """A record class, with a nested one, of a module that is not imported where files are converted."""
+
+    class Inner(TensorClass):
+        y: Tensor
+        note: Tensor | None = None
+
+    class Sample(TensorClass):
+        x: Tensor
+        inner: Inner
+
+    for cls in (Inner, Sample):
+        cls.__module__, cls.__qualname__ = "samples_of_another_program", cls.__name__
+    return Sample
+
+
+@pytest.mark.parametrize("target", NAMED)
+def test_names_of_classes_that_are_not_imported_are_kept(
+    target: str, absent: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inner = absent._specs["inner"].target(absent)
+    absent(torch.arange(5), inner(torch.arange(5), batch_size=[5]), batch_size=[5]).memmap(tmp_path / "source")
+    convert_file(tmp_path / "source", tmp_path / target, rows=2)
+    assert describe_file(tmp_path / target).class_name == "samples_of_another_program.Sample"
+    convert_file(tmp_path / target, tmp_path / "back", rows=3)
+    assert type(tc.load(tmp_path / "back")) is TensorDict
+    module: Any = types.ModuleType(absent.__module__)
+    module.Sample, module.Inner = absent, inner
+    monkeypatch.setitem(sys.modules, absent.__module__, module)
+    found = tc.load(tmp_path / "back")
+    assert (type(found), type(found.inner), found.inner.note) == (absent, inner, None)
+    assert found.x.tolist() == found.inner.y.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_tables_of_such_classes_can_be_written(absent: Any, tmp_path: Path) -> None:
+    inner = absent._specs["inner"].target(absent)
+    absent(torch.arange(5), inner(torch.arange(5), batch_size=[5]), batch_size=[5]).memmap(tmp_path / "source")
+    assert convert_file(tmp_path / "source", tmp_path / "rows.parquet", rows=2) == 5
+    assert TensorDict.from_parquet(tmp_path / "rows.parquet")["inner", "y"].tolist() == [0, 1, 2, 3, 4]

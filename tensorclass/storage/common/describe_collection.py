@@ -25,6 +25,7 @@ from tensorclass.td.stores.store_classes import dense_class
 from . import collection_tree
 from .collection_tree import DTYPES, MOST_VALUES, Node, Path, TensorLeaf
 from .object_json import Unwritable, encode
+from .unimported_classes import class_in_file
 
 
 def describe(
@@ -89,6 +90,8 @@ def collection_head(value: TensorCollection) -> Node:
         ]:
             class_node["none"] = none
         node["class"] = class_node
+    elif (stands_for := class_in_file(cls)) is not None:
+        node["class"] = stands_for
     return node
 
 

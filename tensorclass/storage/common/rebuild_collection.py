@@ -48,6 +48,7 @@ from .collection_tree import (
     parse_size,
 )
 from .object_json import decode
+from .unimported_classes import stand_in
 
 
 def rebuild(node: Any, target: type[TensorCollection] | TensorCollection | None, source: Source) -> Any:
@@ -157,9 +158,11 @@ def target_class(node: Node, target: Any) -> Any:
     """Return the class for a collection. A class that the file names is not imported, since an import runs code."""
     if isinstance(target, TensorCollection):
         return dense_class(type(target))
+    named = as_dict(node.get("class"))
+    if target is TensorDict:
+        return stand_in(named)
     if target is not None and target is not TensorCollection:
         return dense_class(target)
-    named = as_dict(node.get("class"))
     if named is not None:
         found: Any = sys.modules.get(str(named.get("module")))
         for name in str(named.get("name")).split("."):
@@ -167,7 +170,7 @@ def target_class(node: Node, target: Any) -> Any:
             found = inside.get(name)
         if isinstance(found, type) and issubclass(found, TensorClass):
             return found
-    return TensorDict
+    return stand_in(named)
 
 
 def _record(

@@ -13,6 +13,7 @@ from torch import Size
 from tensorclass.storage.common import collection_tree, rebuild_collection
 from tensorclass.storage.common.collection_tree import FileError, Source
 from tensorclass.storage.common.file_paths import loading, path_of
+from tensorclass.storage.common.unimported_classes import stand_in
 from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.progress import bytes_of, progress_of
 from tensorclass.td import shapes
@@ -141,6 +142,8 @@ class GroupLoader:
                 raise self.source.damaged(
                     path, f"the group is of the type {found}; this package reads version {collection_tree.VERSION}"
                 )
+        if cls is TensorDict:
+            cls = stand_in((note or {}).get("class"))
         store = GroupStore(file, names)
         result = self.on_group(cls, store, Size([]), None)
         keys = store.keys_in_file()
