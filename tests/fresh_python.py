@@ -39,7 +39,7 @@ def run(
     env: Mapping[str, str] | None = None,
     cwd: str | Path | None = None,
     text: bool = True,
-    timeout: float = 120.0,
+    timeout: float = 600.0,
     check: bool = False,
 ) -> subprocess.CompletedProcess[Any]:
     """Run ``python`` with these arguments, and return its exit code, output and errors.

@@ -206,7 +206,7 @@ def test_rows_in_shared_memory_are_not_copied() -> None:
     process = torch.multiprocessing.get_context("fork").Process(target=_overwrite, args=(seen,))
     process.start()
     seen.put(data[1:])
-    process.join(60)
+    process.join(120)
     assert process.exitcode == 0
     assert data["r"][1].tensor()[0] == 7  # the other process has written to this memory
 

@@ -25,7 +25,7 @@ from tensorclass.distributed.collectives import agreement
 from tensorclass.distributed.messages import exchange, record_layout, remote_init
 from tests.storage.notes import changes
 
-SECONDS = 10  #: that reading a message may take
+SECONDS = 60  #: that reading a message may take
 
 
 def record() -> TensorDict:

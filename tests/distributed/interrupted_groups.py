@@ -26,32 +26,33 @@ from tests.distributed.interrupts import left_since
 from tests.distributed.processes import Group, group_of
 from tests.interrupting import Held, interrupted
 
-SECONDS = 2.0  #: the time-out of a call
+SECONDS = 2.0  #: the time-out of a call that may have to wait for a rank that was interrupted
+LONG = 120.0  #: that of others
 CALLS = ("send", "recv", "init_remote", "broadcast", "all_reduce", "all_gather", "gather_and_stack")
 
 
-def take_part(call: str, rank: int, group: Any) -> None:
+def take_part(call: str, rank: int, group: Any, seconds: float) -> None:
     """Run a rank."""
     data = TensorDict({"x": torch.full((3,), float(rank)), "s": "text"})
     if call in ("send", "recv"):
         sends = (rank == 0) == (call == "send")
-        data.send(1 - rank, group=group, timeout=SECONDS) if sends else data.recv(
-            1 - rank, group=group, timeout=SECONDS
+        data.send(1 - rank, group=group, timeout=seconds) if sends else data.recv(
+            1 - rank, group=group, timeout=seconds
         )
     elif call == "init_remote":
         if rank:
-            TensorDict.from_remote_init(0, group=group, timeout=SECONDS)
+            TensorDict.from_remote_init(0, group=group, timeout=seconds)
         else:
-            data.init_remote(1, group=group, timeout=SECONDS)
+            data.init_remote(1, group=group, timeout=seconds)
     elif call == "all_reduce":
-        data.exclude("s").all_reduce(group=group, timeout=SECONDS)
+        data.exclude("s").all_reduce(group=group, timeout=seconds)
     elif call == "all_gather":
-        data.all_gather(group=group, timeout=SECONDS)
+        data.all_gather(group=group, timeout=seconds)
     elif call == "gather_and_stack":
         target = torch.stack([data]) if rank == 0 else data
-        target.gather_and_stack(0, group=group, timeout=SECONDS)
+        target.gather_and_stack(0, group=group, timeout=seconds)
     else:
-        data.broadcast(0, group=group, timeout=SECONDS)
+        data.broadcast(0, group=group, timeout=seconds)
 
 
 def round_of(rank: int, call: str, at: int) -> tuple[int, list[str]]:
@@ -60,10 +61,11 @@ def round_of(rank: int, call: str, at: int) -> tuple[int, list[str]]:
     point_to_point._pool.reset()
     gc.collect()
     before = Held.now()
-    group: Any = dist.new_group(timeout=timedelta(seconds=SECONDS + 2))
+    seconds = SECONDS if at else LONG
+    group: Any = dist.new_group(timeout=timedelta(seconds=seconds + 2))
     dist.barrier(group)  # a rank that destroys it at once would fail the other, which is still connecting
     wrong: list[str] = []
-    outcome = interrupted(lambda: take_part(call, rank, group), at if rank == 0 else 0)
+    outcome = interrupted(lambda: take_part(call, rank, group, seconds), at if rank == 0 else 0)
     where = f"{call}: SIGINT at {outcome.where}" if rank == 0 else f"{call}: the other rank"
     if rank == 0 and at and outcome.where is not None and not isinstance(outcome.error, KeyboardInterrupt):
         wrong.append(f"{where}: gave {outcome.error!r}")
@@ -81,14 +83,14 @@ def round_of(rank: int, call: str, at: int) -> tuple[int, list[str]]:
 def tried(group: Group, call: str, samples: int | None, rng: random.Random) -> tuple[int, list[str]]:
     """Interrupts a call at all lines, or at some: how often, and what went wrong."""
     for _ in range(2):
-        found = group.run(round_of, call, 0, seconds=60)
-    wrong = [item for _, items in group.run(round_of, call, 0, seconds=60) for item in items]
+        found = group.run(round_of, call, 0, seconds=2 * LONG)
+    wrong = [item for _, items in group.run(round_of, call, 0, seconds=2 * LONG) for item in items]
     count = found[0][0]
     points = (
         list(range(1, count + 1)) if samples is None else sorted(rng.sample(range(1, count + 1), min(samples, count)))
     )
     for at in points:
-        for _, items in group.run(round_of, call, at, seconds=60):
+        for _, items in group.run(round_of, call, at, seconds=2 * LONG):
             wrong += items
     return len(points), wrong
 

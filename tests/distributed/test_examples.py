@@ -67,17 +67,17 @@ def test_processes_end_with_the_one_that_has_started_them(sent: signal.Signals) 
         stdout=subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
     try:
-        end = time.monotonic() + 60
+        end = time.monotonic() + 120
         started: list[int] = []
         while len(started) < 3 and time.monotonic() < end:  # two, and Python's own tracker of resources
             assert process.poll() is None
             time.sleep(0.02)
             started = under(process.pid)
         os.killpg(process.pid, sent)  # as the terminal does
-        assert process.wait(30) in (130, 143)
+        assert process.wait(120) in (130, 143)
         said = process.communicate()[1]
         assert "Traceback" not in said, said
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while any(Path(f"/proc/{found}").exists() for found in started) and time.monotonic() < deadline:
             time.sleep(0.05)
         assert not any(Path(f"/proc/{found}").exists() for found in started)

@@ -25,7 +25,7 @@ from tensorclass.td.memory import shared_memory
 from tests.distributed.leftovers import nothing_left
 from tests.pools import pool_of
 
-SECONDS = 30  #: that nothing here takes
+SECONDS = 120  #: that nothing here takes
 LIMIT = (
     2 * SMALL
 )  #: bytes of the largest file, and so of the largest piece of shared memory, in the processes of a test
@@ -298,7 +298,7 @@ import torch, tensorclass, tensorclass.distributed
 if __name__ == "__main__":
     data = tensorclass.TensorDict({"x": torch.ones(8, 2**18)}, [8])
     try:
-        for batch in tensorclass.DataLoader(data, batch_size=4, num_workers=2, timeout=20):
+        for batch in tensorclass.DataLoader(data, batch_size=4, num_workers=2, timeout=120):
             print("came", len(batch))
     except tensorclass.distributed.NoSharedMemory as error:
         print(error)

@@ -24,7 +24,7 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     with patch.context() as set_variables:
         set_variables.setenv("PYTHONPATH", str(ROOT))
         folder = str(tmp_path_factory.mktemp("notebook"))
-        nbclient.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": folder}}).execute()
+        nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": folder}}).execute()
     return [
         dict(output.get("data", {})) | ({"print": output["text"]} if output["output_type"] == "stream" else {})
         for cell in notebook.cells

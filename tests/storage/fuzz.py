@@ -33,7 +33,7 @@ import numpy as np
 from tests.storage.formats import FORMATS, a_bit_of_all, contents, plain
 from tests.storage.payload import Spans
 
-SECONDS = 10  #: that a load may take
+SECONDS = 60  #: that a load may take
 BATCH = 1000
 Files = dict[str, bytes]  #: by path in a folder; one file has the path ""
 

@@ -48,8 +48,8 @@ from tensorclass import (
 from tensorclass.storage.hdf5_zarr.array_backend import DRAFT
 from tests.storage.formats import FORMATS, _close, contents
 
-SECONDS = 2.0  #: of the processor, for one case
-PATIENCE = 30.0  #: seconds of waiting, after which a case hangs: other processes may have the processor
+SECONDS = 10.0  #: of the processor, for one case
+PATIENCE = 120.0  #: seconds of waiting, after which a case hangs: other processes may have the processor
 MEMORY = 512 * 2**20  #: bytes that a case may take more
 OLD, OUTSIDE, NEW = 1, 7, 2  #: the values in what is there, in what lies outside, in what is saved over it
 NAME = "saved"

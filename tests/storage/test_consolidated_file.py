@@ -167,7 +167,7 @@ def test_it_is_sent_to_a_process() -> None:
     worker = context.Process(target=_sent, args=(queue, back))
     worker.start()
     queue.put(mixed().consolidate(share_memory=True))
-    assert back.get(timeout=30) == 15.0
+    assert back.get(timeout=120) == 15.0
     worker.join()
 
 

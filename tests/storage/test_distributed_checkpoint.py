@@ -91,9 +91,9 @@ def test_two_processes_save_and_load_together(tmp_path: Path) -> None:
     ]
     for process in processes:
         process.start()
-    found = sorted(outbox.get(timeout=90) for _ in processes)
+    found = sorted(outbox.get(timeout=240) for _ in processes)
     for process in processes:
-        process.join(60)
+        process.join(240)
     assert found == [(0, [1.0] * 3, [10] * 3), (1, [1.0] * 3, [11] * 3)]
 
 

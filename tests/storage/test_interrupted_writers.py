@@ -25,7 +25,7 @@ def results() -> dict[str, dict[str, Any]]:
     command = ["-W", "ignore", "-m", "tests.storage.interrupts", "--samples", "3", "--fault", "SIGINT"]
     command += ["--fault", "EIO"]
     command += [word for name in WRITERS for word in ("--writer", name)]
-    done = fresh_python.run(command, timeout=300)
+    done = fresh_python.run(command)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     found: list[dict[str, Any]] = [json.loads(line) for line in done.stdout.splitlines()]
     return {result["writer"]: result for result in found}

@@ -13,7 +13,7 @@ ROUNDS = 10
 def test_the_result_of_two_writers_is_that_of_one_order() -> None:
     """``python -m tests.storage.writers --rounds 1000`` is the long run."""
     command = ["-W", "ignore", "-m", "tests.storage.writers", "--rounds", str(ROUNDS), "--seed", "3"]
-    done = fresh_python.run(command, timeout=300)
+    done = fresh_python.run(command)
     assert done.returncode == 0, done.stderr[-3000:]
     assert json.loads(done.stdout)["rounds"] == ROUNDS
 

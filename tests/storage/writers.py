@@ -42,7 +42,7 @@ from tensorclass.support import folder_locks
 from tensorclass.support.interrupts import uninterrupted
 from tests.storage.formats import FORMATS
 
-SECONDS = 60  #: after which a writer hangs
+SECONDS = 240  #: after which a writer hangs
 SPAN = 0.012  #: within which writers begin and faults come
 
 

@@ -458,7 +458,7 @@ def test_apply_with_another_batch_size_keeps_an_object_that_belongs_to_all_rows(
 
 
 def test_threads_call_the_function_on_every_value() -> None:
-    both = threading.Barrier(2, timeout=60)  # passed only by two calls at the same time
+    both = threading.Barrier(2, timeout=120)  # passed only by two calls at the same time
     data = TensorDict({"a": torch.zeros(2), "n": {"b": torch.ones(2)}}, [2])
 
     def meet(value: Tensor, more: int) -> Tensor:

@@ -187,7 +187,7 @@ sys.stdout.buffer.write(cloudpickle.dumps(((data, typed, lazy_stack([data, data]
 
 
 def test_a_class_of_another_process_is_registered_once() -> None:
-    sent = fresh_python.run(["-c", SENDER], check=True, timeout=120, text=False).stdout
+    sent = fresh_python.run(["-c", SENDER], check=True, text=False).stdout
     loaded, _ = cloudpickle.loads(sent)
     before = registry_sizes()
     again, columns = [cloudpickle.loads(sent) for _ in range(100)][-1]

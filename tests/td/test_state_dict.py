@@ -375,6 +375,6 @@ def test_another_process_writes_into_shared_memory() -> None:
     data = TensorDict({"a": torch.zeros(3), "b": {"c": torch.zeros(3)}}, [3]).share_memory_()
     process = torch.multiprocessing.get_context("fork").Process(target=_add_one, args=(data,))
     process.start()
-    process.join(30)
+    process.join(120)
     assert process.exitcode == 0
     assert data["b", "c"].tolist() == [1, 1, 1]

@@ -45,7 +45,9 @@ def nobody_waits(rank: int) -> tuple[bool, int]:
     began = len(link._watch._exchanges) == 5
     del kept
     gc.collect()
-    time.sleep(3 * link.PATIENCE)
+    end = time.monotonic() + 60
+    while link._watch._exchanges and time.monotonic() < end:
+        time.sleep(link.PATIENCE)
     return began, len(link._watch._exchanges)
 
 
@@ -70,8 +72,8 @@ def test_forked_processes_share_neither_memory_nor_the_thread_that_watches() -> 
     for buffer in kept:
         _pool.give(plan, buffer)
     link._watch._start()
-    with group_of(2, 10.0, multiprocessing.get_context("fork")) as group:
-        assert all(seconds < 5 for seconds in group.run(differing))
+    with group_of(2, 60.0, multiprocessing.get_context("fork")) as group:
+        assert all(seconds < 30 for seconds in group.run(differing))
         assert group.run(crossing) == [[1.0] * 20, [0.0] * 20]
 
 
@@ -80,7 +82,7 @@ class DeletedMeanwhile:
 
     def __init__(self) -> None:
         self.store = torch.distributed.HashStore()
-        self.store.set_timeout(timedelta(seconds=20))
+        self.store.set_timeout(timedelta(seconds=120))
 
     def __getattr__(self, name: str) -> Any:
         return (lambda keys: True) if name == "check" else getattr(self.store, name)
@@ -100,7 +102,7 @@ def test_a_note_that_was_deleted_meanwhile_is_not_waited_for() -> None:
     )
     begin = time.monotonic()
     assert not exchange._read_note()
-    assert time.monotonic() - begin < 10
+    assert time.monotonic() - begin < 60
     exchange.digest, exchange.tag, exchange.size, exchange.entries = 5, 6, 7, {"a": "float32 [3]"}
     exchange._tell()
     exchange.sends, exchange.peer, end.rank = False, 0, 1
@@ -109,5 +111,5 @@ def test_a_note_that_was_deleted_meanwhile_is_not_waited_for() -> None:
 
 
 def test_messages_that_nobody_waits_for_are_let_go_of() -> None:
-    with group_of(2, 10.0, multiprocessing.get_context("fork")) as group:
+    with group_of(2, 60.0, multiprocessing.get_context("fork")) as group:
         assert group.run(nobody_waits) == [(True, 0)] * 2

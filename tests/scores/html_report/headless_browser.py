@@ -17,7 +17,7 @@ from typing import Any
 
 #: names of the browser's command, of Debian and others
 _COMMANDS = ("chromium", "chromium-browser", "google-chrome")
-_PATIENCE = 60.0  # seconds for an answer
+_PATIENCE = 120.0  # seconds for an answer
 
 
 def browser_command() -> str | None:
@@ -171,7 +171,7 @@ def headless_browser(command: str, profile: Path) -> Iterator[Browser]:
         browser = Browser(from_browser, from_here)
         yield browser
         browser.close()
-        process.wait(timeout=10)
+        process.wait(timeout=_PATIENCE)
     finally:
         process.kill()
         process.wait()

@@ -186,7 +186,7 @@ for change in (lambda: zarr.extend(rows(10)), lambda: zarr.set("a", wide), lambd
 
 def test_the_process_goes_on_and_ends_as_any(tmp_path: Path) -> None:
     """The limit of the size of a file stands for the disk; files are left open."""
-    done = fresh_python.run(["-c", PROGRAM, str(tmp_path)], timeout=120)
+    done = fresh_python.run(["-c", PROGRAM, str(tmp_path)])
     assert (done.returncode, done.stderr) == (0, "")
     first, *others = done.stdout.splitlines()
     undone = "the last change was not written, and the file was closed as it was before"

@@ -469,7 +469,7 @@ def test_workers_read_the_file(path: Path, backend: str, method: str) -> None:
     queue = context.Queue()
     worker = context.Process(target=_rows_in_a_worker, args=(held, queue))
     worker.start()
-    assert queue.get(timeout=60) == [[3, 4, 5], [6, 7, 8]]
+    assert queue.get(timeout=120) == [[3, 4, 5], [6, 7, 8]]
     worker.join()
 
 

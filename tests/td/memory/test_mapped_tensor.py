@@ -365,7 +365,7 @@ def test_processes_write_to_the_same_file(method: str, tmp_path: Path) -> None:
     data = TensorDict(a=torch.zeros(2)).memmap(tmp_path / "data")
     for sent in (x, x[1], data):
         incoming.put(sent)
-    assert [outgoing.get(timeout=60) for _ in range(3)] == ["MemoryMappedTensor", "MemoryMappedTensor", "TensorDict"]
+    assert [outgoing.get(timeout=120) for _ in range(3)] == ["MemoryMappedTensor", "MemoryMappedTensor", "TensorDict"]
     worker.join()
     assert on_disk(x, tmp_path).tolist() == [1, 2, 3, 5, 6, 7]
     assert data["a"].tolist() == [1.0, 1.0]
