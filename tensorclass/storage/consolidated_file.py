@@ -22,14 +22,15 @@ from tensorclass.support.atomic import whole_file
 from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.printable import printable
 from tensorclass.support.regular_files import reading_regular
+from tensorclass.td.buffer_operations import mark
 from tensorclass.td.collection import DeviceLike, as_device
 from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.leaves.object_codes import CPU, nest_lists
+from tensorclass.td.memory.buffer_layout import BufferLayout
 from tensorclass.td.memory.consolidated_buffer import (
     WHOLE,
     FlatBuffer,
     TensorSpan,
-    gathered,
     is_sharded,
     parts_of,
     spans_of,
@@ -50,6 +51,8 @@ VERSION = 1
 _MARK = b"tensorcl"
 _NAMES = frozenset(("cls", "non_tensors", "leaves", "cls_metadata"))  #: reserved keys in the peer's description
 _LONGEST = 2**30  #: bytes of a description
+_LARGE = 2**18  #: bytes of a buffer that is not zeroed as a whole
+_foreach_copy: Any = torch._foreach_copy_  # pyright: ignore[reportPrivateImportUsage]
 _frombuffer: Any = torch.frombuffer  # pyright: ignore[reportUnknownMemberType]
 
 
@@ -93,6 +96,7 @@ def consolidate(
     def work() -> Any:
         spans, size = spans_of(parts)
         made: Any = None
+        layout: BufferLayout | None = None
         if filename is not None:
             node, leaves = describe_collection.describe(data, "consolidate", allow_pickle)
             all_spans, size = spans_of([leaf.tensor for leaf in leaves])
@@ -105,31 +109,17 @@ def consolidate(
                         made = with_buffers(data, FlatBuffer(_mapped(written.fileno(), size), spans).parts())
         if made is None:
             here = next(iter(devices)) if len(devices) == 1 else CPU
-            made = with_buffers(
-                data, FlatBuffer(_filled(parts, spans, size, here, share_memory, pin_memory), spans).parts()
-            )
+            memory = _allocated(spans, size, here, share_memory, pin_memory)
+            layout = BufferLayout(spans, size)
+            tensors = layout.tensors_in(memory)
+            _copy_all(tensors, parts, num_threads)
+            made = with_buffers(data, tensors)
         if target is not None:
             made = made.to(target, non_blocking=non_blocking)
         if inplace:
             take_values(own, made)
-            return own.lock_()
-        return made.lock_()
-
-    def _filled(
-        parts: list[Tensor], spans: list[TensorSpan], size: int, here: torch.device, shared: bool, pinned: bool
-    ) -> Tensor:
-        memory = torch.zeros(size, dtype=torch.uint8, device=here, pin_memory=pinned)
-        if shared and size:
-            share(memory)
-        jobs = gathered(parts, memory, spans)
-        if num_threads > 0:
-            with ThreadPoolExecutor(num_threads) as pool:
-                for done in [pool.submit(job) for job in jobs]:
-                    done.result()
-        else:
-            for job in jobs:
-                job()
-        return memory
+            made = own
+        return mark(made, layout if target is None else None).lock_()
 
     if not return_early:
         return work()
@@ -137,6 +127,37 @@ def consolidate(
     future: Future[Any] = pool.submit(work)
     pool.shutdown(wait=False)  # the thread ends with its work
     return future
+
+
+def _allocated(spans: list[TensorSpan], size: int, device: torch.device, shared: bool, pinned: bool) -> Tensor:
+    """Return a buffer in which all that no tensor fills is zero."""
+    make = torch.zeros if size < _LARGE else torch.empty
+    memory = make(size, dtype=torch.uint8, device=device, pin_memory=pinned)
+    if size >= _LARGE:  # to write all of it twice would take as long as the copy
+        end = 0
+        for dtype, shape, start in [*spans, (torch.uint8, Size([0]), size)]:
+            if start > end:
+                memory[end:start].zero_()
+            end = start + shape.numel() * dtype.itemsize
+    if shared and size:
+        share(memory)
+    return memory
+
+
+def _copy_all(targets: list[Tensor], sources: list[Tensor], num_threads: int) -> None:
+    """Copy tensors to others of the same shapes and dtypes, without history."""
+    with torch.no_grad():
+        if num_threads <= 0:
+            _foreach_copy(targets, sources)
+            return
+    with ThreadPoolExecutor(num_threads) as pool:
+        for done in [pool.submit(_copy, *pair) for pair in zip(targets, sources, strict=True)]:
+            done.result()
+
+
+def _copy(target: Tensor, source: Tensor) -> None:
+    with torch.no_grad():
+        target.copy_(source)
 
 
 def _with_compact_columns(data: Any) -> Any:

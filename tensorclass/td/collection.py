@@ -24,6 +24,7 @@ from .shapes import Names
 
 if TYPE_CHECKING:
     from .base import TensorCollection
+    from .buffer_operations import BufferMark
     from .leaves.leaf import Leaf
     from .stored_names import StoredNames
 
@@ -97,7 +98,7 @@ class Collection:
     construction end in :meth:`_like`, which checks nothing.
     """
 
-    __slots__ = ("__weakref__", "_batch_size", "_context", "_device", "_lock", "_names", "_store")
+    __slots__ = ("__weakref__", "_batch_size", "_buffer", "_context", "_device", "_lock", "_names", "_store")
 
     if TYPE_CHECKING:  # so that typing.get_type_hints of a record finds its fields, not these
         _store: Store
@@ -108,6 +109,8 @@ class Collection:
         _lock: tuple[weakref.ref[Collection], ...] | None
         # How a `with` statement undoes the last operation (see context); unset if it cannot.
         _context: tuple[Any, ...]
+        # Where all tensors lie in one buffer (see buffer_operations); unset if they do not.
+        _buffer: BufferMark
 
     #: members whose names fields of the class have; see hidden_members
     _hidden_members: ClassVar[Mapping[str, Any]] = {}

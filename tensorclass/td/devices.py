@@ -12,11 +12,10 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self, Unpack
 
-from . import registry
+from . import buffer_operations, registry
 from .collection import Collection, DeviceLike, as_device
 from .context import CAST
 from .hidden_members import member_items, with_members
-from .memory.consolidated_buffer import moved_at_once
 
 if TYPE_CHECKING:
     from .collection import Store
@@ -127,7 +126,9 @@ class Devices(Collection):
             memory_format: of the copied tensors. Default: that of each tensor.
 
         Returns:
-            A new collection. With ``recurse`` it shares no memory with this one.
+            A new collection. With ``recurse`` it shares no memory with this one. That of a consolidated collection,
+                which is locked, is consolidated, too, unless it is small: its tensors share one buffer, which a
+                single one keeps in memory.
 
         Example:
             >>> import torch
@@ -140,6 +141,10 @@ class Devices(Collection):
         """
         if not recurse:
             return self._shallow()
+        if memory_format is torch.preserve_format:
+            if self._lock is not None and (copied := buffer_operations.cloned(self)) is not None:
+                return copied  # type: ignore[no-any-return]
+            return self._same({key: value.clone() for key, value in member_items(self._store)})
         return self._same({key: value.clone(memory_format=memory_format) for key, value in member_items(self._store)})
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -296,7 +301,7 @@ class Devices(Collection):
         if target is not None and dtype is None and memory_format is None and not copy and batch_size is None:
             if target == self._device:
                 return self
-            there: Self = self if is_dynamo_compiling() else moved_at_once(self, target, bool(non_blocking))
+            there: Self = self if is_dynamo_compiling() else buffer_operations.moved(self, target, bool(non_blocking))
             result = there._placed(target, bool(non_blocking))
             result._context = ((), CAST, ref(self))
             return result
@@ -350,6 +355,10 @@ class Devices(Collection):
         /,
     ) -> Self:
         """Move the values to a device, cast them, or both. Without ``numbers``, integers and booleans are not cast."""
+        if self._lock is not None and dtype is not None and device is None and memory_format is None and not copy:
+            made = buffer_operations.cast(self, dtype, numbers and self._CASTS_INTEGERS, "to", "_moved")
+            if made is not None:
+                return made  # type: ignore[no-any-return]
         if dtype is not None and not (numbers and self._CASTS_INTEGERS) and _is_inexact(dtype):
             return self._moved_inexact(device, dtype, non_blocking, copy, memory_format)
         if device is None and not copy and memory_format is None:
@@ -456,6 +465,8 @@ class Devices(Collection):
             >>> if torch.cuda.is_available():
             ...     assert TensorDict({"a": torch.zeros(2)}, [2]).pin_memory()["a"].is_pinned()
         """
+        if not inplace and (made := buffer_operations.pinned(self)) is not None:
+            return made  # type: ignore[no-any-return]
         pinned = _in_threads(list(self._leaves()), Tensor.pin_memory, num_threads or 0)
         if not inplace:
             return self._with_leaves(iter(pinned))
@@ -592,6 +603,10 @@ class Devices(Collection):
             tensor(1., dtype=torch.float64)
         """
         if cast_filter is None:
+            if self._lock is not None:
+                made = buffer_operations.cast(self, _as_dtype(dst_type), self._CASTS_INTEGERS, "type", "_moved")
+                if made is not None:
+                    return made  # type: ignore[no-any-return]
             if not self._CASTS_INTEGERS and _is_inexact(dtype := _as_dtype(dst_type)):
                 store: Store = {}
                 for key, value in self._store.items():

@@ -11,7 +11,7 @@ from torch._C import _are_functorch_transforms_active as _transforms_active
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
-from . import in_place_checks, registry, shapes
+from . import buffer_operations, in_place_checks, registry, shapes
 from .collection import Collection
 from .foreach import SINGLE, call_methods, check_same_keys, is_undispatched, require_leaf, run_kernel
 from .hidden_members import member_values, with_members
@@ -189,6 +189,8 @@ class Operands(Collection):
             return self._with_default(function, other, default)
         store = self._store
         if isinstance(other, Collection) and len(other._store) == len(store):
+            if self._lock is not None and (made := buffer_operations.compared(function, self, other)) is not None:
+                return made  # type: ignore[no-any-return]
             theirs = other._store
             try:
                 return self._same({key: function(value, theirs[key]) for key, value in store.items()})

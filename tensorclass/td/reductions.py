@@ -16,7 +16,7 @@ from typing_extensions import Self
 
 from tensorclass.support.printable import printable
 
-from . import shapes
+from . import buffer_operations, shapes
 from .collection import Collection
 from .hidden_members import member_items, with_members
 from .keys import dotted, unravel_key_to_tuple
@@ -381,6 +381,8 @@ class Reductions(Collection):
             (False, tensor([False,  True]))
         """
         if dim is None:
+            if buffer_operations.are_all_true(self):
+                return True
             return builtins.all(bool(leaf.all()) for leaf in self._leaves())
         return self._reduce(_ALL, dim, keepdim, {})
 

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Size, Tensor
+from torch._C import _are_functorch_transforms_active as _transforms_active
+from torch.autograd import forward_ad
 
 ALIGN = 8  #: bytes; a tensor starts at a multiple of this or of its item size, whichever is larger
 _LOOSE = 64  #: unused bytes tolerated for each tensor
@@ -37,7 +39,8 @@ def view(memory: Tensor, dtype: torch.dtype, shape: Sequence[int], start: int) -
         start: first byte of the tensor in the buffer.
 
     Returns:
-        A view of the buffer, or a copy if its address does not suit the dtype.
+        A tensor that shares the memory, or a copy if the address does not suit the dtype. Autograd does not take it
+        for a view: a result with a gradient can be written to it, and other tensors in the buffer get none.
 
     >>> buffer = torch.zeros(16, dtype=torch.uint8)
     >>> view(buffer, torch.int32, [2, 1], 8).shape
@@ -51,7 +54,7 @@ def view(memory: Tensor, dtype: torch.dtype, shape: Sequence[int], start: int) -
     if (memory.storage_offset() + start) % dtype.itemsize:
         flat = flat.clone()  # another program wrote it at an address that its dtype does not allow
     flat = flat if dtype is torch.uint8 else flat.view(dtype)
-    return flat.view(*size) if size else flat.view(size)  # passing a Size to view() is slow
+    return (flat.view(*size) if size else flat.view(size)).data  # passing a Size to view() is slow
 
 
 def is_sharded(leaf: Tensor) -> bool:
@@ -132,6 +135,8 @@ def flat_of(leaves: Iterable[Tensor]) -> FlatBuffer | None:
                 spans.append((part.dtype, part.shape, 0))
     if memory is None or memory.nbytes() - end > _LOOSE:
         return None
+    if _transforms_active() or forward_ad._current_level >= 0:  # the buffer has no tangents, nor what a transform adds
+        return None
     used = sum(shape.numel() * dtype.itemsize for dtype, shape, _ in spans)
     if end - used > _LOOSE * len(spans):
         return None
@@ -158,28 +163,6 @@ def with_buffers(data: Any, parts: Iterable[Tensor]) -> Any:
     """
     found = iter(parts)
     return data._with_arrays(iter([joined(leaf, found) for leaf in data._arrays()]))
-
-
-def moved_at_once(data: Any, device: torch.device, non_blocking: bool) -> Any:
-    """Move a consolidated collection to another device by one transfer.
-
-    Args:
-        data: a collection.
-        device: the target device.
-        non_blocking: do not wait for the transfer.
-
-    Returns:
-        The moved collection. ``data`` itself if it is on the device already, has fewer than two buffers or is not
-        consolidated.
-    """
-    first = next(iter(data._arrays()), None)
-    if first is None or first.device == device:
-        return data
-    flat = flat_of(data._arrays())
-    if flat is None or len(flat.spans) < 2:
-        return data
-    there = FlatBuffer(flat.memory.to(device, non_blocking=non_blocking), flat.spans)
-    return with_buffers(data, there.parts())
 
 
 Copy: TypeAlias = "Callable[[], None]"
