@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tensorclass import set_lazy_legacy
+from tensorclass.td.inherited_members import replace_member
 from tensorclass.td.permute_and_flip import Permuting
 from tensorclass.td.shape_operations import Shaping
 from tensorclass.td.stores.lazy.lazy_shapes import LazyShaping
@@ -25,4 +26,4 @@ def legacy_mode() -> Iterator[None]:
             yield
     finally:
         for family, name, member in before:
-            setattr(family, name, member)
+            replace_member(family, name, member)

@@ -29,6 +29,7 @@ import pytest
 from tensorclass import TensorClass
 from tensorclass.nn.dispatch import Dispatch
 from tensorclass.records.factories import make_empty
+from tensorclass.td.inherited_members import defined_members
 from tests.docstring_examples import PACKAGE, run
 from tests.td.test_generated_docstrings import MADE
 
@@ -79,7 +80,7 @@ def public_items() -> Iterator[Any]:
 def members(cls: type) -> Iterator[tuple[str, Any]]:
     """Yield the public methods and properties of a class and its bases, with their qualified names."""
     for owner in filter(is_ours, inspect.getmro(cls)):
-        for name, member in vars(owner).items():
+        for name, member in defined_members(owner).items():
             function: Any = member.__func__ if isinstance(member, (classmethod, staticmethod)) else member
             # private functions replace methods that have no effect in a class
             is_public = inspect.isfunction(function) and function.__name__[0] != "_"

@@ -26,6 +26,7 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
 from tensorclass import TensorDict
+from tensorclass.td.inherited_members import defined_members
 
 _COLLECTION = "tensorclass.TensorDict"
 
@@ -80,7 +81,8 @@ class Methods(SphinxDirective):
         for family in self.arguments[0].split():
             if family not in families:
                 raise self.error(f"no family of methods: {family}")
-            names += [name for name in members if name in vars(families[family])]
+            own = defined_members(families[family])
+            names += [name for name in members if name in own]
         qualified = {f"{_COLLECTION}.{name}": inspect.getattr_static(TensorDict, name) for name in sorted(names)}
         lines = [*_table(qualified.items())]
         if not self.config.reference_docstrings:

@@ -16,6 +16,7 @@ from torch import Size, Tensor
 
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.get import MISSING, NO_DEFAULT
+from tensorclass.td.inherited_members import replace_member
 from tensorclass.td.keys import FlatKey, NestedKey
 from tensorclass.td.leaves.nontensor import NonTensorData, NonTensorDataBase, NonTensorStack
 from tensorclass.td.stores.lazy.lazy_stack import LazyStackedTensorDict
@@ -333,13 +334,17 @@ def add_methods() -> None:
     for cls, name, member in METHODS:
         if name in vars(cls):
             _before.append((cls, name, vars(cls)[name]))
-        setattr(cls, name, member)
+            replace_member(cls, name, member)
+        else:
+            setattr(cls, name, member)
 
 
 def remove_methods() -> None:
     """Take the methods away again."""
+    for cls, name, before in _before:
+        replace_member(cls, name, before)
+    replaced = {(cls, name) for cls, name, _ in _before}
     for cls, name, _ in METHODS:
-        delattr(cls, name)
-    for cls, name, member in _before:
-        setattr(cls, name, member)
+        if (cls, name) not in replaced:
+            delattr(cls, name)
     _before.clear()

@@ -19,6 +19,7 @@ from tensorclass.td import shapes
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection, DeviceLike, as_device
 from tensorclass.td.dataframe_names import DataFrameNames, own_names
+from tensorclass.td.inherited_members import copy_inherited
 from tensorclass.td.keys import unravel_key_to_tuple
 from tensorclass.td.leaves.linked_list import LinkedList
 from tensorclass.td.leaves.nontensor import NonTensorData, NonTensorDataBase
@@ -944,3 +945,5 @@ for _name in METADATA:
     _field.type = dataclasses.InitVar
     _field._field_type = dataclasses._FIELD_INITVAR  # type: ignore[attr-defined]
     TensorClass.__dataclass_fields__[_name] = _field
+
+copy_inherited(TensorClass)

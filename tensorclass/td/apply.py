@@ -20,7 +20,14 @@ from .value_checks import BatchMismatch, as_tensor, batch_mismatch, shape_of
 if TYPE_CHECKING:
     from .collection import Store
 
-_UNSET: Any = NO_DEFAULT  # callers can give it, too
+#: the default of ``device`` and ``names``: those of the collection. Not NO_DEFAULT: where two parameters have one
+#: object as their default, torch.compile guards in Python that it is the same. The ellipsis is a constant.
+_KEEP: Any = ...
+
+
+def _is_kept(option: object) -> bool:
+    """Return whether ``device`` or ``names`` is not given. The peer's default is :data:`NO_DEFAULT`."""
+    return option is _KEEP or option is NO_DEFAULT
 
 
 class Applying(Collection):
@@ -67,10 +74,10 @@ class Applying(Collection):
         fn: Callable[..., Any],
         *others: Any,
         batch_size: Sequence[int] | None = None,
-        device: DeviceLike | None = _UNSET,
-        names: Sequence[str | None] | None = _UNSET,
+        device: DeviceLike | None = _KEEP,
+        names: Sequence[str | None] | None = _KEEP,
         inplace: bool = False,
-        default: Any = _UNSET,
+        default: Any = NO_DEFAULT,
         filter_empty: bool | None = None,
         propagate_lock: bool = False,
         call_on_nested: bool = False,
@@ -116,7 +123,7 @@ class Applying(Collection):
         if kwargs:
             fn = functools.partial(fn, **kwargs)
         if (
-            not others and batch_size is None and device is _UNSET and names is _UNSET and not inplace
+            not others and batch_size is None and device is _KEEP and names is _KEEP and not inplace
             and filter_empty is None and not propagate_lock and not call_on_nested and is_leaf is None and out is None
             and num_threads is None
         ):  # fmt: skip
@@ -177,10 +184,10 @@ class Applying(Collection):
         *others: Any,
         nested_keys: bool = False,
         batch_size: Sequence[int] | None = None,
-        device: DeviceLike | None = _UNSET,
-        names: Sequence[str | None] | None = _UNSET,
+        device: DeviceLike | None = _KEEP,
+        names: Sequence[str | None] | None = _KEEP,
         inplace: bool = False,
-        default: Any = _UNSET,
+        default: Any = NO_DEFAULT,
         filter_empty: bool | None = None,
         propagate_lock: bool = False,
         call_on_nested: bool = False,
@@ -231,7 +238,7 @@ class Applying(Collection):
         if kwargs:
             fn = functools.partial(fn, **kwargs)
         if (
-            not others and batch_size is None and device is _UNSET and names is _UNSET and not inplace
+            not others and batch_size is None and device is _KEEP and names is _KEEP and not inplace
             and filter_empty is None and not propagate_lock and not call_on_nested and is_leaf is None and out is None
             and num_threads is None
         ):  # fmt: skip
@@ -268,7 +275,7 @@ class Applying(Collection):
             calls.append(args)
 
         self._mapped(
-            note, others, (), None, _UNSET, _UNSET, False, default, None, False, call_on_nested, is_leaf, None
+            note, others, (), None, _KEEP, _KEEP, False, default, None, False, call_on_nested, is_leaf, None
         )  # fmt: skip
         with ThreadPoolExecutor(num_threads) as pool:
             results = iter([call.result() for call in [pool.submit(fn, *args) for args in calls]])
@@ -406,7 +413,7 @@ class Applying(Collection):
             assert isinstance(value, Applying)
             nested_size = None if batch_size is None else size
             part = value._mapped(
-                fn, tuple(operands), (*path, key), nested_size, device, _UNSET, False, default, filter_empty,
+                fn, tuple(operands), (*path, key), nested_size, device, _KEEP, False, default, filter_empty,
                 propagate_lock, call_on_nested, is_leaf, None,
             )  # fmt: skip
             if filter_empty is False or (
@@ -419,14 +426,14 @@ class Applying(Collection):
             target._require(results, None, True, True)
             target._take_results(results)
             return target  # type: ignore[no-any-return]
-        if names is _UNSET:
+        if _is_kept(names):
             new_names = self._names if size == self._batch_size else None
         else:
             new_names = shapes.as_names(names, len(size))
         new = self._like(store, size, new_names)
-        if device is not _UNSET:
+        if not _is_kept(device):
             new._device = as_device(device)
-        if names is not _UNSET:
+        if not _is_kept(names):
             new._set_names(new_names)
         if propagate_lock and self._lock is not None:
             with_members(new).lock_()
@@ -471,7 +478,11 @@ class Applying(Collection):
 def _check_inplace(what: str, batch_size: object, device: object, names: object, out: object) -> None:
     """Raise if there are options of a new collection, which a call in place does not make."""
     options = {"batch_size": batch_size, "device": device, "names": names, "out": out}
-    given = [name for name, value in options.items() if value is not (_UNSET if name in ("device", "names") else None)]
+    given = [
+        name
+        for name, value in options.items()
+        if not (_is_kept(value) if name in ("device", "names") else value is None)
+    ]
     if given:
         raise TypeError(f"{what}: {', '.join(given)} do not go with inplace=True, which changes values only")
 
@@ -495,10 +506,10 @@ def _other(other: Any, key: str, default: Any) -> Any:
         entries = other._store
     elif not isinstance(other, dict):
         return other  # the default, which stands for a whole nested collection here
-    value = entries.get(key, _UNSET)
-    if value is not _UNSET:
+    value = entries.get(key, NO_DEFAULT)
+    if value is not NO_DEFAULT:
         return value
-    if default is _UNSET:
+    if default is NO_DEFAULT:
         raise KeyError(
             f"apply: {key!r} is missing in another collection, whose keys are {list(entries)}; give default= a value"
         )

@@ -11,7 +11,7 @@ from typing_extensions import Self
 from . import registry, shapes
 from .apply import Applying
 from .attributes import Attributes
-from .collection import Collection, is_tree, own_slots
+from .collection import Collection, is_tree
 from .converting import Converting
 from .creation import Creation
 from .delegated.class_instance_methods import ClassInstances
@@ -32,6 +32,7 @@ from .gather_and_take import Gathering
 from .gradients import Gradients
 from .hidden_members import with_members
 from .indexing import Indexing
+from .inherited_members import copy_inherited
 from .locking import Locking
 from .module_parameters import Modules
 from .packing import Packing
@@ -239,5 +240,5 @@ for _family in TensorCollection.__mro__:
         del _family.__annotations__
 
 
-own_slots(TensorCollection)
+copy_inherited(TensorCollection)
 registry.register(TensorCollection)

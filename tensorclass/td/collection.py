@@ -676,15 +676,3 @@ class Collection:
 def is_tree(value: object) -> TypeGuard[TensorCollection]:
     """Return whether a value is a nested collection: not a tensor, and not another leaf."""
     return isinstance(value, Collection) and value._is_tree()
-
-
-def own_slots(cls: type[Collection]) -> None:
-    """Make the slots of :class:`Collection` attributes of a class that combines families.
-
-    When torch.compile sees an attribute being set, it guards that no class before the owner of the slot in the MRO has
-    an attribute of this name. The slots belong to the last class, so that each slot would get some thirty guards
-    wherever a compiled function makes a collection: half of the time that all its guards take.
-    """
-    for slot in Collection.__slots__:
-        if slot != "__weakref__":
-            setattr(cls, slot, Collection.__dict__[slot])

@@ -15,6 +15,7 @@ from python_names import meanings
 
 from tensorclass import Column, Ragged, TensorClass, TensorDict, Text
 from tensorclass.td.dataframe_names import own_names
+from tensorclass.td.inherited_members import defined_members
 from tests.test_docstrings import NAMESPACES as DOCUMENTED
 from tests.test_docstrings import documented
 
@@ -31,7 +32,7 @@ def described() -> set[str]:
         found |= {f"{name}.{member}" for member in vars(find(name)) if member[0] != "_"}
     families = {family for line in re.findall(r"^\.\. methods:: (.+)$", pages, re.MULTILINE) for family in line.split()}
     bases = {base.__name__: base for base in TensorDict.__mro__}
-    found |= {f"tensorclass.TensorDict.{name}" for family in families for name in vars(bases[family])}
+    found |= {f"tensorclass.TensorDict.{name}" for family in families for name in defined_members(bases[family])}
     for name in found & public_names().keys() - {"tensorclass.TensorDict"}:
         if isinstance(item := public_names()[name], type):
             members = (*described_members(item), *documented(inspect.cleandoc(item.__doc__ or "")))

@@ -9,8 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensorclass import NonTensorStack, TensorCollection, TensorDict
-from tensorclass.td.collection import Collection
+from tensorclass import NonTensorStack, TensorDict
 from tests import strategies as draw
 from tests.checks import assert_consistent
 from tests.samples import Unchanged, mixed, nested
@@ -232,10 +231,3 @@ def test_a_collection_can_be_referred_to_weakly() -> None:
 
     data = mixed()
     assert weakref.ref(data)() is data
-
-
-def test_slots_are_found_in_front_of_the_classes_of_methods() -> None:
-    """torch.compile guards each class that stands in front of the one with the slot, wherever one is set."""
-    for name in ("_batch_size", "_device", "_lock", "_names", "_store"):
-        assert next(cls for cls in TensorDict.__mro__ if name in vars(cls)) is TensorCollection
-        assert vars(TensorCollection)[name] is vars(Collection)[name]

@@ -12,7 +12,6 @@ from typing_extensions import Self
 
 from tensorclass.td import shapes
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import own_slots
 from tensorclass.td.converting import Converting
 from tensorclass.td.creation import Creation
 from tensorclass.td.delegated.memory_map_methods import MemoryMaps
@@ -21,6 +20,7 @@ from tensorclass.td.first_class_dims import BoundIndex, is_bound_item
 from tensorclass.td.gather_and_take import Gathering
 from tensorclass.td.gradients import Gradients
 from tensorclass.td.indexing import Indexing
+from tensorclass.td.inherited_members import copy_inherited
 from tensorclass.td.keys import unravel_key_to_tuple
 from tensorclass.td.locking import Locking
 from tensorclass.td.padding import Padding
@@ -407,5 +407,5 @@ class FullLeaf(Leaf, TensorCollection):
         return self
 
 
-own_slots(Leaf)
-own_slots(FullLeaf)
+copy_inherited(FullLeaf)  # first: members of TensorCollection precede those that a Leaf inherits
+copy_inherited(Leaf)

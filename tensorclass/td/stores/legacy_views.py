@@ -16,6 +16,7 @@ from torch.compiler import is_dynamo_compiling
 from tensorclass.td.collection import is_tree
 from tensorclass.td.context import NOTHING, PERMUTED, RESIZED
 from tensorclass.td.hidden_members import with_members
+from tensorclass.td.inherited_members import replace_member
 from tensorclass.td.permute_and_flip import Permuting
 from tensorclass.td.shape_operations import Shaping
 
@@ -197,4 +198,4 @@ def install(is_on: Callable[[], bool | None]) -> None:
     for family in (Shaping, Permuting, LazyShaping):
         for name in OPERATIONS:
             if name in vars(family):
-                setattr(family, name, _in_front_of(vars(family)[name], is_on))
+                replace_member(family, name, _in_front_of(vars(family)[name], is_on))

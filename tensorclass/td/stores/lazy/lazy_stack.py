@@ -95,9 +95,9 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
 
     @staticmethod
     def _unset_names() -> Any:
-        from tensorclass.td.apply import _UNSET
+        from tensorclass.td.apply import _KEEP
 
-        return _UNSET
+        return _KEEP
 
     def to(self, *args: Any, batch_size: Any = None, **kwargs: Any) -> Self:
         result = self._undone_by_part([part.to(*args, **kwargs) for part in member_values(self._store.items_)])
