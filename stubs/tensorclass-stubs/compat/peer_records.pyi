@@ -9,7 +9,7 @@ from tensorclass.td.collection import Value
 __all__ = ["TensorClass", "tensorclass"]
 
 class LenientSpec(FieldSpec):
-    __slots__ = ("_casts",)
+    __slots__ = ("_casts", "_numbers")
 
     def fit(self, record: Contracted, value: Any, non_blocking: bool = False) -> Value: ...
 
@@ -21,5 +21,6 @@ class TensorClass(StrictRecord, metaclass=LenientMeta, is_base=True):
     __slots__ = ()
 
     def get(self, key: NestedKey, default: Any = ..., **forms: Any) -> Any: ...
+    def get_at(self, key: NestedKey, index: Any, default: Any = ...) -> Any: ...
 
 def tensorclass(cls: Any = None, /, **options: Any) -> Any: ...

@@ -9,6 +9,7 @@ from tensorclass.contracts.contract import Contract
 from tensorclass.contracts.row_contract import RowContract
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.columns.column_values import Declared
+from tensorclass.td.leaves.nontensor import NonTensorData
 from tensorclass.records.field_specifier import stored_name
 from tensorclass.td.collection import Value
 from tensorclass.records.contracted import Contracted
@@ -41,10 +42,10 @@ class FieldSpec:
     types: tuple[type, ...]
     contract: Contract | None
     row_contract: RowContract | None
+    kind: Kind | None
     __slots__ = (
         "_annotation",
         "_column",
-        "_kind",
         "_literals",
         "_module",
         "_options",
@@ -52,6 +53,7 @@ class FieldSpec:
         "default",
         "factory",
         "init",
+        "kind",
         "kw_only",
         "name",
         "optional",
@@ -71,11 +73,11 @@ class FieldSpec:
     ) -> None: ...
     def under(self, options: Mapping[str, bool]) -> FieldSpec: ...
     @property
-    def kind(self) -> Kind | None: ...
-    @property
     def has_contract(self) -> bool: ...
     @property
     def column(self) -> Declared | None: ...
+    @property
+    def holder(self) -> type[NonTensorData]: ...
     def default_value(self) -> Any: ...
     @property
     def shown(self) -> str: ...
