@@ -79,6 +79,13 @@ def error(cls: type[Exception]) -> Any:
     return described(cls())
 
 
+def whole_numbers_from_csv(library: Any) -> torch.dtype:
+    file = io.BytesIO()
+    library.TensorDict({"a": torch.ones(2)}, [2]).to_csv(file)
+    file.seek(0)
+    return library.TensorDict.from_csv(file)["a"].dtype  # type: ignore[no-any-return]
+
+
 def tree(library: Any, *leaves: Any) -> Any:
     return library.TensorDict.from_pytree(*leaves).to_pytree()
 
@@ -236,6 +243,9 @@ CONVERTERS: dict[str, list[tuple[Call, Any, Any]]] = {
     "Files hold nested values.": [
         (lambda m: m.TensorDict({"n": {"a": torch.zeros(1)}}, [1]).to_parquet(io.BytesIO()), None, error(ValueError)),
         (lambda m: m.TensorDict({"a": torch.zeros(1, 2)}, [1]).to_json(io.BytesIO()), None, error(ValueError)),
+    ],
+    "Whole numbers in CSV files are integers.": [
+        (whole_numbers_from_csv, torch.int64, torch.float64),
     ],
     "Missing times are an error.": [
         (lambda m: m.from_pandas(pd.DataFrame({"c": pd.to_datetime([None])}))["c"][0], error(TypeError), NAT),

@@ -55,6 +55,26 @@ def class_of_saved_rows(m: Any) -> str:
     return type(m.load_memmap(path)).__name__
 
 
+def class_of_mapped_rows(m: Any) -> str:
+    file = str(new())
+    m.MemoryMappedTensor.from_tensor(torch.arange(4), filename=file)
+    mapped = m.MemoryMappedTensor.from_filename(file, dtype=torch.int64, shape=torch.Size([4]), index=[0, 2])
+    return type(mapped).__name__
+
+
+def opened_beside_a_writer(m: Any) -> Any:
+    file = str(new(".h5"))
+    written = rows(m).to_h5(file)
+    try:
+        return m.TensorDict.from_h5(file)["a"].tolist()
+    finally:
+        written.close()
+
+
+def locked_after_a_pickle(m: Any) -> bool:
+    return bool(pickle.loads(pickle.dumps(rows(m).consolidate().lock_())).is_locked)
+
+
 def rows_after_loading(m: Any) -> float:
     path = new()
     m.TensorDict({"a": torch.ones(1)}, [1]).memmap(path)
@@ -370,6 +390,10 @@ FILES: dict[str, list[tuple[Call, Any, Any]]] = {
         (lambda m: m.TensorDict({"a": torch.zeros(4)}, [4]).is_consolidated(), True, False),
         (lambda m: rows(m).is_consolidated(), False, False),
         (lambda m: rows(m).consolidate().unlock_().is_consolidated(), True, False),
+        (locked_after_a_pickle, True, False),
+    ],
+    "A copy of a mapped tensor is a plain tensor.": [
+        (class_of_mapped_rows, "Tensor", "MemoryMappedTensor"),
     ],
     "Consolidated files store no device.": [
         (lambda m: described(through_a_consolidated_file(m).device), None, torch.device("cpu")),
@@ -418,6 +442,9 @@ FILES: dict[str, list[tuple[Call, Any, Any]]] = {
     "A closed file raises a `ValueError`.": [
         (closed, error(ValueError), error(KeyError)),
         (lambda m: closed(m, "zarr"), error(ValueError), [0, 1]),
+    ],
+    "A file is open in one mode.": [
+        (opened_beside_a_writer, error(OSError), [0, 1]),
     ],
     "Stores in Redis have a layout of their own.": [
         (lambda m: hasattr(m.TensorDictStore, "td_id"), True, False),

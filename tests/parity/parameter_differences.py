@@ -55,6 +55,15 @@ def kept_after_a_misfit(m: Any) -> bool:
     return module.weight is own
 
 
+def in_the_place_of(m: Any, register: str, old: Any) -> Any:
+    """Whether a module has a parameter, during a block, in the place of something else."""
+    module = nn.Module()
+    getattr(module, register)("held", old)
+    parameter = nn.Parameter(torch.ones(2))
+    with m.TensorDict({"held": parameter}).to_module(module):
+        return module.held is parameter
+
+
 def order_in_a_block(m: Any) -> list[str]:
     module = nn.Linear(3, 4)
     with m.TensorDict({"weight": torch.zeros(4, 3)}).to_module(module):
@@ -166,6 +175,8 @@ PARAMETERS: dict[str, list[tuple[Call, Any, Any]]] = {
         (order_in_a_block, ["weight", "bias"], ["bias", "weight"]),
         (names_without_preserving, ["weight", "bias"], []),
         (frozen_in_a_block, True, False),
+        (lambda m: in_the_place_of(m, "register_buffer", torch.zeros(2)), True, False),
+        (lambda m: in_the_place_of(m, "register_parameter", None), True, error(KeyError)),
     ],
     "After the block, the old parameters are back.": [
         (lambda m: kept(m, use_state_dict=True), True, False),

@@ -153,6 +153,7 @@ RECORDS: dict[str, list[tuple[Any, Any, Any]]] = {
     "A record has keys.": [
         (lambda m: sample(m)["a"], torch.zeros(2), error(ValueError)),
         (lambda m: written_by_key(sample(m)), torch.tensor([2.0, 1.0]), error(ValueError)),
+        (lambda m: "a" in sample(m), True, False),
     ],
     "`get` of a record works as in every collection.": [
         (lambda m: m.is_non_tensor(sample(m).get("text")), True, False),

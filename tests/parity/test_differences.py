@@ -499,6 +499,14 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
     "A list that is one object stays that list.": [
         (lambda m: listed(m, False), [1, "a"], ["1", "a"]),
         (lambda m: listed(m, True), error(RuntimeError), error(RuntimeError)),
+        (lambda m: isinstance(collection(m, {"t": (1, "a")}, [2])["t"], tuple), True, False),
+    ],
+    "A row of a column is a column.": [
+        (
+            lambda m: torch.stack([collection(m, {"text": text}, [2]) for text in "ab"])[0]["text"],
+            ["a", "a"],
+            "a",
+        ),
     ],
     "Rows of objects are not views.": [
         (text_after_its_row_is_written, ["a", "b"], ["new", "b"]),
@@ -892,6 +900,7 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
         (lambda m: rows(m, slice(2)).set("a", torch.ones(2))["a"].tolist(), [1.0, 1.0], error(RuntimeError)),
         (lambda m: list(rows(m, [0, 2]).batch_size), [2], error(IndexError)),
         (lambda m: list(rows(m, slice(2)).view(2, 1).batch_size), [2, 1], error(RuntimeError)),
+        (lambda m: list(rows(m, slice(2)).exclude("a", inplace=True).keys()), [], error(RuntimeError)),
     ],
     "Nested collections of rows write through too.": [
         (below_rows_written, [1.0, 0.0], [0.0, 0.0]),

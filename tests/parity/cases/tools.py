@@ -8,21 +8,21 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-import tensordict.utils
+import tensordict.utils  # noqa: F401 (an attribute of the package)
 import torch
 from hypothesis import strategies as st
 
-import tensorclass.utils
+import tensorclass.utils  # noqa: F401
 from tests import strategies as draw
 from tests.parity.cases.shaping import existing_dim, index, like
 from tests.parity.drawn import Drawn, case, maybe
-from tests.parity.sides import OURS, PEER, outcome
+from tests.parity.sides import PEER, outcome
 
 FLAGS = st.booleans()
 
 
 def utils(library: Any) -> Any:
-    return tensorclass.utils if library is OURS else tensordict.utils
+    return library.utils
 
 
 def _util(name: str) -> Callable[..., Any]:
