@@ -284,6 +284,9 @@ class Indexing(Collection):
                     raise
                 store = {key: jagged.index_rows(value, item) for key, value in source.items()}
         for key, result in store.items():
+            if type(item) is int:
+                size = batch_size[1:]
+                break
             # read the batch size off a value: right for every index, and it spares torch.compile computations on sizes
             before: Any = source[key]
             if isinstance(result, Tensor):

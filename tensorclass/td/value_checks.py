@@ -163,6 +163,8 @@ def holds(collection: Collection, wanted: Container[int]) -> bool:
 
     Stores are compared, because two collections can share one.
     """
+    if _holds_only_tensors(collection):
+        return id(collection._store) in wanted
     below: list[Collection] = [collection]
     seen = {id(collection)}
     for node in below:  # grows during the loop
@@ -181,17 +183,21 @@ def holds(collection: Collection, wanted: Container[int]) -> bool:
     return False
 
 
+def _holds_only_tensors(collection: Collection) -> bool:
+    """Return whether a collection has only tensors below it, as most have."""
+    store = collection._store
+    if store.__class__ is not dict or not collection._is_tree():
+        return False
+    for value in store.values():  # noqa: SIM110  (a generator would cost more than the loop)
+        if value.__class__ is not Tensor:
+            return False
+    return True
+
+
 def _check_apart(owner: Collection, key: str, value: Collection) -> None:
-    """Raise if a value is, or contains, the collection that it is written to. Most contain only tensors."""
+    """Raise if a value is, or contains, the collection that it is written to."""
     if is_dynamo_compiling():
         return
-    store = value._store
-    if store.__class__ is dict and store is not owner._store and value._is_tree():
-        for below in store.values():
-            if below.__class__ is not Tensor:
-                break
-        else:
-            return
     if holds(value, (id(owner._store),)):
         raise contains_itself(owner, key)
 

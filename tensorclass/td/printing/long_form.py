@@ -74,7 +74,7 @@ def is_shared_tensor(value: Any) -> bool:
     try:
         if isinstance(value, Tensor) and value.is_nested and value.layout == torch.jagged:
             leaf = leaf.values()  # a jagged tensor from another process does not report that its values are shared
-        shared: bool = isinstance(value, Tensor) and leaf.is_shared()
+        shared: bool = isinstance(value, Tensor) and leaf.untyped_storage().is_shared()
     except (NotImplementedError, RuntimeError):  # no memory of its own: inside vmap, sparse, nested
         return False
     return shared

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _INDENT = 2
 _NAME, _TYPE = 32, 40  #: the most columns of names and types
-_WALKED = 10_000  #: tensors that are counted at most
+_WALKED = 2_000  #: tensors that are counted at most
 _TORCHS_LINEWIDTH = 80
 _CPU = torch.device("cpu")
 #: keys that a reader of the form (see :mod:`~tensorclass.td.repr_parser`) takes as they are; others are in quotes

@@ -66,8 +66,8 @@ def dense_class(cls: type[C]) -> type[C]:
 
 def on_store(methods: type[OnStore], cls: type[C]) -> type[C]:
     """Return the subclass of a collection class with the methods of a store. It is made once."""
-    dense = dense_class(cls)
     name = f"_class_on_{methods.__name__}"
+    dense = cls if name in vars(cls) else dense_class(cls)
     made: Any = vars(dense).get(name)
     if made is None:
         namespace: dict[str, Any] = {

@@ -270,6 +270,22 @@ def test_lazy_stacks_are_marked_and_stack_only_what_they_show() -> None:
     assert "a: i64  [[0, 0], [1, 1], [2, 2], [3, 3]]" in repr(columns)
 
 
+def test_only_the_first_parts_of_a_long_lazy_stack_are_looked_at() -> None:
+    part = TensorDict({"a": torch.zeros(2), "n": {"b": torch.ones(())}, "t": "yes"})
+    other = TensorDict({"a": torch.zeros(2), "n": {"b": torch.ones(())}, "t": "no"})
+    rows: Any = lazy_stack([part, other] * 2000)
+    whole = repr(rows)
+    rows._store.items_[1000:] = [None] * 3000  # nothing of which a line could be made
+    assert repr(rows) == whole
+    assert whole.split("\n") == [
+        "LazyStackedTensorDict(batch_size=[4000], on cpu, > 4.8 kB, lazy stack of 4000)",
+        "  a: f32[2]          [[0.0, 0.0], ...]",
+        "  n: LazyStackedTensorDict",
+        "    b: f32  [1.0, 1.0, 1.0, ...]",
+        "  t: NonTensorStack  ['yes', 'no', 'yes', 'no', 'yes', 'no', ...]",
+    ]
+
+
 @pytest.mark.parametrize(
     "nbytes, shown", [(999, "999 bytes"), (1000, "1.0 kB"), (999_960, "1.0 MB"), (10**13, "10.0 TB")]
 )

@@ -115,6 +115,12 @@ def checked(items: Sequence[Any], what: str) -> list[Any]:
     return found
 
 
+def _check_size(got: Size, sizes: Sequence[int]) -> None:
+    """Raise if the batch size of a new part differs from that of the others, where ``-1`` stands for any size."""
+    if len(got) != len(sizes) or any(a not in (-1, b) for a, b in zip(sizes, got, strict=True)):
+        raise ValueError(f"insert: the parts have the batch size {[*sizes]}, the new one has {[*got]}")
+
+
 def check_classes(items: list[Any], what: str) -> None:
     cls: Any = dense_class(items[0].__class__)
     for position, item in enumerate(items):
@@ -276,20 +282,20 @@ class LazyParts(OnStore):
             raise TypeError(f"insert: expected a collection, got a {type(tensordict).__name__}")
         if holds(tensordict, (id(parts),)):
             raise ValueError(f"insert: a {type(self).__name__} cannot be, or be below, one of its own parts; {COPY_IT}")
-        items, size, got = parts.items_, [*self._batch_size], [*tensordict._batch_size]
-        del size[parts.dim]
+        items, got = parts.items_, tensordict._batch_size
         if items:
-            if got != size and (len(got) != len(size) or any(a not in (-1, b) for a, b in zip(size, got, strict=True))):
-                raise ValueError(f"insert: the parts have the batch size {size}, the new one has {got}")
-            if tensordict.__class__ is not items[0].__class__:
-                check_classes([items[0], tensordict], "insert")
-            if tensordict._names != items[0]._names:
-                raise names_differ([items[0], tensordict])
+            first = items[0]
+            if got != first._batch_size:
+                _check_size(got, shapes.without(self._batch_size, (parts.dim,)))
+            if tensordict.__class__ is not first.__class__:
+                check_classes([first, tensordict], "insert")
+            if tensordict._names != first._names:
+                raise names_differ([first, tensordict])
+            size = shapes.with_size(self._batch_size, parts.dim, len(items) + 1)
         else:
-            size = got
+            size = shapes.inserted(got, parts.dim, 1)
         items.insert(index, tensordict if self._device is None else tensordict.to(self._device))
-        size.insert(parts.dim, len(items))
-        self._batch_size = Size(size)
+        self._batch_size = size
 
     def extend(self, tensordict: Any) -> None:
         """Append several parts.

@@ -47,12 +47,16 @@ class LazyRows(LazyParts):
             return items[picked]._index(rest) if rest else items[picked]
         if not picked:
             return super()._index(index)
-        name = self._store.name if all(isinstance(which, int) for which in picked) else None
+        name = self._store.name if type(picked[0]) is int else None
 
-        def pick(which: Any) -> Any:
-            if isinstance(which, int):
-                return items[which]._index(rest) if rest else items[which]
-            return lazily([pick(item) for item in which], dim, self._store, name)
+        def pick(positions: Any) -> Any:
+            if type(positions[0]) is not int:
+                parts = [pick(below) for below in positions]
+            elif rest:
+                parts = [items[position]._index(rest) for position in positions]
+            else:
+                parts = [items[position] for position in positions]
+            return lazily(parts, dim, self._store, name)
 
         return pick(picked)
 
@@ -168,20 +172,21 @@ def _split_index(index: tuple[Any, ...], batch_size: Size, dim: int) -> tuple[An
     dimension with others.
     """
     own: Any = slice(None)
-    before = [item is not None for item in index]  # True for an item that consumes a batch dimension
-    if any(isinstance(item, bool) for item in index):
-        return None
     at, seen = len(index), 0
-    for position, takes in enumerate(before):
-        if takes:
+    advanced: list[int] = []
+    for position, item in enumerate(index):
+        kind = type(item)
+        if kind is bool:
+            return None
+        if item is not None:  # it consumes a batch dimension
             if seen == dim:
-                at, own = position, index[position]
-                break
+                at, own = position, item
+            elif kind is not int and kind is not slice and isinstance(item, Tensor) and item.ndim:
+                advanced.append(position)
             seen += 1
     rest = (*index[:at], *index[at + 1 :])
     while rest and type(rest[-1]) is slice and rest[-1] == slice(None):
         rest = rest[:-1]
-    advanced = [i for i, item in enumerate(index) if isinstance(item, Tensor) and item.ndim and i != at]
     count = batch_size[dim]
     if isinstance(own, Tensor) and own.ndim:
         if advanced:
@@ -206,7 +211,7 @@ def _split_index(index: tuple[Any, ...], batch_size: Size, dim: int) -> tuple[An
 
 def _new_dims(items: Sequence[Any]) -> int:
     """Return the number of dimensions that slices and ``None`` among items make."""
-    return sum(1 for item in items if item is None or type(item) is slice)
+    return len([item for item in items if item is None or type(item) is slice])
 
 
 def _gaps(index: tuple[Any, ...], advanced: list[int], ignored: int) -> bool:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=TensorCollection)
 
-#: parts whose shapes ``repr`` compares
+#: parts at which ``repr`` looks: it takes no longer for more of them
 _SHOWN_PARTS = 1000
 
 
@@ -176,12 +176,14 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
         return shown
 
     def _value_for_repr(self, key: str) -> Any:
-        parts: list[Any] = self._store.items_[:_SHOWN_PARTS]
-        values = [part._store[key] for part in parts]
+        few, count, dim = self._first_parts()._store, len(self._store.items_), self._store.dim
+        values = few.column(key)
         first = values[0]
         if not isinstance(first, Tensor):
-            return self._store[key]
-        dim = self._store.dim
+            value = few[key]
+            if few is not self._store and isinstance(value, Collection):
+                value._batch_size = shapes.with_size(value._batch_size, dim, count)
+            return value
         shapes_found = [value.shape for value in values]
         sizes = shape_of_rows(shapes_found)
         outline = torch.empty(first.shape, dtype=first.dtype, device="meta")
@@ -190,14 +192,22 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
             few = [value if dim == 0 else value[:count] for value in values[:count]]
             return torch.stack(few, dim) if len({*shapes_found[:count]}) == 1 else few
 
-        whole = (*sizes[:dim], len(self._store.items_), *sizes[dim:])
+        whole = (*sizes[:dim], count, *sizes[dim:])
         return FirstRows(outline, first_rows, whole, first.device)
+
+    def _first_parts(self) -> Self:
+        """Return the stack of the parts at which ``repr`` looks."""
+        items = self._store.items_
+        return self if len(items) <= _SHOWN_PARTS else self._with_parts(items[:_SHOWN_PARTS], self._store.dim)
+
+    def _names_for_repr(self) -> list[str]:
+        return super(LazyStacked, self._first_parts())._names_for_repr()
 
     def _values_for_repr(self) -> Iterable[Any]:
         return self._store.items_
 
     def _marks_for_repr(self) -> tuple[str, ...]:
-        return (f"lazy stack of {len(self._store.items_)}",)
+        return (f"lazy stack of {self._batch_size[self._store.dim]}",)
 
     def __reduce__(self) -> Any:
         parts = placed(self)._store

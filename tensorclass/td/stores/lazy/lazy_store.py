@@ -95,18 +95,21 @@ class Parts(MutableMapping[str, "Value"]):
         for part in self.items_:
             del part._store[key]
 
-    def __iter__(self) -> Iterator[str]:
+    def _keys(self) -> list[str]:
         if not self.items_:
-            return iter(())
+            return []
         first, *others = [part._store for part in self.items_]
-        keys = first.keys()
+        keys = [*first]
         for store in others:
-            if store.keys() != keys:
-                return iter([key for key in first if all(key in store for store in others)])
-        return iter([*first])
+            if [*store] != keys and store.keys() != first.keys():  # lists are compared in less time
+                return [key for key in keys if all(key in store for store in others)]
+        return keys
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys())
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
+        return len(self._keys())
 
     def __contains__(self, key: object) -> bool:
         for part in self.items_:
