@@ -10,6 +10,7 @@ from torch import Size, Tensor
 from typing_extensions import Self
 
 from tensorclass.td import shapes
+from tensorclass.td.first_class_dims import BoundIndex
 from tensorclass.td.hidden_members import with_members
 from tensorclass.td.indexing import expanded_rows, prepare_index
 from tensorclass.td.leaves.object_codes import to_lists
@@ -35,7 +36,11 @@ class LazyRows(LazyParts):
             return super().__getitem__(index)
         if index is Ellipsis:
             return self
-        return super().__getitem__(index)
+        try:
+            prepared = prepare_index(index, self._batch_size)
+        except BoundIndex:
+            return super().__getitem__(index)
+        return self._index(prepared)
 
     def _index(self, index: tuple[Any, ...]) -> Any:
         plan = _split_index(index, self._batch_size, self._store.dim)

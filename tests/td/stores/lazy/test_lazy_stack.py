@@ -756,3 +756,11 @@ def test_a_class_method_does_what_that_of_the_peer_does(call: Any) -> None:
 def test_values_can_be_read_in_the_form_that_the_class_method_is_given() -> None:
     lazy: Any = LazyStackedTensorDict.lazy_stack(items=rows(tensorclass), as_padded_tensor=True, padding_value=2)
     assert lazy["a"].tolist() == [[0, 0, 2], [0, 0, 0]]
+
+
+def test_integers_and_none_select_parts_without_stacking_values() -> None:
+    stack = lazy_stack([TensorDict({"a": torch.ones(size)}) for size in (3, 5, 2)])
+    assert stack[-1]["a"].shape == (2,)
+    assert [row["a"].shape[0] for row in stack[None][0].unbind(0)] == [3, 5, 2]
+    with pytest.raises(IndexError):
+        stack[-4]
