@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,10 +13,12 @@ from typing_extensions import Self
 from tensorclass.support.nearest import did_you_mean
 
 from . import registry
+from .buffer_operations import buffer_of, mark
 from .collection import Collection, is_tree
 from .hidden_members import with_members
 from .keys import dotted, unravel_key_to_tuple
 from .locking import set_locks
+from .memory.buffer_layout import BufferLayout
 from .memory.consolidated_buffer import TensorSpan, flat_of, view, with_buffers
 from .memory.shared_memory import check_shareable, share
 from .pickle_buffers import with_pickled_tensors
@@ -252,6 +254,9 @@ class State(Collection):
 
     def __reduce__(self) -> Any:
         # a plain dict and a plain tuple: the file names no classes but this one and torch's
+        buffer = buffer_of(self, "__reduce__", "__reduce_ex__")
+        if buffer is not None:
+            return rebuild_in_buffer, (buffer.memory, *buffer.layout.columns(), _tree_of(self))
         data = placed(self)
         cls, size, locked = written(type(self)), tuple(self._batch_size), self._lock is not None
         return rebuild, (cls, dict(data._store), size, self._device, self._names, locked, *self._pickled())
@@ -377,6 +382,13 @@ class State(Collection):
         def _check_unlocked(self) -> None: ...
 
 
+def _tree_of(data: Any) -> tuple[Any, ...]:
+    """Return the arguments of :func:`rebuild` for a tree of tensors, with ``None`` in place of each tensor."""
+    store = {key: _tree_of(value) if isinstance(value, Collection) else None for key, value in data._store.items()}
+    cls, size, locked = written(type(data)), tuple(data._batch_size), data._lock is not None
+    return cls, store, size, data._device, data._names, locked, *data._pickled()
+
+
 def _collect(
     source: Any,
     path: tuple[str, ...],
@@ -445,6 +457,35 @@ def placed(data: Any) -> Any:
         return data
     new = with_buffers(data, [_BufferView.of(flat.memory, span) for span in flat.spans])
     return with_members(new).lock_() if locked else new
+
+
+@allow_function
+def rebuild_in_buffer(
+    memory: Tensor,
+    dtypes: list[torch.dtype],
+    shapes: list[tuple[int, ...]],
+    starts: list[int],
+    tree: tuple[Any, ...],
+) -> TensorCollection:
+    """Rebuild a consolidated collection. Called by unpickling.
+
+    Raises:
+        ValueError: a tensor is not in the memory.
+    """
+    spans = [(dtype, Size(shape), start) for dtype, shape, start in zip(dtypes, shapes, starts, strict=True)]
+    size = memory.numel() * memory.itemsize
+    for dtype, shape, start in spans:
+        end = start + shape.numel() * dtype.itemsize
+        if end > start and (start < 0 or end > size or start % dtype.itemsize):
+            raise ValueError(f"the pickle is damaged: a tensor of shape {list(shape)} is not in its memory")
+    layout = BufferLayout(spans, size)
+    return mark(_rebuild_tree(tree, iter(layout.tensors_in(memory))), layout)  # type: ignore[no-any-return]
+
+
+def _rebuild_tree(tree: tuple[Any, ...], tensors: Iterator[Tensor]) -> TensorCollection:
+    cls, store, *rest = tree
+    own = {key: next(tensors) if below is None else _rebuild_tree(below, tensors) for key, below in store.items()}
+    return rebuild(cls, own, *rest)  # type: ignore[no-any-return]
 
 
 @allow_function

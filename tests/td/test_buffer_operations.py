@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import pickle
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,9 @@ from torch import Tensor
 
 import tensorclass.td.buffer_operations as buffer_operations
 from tensorclass import Ragged, TensorClass, TensorDict, Text, assert_close, lazy_stack
+from tensorclass.distributed import shared_pickle
 from tensorclass.td.buffer_operations import buffer_of
+from tensorclass.td.state_dict import rebuild_in_buffer
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -29,6 +32,17 @@ def _as_on_an_accelerator() -> Iterator[None]:
 class Inner(TensorClass):
     mean: Tensor
     count: Tensor
+
+
+class Reduced(TensorClass):
+    x: Tensor
+
+    def __reduce__(self) -> Any:
+        return _increased, (self.x,)
+
+
+def _increased(x: Tensor) -> Reduced:
+    return Reduced(x=x + 1, batch_size=[2])
 
 
 class Sample(TensorClass):
@@ -170,6 +184,56 @@ def test_a_copy_can_be_copied_as_one() -> None:
     assert copied.is_consolidated()
     assert calls_of("clone", copied.lock_().clone) == 1
     assert calls_of("_to_copy", lambda: copied.to("meta")) == 1
+
+
+# -- other processes and files ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("protocol", [2, 4, 5])
+def test_a_pickle_has_the_buffer_once_and_gives_it_back(protocol: int) -> None:
+    data = packed(sample())
+    data.names = ["row"]
+    text = pickle.dumps(data, protocol)
+    found = pickle.loads(text)
+    assert type(found) is Sample
+    assert type(found.inner) is Inner
+    assert found.names == ["row"]
+    assert found.is_locked
+    assert found.inner.is_locked
+    assert found.is_consolidated()
+    assert buffer_of(found) is not None
+    assert assert_close(found, data)
+    assert len(pickle.dumps(packed(TensorDict({str(at): torch.zeros(1000) for at in range(50)})))) < 203_000
+
+
+def test_a_saved_buffer_is_loaded_without_running_code(tmp_path: Path) -> None:
+    data = packed(sample())
+    torch.save(data, tmp_path / "f")
+    found = torch.load(tmp_path / "f", weights_only=True)
+    assert type(found) is Sample
+    assert assert_close(found, data)
+
+
+def test_a_queue_sends_the_buffer_as_one_tensor() -> None:
+    data = packed(sample())
+    found = shared_pickle.packed(data, copies=True)
+    assert assert_close(found.opened(), data)
+    assert found.opened().is_locked
+    shared = sample().consolidate(share_memory=True)
+    assert shared_pickle.packed(shared).opened().image.data_ptr() == shared.image.data_ptr()
+
+
+def test_a_pickle_that_points_outside_of_its_memory_is_an_error() -> None:
+    memory = torch.zeros(8, dtype=torch.uint8)
+    tree = (TensorDict, {"a": None}, (), None, None, False)
+    for shape, start in (((3,), 0), ((1,), 6), ((1,), -4)):
+        with pytest.raises(ValueError, match="damaged"):
+            rebuild_in_buffer(memory, [torch.float32], [shape], [start], tree)
+
+
+def test_a_nested_class_pickles_itself() -> None:
+    data = packed(TensorDict({"inner": Reduced(x=torch.zeros(2), batch_size=[2]), "y": torch.zeros(2)}, [2]))
+    assert pickle.loads(pickle.dumps(data))["inner"].x.tolist() == [1.0, 1.0]
 
 
 # -- what lies between the tensors ------------------------------------------------------------------------------------

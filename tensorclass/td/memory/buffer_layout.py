@@ -114,6 +114,10 @@ class BufferLayout:
                     made += flat.as_strided((count, *shape), (step, *strides), start).unbind()
         return made
 
+    def columns(self) -> tuple[list[torch.dtype], list[tuple[int, ...]], list[int]]:
+        """Return dtypes, shapes and first bytes of the tensors, for a pickle."""
+        return self._dtypes, [tuple(shape) for shape in self._shapes], [start for _, _, start in self.spans]
+
     def with_dtype(self, dtype: torch.dtype) -> BufferLayout:
         """Return the layout of the result of a function of each element of the buffer."""
         known = self._with_dtypes.get(dtype)
