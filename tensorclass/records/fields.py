@@ -206,6 +206,11 @@ class FieldSpec:
         return self._column
 
     @property
+    def stored_class(self) -> type[TensorCollection] | None:
+        """The collection class whose instances are stored as they are; ``None`` if there is none, or several."""
+        return self.types[0] if self.kind is Kind.COLLECTION and len(self.types) == 1 else None
+
+    @property
     def holder(self) -> type[NonTensorData]:
         """The class that holds an object in the store."""
         one = self.kind is Kind.OBJECT and not self._options["stack_objects"]

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 from typing_extensions import Self
 
-from . import pytree, registry, shapes, value_checks
+from . import pytree, registry, shapes
 from .base import TensorCollection
 from .collection import Collection, DeviceLike, as_device
 from .dataframe_names import DataFrameNames
 from .keys import NestedKey, unravel_key_to_tuple
 from .safe_unpickling import allow_class
+from .value_checks import BatchMismatch, all_begin_with, explained, have_plain_keys
 
 if TYPE_CHECKING:
     from .collection import Store
@@ -78,33 +79,43 @@ class TensorDict(TensorCollection, DataFrameNames):
         self._device = as_device(device)
         self._names = None if names is None else shapes.as_names(names, len(size))
         self._lock = None
-        store: Store = {}
-        self._store = store
-        ndim = len(size)
-        blocking = bool(non_blocking)
-        anywhere = self._device is None
-        try:
-            for key, value in items.items():
-                if type(key) is str:
-                    if anywhere and isinstance(value, Tensor) and value.shape[:ndim] == size:
-                        store[key] = value
-                    elif value.__class__ is dict and self.__class__ is TensorDict and self._names is None:
-                        # nothing can contain this collection yet, so the one below is not searched for it
-                        nested: Any = value
-                        try:
-                            store[key] = TensorDict(nested, size, self._device, None, blocking)
-                        except value_checks.BatchMismatch as error:
-                            raise error.below(key) from None
-                    else:
-                        store[key] = self._fit(key, value, blocking)
-                else:
-                    self._set_nested(unravel_key_to_tuple(key), value, False, blocking)
-        except RuntimeError as error:
-            raise value_checks.explained(error, items) from None
-        if not store:  # a tensor would have shown it
+        if (
+            type(items) is dict
+            and self._device is None
+            and have_plain_keys(items)
+            and all_begin_with(items.values(), size)
+        ):
+            self._store = items.copy()
+        else:
+            self._store = {}
+            self._fill(items, bool(non_blocking))
+        if not self._store:  # a tensor would have shown it
             shapes.check_size(size)
         if lock:
             self._lock_under(())
+
+    def _fill(self, items: Mapping[Any, Any], non_blocking: bool) -> None:
+        """Store the values of a new collection, each converted, moved and checked."""
+        store, size = self._store, self._batch_size
+        ndim = len(size)
+        anywhere = self._device is None
+        try:
+            for key, value in items.items():
+                if type(key) is not str:
+                    self._set_nested(unravel_key_to_tuple(key), value, False, non_blocking)
+                elif anywhere and isinstance(value, Tensor) and value.shape[:ndim] == size:
+                    store[key] = value
+                elif value.__class__ is dict and self.__class__ is TensorDict and self._names is None:
+                    # nothing can contain this collection yet, so the one below is not searched for it
+                    nested: Any = value
+                    try:
+                        store[key] = TensorDict(nested, size, self._device, None, non_blocking)
+                    except BatchMismatch as error:
+                        raise error.below(key) from None
+                else:
+                    store[key] = self._fit(key, value, non_blocking)
+        except RuntimeError as error:
+            raise explained(error, items) from None
 
     @classmethod
     def _of(cls, source: Collection, store: Store) -> Self:

@@ -129,12 +129,13 @@ def explained(error: RuntimeError, values: Mapping[str, Any]) -> RuntimeError:
 
 
 def all_begin_with(values: Iterable[object], size: Size) -> bool:
-    """Return whether all values are tensors whose shapes begin with a batch size.
+    """Return whether all values are tensors whose shapes begin with a batch size. ``False`` if that is hard to tell.
 
-    One pass for the usual case: slicing a ``torch.Size`` is slow, and most collections have one batch dimension.
+    One quick pass for the usual cases: slicing a ``torch.Size`` is slow, and most collections have one batch dimension.
     """
+    ndim = len(size)
     try:
-        if len(size) == 1:
+        if ndim == 1:
             rows = size[0]
             for value in values:
                 if not isinstance(value, Tensor):
@@ -142,14 +143,25 @@ def all_begin_with(values: Iterable[object], size: Size) -> bool:
                 shape = value.shape
                 if not shape or shape[0] != rows:
                     return False
-            return True
-        ndim = len(size)
-        for value in values:
-            if not isinstance(value, Tensor) or value.shape[:ndim] != size:
-                return False
+        elif ndim:
+            for value in values:
+                if not isinstance(value, Tensor) or value.shape[:ndim] != size:
+                    return False
+        else:
+            for value in values:
+                if not isinstance(value, Tensor) or value.is_nested:
+                    return False
     except RuntimeError:  # a strided nested tensor has no shape
         return False
     return True
+
+
+_STRINGS = {str}
+
+
+def have_plain_keys(values: Mapping[Any, object]) -> bool:
+    """Return whether all keys are strings: none is nested."""
+    return {*map(type, values)} <= _STRINGS
 
 
 def contains_itself(owner: Collection, *path: str) -> ContainsItself:

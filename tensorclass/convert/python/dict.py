@@ -8,14 +8,12 @@ from typing import Any
 from torch import Size, Tensor
 from typing_extensions import Unpack
 
-from tensorclass.convert.conversion_errors import Problems
 from tensorclass.convert.conversion_options import BatchSize, ConversionKwargs, ConversionOptions
 from tensorclass.convert.conversion_steps import (
     VALUE_ERRORS,
     C,
     build,
     convert_entries,
-    note_cause,
     with_metadata,
     with_metadata_of,
 )
@@ -26,7 +24,7 @@ from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.hidden_members import member_values
 from tensorclass.td.tensordict import TensorDict
-from tensorclass.td.value_checks import is_strided_nested, strided_nested
+from tensorclass.td.value_checks import all_begin_with, have_plain_keys, is_strided_nested, strided_nested
 
 
 def from_dict(
@@ -41,20 +39,20 @@ def from_dict(
     strict: bool = True,
 ) -> C:
     """See :meth:`TensorDict.from_dict`."""
-    what = f"{cls.__name__}.from_dict"
     if type(input_dict) is dict and names is None and device is None:
+        given: dict[Any, Any] = input_dict
         made: Any = None
         if cls is not TensorDict:
             is_given = batch_dims is None and not auto_batch_size
-            if strict and is_given and issubclass(cls, TensorClass) and _holds_tensors(input_dict):  # pyright: ignore[reportUnknownArgumentType]
-                size = None if batch_size is None else shapes.as_size(batch_size)
-                return _record(cls, input_dict, size, what)  # pyright: ignore[reportUnknownArgumentType]
+            if strict and is_given and issubclass(cls, TensorClass):
+                made = _record_of_tensors(cls, given, None if batch_size is None else shapes.as_size(batch_size))
         elif batch_dims is None and not auto_batch_size:
-            made = _of_tensors(input_dict, shapes.as_size(batch_size))  # pyright: ignore[reportUnknownArgumentType]
+            made = _of_tensors(given, shapes.as_size(batch_size))
         elif batch_size is None:
-            made = _of_tensors(input_dict, None, batch_dims)  # pyright: ignore[reportUnknownArgumentType]
+            made = _of_tensors(given, None, batch_dims)
         if made is not None:
             return made  # type: ignore[no-any-return]
+    what = f"{cls.__name__}.from_dict"
     options = ConversionOptions.of(
         what, auto_batch_size=auto_batch_size, batch_dims=batch_dims, batch_size=batch_size, device=device, names=names,
         strict=strict, conflict=ValueError,
@@ -84,22 +82,25 @@ def _of_tensors(source: dict[Any, Any], size: Size | None, batch_dims: int | Non
         batch_dims: largest number of inferred batch dimensions.
     """
     store: dict[str, Any] = {}
-    ndim = 0 if size is None else len(size)
-    for key, value in source.items():
-        if type(key) is not str:
-            return None
-        if type(value) is Tensor:
-            if value.is_nested and is_strided_nested(value):
-                raise strided_nested(key)
-            if ndim and value.shape[:ndim] != size:
-                return None  # the slow path says what is wrong
-            store[key] = value
-        elif type(value) is dict:
-            inner = store[key] = _of_tensors(value, size, batch_dims)  # pyright: ignore[reportUnknownArgumentType]
-            if inner is None:
+    if size and have_plain_keys(source) and all_begin_with(source.values(), size):
+        store = source.copy()
+    else:
+        ndim = 0 if size is None else len(size)
+        for key, value in source.items():
+            if type(key) is not str:
                 return None
-        else:
-            return None
+            if type(value) is Tensor:
+                if value.is_nested and is_strided_nested(value):
+                    raise strided_nested(key)
+                if ndim and value.shape[:ndim] != size:
+                    return None  # the slow path says what is wrong
+                store[key] = value
+            elif type(value) is dict:
+                inner = store[key] = _of_tensors(value, size, batch_dims)  # pyright: ignore[reportUnknownArgumentType]
+                if inner is None:
+                    return None
+            else:
+                return None
     if size is None or not store:
         if not store or (batch_dims is not None and batch_dims < 0):
             return None
@@ -119,14 +120,30 @@ def _holds_tensors(source: dict[Any, Any]) -> bool:
     return True
 
 
-def _record(cls: type[C], values: dict[str, Any], size: Size | None, what: str) -> C:
+def _record_of_tensors(cls: type[TensorClass], source: dict[Any, Any], size: Size | None) -> TensorClass | None:
+    """Convert a dict of tensors, and of such dicts for nested collections, to a record. ``None`` for other dicts."""
+    specs = cls._specs
+    if not cls._takes_fields or source.keys() != specs.keys() or (size is None and cls._item_ranks):
+        return None
+    values = source
+    for key, value in source.items():
+        if type(value) is dict:
+            held: Any = specs[key].stored_class
+            made: Any = None
+            if held is TensorDict:
+                made = _of_tensors(value, size or Size())  # pyright: ignore[reportUnknownArgumentType]
+            elif held is not None and issubclass(held, TensorClass) and not held._item_ranks:
+                made = _record_of_tensors(held, value, size)  # pyright: ignore[reportUnknownArgumentType]
+            if made is None:
+                return None
+            values = source.copy() if values is source else values
+            values[key] = made
+        elif type(value) is not Tensor:
+            return None
     try:
-        return cls._from_mapping(values, size, None, None)
-    except VALUE_ERRORS as error:
-        problems = Problems(what)
-        note_cause(error, cls, values, size, problems)
-        problems.check()
-        raise  # not reached: there are problems
+        return cls(**values, batch_size=size)
+    except VALUE_ERRORS:  # the slow path lists all of them, with their paths
+        return None
 
 
 def _read(target: type[TensorCollection] | TensorCollection, source: Any, options: ConversionOptions) -> Any:
