@@ -53,14 +53,14 @@ def entries(obj: Any) -> dict[Any, Any] | None:
     """
     if type(obj) in PLAIN:
         return None
-    given: Any = obj
-    if type(given) is dict or isinstance(given, Mapping):
-        return dict(given)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-    if isinstance(obj, tuple):
+    if isinstance(obj, tuple):  # before mappings, whose check is slow
         items = cast("tuple[object, ...]", obj)
         fields: Sequence[str] | None = getattr(items, "_fields", None)
         names = map(str, range(len(items))) if fields is None else fields
         return dict(zip(names, items, strict=True))
+    given: Any = obj
+    if type(given) is dict or isinstance(given, Mapping):
+        return dict(given)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
     adapter = adapter_of(obj.__class__)
     return None if adapter is None else adapter.values(obj)
 

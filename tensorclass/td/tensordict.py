@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from torch import Tensor
+from torch import Size, Tensor
 from typing_extensions import Self
 
 from . import pytree, registry, shapes
@@ -88,13 +88,13 @@ class TensorDict(TensorCollection, DataFrameNames):
             self._store = items.copy()
         else:
             self._store = {}
-            self._fill(items, bool(non_blocking))
+            self._fit_values(items, bool(non_blocking))
         if not self._store:  # a tensor would have shown it
             shapes.check_size(size)
         if lock:
             self._lock_under(())
 
-    def _fill(self, items: Mapping[Any, Any], non_blocking: bool) -> None:
+    def _fit_values(self, items: Mapping[Any, Any], non_blocking: bool) -> None:
         """Store the values of a new collection, each converted, moved and checked."""
         store, size = self._store, self._batch_size
         ndim = len(size)
@@ -116,6 +116,15 @@ class TensorDict(TensorCollection, DataFrameNames):
                     store[key] = self._fit(key, value, non_blocking)
         except RuntimeError as error:
             raise explained(error, items) from None
+
+    @classmethod
+    def _on_store(cls, store: Store, batch_size: Size) -> Self:
+        """Make a collection on ``store``, without checks."""
+        new = object.__new__(cls)
+        new._store = store
+        new._batch_size = batch_size
+        new._device = new._names = new._lock = None
+        return new
 
     @classmethod
     def _of(cls, source: Collection, store: Store) -> Self:

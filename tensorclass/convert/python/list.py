@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from torch import Size
 from typing_extensions import Unpack
 
 from tensorclass.convert.conversion_options import ConversionKwargs, ConversionOptions
@@ -18,12 +19,14 @@ from tensorclass.convert.conversion_steps import (
     with_metadata,
     with_metadata_of,
 )
+from tensorclass.convert.tensor_trees import of_rows
 from tensorclass.records.fields import shown_value
 from tensorclass.td import shapes
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
 from tensorclass.td.stack_and_cat import stack
 from tensorclass.td.stores.lazy import lazy_stack, maybe_dense_stack
+from tensorclass.td.tensordict import TensorDict
 
 
 def from_list(
@@ -47,6 +50,10 @@ def from_list(
         raise ValueError(
             f"from_list: expected a batch size that begins with the number of rows, {len(input)}; got {list(size)}"
         )
+    if cls is TensorDict and not lazy and not options.auto and options.device is None and names is None:
+        made: Any = of_rows(input, Size((len(input),)) if size is None else size)
+        if made is not None:
+            return made  # type: ignore[no-any-return]
     of_row = options._replace(
         names=None, batch_dims=None if dims is None else dims - 1, batch_size=None if size is None else size[1:]
     )

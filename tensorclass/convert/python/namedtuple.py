@@ -13,8 +13,10 @@ from typing_extensions import Unpack
 from tensorclass.convert.conversion_errors import Problems
 from tensorclass.convert.conversion_options import ConversionKwargs, ConversionOptions
 from tensorclass.convert.conversion_steps import C, from_entries, target_class
+from tensorclass.convert.tensor_trees import given_size, of_tensors
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
+from tensorclass.td.tensordict import TensorDict
 
 from .instance_values import restore_value
 
@@ -25,6 +27,10 @@ def from_namedtuple(
     **kwargs: Unpack[ConversionKwargs],
 ) -> C:
     """See :meth:`TensorDict.from_namedtuple`."""
+    size = given_size(kwargs) if cls is TensorDict and is_namedtuple(named_tuple) else None
+    made: Any = None if size is None else of_tensors(named_tuple._asdict(), size)
+    if made is not None:
+        return made  # type: ignore[no-any-return]
     options = ConversionOptions.of(f"{cls.__name__}.from_namedtuple", **kwargs)
     if not is_namedtuple(named_tuple):
         raise TypeError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -49,6 +50,10 @@ def from_struct_array(
     **kwargs: Unpack[ConversionKwargs],
 ) -> C:
     """See :meth:`TensorDict.from_struct_array`."""
+    if cls is TensorDict and type(struct_array) is np.ndarray and not (copy or rename or kwargs):
+        tensors = _shared_tensors(struct_array)  # pyright: ignore[reportUnknownArgumentType]
+        if tensors is not None:
+            return TensorDict._on_store(tensors, Size(struct_array.shape))  # type: ignore[return-value]
     options, table_options = table_call_options(f"{cls.__name__}.from_struct_array", rename=rename, **kwargs)
     given: Any = struct_array
     is_array: bool = isinstance(struct_array, (np.ndarray, np.void))
@@ -93,6 +98,29 @@ def _is_masked(array: Any) -> bool:
     if masked is None or not isinstance(array, masked.MaskedArray):
         return False
     return b"\1" in masked.getmaskarray(array).tobytes()
+
+
+def _shared_tensors(array: Any) -> dict[str, Any] | None:
+    """Return the fields as tensors on the memory of an array; ``None`` if one cannot be, or holds no numbers."""
+    dtype = array.dtype
+    if not _holds_numbers(dtype) or not array.flags.writeable:
+        return None
+    for stride in array.strides:
+        if stride < 0:
+            return None
+    return {name: as_packed_tensor(array[name]) for name in dtype.names}
+
+
+@functools.lru_cache(maxsize=256)
+def _holds_numbers(dtype: Any) -> bool:
+    """Return whether all fields of a dtype are numbers that torch has, in native byte order."""
+    fields = [dtype[name].base for name in dtype.names or ()]
+    if not fields or not all(field.kind in "biufc" and field.isnative for field in fields):
+        return False
+    try:
+        return all(as_packed_tensor(np.empty(0, field)) is not None for field in fields)
+    except TypeError:
+        return False
 
 
 class _StructArrayReader:
