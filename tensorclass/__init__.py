@@ -173,7 +173,9 @@ else:
         if name in ("nn", "utils"):
             return _import_module(f"{__name__}.{name}")
         if name not in ("PersistentTensorDict", "TensorDictStore"):
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            is_package = name in ("compat", "migrate", "scores", "testing")
+            hint = f"; import it first: import {__name__}.{name}" if is_package else ""
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
         from .storage.hdf5_zarr.persistent_tensordict import PersistentTensorDict
         from .storage.key_value.tensordict_store import TensorDictStore
 

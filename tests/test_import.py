@@ -1,5 +1,8 @@
 """Importing the package is cheap: what only some users need is imported when they need it."""
 
+import pytest
+
+import tensorclass
 from tests import fresh_python
 
 EXTRAS = ["matplotlib", "pandas", "pyarrow", "polars", "rich", "orjson", "jaxtyping", "ray", "dask"]
@@ -42,3 +45,10 @@ def test_all_public_names_exist() -> None:
     assert set(functions.__all__) <= set(tensorclass.__all__)
     kinds = {name: (not name.isupper(), not name[0].isupper(), name) for name in tensorclass.__all__}
     assert tensorclass.__all__ == sorted(tensorclass.__all__, key=kinds.__getitem__)
+
+
+def test_a_package_that_is_not_imported_yet_is_named() -> None:
+    with pytest.raises(AttributeError, match=r"no attribute 'scores'; import it first: import tensorclass\.scores"):
+        tensorclass.__getattr__("scores")
+    with pytest.raises(AttributeError, match=r"no attribute 'scors'$"):
+        tensorclass.__getattr__("scors")

@@ -341,6 +341,12 @@ class Pipeline(Stage[In, Out]):
 
     def __init__(self, first: Stage[Any, Any], *others: Stage[Any, Any]) -> None:
         nn.Module.__init__(self)
+        for given in (first, *others):
+            if not isinstance(given, Stage):
+                raise TypeError(
+                    f"Pipeline: expected stages, one after another, got a {type(given).__name__}; Stage(function) "
+                    "makes one of a function with annotations"
+                )
         row = [stage for part in (first, *others) for stage in part.stages]
         gives = row[0]._types
         for left, right in itertools.pairwise(row):

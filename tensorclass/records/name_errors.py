@@ -79,9 +79,11 @@ def refused_arguments(
     by_keyword = {one.name for one in parameters if one.kind is Parameter.KEYWORD_ONLY}
     named = [name for name in missing if name not in by_keyword] or missing
     what = "keyword-only" if named[0] in by_keyword else "positional"
+    hint = "only fields with a default can be left out"
+    if any(isinstance(value, Mapping) and not value.keys().isdisjoint(required) for value in required.values()):
+        hint = f"{cls.__qualname__}.from_dict takes a mapping of fields to values"
     return TypeError(
-        f"{function}() missing {len(named)} required {what} argument{'s'[: len(named) > 1]}: {_listed(named)}; only "
-        "fields with a default can be left out"
+        f"{function}() missing {len(named)} required {what} argument{'s'[: len(named) > 1]}: {_listed(named)}; {hint}"
     )
 
 

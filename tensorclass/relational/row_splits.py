@@ -38,7 +38,8 @@ def train_test_split(
     if stratify is not None and not shuffle:
         raise ValueError("train_test_split: stratify deals out rows at random, which shuffle=False rules out")
     size: Any = test_size
-    if isinstance(size, bool) or not (0 < size < 1 or (isinstance(size, int) and 0 < size < rows)):
+    is_number = isinstance(size, (int, float)) and not isinstance(size, bool)
+    if not is_number or not (0 < size < 1 or (isinstance(size, int) and 0 < size < rows)):
         raise ValueError(
             f"train_test_split: test_size: expected a fraction between 0 and 1, or a number of rows below {rows}, got "
             f"{test_size!r}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
 from typing import Any
 
@@ -34,12 +34,17 @@ def did_you_mean(wrong: object, known: Iterable[object]) -> str:
     found = [
         near
         for name in islice(wrongs, _MOST_WRONG)
-        if isinstance(name, str) and (near := _nearest(name, names)) is not None
+        if isinstance(name, str) and (near := nearest(name, names)) is not None
     ]
     return f". Did you mean: {', '.join(repr(name) for name in dict.fromkeys(found))}?" if found else ""
 
 
-def _nearest(wrong: str, names: list[str]) -> str | None:
+def nearest(wrong: str, names: Sequence[str]) -> str | None:
+    """Return the name that is nearest to a wrong one; ``None`` if none is near.
+
+    >>> nearest("lable", ["image", "label"])
+    'label'
+    """
     from difflib import get_close_matches  # only errors need it
 
     if wrong in names:  # right, but not here

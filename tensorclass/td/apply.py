@@ -122,6 +122,8 @@ class Applying(Collection):
         """
         if kwargs:
             fn = functools.partial(fn, **kwargs)
+        if not callable(fn):
+            raise TypeError(f"apply: expected a function of a tensor, such as torch.sqrt, got {fn!r}")
         if (
             not others and batch_size is None and device is _KEEP and names is _KEEP and not inplace
             and filter_empty is None and not propagate_lock and not call_on_nested and is_leaf is None and out is None

@@ -291,7 +291,13 @@ class Collection:
             >>> TensorDict({}, [2, 3]).size(), TensorDict({}, [2, 3]).size(-1)
             (torch.Size([2, 3]), 3)
         """
-        return self._batch_size if dim is None else self._batch_size[dim]
+        if dim is None:
+            return self._batch_size
+        try:
+            return self._batch_size[dim]
+        except IndexError:
+            shapes.wrap_dim(dim, len(self._batch_size))  # raises, and says what the dimensions are
+            raise
 
     def numel(self) -> int:
         """Return the number of elements of the batch: the product of the batch size, 1 without batch dimensions.

@@ -128,10 +128,11 @@ class NameElsewhere:
     Instances of classes with a ``__dict__`` can have the attribute, as any other.
     """
 
-    __slots__ = ("name",)
+    __slots__ = ("instead", "name")
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, instead: str) -> None:
         self.name: str = name
+        self.instead: str = instead
 
     def __get__(self, instance: object, owner: type) -> Any:
         attributes = getattr(instance, "__dict__", {})
@@ -148,7 +149,7 @@ class NameElsewhere:
             raise self._missing(f"{type(instance).__name__!r} object")
 
     def __repr__(self) -> str:
-        return f"<no attribute; {INSTEAD[self.name]}>"
+        return f"<no attribute; {self.instead}>"
 
     def _attributes(self, instance: object) -> dict[str, Any]:
         if not hasattr(instance, "__dict__"):
@@ -157,7 +158,7 @@ class NameElsewhere:
 
     def _missing(self, owner: str) -> AttributeError:
         # the name alone, without the object: so Python looks for no other name
-        return AttributeError(f"{owner} has no attribute {self.name!r}; {INSTEAD[self.name]}", name=self.name)
+        return AttributeError(f"{owner} has no attribute {self.name!r}; {self.instead}", name=self.name)
 
 
 class DataFrameNames(Collection):
@@ -184,5 +185,5 @@ def own_names(cls: type, names: Iterable[str]) -> list[str]:
     ]
 
 
-for _name in INSTEAD:
-    setattr(DataFrameNames, _name, NameElsewhere(_name))
+for _name, _instead in INSTEAD.items():
+    setattr(DataFrameNames, _name, NameElsewhere(_name, _instead))

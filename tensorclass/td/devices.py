@@ -289,6 +289,8 @@ class Devices(Collection):
                 raise TypeError(
                     f"to: expected a device, a dtype, a tensor or a collection, got {arg!r} ({type(arg).__name__})"
                 )
+        if dtype is not None and not isinstance(dtype, torch.dtype):
+            raise TypeError(f"to: dtype: expected a dtype of torch, such as torch.float32, got {dtype!r}")
         if isinstance(other, Tensor):
             device, dtype = device or other.device, dtype or other.dtype
         elif isinstance(other, Devices):

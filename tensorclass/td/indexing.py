@@ -128,6 +128,8 @@ def _no_index(item: Any, reason: Exception) -> IndexError:
     """Return the error for an object that is not an index."""
     if first_class_dims.is_bound_item(item):  # several that split one dimension
         return first_class_dims.BoundIndex(item)
+    if callable(item):
+        return IndexError("a function is no index; .filter(function) returns the rows for which it is true")
     keys: Any = item if item.__class__ is list else []
     if keys and all(isinstance(key, str) for key in keys):
         shown = ", ".join([repr(key) for key in keys])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Size, Tensor
@@ -43,6 +43,27 @@ class WiderOperand(RuntimeError):
             f"a tensor operand is aligned with the batch dimensions: expected a shape that broadcasts to "
             f"{list(batch_size)}, got {list(shape)}{rest}"
         )
+
+
+def _with_shapes(data: Collection, other: Any, operands: Any, error: Exception) -> Exception:
+    """Return the error about shapes that do not broadcast, which names them; the error of torch for other reasons."""
+    if isinstance(other, Collection):
+        try:
+            shapes.broadcast(data._batch_size, other._batch_size)
+        except RuntimeError:
+            sizes = f"{list(data._batch_size)} and {list(other._batch_size)}"
+            return RuntimeError(f"two collections of the batch sizes {sizes} do not broadcast to one size")
+    if isinstance(operands, list):
+        each = cast("list[Any]", operands)
+        for (key, value), operand in zip(data._store.items(), each, strict=False):
+            if isinstance(value, Tensor) and isinstance(operand, Tensor):
+                try:
+                    shapes.broadcast(value.shape, operand.shape)
+                except RuntimeError:
+                    return RuntimeError(
+                        f"{key}: the shapes {list(value.shape)} and {list(operand.shape)} do not broadcast to one shape"
+                    )
+    return error
 
 
 class Operands(Collection):
@@ -169,7 +190,7 @@ class Operands(Collection):
                 return self._same(dict(zip(store, kernel([*store.values()], operands))))  # noqa: B905
             except (RuntimeError, TypeError) as error:
                 if not is_undispatched(error):
-                    raise
+                    raise _with_shapes(self, other, operands, error) from None
         return self._same(dict(zip(store, call_methods(kernel, [*store.values()], (operands,), {}))))  # noqa: B905
 
     def _binary_(self, kernel: Callable[..., Any], other: Any) -> Self:

@@ -182,6 +182,11 @@ def pad_sequence(
     if padding_side not in ("left", "right"):
         raise ValueError(f"padding_side: expected 'left' or 'right', got {padding_side!r}")
     first = items[0]
+    if not isinstance(first, Collection):
+        raise TypeError(
+            f"pad_sequence: expected a list of collections, got a {type(first).__name__} in it; "
+            "torch.nn.utils.rnn.pad_sequence takes tensors"
+        )
     if pad_dim < 0 and len(ends := {leaf.ndim + pad_dim for leaf in first._leaves()}) == 1:
         pad_dim = ends.pop()
     if return_mask is not False and not _is_untyped(first):

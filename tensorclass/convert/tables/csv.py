@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv as python_csv
 import io
 import re
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,7 @@ import torch
 from tensorclass.convert.conversion_errors import Problems
 from tensorclass.convert.conversion_options import BatchSize, NullMode
 from tensorclass.convert.conversion_steps import C
+from tensorclass.records.record import TensorClass
 from tensorclass.support.extras import require
 from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.printable import printable
@@ -142,7 +143,9 @@ class CSVReader(TableReader[C]):
         what = request.what
         module: Any = require("pyarrow.csv", EXTRA, what)
         self._pyarrow_options = PyarrowOptions(
-            what, {name: _names(getattr(module, name)) for name in _GROUPS}, _OTHER_NAMES
+            what,
+            {name: _names(getattr(module, name)) for name in _GROUPS},
+            {**_OTHER_NAMES, "columns": "include_columns"},
         ).sorted(pyarrow_options)
         self._set_files(cls, request, table_files(what, path))
         self._types: dict[str, Any] = {}
@@ -180,6 +183,7 @@ class CSVReader(TableReader[C]):
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ValueError(f"{self.request.what}: {self.files[0]}: several columns have the names {twice}")
+        self._check_delimiter(names)
         problems = self.request.options.problems
         paths = {path: name for (name,), path in self.paths([(name,) for name in names]).items()}
         kept = kept_columns(self.cls, paths, problems, self.request.options.strict)
@@ -192,6 +196,16 @@ class CSVReader(TableReader[C]):
         self._types = {**types, **self._column_types}
         if len(kept) < len(names) and "include_columns" not in self._convert:
             self._convert["include_columns"] = [name for path, name in paths.items() if path in kept]
+
+    def _check_delimiter(self, names: Sequence[str]) -> None:
+        """Raise if the only column of a record seems to be several, with another delimiter."""
+        if len(names) == 1 and issubclass(self.cls, TensorClass) and names[0] not in self.cls._specs:
+            for delimiter in (";", "\t", "|"):
+                if delimiter in names[0] and "delimiter" not in self._pyarrow_options["ParseOptions"]:
+                    raise ValueError(
+                        f"{self.request.what}: {printable(self.files[0])}: expected columns for the fields "
+                        f"{list(self.cls._specs)}, got the one column {names[0]!r}; give delimiter={delimiter!r}"
+                    )
 
     def _settings(self, types: Mapping[str, Any], **read: Any) -> tuple[Any, Any, Any]:
         """Return the options of pyarrow, with column types."""

@@ -14,7 +14,7 @@ from typing import IO, Any, NamedTuple, TypeAlias, cast
 
 from tensorclass.support.atomic import whole_file
 from tensorclass.support.extras import require
-from tensorclass.support.nearest import did_you_mean
+from tensorclass.support.nearest import nearest
 from tensorclass.support.printable import printable
 from tensorclass.support.regular_files import NotRegular, check_regular
 from tensorclass.td.base import TensorCollection
@@ -231,13 +231,20 @@ class PyarrowOptions:
         known = {name for names in self.groups.values() for name in names}
         unknown = [name for name in given if name not in known]
         if unknown:
-            hints = "".join([f"; for {name} use {self.others[name]}" for name in unknown if name in self.others])
-            near = did_you_mean([name for name in unknown if name not in self.others], [*self._own_arguments(), *known])
             raise TypeError(
-                f"{self.what}: there are no options {', '.join([*map(repr, unknown)])}{hints}{near or '.'} "
-                f"Those of {self.of} are: {', '.join(sorted(known)) or 'none here'}"
+                f"{self.what}: there are no options {', '.join([*map(repr, unknown)])}{self._hint(unknown, known)}"
             )
         return {group: {name: given[name] for name in names if name in given} for group, names in self.groups.items()}
+
+    def _hint(self, unknown: Sequence[str], known: Iterable[str]) -> str:
+        """Return what to use instead of unknown options: the nearest ones, or else the list of all."""
+        right = [*self._own_arguments(), *known]
+        meant = [name if name in self.others else nearest(name, [*right, *self.others]) or "" for name in unknown]
+        hints = [f"; for {name} use {self.others[name]}" for name in meant if name in self.others]
+        near = [name for name in meant if name and name not in self.others]
+        if near:
+            hints.append(f". Did you mean: {', '.join(map(repr, near))}?")
+        return "".join(hints) or f". Those of {self.of} are: {', '.join(sorted(known)) or 'none here'}"
 
     def _own_arguments(self) -> list[str]:
         """Return the keywords that the method declares itself."""

@@ -214,7 +214,7 @@ class JSONReader(TableReader[C]):
         paths = cast("Sequence[Any]", path) if isinstance(path, (list, tuple)) else [path]
         self.lines: bool = _has_lines(what, paths, lines)
         self._pyarrow_options = PyarrowOptions(
-            what, groups if self.lines else dict.fromkeys(groups, ()), _OTHER_NAMES
+            what, groups if self.lines else dict.fromkeys(groups, ()), {**_OTHER_NAMES, "columns": "select(...) after"}
         ).sorted(pyarrow_options)
         self._set_files(cls, request, table_files(what, path))
         self._schema: Any = self._pyarrow_options["ParseOptions"].pop("explicit_schema", None)

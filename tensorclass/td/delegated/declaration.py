@@ -31,11 +31,14 @@ def _check_arguments(declaration: Callable[..., Any], args: tuple[Any, ...], kwa
         declared.bind(*args, **kwargs)
     except TypeError as error:
         keywords = [name for name, one in [*declared.parameters.items()][1:] if one.kind is not one.VAR_KEYWORD]
-        hint = did_you_mean([name for name in kwargs if name not in declared.parameters], keywords)
+        unknown = [name for name in kwargs if name not in declared.parameters]
+        hint = did_you_mean(unknown, [name for name in keywords if name not in kwargs])
         keys = list(args[1:])
         takes_keys = any(str(one.annotation).startswith("Keys") for one in declared.parameters.values())
         if takes_keys and len(keys) > 1 and all(isinstance(key, str) for key in keys):
             hint = f"; several keys are one list: {declaration.__name__}({keys})"
+        if not hint and "positional" in str(error):
+            hint = f"; it takes {', '.join(keywords) or 'none'}"
         raise TypeError(f"{declaration.__name__}() {error}{hint}") from None
 
 
