@@ -566,7 +566,9 @@ class Collection:
 
     def _nodes(self) -> list[TensorCollection | Leaf]:
         """Return the collections one level below, which locks and devices reach next."""
-        return [value for value in self._store.values() if isinstance(value, Collection)]
+        return [
+            value for value in self._store.values() if value.__class__ is not Tensor and isinstance(value, Collection)
+        ]
 
     def _holds_values(self) -> bool:
         """Return whether the values are in this collection itself, not in components as those of a lazy stack."""

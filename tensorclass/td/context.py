@@ -182,8 +182,12 @@ def _snapshot(node: Collection, copies: bool, entered: list[Any]) -> dict[str, t
 
 def _stands_on_dicts(node: Collection) -> bool:
     """Return whether all levels are based on dicts. Other stores may return copies of their values."""
-    store: Any = node._store
-    return type(store) is dict and all(_stands_on_dicts(value) for value in node._nodes())
+    if type(node._store) is not dict:
+        return False
+    for value in node._nodes():  # noqa: SIM110  (a generator would cost more than the loop)
+        if not _stands_on_dicts(value):
+            return False
+    return True
 
 
 class _Changes:

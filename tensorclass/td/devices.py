@@ -291,7 +291,9 @@ class Devices(Collection):
                 )
         if dtype is not None and not isinstance(dtype, torch.dtype):
             raise TypeError(f"to: dtype: expected a dtype of torch, such as torch.float32, got {dtype!r}")
-        if isinstance(other, Tensor):
+        if other is None:
+            pass
+        elif isinstance(other, Tensor):
             device, dtype = device or other.device, dtype or other.dtype
         elif isinstance(other, Devices):
             if _is_described(other):

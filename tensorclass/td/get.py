@@ -78,34 +78,51 @@ def set_get_defaults_to_none(set_to_none: bool = True) -> None:
 class KeyView(KeysView[Any]):
     """View of the keys: iterable, sized, with membership tests and set operations. It follows the collection."""
 
-    __slots__ = ("_collection", "_options")
+    __slots__ = ("_collection",)
+
+    def __init__(self, collection: Reading) -> None:
+        self._collection = collection
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._collection._store)
+
+    def __len__(self) -> int:
+        return len(self._collection._store)
+
+    def __contains__(self, key: object) -> bool:
+        key = _unraveled(key)
+        return isinstance(key, str) and key in self._collection._store
+
+    def __repr__(self) -> str:
+        return f"KeyView({list(self)})"
+
+
+class _WalkedKeyView(KeyView):
+    """View of the keys of all levels, of leaves alone, or in order."""
+
+    __slots__ = ("_options",)
 
     def __init__(self, collection: Reading, *options: Any) -> None:
         self._collection = collection
         # include_nested, leaves_only, is_leaf, sort
-        self._options: tuple[bool, bool, IsLeaf | None, bool] = options or _PLAIN
+        self._options: tuple[bool, bool, IsLeaf | None, bool] = options
 
-    def __iter__(self) -> Iterator[Any]:
-        if self._options is _PLAIN:
-            return iter(self._collection._store)
+    def _walked(self) -> list[Any]:
         include_nested, leaves_only, is_leaf, sort = self._options
         if include_nested and is_leaf is None and not sort:
             keys: list[FlatKey] = []
             self._collection._keys_into(keys, leaves_only, ())
-            return iter(keys)
-        return iter([key for key, _ in self._collection._walk(include_nested, leaves_only, is_leaf, sort)])
+            return keys
+        return [key for key, _ in self._collection._walk(include_nested, leaves_only, is_leaf, sort)]
 
-    def __len__(self) -> int:
-        if self._options is _PLAIN:
-            return len(self._collection._store)
-        return sum(1 for _ in self)
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._walked())
+
+    def __len__(self) -> int:  # list() calls it, too
+        return len(self._walked())
 
     def __contains__(self, key: object) -> bool:
-        if not isinstance(key, str):
-            try:
-                key = unravel_key(key)  # type: ignore[arg-type]
-            except TypeError:
-                raise TypeError(f"keys are strings, or tuples of strings for nested ones; got {key!r}") from None
+        key = _unraveled(key)
         include_nested, leaves_only, is_leaf, _ = self._options
         if isinstance(key, str) and not leaves_only:
             return key in self._collection._store
@@ -114,11 +131,13 @@ class KeyView(KeysView[Any]):
         value = self._collection._find(unravel_key_to_tuple(key))
         return value is not MISSING and not (leaves_only and not _is_leaf(value, is_leaf))
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({list(self)})"
 
-
-_PLAIN = (False, False, None, False)
+def _unraveled(key: Any) -> FlatKey:
+    """Return a key of which a view is asked whether it has it."""
+    try:
+        return key if isinstance(key, str) else unravel_key(key)
+    except TypeError:
+        raise TypeError(f"keys are strings, or tuples of strings for nested ones; got {key!r}") from None
 
 
 def _first(item: tuple[str, Any]) -> str:
@@ -377,11 +396,12 @@ class Reading(Collection):
         for key, value in self._store.items():
             if type(value) is Tensor:
                 keys.append((*path, key) if path else key)
-            else:
-                if not leaves_only or _is_leaf(value, None):
+            elif isinstance(value, Reading) and value._is_tree():
+                if not leaves_only:
                     keys.append((*path, key) if path else key)
-                if isinstance(value, Reading) and value._is_tree():
-                    value._keys_into(keys, leaves_only, (*path, key))
+                value._keys_into(keys, leaves_only, (*path, key))
+            elif not leaves_only or _is_leaf(value, None):
+                keys.append((*path, key) if path else key)
 
     def _items_into(self, entries: list[tuple[FlatKey, Value]], leaves_only: bool, path: tuple[str, ...]) -> None:
         """Append the entries of all levels, in the order of :meth:`_walk`."""
@@ -442,7 +462,7 @@ class Reading(Collection):
         """
         if not (include_nested or leaves_only or sort):
             return KeyView(self)
-        return KeyView(self, include_nested, leaves_only, is_leaf, sort)
+        return _WalkedKeyView(self, include_nested, leaves_only, is_leaf, sort)
 
     def values(
         self,
@@ -513,7 +533,7 @@ class Reading(Collection):
         """Return whether a key, nested or not, exists."""
         if type(key) is str:
             return key in self._store
-        return KeyView(self, True, False, None, False).__contains__(key)
+        return _WalkedKeyView(self, True, False, None, False).__contains__(key)
 
     def is_empty(self) -> bool:
         """Return whether there is no leaf at any depth: neither a tensor nor non-tensor data.

@@ -177,6 +177,9 @@ def tree_of(keys: Iterable[NestedKey]) -> dict[str, Any]:
     """
     tree: dict[str, Any] = {}
     for key in keys:
+        if type(key) is str:
+            tree[key] = None
+            continue
         *path, last = unravel_key_to_tuple(key)
         node = tree
         for part in path:

@@ -69,8 +69,11 @@ class Removing(Updating):
             >>> data.pop(("b", "c")), data.pop("d", None)
             (tensor(2), None)
         """
-        *path, last = unravel_key_to_tuple(key)
-        parent = self._find(tuple(path))
+        if type(key) is str:
+            parent, last = self, key
+        else:
+            *path, last = unravel_key_to_tuple(key)
+            parent = self._find(tuple(path))
         if isinstance(parent, Removing) and last in parent._store:
             self._check_unlocked()
             parent._check_unlocked()

@@ -521,7 +521,7 @@ class KeySelecting(Removing):
                 node = nodes[prefix] = _dict_at(store, prefix.split(separator), key)
             current = node.get(last)
             if current is None:
-                node[last] = value._shallow() if isinstance(value, Collection) else value
+                node[last] = value if type(value) is Tensor or not isinstance(value, Collection) else value._shallow()
             elif (
                 type(current) is dict
                 and isinstance(value, KeySelecting)
@@ -541,10 +541,11 @@ class KeySelecting(Removing):
         return self
 
     def _nested(self, tree: Any) -> Store:
-        """Convert a tree of dicts: each dict becomes a collection with this one's batch size."""
-        return {
-            key: self._untyped(self._nested(value)) if type(value) is dict else value for key, value in tree.items()
-        }
+        """Convert a tree of dicts in place: each dict below becomes a collection with this one's batch size."""
+        for key, value in tree.items():
+            if type(value) is dict:
+                tree[key] = self._untyped(self._nested(value))
+        return tree  # type: ignore[no-any-return]
 
     @classmethod
     def fromkeys(cls, keys: Iterable[NestedKey], value: Any = 0) -> Self:
