@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Size, Tensor
@@ -53,9 +53,8 @@ def _with_shapes(data: Collection, other: Any, operands: Any, error: Exception) 
         except RuntimeError:
             sizes = f"{list(data._batch_size)} and {list(other._batch_size)}"
             return RuntimeError(f"two collections of the batch sizes {sizes} do not broadcast to one size")
-    if isinstance(operands, list):
-        each = cast("list[Any]", operands)
-        for (key, value), operand in zip(data._store.items(), each, strict=False):
+    if operands.__class__ is list:
+        for (key, value), operand in zip(data._store.items(), operands, strict=False):
             if isinstance(value, Tensor) and isinstance(operand, Tensor):
                 try:
                     shapes.broadcast(value.shape, operand.shape)

@@ -17,7 +17,7 @@ def named_device(device: DeviceLike) -> torch.device: ...
 def no_dataset(collection: Collection) -> str: ...
 
 class Collection:
-    __slots__ = ("__weakref__", "_batch_size", "_context", "_device", "_lock", "_names", "_store")
+    __slots__ = ("__weakref__", "_batch_size", "_buffer", "_context", "_device", "_lock", "_names", "_store")
     __hash__: ClassVar[None]  # type: ignore[assignment]
 
     @property

@@ -18,7 +18,7 @@ from tensorclass.td import shapes
 from tensorclass.td.collection import Collection, DeviceLike, as_device
 from tensorclass.td.get import MISSING
 from tensorclass.td.indexing import prepare_index
-from tensorclass.td.keys import NestedKey, dotted, is_nested_key, unravel_key_to_tuple
+from tensorclass.td.keys import NestedKey, is_nested_key, unravel_key_to_tuple
 from tensorclass.td.leaves.nontensor import NonTensorData
 from tensorclass.td.memory.mapped_files import Filename
 from tensorclass.td.shapes import Names
@@ -28,6 +28,7 @@ from tensorclass.td.stores.write_back import WrittenBack
 from tensorclass.td.tensordict import TensorDict
 from tensorclass.td.value_checks import as_tensor as tensor_of
 
+from .append_rows import AppendStep, append_rows, check_room, undo_append
 from .array_backend import Note
 from .array_file import ArrayFile, FileOptions, collection_note, make_backend
 from .array_selection import select
@@ -326,16 +327,16 @@ class PersistentTensorDict(WrittenBack):
             raise RuntimeError(f"extend: expected rows of the batch size {list(self._batch_size[1:])} each")
         self._store.file.check_writable("extend")
         problems: list[str] = []
-        _check_room(self, rows, (), problems)
+        check_room(self, rows, (), problems)
         if problems:
             raise RuntimeError("extend: nothing was written; " + "; ".join(problems))
-        grown: list[GrownEntry] = []
+        steps: list[AppendStep] = []
         with uninterrupted():
             try:
                 with self._store.file.changing():
-                    _grow(self, rows, grown)
+                    append_rows(self, rows, steps)
             except BaseException:
-                _shrink(self._store.file, grown)
+                undo_append(self._store.file, steps)
                 raise
         return self
 
@@ -752,135 +753,3 @@ def _write_changed(target: Any, merged: Any, before: dict[str, Any]) -> None:
             target._store[key] = value
         elif below is not None:
             _write_changed(target._store[key], value, below)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# more rows
-
-
-def _check_room(data: Any, rows: Any, path: tuple[str, ...], problems: list[str]) -> None:
-    store = data._store
-    keys, given = set(store), set(rows._store)
-    if keys != given:
-        problems.append(f"{dotted(path) or 'rows'}: expected the keys {sorted(keys)}, got {sorted(given)}")
-        return
-    for key in store:
-        row, where = rows._store[key], ".".join((*path, key))
-        found = data._array(key)
-        if found is not None:
-            shape = store.shape(key, found[2])
-            if not isinstance(row, Tensor) or row.shape[1:] != shape[1:]:
-                problems.append(f"{where}: expected rows of shape {list(shape[1:])}, got {list(row.shape[1:])}")
-            elif not store.file.backend.can_resize(found[2]):
-                problems.append(f"{where}: its array has a fixed size; write the file with resizable=True")
-        elif (column := data._column(key)) is not None:
-            _check_column_room(store, key, column[2], row, where, problems)
-        elif isinstance(store[key], PersistentTensorDict) and isinstance(row, Collection):
-            _check_room(store[key], row, (*path, key), problems)
-        elif isinstance(store[key], Collection) and not store[key]._is_tree() and isinstance(row, Collection):
-            continue
-        else:
-            problems.append(f"{where}: a {type(store[key]).__name__} cannot get more rows in a file")
-
-
-def _check_column_room(store: GroupStore, key: str, group: Any, row: Any, where: str, problems: list[str]) -> None:
-    own = store.placeholder(key)
-    try:
-        own._check_same_kind(row, f"{where}: cannot join")
-    except RuntimeError as error:
-        problems.append(str(error))
-        return
-    while own is not None:
-        dtype = own._items.dtype
-        if row._batch_size[1:] != own._batch_size[1:]:
-            problems.append(
-                f"{where}: expected rows of shape {list(own._batch_size[1:])}, got {list(row._batch_size[1:])}"
-            )
-        values, _ = store.column_array(key, group, "values")
-        arrays = [store.column_array(key, group, "spans")[0]]
-        is_nested = store.file.backend.is_group(values)
-        if not is_nested:
-            arrays.append(values)
-            if row._items.dtype != dtype and bool((row._spans()[..., 1] > 0).any()):  # without items it says nothing
-                problems.append(f"{where}: expected items of {dtype}, got {row._items.dtype}")
-        if not all(map(store.file.backend.can_resize, arrays)):
-            problems.append(f"{where}: its arrays have a fixed size; write the file with resizable=True")
-            return
-        group, row, own = values, row._items, own._items if is_nested else None
-
-
-class GrownEntry(NamedTuple):
-    """A collection that has got more rows, or an array in its group, or an array or note of a column."""
-
-    data: Any
-    key: str  #: the key of the array or column; ``""`` for the collection
-    rows: int  #: the number of rows before
-    array: Any = None  #: the array of a column
-    note: Note | None = None  #: the note that the column had
-
-
-def _grow(data: Any, rows: Any, grown: list[GrownEntry]) -> None:
-    """Append rows to all entries of a collection. Note each step in ``grown``, so that it can be undone."""
-    store, before = data._store, data._batch_size[0]
-    size = Size([before + rows._batch_size[0], *data._batch_size[1:]])
-    for key in list(store):
-        found = data._array(key)
-        if found is not None:
-            grown.append(GrownEntry(data, key, before))
-            store.file.backend.resize(found[2], size[0])
-            node, note = store.find(key)
-            index = (slice(before, size[0]),)
-            store.write(key, node, note, rows._store[key], select(index, store.shape(key, node)))
-        elif (column := data._column(key)) is not None:
-            _, _, node, note = column
-            _grow_column(data, key, node, note or {}, rows._store[key].to("cpu").compact(), grown)
-        elif isinstance(store[key], PersistentTensorDict):
-            _grow(store[key], rows._store[key], grown)
-        else:
-            store[key] = torch.cat([store[key], rows._store[key]])
-    grown.append(GrownEntry(data, "", before))
-    data._batch_size = size
-    data._note()
-
-
-def _grow_column(data: Any, key: str, group: Any, note: Note, rows: Any, grown: list[GrownEntry]) -> None:
-    """Append items, then spans, whose starts are shifted by the items that are there."""
-    store = data._store
-    values, values_note = store.column_array(key, group, "values")
-    spans, spans_note = store.column_array(key, group, "spans")
-    if store.file.backend.is_group(values):
-        before = store.column_size(key, values)[0]
-        _grow_column(data, key, values, values_note or {}, rows._items, grown)
-    else:
-        before = store.shape(key, values)[0]
-        _append_to_array(data, key, values, values_note, rows._items, grown)
-    own = rows.spans
-    if not note["missing"] and bool((own[..., 1] < 0).any()):
-        grown.append(GrownEntry(data, key, 0, group, note))
-        store.file.backend.write_note(group, {**note, "missing": True})
-    _append_to_array(data, key, spans, spans_note, torch.stack((own[..., 0] + before, own[..., 1]), -1), grown)
-
-
-def _append_to_array(data: Any, key: str, array: Any, note: Note | None, rows: Tensor, grown: list[GrownEntry]) -> None:
-    store = data._store
-    before = store.shape(key, array)[0]
-    grown.append(GrownEntry(data, key, before, array))
-    if len(rows):
-        store.file.backend.resize(array, before + len(rows))
-        store.write(key, array, note, rows, select((slice(before, before + len(rows)),), store.shape(key, array)))
-
-
-def _shrink(file: Any, grown: list[GrownEntry]) -> None:
-    """Undo an append that failed. A closed file has undone it already."""
-    for data, key, rows, array, note in reversed(grown):
-        if not key:
-            data._batch_size = Size([rows, *data._batch_size[1:]])
-        if file.is_closed:
-            continue
-        with suppress(OSError, ValueError, KeyError):
-            if note is not None:
-                file.backend.write_note(array, note)
-            elif key:
-                file.backend.resize(data._array(key)[2] if array is None else array, rows)
-            else:
-                data._note()

@@ -8,7 +8,6 @@ from tensorclass.td.keys import NestedKey
 from tensorclass.td.memory.mapped_files import Filename
 from tensorclass.td.stores.write_back import WrittenBack
 from tensorclass.td.tensordict import TensorDict
-from tensorclass.storage.hdf5_zarr.array_backend import Note
 
 class Unreadable(NamedTuple):
     why: str
@@ -70,10 +69,3 @@ class PersistentTensorDict(WrittenBack):
     def is_empty(self) -> bool: ...
     def is_shared(self) -> bool: ...
     def is_memmap(self) -> bool: ...
-
-class GrownEntry(NamedTuple):
-    data: Any
-    key: str
-    rows: int
-    array: Any = None
-    note: Note | None = None
