@@ -70,7 +70,7 @@ def _check_column_room(store: GroupStore, key: str, group: Any, row: Any, where:
 
 
 class AppendStep(NamedTuple):
-    """What was appended to: a collection, an array in its group, or an array or the note of a column."""
+    """A target of appended rows: a collection, an array in its group, or an array or the note of a column."""
 
     data: Any
     key: str  #: the key of the array or column; ``""`` for the collection
