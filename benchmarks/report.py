@@ -46,11 +46,13 @@ class ScoreLog:
 
 @dataclass
 class Results:
-    """All rows: `calls` make the geometric means; `processes` (imports, definitions, memory) stand for themselves."""
+    """All rows: `calls` make the geometric means; `beyond` (what a record does and a dict cannot) and `processes`
+    (imports, definitions, memory) stand for themselves."""
 
     calls: list[Row] = field(default_factory=list)
     processes: list[Row] = field(default_factory=list)
     score_log: ScoreLog | None = None
+    beyond: list[Row] = field(default_factory=list)
 
     @property
     def long_calls(self) -> list[Row]:
@@ -59,7 +61,7 @@ class Results:
 
     def as_json(self) -> dict[str, Any]:
         return {
-            "rows": [row.as_json() for row in (*self.calls, *self.processes)],
+            "rows": [row.as_json() for row in (*self.calls, *self.beyond, *self.processes)],
             "geometric_mean": {"peer/ours": peer_over_ours(self.calls), "ours/hand": ours_over_hand(self.calls)},
             "score_log": asdict(self.score_log) if self.score_log else None,
             "targets": [{"target": text, "verdict": verdict} for text, verdict in verdicts(self)],
@@ -79,6 +81,10 @@ def ours_over_hand(rows: Sequence[Row]) -> float | None:
 
 def header() -> str:
     return f"{'workload':<{WIDTH}}{'ours, us':>12}{'peer/ours':>11}{'ours/hand':>11}"
+
+
+def heading(title: str) -> str:
+    return f"-- {title} ".ljust(len(header()), "-")
 
 
 def line(row: Row) -> str:
@@ -159,7 +165,7 @@ def _hand_worst(results: Results) -> str:
 
 def _peer_worst(results: Results) -> str:
     return _offenders(
-        [*results.calls, *results.processes],
+        [*results.calls, *results.beyond, *results.processes],
         lambda row: 1.0 / row.peer_over_ours,
         lambda row: f"{row.ours:.2f} beside {row.peer:.2f} {row.unit}, {row.peer_over_ours:.2f} times",
     )

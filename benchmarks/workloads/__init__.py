@@ -15,6 +15,7 @@ from benchmarks.workloads import (
     modules,
     names,
     objects,
+    one_piece,
     parameters,
     pointwise,
     probabilistic,
@@ -41,6 +42,7 @@ FAMILIES = (
     parameters,
     probabilistic,
     converting,
+    one_piece,
 )
 
 WORKLOADS: tuple[Workload, ...] = tuple(workload for family in FAMILIES for workload in family.WORKLOADS)

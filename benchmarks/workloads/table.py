@@ -21,6 +21,8 @@ class Workload:
     name: str
     library: Callable[[Side], Call]
     hand: Callable[[], Call]
+    is_beyond: bool = False
+    """Whether the library does more than the work by hand, so that the row stands apart from the means."""
 
     def ours(self) -> Call:
         return self.library(OURS)

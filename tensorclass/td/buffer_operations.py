@@ -65,10 +65,11 @@ def mark(data: Any, layout: BufferLayout | None = None) -> Any:
         if flat is None or len(flat.spans) < 2:
             return data
         layout = BufferLayout(flat.spans, flat.memory.numel())
-    return _marked(data, layout, leaves) if leaves and layout.fits(leaves) and not leaves[0].is_meta else data
+    return mark_positions(data, layout, leaves) if leaves and layout.fits(leaves) and not leaves[0].is_meta else data
 
 
-def _marked(data: Any, layout: BufferLayout, leaves: list[Tensor]) -> Any:
+def mark_positions(data: Any, layout: BufferLayout, leaves: list[Tensor]) -> Any:
+    """Mark a collection whose tensors, in order, are known to lie in a buffer of a layout, and return it."""
     data._buffer = BufferMark(layout, [*map(_pointer, leaves)], leaves[0].device.type not in _QUICK)
     return data
 
@@ -125,7 +126,7 @@ def _inherits(cls: type, methods: tuple[str, ...]) -> bool:
 def on_buffer(data: Any, layout: BufferLayout, memory: Tensor) -> Any:
     """Return a collection of the structure of ``data`` whose tensors lie in another buffer, and mark it."""
     tensors = layout.tensors_in(memory)
-    return _marked(data._with_arrays(iter(tensors)), layout, tensors)
+    return mark_positions(data._with_arrays(iter(tensors)), layout, tensors)
 
 
 def _have_same_layout(own: BufferMark | None, other: BufferMark | None, ours: Any, theirs: Any) -> bool:

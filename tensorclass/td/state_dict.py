@@ -13,7 +13,7 @@ from typing_extensions import Self
 from tensorclass.support.nearest import did_you_mean
 
 from . import registry
-from .buffer_operations import buffer_of, mark
+from .buffer_operations import buffer_of, mark_positions
 from .collection import Collection, is_tree
 from .hidden_members import with_members
 from .keys import dotted, unravel_key_to_tuple
@@ -256,7 +256,7 @@ class State(Collection):
         # a plain dict and a plain tuple: the file names no classes but this one and torch's
         buffer = buffer_of(self, "__reduce__", "__reduce_ex__")
         if buffer is not None:
-            return rebuild_in_buffer, (buffer.memory, *buffer.layout.columns(), _tree_of(self))
+            return rebuild_in_buffer, (buffer.memory, *buffer.layout.described(), _tree_of(self))
         data = placed(self)
         cls, size, locked = written(type(self)), tuple(self._batch_size), self._lock is not None
         return rebuild, (cls, dict(data._store), size, self._device, self._names, locked, *self._pickled())
@@ -383,10 +383,11 @@ class State(Collection):
 
 
 def _tree_of(data: Any) -> tuple[Any, ...]:
-    """Return the arguments of :func:`rebuild` for a tree of tensors, with ``None`` in place of each tensor."""
-    store = {key: _tree_of(value) if isinstance(value, Collection) else None for key, value in data._store.items()}
+    """Return a tree of tensors without the tensors: keys, trees by key, and the other arguments of :func:`rebuild`."""
+    store = data._store
+    below = {key: _tree_of(value) for key, value in store.items() if isinstance(value, Collection)}
     cls, size, locked = written(type(data)), tuple(data._batch_size), data._lock is not None
-    return cls, store, size, data._device, data._names, locked, *data._pickled()
+    return tuple(store), below, cls, size, data._device, data._names, locked, *data._pickled()
 
 
 def _collect(
@@ -461,31 +462,23 @@ def placed(data: Any) -> Any:
 
 @allow_function
 def rebuild_in_buffer(
-    memory: Tensor,
-    dtypes: list[torch.dtype],
-    shapes: list[tuple[int, ...]],
-    starts: list[int],
-    tree: tuple[Any, ...],
+    memory: Tensor, dtypes: tuple[torch.dtype, ...], numbers: str, tree: tuple[Any, ...]
 ) -> TensorCollection:
     """Rebuild a consolidated collection. Called by unpickling.
 
     Raises:
         ValueError: a tensor is not in the memory.
     """
-    spans = [(dtype, Size(shape), start) for dtype, shape, start in zip(dtypes, shapes, starts, strict=True)]
-    size = memory.numel() * memory.itemsize
-    for dtype, shape, start in spans:
-        end = start + shape.numel() * dtype.itemsize
-        if end > start and (start < 0 or end > size or start % dtype.itemsize):
-            raise ValueError(f"the pickle is damaged: a tensor of shape {list(shape)} is not in its memory")
-    layout = BufferLayout(spans, size)
-    return mark(_rebuild_tree(tree, iter(layout.tensors_in(memory))), layout)  # type: ignore[no-any-return]
+    layout = BufferLayout.from_description(dtypes, numbers, memory.numel() * memory.itemsize)
+    tensors = layout.tensors_in(memory)
+    made = _rebuild_tree(tree, iter(tensors))
+    return mark_positions(made, layout, tensors)  # type: ignore[no-any-return]
 
 
 def _rebuild_tree(tree: tuple[Any, ...], tensors: Iterator[Tensor]) -> TensorCollection:
-    cls, store, *rest = tree
-    own = {key: next(tensors) if below is None else _rebuild_tree(below, tensors) for key, below in store.items()}
-    return rebuild(cls, own, *rest)  # type: ignore[no-any-return]
+    keys, below, cls, *rest = tree
+    store = {key: _rebuild_tree(below[key], tensors) if key in below else next(tensors) for key in keys}
+    return rebuild(cls, store, *rest)  # type: ignore[no-any-return]
 
 
 @allow_function

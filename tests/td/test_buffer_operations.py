@@ -225,10 +225,11 @@ def test_a_queue_sends_the_buffer_as_one_tensor() -> None:
 
 def test_a_pickle_that_points_outside_of_its_memory_is_an_error() -> None:
     memory = torch.zeros(8, dtype=torch.uint8)
-    tree = (TensorDict, {"a": None}, (), None, None, False)
-    for shape, start in (((3,), 0), ((1,), 6), ((1,), -4)):
+    tree = (("a",), {}, TensorDict, (), None, None, False)
+    assert rebuild_in_buffer(memory, (torch.float32,), "0 4 1", tree)["a"].tolist() == [0.0]
+    for numbers in ("0 0 3", "0 6 1", "0 -4 1"):
         with pytest.raises(ValueError, match="damaged"):
-            rebuild_in_buffer(memory, [torch.float32], [shape], [start], tree)
+            rebuild_in_buffer(memory, (torch.float32,), numbers, tree)
 
 
 def test_a_nested_class_pickles_itself() -> None:

@@ -47,7 +47,18 @@ class BufferLayout:
         [tensor([0., 1., 2.]), tensor([4., 5.])]
     """
 
-    __slots__ = ("_dtypes", "_first", "_is_complex", "_runs", "_shapes", "_with_dtypes", "dtype", "size", "spans")
+    __slots__ = (
+        "_description",
+        "_dtypes",
+        "_first",
+        "_is_complex",
+        "_runs",
+        "_shapes",
+        "_with_dtypes",
+        "dtype",
+        "size",
+        "spans",
+    )
 
     def __init__(self, spans: Sequence[TensorSpan], size: int) -> None:
         self.spans: Sequence[TensorSpan] = spans
@@ -58,6 +69,7 @@ class BufferLayout:
         self._first: int | None = next((at for at, (_, shape, _) in enumerate(spans) if shape.numel()), None)
         self._is_complex: bool = any(dtype.is_complex for dtype in self._dtypes)
         self._runs: list[_Run] = _runs_of(spans)
+        self._description: tuple[tuple[torch.dtype, ...], str] | None = None
         self._with_dtypes: dict[torch.dtype, BufferLayout] = {}
         uniform = len(set(self._dtypes)) == 1 and not size % self._dtypes[0].itemsize
         #: the dtype of the buffer as a tensor: that of all tensors, or uint8
@@ -114,9 +126,33 @@ class BufferLayout:
                     made += flat.as_strided((count, *shape), (step, *strides), start).unbind()
         return made
 
-    def columns(self) -> tuple[list[torch.dtype], list[tuple[int, ...]], list[int]]:
-        """Return dtypes, shapes and first bytes of the tensors, for a pickle."""
-        return self._dtypes, [tuple(shape) for shape in self._shapes], [start for _, _, start in self.spans]
+    def described(self) -> tuple[tuple[torch.dtype, ...], str]:
+        """Return the dtypes, and a text: for each tensor the number of its dtype, first byte and shape.
+
+        A text is one object of a pickle, which takes time for each.
+        """
+        if self._description is None:
+            dtypes = tuple(dict.fromkeys(self._dtypes))
+            words = [" ".join(map(str, (dtypes.index(dtype), start, *shape))) for dtype, shape, start in self.spans]
+            self._description = dtypes, ",".join(words)
+        return self._description
+
+    @classmethod
+    def from_description(cls, dtypes: Sequence[torch.dtype], text: str, size: int) -> BufferLayout:
+        """Return the layout of a buffer that :meth:`described` describes.
+
+        Raises:
+            ValueError: a tensor is not in the buffer.
+        """
+        spans: list[TensorSpan] = []
+        for words in text.split(","):
+            number, start, *shape = [int(word) for word in words.split()]
+            dtype, tensor = dtypes[number], Size(shape)
+            end = start + tensor.numel() * dtype.itemsize
+            if end > start and (start < 0 or end > size or start % dtype.itemsize):
+                raise ValueError(f"the pickle is damaged: a tensor of shape {shape} is not in its memory")
+            spans.append((dtype, tensor, start))
+        return cls(spans, size)
 
     def with_dtype(self, dtype: torch.dtype) -> BufferLayout:
         """Return the layout of the result of a function of each element of the buffer."""
