@@ -206,6 +206,8 @@ def _initialised(module: nn.Module) -> nn.Module:
     """Copy a module and initialise the parameters of the copy."""
     fresh = copy.deepcopy(module)
     for submodule in fresh.modules():
+        if isinstance(submodule, TensorDictModuleBase) and not hasattr(type(submodule), "reset_parameters"):
+            continue  # it has the method of the module inside, which is one of the submodules, too
         reset: Any = getattr(submodule, "reset_parameters", None)
         if callable(reset):
             reset()

@@ -161,6 +161,22 @@ def test_an_ensemble_is_one_graph() -> None:
 
 
 @pytest.mark.parity
+@pytest.mark.parametrize("network", [lambda: nn.Linear(2, 2), lambda: nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))])
+def test_copies_start_as_those_of_the_peer(network: Any) -> None:
+    from tensordict.nn import EnsembleModule as PeerEnsemble
+    from tensordict.nn import TensorDictModule as PeerModule
+
+    states = []
+    for ensemble, wrapper in ((EnsembleModule, TensorDictModule), (PeerEnsemble, PeerModule)):
+        torch.manual_seed(0)
+        states.append(ensemble(wrapper(network(), ["a"], ["b"]), 3).state_dict())  # type: ignore[operator]
+    ours, theirs = ({key: value for key, value in state.items() if isinstance(value, Tensor)} for state in states)
+    assert ours.keys() == theirs.keys()
+    for key, value in ours.items():
+        assert torch.equal(value, theirs[key]), key
+
+
+@pytest.mark.parity
 def test_the_peer_gives_the_same_for_the_same_state() -> None:
     import tensordict
     from tensordict.nn import EnsembleModule as PeerEnsemble

@@ -709,6 +709,7 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
     ],
     "`quantile` reduces over all dimensions that it is given.": [
         (lambda m: tuple(named(m).quantile(0.5, dim=(0, 1)).shape), (), (3,)),
+        (lambda m: tuple(named(m).max(dim=(0, 1))[0].shape), error(TypeError), (3,)),
     ],
     "`amin`, `amax` and `prod` reduce as `sum` does.": [
         (lambda m: tuple(named(m).amax(dim=(0, 1)).shape), (), (3,)),

@@ -611,8 +611,8 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
         """Write the quantile of each probability into the sample, under ``"<variable>_icdf"``.
 
         Args:
-            sample: probabilities under ``"<variable>_cdf"`` if there is such a key, else under ``"<variable>"``;
-                changed.
+            sample: probabilities under ``"<variable>_cdf"``; changed. Where such a key is missing, the probability is
+                that of the value under ``"<variable>"``, which is its own quantile.
 
         Returns:
             ``sample``.
@@ -626,11 +626,13 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
             >>> from tensorclass import TensorDict
             >>> from tensorclass.nn import CompositeDistribution
             >>> normal = CompositeDistribution.from_distributions(TensorDict(), {"x": Normal(0.0, 1.0)})
-            >>> normal.icdf(TensorDict(x=0.5))["x_icdf"]
+            >>> normal.icdf(TensorDict(x_cdf=0.5))["x_icdf"]
             tensor(0.)
         """
         values: dict[FlatKey, Any] = {}
         for key, dist in self.dists.items():
             probability = sample.get(suffixed(key, "_cdf"), None)
-            values[suffixed(key, "_icdf")] = dist.icdf(self._value(sample, key) if probability is None else probability)
+            if probability is None:
+                probability = dist.cdf(self._value(sample, key))
+            values[suffixed(key, "_icdf")] = dist.icdf(probability)
         return sample.update(values)

@@ -152,7 +152,7 @@ def test_distribution_functions_are_written_beside_the_values() -> None:
     torch.testing.assert_close(sample["speed_cdf"], composite["speed"].cdf(sample["speed"]))
     composite.icdf(sample)
     torch.testing.assert_close(sample["speed_icdf"], sample["speed"], rtol=1e-4, atol=1e-4)
-    given = TensorDict(speed=torch.full((3, 4), 0.5), batch_size=[3])
+    given = TensorDict(speed_cdf=torch.full((3, 4), 0.5), batch_size=[3])
     torch.testing.assert_close(composite.icdf(given)["speed_icdf"], params()["speed", "loc"])
     with pytest.raises(NotImplementedError):
         both().cdf(both().sample())
