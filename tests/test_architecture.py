@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
+
+from tensorclass import TensorDict
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "tensorclass"
@@ -88,6 +91,27 @@ def test_each_table_of_a_readme_names_modules_that_exist() -> None:
                 missing += [f"{page.relative_to(PACKAGE)}: {name}" for name in names if name not in found]
     assert count > 100
     assert missing == []
+
+
+def test_the_readme_of_the_package_names_the_module_that_does_it() -> None:
+    collections: Any = TensorDict
+    does = {
+        "batch[mask]": collections.__getitem__.__module__,
+        "torch.stack(rows)": collections.stack.__func__.__module__,
+        "to_h5": collections.to_h5.__delegated__[0],
+        "from_pandas": collections.from_pandas.__func__.__delegated__[0],
+        "to_parquet": collections.to_parquet.__delegated__[0],
+        "all_reduce": collections.all_reduce.__delegated__[0],
+        "append_memmap": collections.append_memmap.__func__.__delegated__[0],
+        "map": collections.map.__delegated__[0],
+    }
+    rows = [row.split("|") for row in (PACKAGE / "README.md").read_text().splitlines() if row.startswith("|")]
+    named = {
+        example: {f"tensorclass.{name.replace('/', '.')}" for name in re.findall(r"`([\w/]+)`", row[1])}
+        for row in rows
+        for example in re.findall(r"`([^`]+)`", row[2])
+    }
+    assert {what: module for what, module in does.items() if module not in named[what]} == {}
 
 
 #: folders of tests that no folder of the package has: the peer beside this package, benchmarks, type checkers, scripts,
