@@ -71,7 +71,7 @@ def _child_command(**arguments: Any) -> list[str]:
 
 _finder: _PeerFinder | None = None
 _plain_command: Callable[..., list[str]] = spawn.get_command_line
-_capture: bool | None = None  # what set_capture_non_tensor_stack had set before
+_capture: bool | None = None  # the setting of set_capture_non_tensor_stack before
 
 
 def install() -> None:

@@ -325,7 +325,7 @@ METHODS: Final[list[tuple[type, str, Any]]] = [
     *peer_networks.METHODS,
 ]
 
-#: what stood under the names in the classes themselves
+#: the attributes of the classes that were replaced, by name
 _before: Final[list[tuple[type, str, Any]]] = []
 
 

@@ -200,7 +200,7 @@ def _check_formulas(owner: str, specs: Mapping[str, FieldSpec]) -> None:
 # the batch size
 
 
-#: what tells the batch size of a value: the number of dimensions of one item, or the declaration of a column
+#: the source of a value's batch size: the number of dimensions of one item, or the declaration of a column
 ItemRank = int | Declared
 
 
@@ -239,7 +239,7 @@ def inferred_size(ranks: Mapping[str, ItemRank], values: Mapping[str, Any]) -> S
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# what is wrong
+# descriptions of what is wrong
 
 
 def broken(

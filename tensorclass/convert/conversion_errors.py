@@ -20,11 +20,11 @@ class Problem(NamedTuple):
 
     #: key of the field
     path: tuple[str, ...]
-    #: what the field takes
+    #: the type or values that the field takes
     expected: str
-    #: what came
+    #: the value that came, in words
     got: str
-    #: what to do
+    #: advice
     hint: str = ""
     #: the name of the field in the table, if it is another one
     column: str = ""

@@ -22,9 +22,9 @@ from tensorclass.td.keys import NestedKey
 from .conversion_errors import Problems
 
 BatchSize: TypeAlias = Sequence[int] | int | None
-#: what becomes of nulls: the default of the field, an error, a zero (nan, ``None``), or that and a mask
+#: handling of nulls: the default of the field, an error, a zero (nan, ``None``), or that and a mask
 NullMode: TypeAlias = Literal["default", "raise", "fill", "mask"]
-#: what becomes of lists of numbers: ragged rows (for a field of a tensor, as "jagged"); a tensor, or if their lengths
+#: form of lists of numbers: ragged rows (for a field of a tensor, as "jagged"); a tensor, or if their lengths
 #: differ, a jagged tensor, a lazy stack of rows, an error
 RaggedMode: TypeAlias = Literal["column", "jagged", "lazy", "raise"]
 

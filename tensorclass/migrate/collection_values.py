@@ -125,7 +125,7 @@ class CollectionValues(cst.CSTVisitor):
         """Return the field that an annotation in a record class declares."""
         return self._fields.get(node)
 
-    # what binds names
+    # statements that bind names
 
     def visit_ClassDef(self, node: cst.ClassDef) -> None:
         self._classes.append(self.names.is_record(node))

@@ -84,7 +84,7 @@ class _Search(CollectionValues):
         assert isinstance(position, CodeRange)
         self.found.add(Remark(position.start.line, says, entry))
 
-    # what stays with the peer
+    # names that stay with the peer
 
     def visit_Import(self, node: cst.Import) -> bool:
         for alias in node.names:

@@ -25,7 +25,7 @@ class Difference(NamedTuple):
     """An entry of docs/differences.md, and the lines that it concerns."""
 
     anchor: str  #: of the entry
-    says: str  #: what such a line does here
+    says: str  #: the effect of such a line here
     patterns: tuple[Pattern, ...]
 
 

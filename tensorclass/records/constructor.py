@@ -126,7 +126,7 @@ class _Arguments:
         self.parameters: list[Parameter] = []
         #: the values of fields, as expressions; fields that are no arguments are set to their defaults
         self.values: dict[str, str] = {}
-        #: what stands for a default that is made at each call, and the function that makes it
+        #: a marker for defaults that are made at each call, and the function that makes them
         self.factories: dict[str, tuple[Any, Callable[[], Any]]] = {}
         #: the variables of the other defaults, by name
         self.defaults: dict[str, Any] = {}

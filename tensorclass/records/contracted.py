@@ -34,7 +34,7 @@ class Contracted(TensorCollection):
         _checks: ClassVar[Checks | None]
         _spec_class: ClassVar[type[FieldSpec]]
     else:
-        _spec_class = FieldSpec  # what is made of the annotation of a field
+        _spec_class = FieldSpec  # the class of the analysed annotation of a field
         _specs = {}
         _item_ranks = {}  # dimensions of one item, by field: see item_ranks()
         _checks = None  # None if the class has no contracts

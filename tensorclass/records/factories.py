@@ -263,7 +263,7 @@ def tensor_or_collection(spec: FieldSpec, cls: type[Contracted]) -> type[Any] | 
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# what fills the plan
+# functions that fill the plan
 
 
 def zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device | None, contract: Contract) -> Tensor:

@@ -198,7 +198,7 @@ class TypedTensorDict(  # pyright: ignore[reportIncompatibleVariableOverride]  #
 
     @classmethod
     def _from_mapping(cls, source: Any, batch_size: Any, device: Any, names: Any) -> Self:
-        new = object.__new__(cls)  # what a converter finds is not checked
+        new = object.__new__(cls)  # values of converters are not checked
         TensorDict.__init__(new, source, batch_size, device, names)
         return new
 

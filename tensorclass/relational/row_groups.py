@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=Collection)  # as the family of methods that returns groups
 
-#: what ``agg`` computes: the name of an aggregation of a key, ``"count"``, or a function of the rows of a group
+#: an aggregation of ``agg``: the name of an aggregation of a key, ``"count"``, or a function of the rows of a group
 Aggregation: TypeAlias = "str | tuple[NestedKey, str] | tuple[NestedKey, Callable[[Any], Any]]"
 
 

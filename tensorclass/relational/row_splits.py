@@ -83,7 +83,7 @@ def split_sizes(lengths: Sequence[int | float], rows: int) -> list[int]:
         return [int(length) for length in lengths]
     if abs(sum(lengths) - 1) < 1e-9:
         sizes = [int(rows * length) for length in lengths]
-        for i in range(rows - sum(sizes)):  # what rounding left goes to the first parts
+        for i in range(rows - sum(sizes)):  # rows left over by rounding go to the first parts
             sizes[i % len(sizes)] += 1
         return sizes
     raise ValueError(

@@ -97,7 +97,7 @@ def load_scores(path: str | Path, family: type[ScoreData] | None = None) -> Scor
             read: object = torch.load(file, map_location="cpu", weights_only=True)
     except OSError:
         raise
-    except Exception:  # what the unpickler makes of other files can be any error, and its advice is to run their code
+    except Exception:  # other files make the unpickler raise any error, and advise to run their code
         raise ValueError(
             f"{printable(str(path))}: expected a file written by save_scores, got something else or a part of one"
         ) from None

@@ -21,7 +21,7 @@ _ROWS = "for row in data iterates over the rows"
 _SORT = "sort_by(keys) sorts the rows"
 _TENSORS = "the values are tensors; numpy() returns arrays by key"
 
-#: what to use, by name
+#: the advice for each name
 INSTEAD: dict[str, str] = {
     # looking at data
     "columns": "keys() has the names of the fields",

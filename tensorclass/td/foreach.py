@@ -100,7 +100,7 @@ def aligned_operands(tree: Any, operand: Any) -> Iterator[Any]:
     parts = tree._aligned_parts(operand)
     if parts is not None:
         for part, own in parts:
-            if isinstance(own, Tensor) and not own.ndim:  # a slice of a larger tensor, so it promotes dtypes as such
+            if isinstance(own, Tensor) and not own.ndim:  # a slice: promotes dtypes as a tensor with dimensions
                 for leaf in part._leaves():
                     yield own.reshape((1,) * leaf.ndim)
             else:

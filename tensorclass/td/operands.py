@@ -195,7 +195,7 @@ class Operands(Collection):
     def _binary_(self, kernel: Callable[..., Any], other: Any) -> Self:
         if isinstance(other, Collection) and not is_dynamo_compiling() and not _transforms_active():
             operands, values = self._operands(other), [*self._store.values()]
-            if values and in_place_checks.alike(values, operands):  # what most calls are
+            if values and in_place_checks.alike(values, operands):  # the usual case
                 try:
                     kernel(values, operands)
                     return self

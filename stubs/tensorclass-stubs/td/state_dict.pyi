@@ -29,7 +29,7 @@ class State(Collection):
 def placed(data: Any) -> Any: ...
 @allow_function
 def rebuild_in_buffer(
-    memory: Tensor, dtypes: list[torch.dtype], shapes: list[tuple[int, ...]], starts: list[int], tree: tuple[Any, ...]
+    memory: Tensor, dtypes: tuple[torch.dtype, ...], numbers: str, tree: tuple[Any, ...]
 ) -> TensorCollection: ...
 @allow_function
 def rebuild(

@@ -290,7 +290,7 @@ def _object_at_name(cls: type) -> Any:
 copyreg.pickle(RecordMeta, _reduce_class)
 
 # ---------------------------------------------------------------------------------------------------------------------
-# what a record class derives from
+# base classes of record classes
 
 
 def _as_base(cls: type[Any]) -> type[Any]:

@@ -29,7 +29,7 @@ class ColumnSchema(NamedTuple):
     """The declared form of a column, known before it is read. Nothing is declared below a :class:`TensorDict`."""
 
     spec: FieldSpec | None = None
-    #: what the value is: a tensor, an object for each row, a collection, a column as declared, or ``"any"`` of these,
+    #: the kind of value: a tensor, an object for each row, a collection, a column as declared, or ``"any"`` of these,
     #: as the data says
     holds: Literal["any", "tensor", "object", "collection", "column"] = "any"
     #: class of the collection

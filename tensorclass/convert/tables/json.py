@@ -563,7 +563,7 @@ def _cast(pa: Any, column: Any, arrow_type: Any) -> Any:
         )
         if with_zone == arrow_type:
             raise
-        with contextlib.suppress(pa.ArrowInvalid):  # what is wrong is not the zone
+        with contextlib.suppress(pa.ArrowInvalid):  # the zone is not the mistake
             return column.cast(with_zone)
         raise
 

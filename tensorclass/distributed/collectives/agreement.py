@@ -86,7 +86,7 @@ class CallDescription(NamedTuple):
 
     what: str  #: operation and arguments
     form: int  #: digest of the record; 0 if there is no record to compare
-    entries: dict[str, str]  #: what the digest is computed from
+    entries: dict[str, str]  #: the input of the digest
     problem: BaseException | None = None  #: why this rank cannot take part
     numbers: tuple[int, ...] = ()  #: sent to all ranks: sizes of the next messages
 

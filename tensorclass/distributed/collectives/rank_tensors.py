@@ -40,7 +40,7 @@ class ReductionInput(NamedTuple):
     layout: RecordLayout
     tensors: list[Tensor]
     form: int  #: digest over all that must be the same on all ranks
-    entries: dict[str, str]  #: what the digest is computed from
+    entries: dict[str, str]  #: the input of the digest
     finish: Callable[[], object] | None  #: writes values back, if the tensors are copies
 
 

@@ -285,7 +285,7 @@ class Scheduler:
                 self._table.clear(task.slot)
             running = _RunningTask(task)
             future: Future[Any]
-            with uninterrupted():  # between submitting a task and noting it
+            with uninterrupted():  # a task that was submitted is noted, too
                 try:
                     future = self._call(*task)
                 except BrokenExecutor as error:  # a process died since the last task ended

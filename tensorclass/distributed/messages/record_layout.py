@@ -85,7 +85,7 @@ class RecordLayout:
         self.may_be_lazy: list[int] = [
             at for at, spec in enumerate(self.specs) if spec.dtype.is_complex or spec.shape.numel() == 1
         ]
-        self.plans: dict[Any, Any] = {}  #: what messages cache for this layout
+        self.plans: dict[Any, Any] = {}  #: cache of messages with this layout
         text = json.dumps(sorted(entries.items())).encode()
         self.digest: int = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 

@@ -252,7 +252,7 @@ def _shared_beginning(texts: Iterable[str]) -> str:
         'one\\n'
     """
     held = list(texts)
-    first, last = min(held), max(held)  # what these two share, all share
+    first, last = min(held), max(held)  # a beginning that these two share, all share
     length = next((place for place, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
     return first[: first.rfind("\n", 0, length) + 1]
 

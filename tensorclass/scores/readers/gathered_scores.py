@@ -25,7 +25,7 @@ from tensorclass.scores.score_errors import ScoreFileError
 __all__ = ["GatheredScores"]
 
 _NAN: Final = float("nan")
-_LARGEST: Final = float(np.finfo(np.float32).max)  # what the record can hold
+_LARGEST: Final = float(np.finfo(np.float32).max)  # the largest number in the record
 _MOST_GROUPS: Final = 100
 _LONGEST_LABEL: Final = 200  # longer text is no name of a group
 

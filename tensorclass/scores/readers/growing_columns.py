@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 _NAN = float("nan")
-_LARGEST = float(np.finfo(np.float32).max)  # what the record can hold
+_LARGEST = float(np.finfo(np.float32).max)  # the largest number in the record
 _NUMBERS = frozenset((bool, int, float, type(None)))
 
 

@@ -167,7 +167,7 @@ class LoggedColumns:
         Raises:
             ScoreFileError: it lacks a key, or holds a value that doesn't fit.
         """
-        path, key = self.path, ""  # what is being read, for errors
+        path, key = self.path, ""  # the value being read, for errors
         try:
             for key, column in self.metrics.items():
                 column.add(row[key])

@@ -72,7 +72,7 @@ def check_folder_name(path: str, what: str) -> None:
         )
 
 
-#: what writes files of these suffixes; ``{}`` is the name of the file
+#: the call that writes files of each suffix; ``{}`` is the name of the file
 _WRITERS = {
     **dict.fromkeys((".pt", ".pth", ".ckpt", ".pkl", ".pickle"), "torch.save(data, {!r})"),
     **dict.fromkeys((".safetensors", ".st"), "data.to_safetensors({!r})"),

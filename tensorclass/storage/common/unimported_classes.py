@@ -26,7 +26,7 @@ class _StandIn(TensorDict):
 
     __slots__ = ()
 
-    #: what files say about the class, as JSON
+    #: the description of the class in files, as JSON
     _written = ""
 
 

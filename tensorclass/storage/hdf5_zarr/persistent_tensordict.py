@@ -682,7 +682,7 @@ class PersistentTensorDict(WrittenBack):
 
     def _restore_names(self, names: Names) -> None:
         self._names = names
-        with suppress(Exception), self._store.file.changing():  # what failed can fail again; memory is right
+        with suppress(Exception), self._store.file.changing():  # the write can fail again; memory is right
             self._note()
 
     def _note(self) -> None:

@@ -503,7 +503,7 @@ class BufferColumn(Leaf):
         check_broadcast(path, self.shape[ndim:], rows.shape[row_ndim:], row_ndim)
 
     def _check_same_kind(self, other: object, what: str, end: str = "") -> None:
-        """Raise if another column has no items of this kind."""
+        """Raise if the items of another column are of another type, such as text and numbers."""
         raise NotImplementedError
 
     def _object_rows(self, rows: Collection, path: tuple[str, ...]) -> list[Any]:
@@ -607,7 +607,7 @@ class BufferColumn(Leaf):
         if isinstance(parts[0], Tensor):
             tensors = cast("list[Tensor]", parts)
             if any(tensor.dtype != tensors[0].dtype for tensor in tensors):
-                tensors = [tensor for tensor in tensors if len(tensor)] or tensors  # without items: decides no dtype
+                tensors = [tensor for tensor in tensors if len(tensor)] or tensors  # empty ones decide no dtype
             return torch.cat(tensors)
         joined: Ragged[Any] = parts[0]._cat(parts, 0)
         return joined

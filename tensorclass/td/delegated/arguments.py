@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import IO, Literal, TypeAlias
 
 BatchSize: TypeAlias = Sequence[int] | int | None
-#: what becomes of missing values
+#: handling of missing values
 Nulls: TypeAlias = Literal["default", "raise", "fill", "mask"]
-#: what becomes of lists of numbers of different lengths
+#: form of lists of numbers of different lengths
 Ragged: TypeAlias = Literal["column", "jagged", "lazy", "raise"]
 #: a path, a pattern such as ``"part-*.csv"``, several of them, or a file that is open for bytes
 Source: TypeAlias = str | os.PathLike[str] | IO[bytes] | Sequence[str | os.PathLike[str]]

@@ -16,7 +16,7 @@ from .declaration import delegated
 if TYPE_CHECKING:
     from tensorclass.td.base import TensorCollection
 
-    #: what can be put together along a dimension
+    #: results that can be joined along a dimension
     Rows = TypeVar("Rows", bound="Tensor | TensorCollection | None")
     Target = TypeVar("Target", bound="Tensor | TensorCollection")
     Result = TypeVar("Result")

@@ -18,7 +18,7 @@ from .nontensor import NonTensorData
 from .nontensor_base import NonTensorDataBase
 from .object_codes import same_object, to_lists
 
-#: what to do about a field whose rows differ
+#: advice for a field whose rows differ
 ADVICE = "declare it Text (a string a row) or Column[...] (an object a row), or make the class with stack_objects=True"
 
 

@@ -52,7 +52,7 @@ def view(memory: Tensor, dtype: torch.dtype, shape: Sequence[int], start: int) -
         return torch.empty(size, dtype=dtype, device=memory.device)
     flat = memory[start : start + count * dtype.itemsize]
     if (memory.storage_offset() + start) % dtype.itemsize:
-        flat = flat.clone()  # another program wrote it at an address that its dtype does not allow
+        flat = flat.clone()  # not aligned to its dtype: another program wrote the file
     flat = flat if dtype is torch.uint8 else flat.view(dtype)
     return (flat.view(*size) if size else flat.view(size)).data  # passing a Size to view() is slow
 

@@ -38,7 +38,7 @@ class Line(NamedTuple):
     type: str
     preview: Preview | None  #: ``None``: the line counts fields that are not shown
     group: int  #: lines of one collection, which are aligned
-    value: Any = None  #: what the line shows, as :func:`~.field_previews.preview` takes it
+    value: Any = None  #: the value that the line shows, as :func:`~.field_previews.preview` takes it
     ndim: int = 0  #: batch dimensions of the collection
 
 

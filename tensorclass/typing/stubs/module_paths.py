@@ -12,7 +12,7 @@ from pathlib import Path
 __all__ = ["SUFFIX", "Module", "NotFound", "found_at", "named"]
 
 
-#: what is behind the name of a package whose stubs stand by themselves
+#: the suffix of a package that holds only stubs
 SUFFIX = "-stubs"
 
 

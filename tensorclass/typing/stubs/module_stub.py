@@ -180,7 +180,7 @@ class Draft:
 
     def text(self, header: str) -> str:
         body = self.settled()
-        ast.fix_missing_locations(ast.Module(body, []))  # what was made here has no lines, which the printer asks for
+        ast.fix_missing_locations(ast.Module(body, []))  # nodes made here have no line numbers, which the printer needs
         return header + written(body, self._context.comments)
 
 

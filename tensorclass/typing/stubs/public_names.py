@@ -24,7 +24,7 @@ _EXPORTS = {
     "field": "dataclasses.field",
 }
 
-#: what ``import *`` brings from modules whose names say something of a statement
+#: the names that ``import *`` brings from modules that the generator knows
 _STARS = {module.__name__: module.__all__ for module in (dataclasses, enum, typing, typing_extensions)}
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
@@ -103,7 +103,7 @@ class Names:
         if name in self.imported:
             found = self.imported[name]
             package, _, last = found.rpartition(".")
-            # what this package hands on
+            # names that this package re-exports
             return _EXPORTS[last] if package == "tensorclass" and last in _EXPORTS else found
         if name in self.bound:
             return f".{name}"

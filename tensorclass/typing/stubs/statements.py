@@ -89,7 +89,7 @@ def _stub(statement: ast.stmt, context: Context, scope: StatementScope, known: s
             if target.id == "__hash__" and scope.is_class and isinstance(statement.value, ast.Constant):
                 return [_unhashable(target, context)]
             stub = ast.AnnAssign(target, statement.annotation, _value(statement, context, scope, known), 1)
-            if statement.value is None or scope.is_class:  # what is inherited may have another type
+            if statement.value is None or scope.is_class:  # an inherited attribute may have another type
                 context.keep_suppression(statement, stub, statement.lineno, statement.end_lineno or statement.lineno)
             return [stub]
         case ast.Assign(targets=targets, value=value):
@@ -108,7 +108,7 @@ def _stub(statement: ast.stmt, context: Context, scope: StatementScope, known: s
         case _ if type(statement).__name__ == "TypeAlias":
             return [statement]
         case _:
-            # what runs when the module is imported: as if the first block had run to its end
+            # statements that run at import: as if the first block had run to its end
             own: list[ast.stmt] = [_unknown(name, context) for name in bound_by(statement)]
             return _alternatives(own, blocks(statement), context, scope, known)
 

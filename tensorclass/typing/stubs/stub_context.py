@@ -62,7 +62,7 @@ class Context:
     inference: Inference
     #: suppressions of type checkers in the source, by line
     suppressions: dict[int, str]
-    #: what makes methods of the entries of a table, which a call gives: ``abs = unary("abs")``
+    #: functions whose calls return methods, for the entries of a table: ``abs = unary("abs")``
     table: Table | None = None
     #: those that stand behind a statement of the stub
     comments: dict[ast.AST, str] = field(default_factory=dict[ast.AST, str])

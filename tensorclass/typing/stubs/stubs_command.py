@@ -72,7 +72,7 @@ def _run(targets: Sequence[str], out: Path, check: bool) -> int:
     return compared(texts, obsolete) if check else written(texts, obsolete, out)
 
 
-#: what py.typed of a package of stubs says where not all modules have one
+#: the content of py.typed in a package that has stubs for some modules only
 PARTIAL = "partial\n"
 
 
@@ -162,7 +162,7 @@ def _holds(path: Path, text: str) -> bool:
 
 
 def _read(path: Path) -> str:
-    # what is no file, say a pipe, holds no stub
+    # a pipe or a folder holds no stub
     return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
 
 

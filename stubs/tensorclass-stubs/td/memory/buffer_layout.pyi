@@ -8,7 +8,18 @@ class BufferLayout:
     spans: Sequence[TensorSpan]
     size: int
     dtype: torch.dtype
-    __slots__ = ("_dtypes", "_first", "_is_complex", "_runs", "_shapes", "_with_dtypes", "dtype", "size", "spans")
+    __slots__ = (
+        "_description",
+        "_dtypes",
+        "_first",
+        "_is_complex",
+        "_runs",
+        "_shapes",
+        "_with_dtypes",
+        "dtype",
+        "size",
+        "spans",
+    )
 
     def __init__(self, spans: Sequence[TensorSpan], size: int) -> None: ...
     @property
@@ -16,5 +27,7 @@ class BufferLayout:
     def fits(self, leaves: list[Tensor]) -> bool: ...
     def whole(self, leaves: list[Tensor]) -> Tensor | None: ...
     def tensors_in(self, memory: Tensor) -> list[Tensor]: ...
-    def columns(self) -> tuple[list[torch.dtype], list[tuple[int, ...]], list[int]]: ...
+    def described(self) -> tuple[tuple[torch.dtype, ...], str]: ...
+    @classmethod
+    def from_description(cls, dtypes: Sequence[torch.dtype], text: str, size: int) -> BufferLayout: ...
     def with_dtype(self, dtype: torch.dtype) -> BufferLayout: ...
