@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,6 +23,9 @@ from tensorclass.td.stack_and_cat import stack
 from tensorclass.td.value_checks import as_tensor
 
 Path = tuple[str, ...]
+_keys = operator.methodcaller("keys")
+_dtype = operator.attrgetter("dtype")
+_TENSORS = {Tensor}
 
 
 class SampleMismatch(ValueError):
@@ -70,26 +74,29 @@ class SampleJoiner:
     ) -> dict[str, Any]:
         first = rows[0]
         keys = first.keys()
-        for position, row in enumerate(rows):
-            if row.keys() != keys:
-                raise SampleMismatch(position, path, f"the keys {list(first)}", f"{list(row)}")
+        if [*map(_keys, rows)].count(keys) != len(rows):
+            position, row = next((position, row) for position, row in enumerate(rows) if row.keys() != keys)
+            raise SampleMismatch(position, path, f"the keys {list(first)}", f"{list(row)}")
         return {key: self._column([row[key] for row in rows], target, (*path, key), masks) for key in first}
 
     def _column(self, values: list[Any], target: Any, path: Path, masks: dict[Path, Tensor]) -> Any:
         declared = declared_column(target, path[-1])
         if declared is not None and path not in self.ragged.jagged:
             return self._rows(values, declared, path)
-        first, inner = values[0], entry_target(target, path[-1])
+        first = values[0]
         if path in self.ragged.padding or path in self.ragged.jagged:
             joined, mask = self.ragged.join(_tensors(values, path, ragged=1), path)
             if mask is not None:
                 masks[path] = mask
             return joined
         if isinstance(first, Tensor):
-            if all(issubclass(one, Tensor) for one in {*map(type, values)}) and len({v.dtype for v in values}) == 1:
+            kinds = {*map(type, values)}
+            are_tensors = kinds == _TENSORS or all(issubclass(one, Tensor) for one in kinds)
+            if are_tensors and len({*map(_dtype, values)}) == 1:
                 with contextlib.suppress(RuntimeError):  # different shapes raise below, with a better message
                     return torch.stack(values)
             return torch.stack(_tensors(values, path))
+        inner = entry_target(target, path[-1])
         if isinstance(first, dict) and inner is not None:
             for position, value in enumerate(values):
                 if not isinstance(value, dict):

@@ -159,6 +159,7 @@ class SampleSource(Protocol):
 #: values of these classes need no conversion
 _WHOLE = (PLAIN | {Tensor}) - {list}
 _NAMES = frozenset((str,))
+_ONLY_DICTS = frozenset((dict,))
 
 
 class _SampleValues(NamedTuple):
@@ -243,19 +244,32 @@ class _Options(NamedTuple):
         sizes = [column.implied_size(value) for column, value in declared if column is not None]
         return Size(()) if sizes and not any(size and size.numel() for size in sizes) else None
 
-    def batch(self, rows: list[_SampleValues], ragged: Ragged, left_out: set[Path]) -> Any:
-        """Return the record of several samples."""
-        values = [row.values for row in rows]
-        entering = chain.from_iterable([row.values() for row in values])
-        if not (_WHOLE.issuperset(map(type, entering)) and _NAMES.issuperset(map(type, chain.from_iterable(values)))):
+    def takes_whole(self, samples: list[Any]) -> bool:
+        """Return whether samples are dicts that are the values of records as they are."""
+        return self.transform is None and self.keys is None and _ONLY_DICTS.issuperset(map(type, samples))
+
+    def batch(
+        self, values: list[dict[Any, Any]], sizes: list[Size | None] | None, ragged: Ragged, left_out: set[Path]
+    ) -> Any:
+        """Return the record of several samples.
+
+        Args:
+            values: the values of each sample by key.
+            sizes: the batch size of each sample. Default: none is a collection.
+        """
+        rows = values
+        entering = chain.from_iterable([row.values() for row in rows])
+        if not (_WHOLE.issuperset(map(type, entering)) and _NAMES.issuperset(map(type, chain.from_iterable(rows)))):
             single = self.plan(None)
-            values = [convert_entries(row, self.cls, single) for row in values]
+            rows = [convert_entries(row, self.cls, single) for row in rows]
             single.problems.check()
-        columns = SampleJoiner(self.cls, ragged, len(rows)).join(values)
-        inner = rows[0].size
-        if len({row.size for row in rows}) > 1:
-            position, other = next((position, row.size) for position, row in enumerate(rows) if row.size != inner)
-            raise SampleMismatch(position, (), f"a batch size {list(inner or ())}", f"{list(other or ())}")
+        columns = SampleJoiner(self.cls, ragged, len(rows)).join(rows)
+        inner: Size | None = None
+        if sizes is not None:
+            inner = sizes[0]
+            if len({*sizes}) > 1:
+                position, other = next((position, size) for position, size in enumerate(sizes) if size != inner)
+                raise SampleMismatch(position, (), f"a batch size {list(inner or ())}", f"{list(other or ())}")
         size: Size | None = None
         if inner is None and issubclass(self.cls, TensorClass) and self.cls._item_ranks:
             size = inferred_size(self.cls._item_ranks, columns)
@@ -353,15 +367,19 @@ class RecordDataset(Dataset[C]):
         if not indices:
             raise ValueError(f"{self._options.what}: expected at least one index for a batch, got none")
         fetch = getattr(self.source, "__getitems__", None)
-        samples: Iterable[Any] = [self.source[index] for index in indices] if fetch is None else fetch(indices)
-        rows = [self._options.parts(sample, index) for sample, index in zip(samples, indices, strict=True)]
+        samples: list[Any] = [self.source[index] for index in indices] if fetch is None else list(fetch(indices))
+        options, rows = self._options, list[_SampleValues]()
+        values, sizes = samples, None
+        if len(samples) != len(indices) or not options.takes_whole(samples):
+            rows = [options.parts(sample, index) for sample, index in zip(samples, indices, strict=True)]
+            values, sizes = [row.values for row in rows], [row.size for row in rows]
         try:
-            result: C = self._options.batch(rows, self._ragged, self._left_out)
+            result: C = options.batch(values, sizes, self._ragged, self._left_out)
         except (TypeError, ValueError, RuntimeError, KeyError, AttributeError) as error:
             wrong = error
         else:
             return result
-        self._explain(rows, indices, wrong)
+        self._explain(rows or [_SampleValues(sample) for sample in samples], indices, wrong)
 
     def _explain(self, rows: list[_SampleValues], indices: list[int], error: Exception) -> NoReturn:
         """Raises the error of the sample that is to blame, where it is one."""

@@ -148,7 +148,8 @@ def _copy_all(targets: list[Tensor], sources: list[Tensor], num_threads: int) ->
     """Copy tensors to others of the same shapes and dtypes, without history."""
     with torch.no_grad():
         if num_threads <= 0:
-            _foreach_copy(targets, sources)
+            if targets:
+                _foreach_copy(targets, sources)
             return
     with ThreadPoolExecutor(num_threads) as pool:
         for done in [pool.submit(_copy, *pair) for pair in zip(targets, sources, strict=True)]:

@@ -216,3 +216,10 @@ def test_tensors_of_the_peer_that_share_bytes_are_refused(tmp_path: Path) -> Non
     (tmp_path / "f").write_bytes(bytes(32) + text + len(text).to_bytes(8, "little"))
     with pytest.raises(FileError, match="a and b have 16 bytes in common"):
         TensorDict.from_consolidated(tmp_path / "f")
+
+
+def test_a_collection_without_tensors_is_consolidated() -> None:
+    for data in (TensorDict(batch_size=[2]), TensorDict({"text": "a"}, [2]), TensorDict({"x": torch.zeros(2, 0)}, [2])):
+        packed = data.consolidate()
+        assert packed.is_locked
+        assert [*packed.keys()] == [*data.keys()]

@@ -24,6 +24,7 @@ from tensorclass.distributed.process_groups import as_timeout
 from tensorclass.distributed.worker_errors import WorkerError
 from tensorclass.storage.common.collection_tree import FileError
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.buffer_operations import buffer_of
 from tensorclass.td.leaves.object_codes import CPU
 from tensorclass.td.memory.consolidated_buffer import flat_of, joined
 
@@ -151,10 +152,7 @@ def begin_send(
     """Start to send a collection."""
     pg, endpoint = endpoint_of(group, what)
     peer = peer_of(endpoint, dst, group, group_dst, what, "dst")
-    if consolidated:
-        flat = _flatten_consolidated(data if _is_consolidated(data) else data.consolidate(), what)
-    else:
-        flat = flatten_record(data)
+    flat = _flatten_consolidated(data, what, True) if consolidated else flatten_record(data)
     layout, tensors = flat.layout, flat.tensors
     plan = plan_of(layout, endpoint.device)
     text = content_of(data, layout, what, allow_pickle) if layout.has_content else b""
@@ -187,7 +185,7 @@ def begin_receive(
     """Start to receive into a collection."""
     pg, endpoint = endpoint_of(group, what)
     peer = peer_of(endpoint, src, group, group_src, what, "src")
-    flat = _flatten_consolidated(data, what) if consolidated else flatten_record(data)
+    flat = _flatten_consolidated(data, what, False) if consolidated else flatten_record(data)
     layout, tensors = flat.layout, flat.tensors
     if not flat.is_plain:
         _check_writable(layout, tensors, what)
@@ -297,19 +295,32 @@ def _mark_written(data: TensorCollection, tree_leaves: Sequence[Tensor]) -> None
 # consolidated collections
 
 
-def _is_consolidated(data: TensorCollection) -> bool:
-    return flat_of(data._leaves()) is not None
+def _memory_of(data: TensorCollection) -> Tensor | None:
+    """Return the buffer of a consolidated collection without columns, as bytes; ``None`` for others."""
+    marked = buffer_of(data)
+    if marked is not None:
+        return marked.memory.view(torch.uint8)
+    flat = flat_of(data._leaves())
+    return None if flat is None else flat.memory
 
 
-def _flatten_consolidated(data: TensorCollection, what: str) -> FlatRecord:
-    """Return a consolidated collection as one tensor, its memory."""
+def _flatten_consolidated(data: TensorCollection, what: str, copies: bool) -> FlatRecord:
+    """Return a consolidated collection as one tensor, its memory.
+
+    Args:
+        data: the collection.
+        what: the name of the call, for errors.
+        copies: consolidate a collection that is not consolidated.
+    """
     record = flatten_record(data)
     if record.layout.columns:  # the memory has the rows, too, whose lengths the other side does not know
         return record
-    flat = flat_of(data._leaves())
-    if flat is None:
+    buffer = _memory_of(data)
+    if buffer is None:
         if not any(leaf.numel() for leaf in data._leaves()):
             return record  # it has no memory
+        if copies:
+            return _flatten_consolidated(data.consolidate(), what, False)
         raise RuntimeError(
             f"{what}: with consolidated=True the collection must be consolidated: its tensors lie one behind the "
             "other in one piece of memory, as consolidate() and from_remote_init make it"
@@ -324,7 +335,7 @@ def _flatten_consolidated(data: TensorCollection, what: str) -> FlatRecord:
             entries[path_name(spec.path)] += f"{f', {spec.component}' if spec.component else ''} at byte {start}"
         memory = TensorSpec((), "", torch.uint8, Size([size]))
         one_tensor = layout.plans[starts] = RecordLayout([memory], entries, layout.objects)
-    return FlatRecord(one_tensor, [flat.memory[:size]], flat.memory.is_cpu, None)
+    return FlatRecord(one_tensor, [buffer[:size]], buffer.is_cpu, None)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
