@@ -25,6 +25,7 @@ from tensorclass.support.regular_files import reading_regular
 from tensorclass.td.buffer_operations import mark
 from tensorclass.td.collection import DeviceLike, as_device
 from tensorclass.td.columns.buffer_column import BufferColumn
+from tensorclass.td.jagged import all_packed
 from tensorclass.td.leaves.object_codes import CPU, nest_lists
 from tensorclass.td.memory.buffer_layout import BufferLayout
 from tensorclass.td.memory.consolidated_buffer import (
@@ -83,7 +84,7 @@ def consolidate(
         raise ValueError("consolidate: expected one of share_memory and pin_memory, got both")
     if inplace:
         data._check_unlocked()
-    own, data = data, _with_compact_columns(data)
+    own, data = data, all_packed(_with_compact_columns(data))
     parts = [part for leaf in data._arrays() for part in parts_of(leaf)]
     if any(map(is_sharded, parts)):
         raise TypeError(f"consolidate: nothing was changed; there is {WHOLE}")

@@ -23,6 +23,22 @@ def any_nested(values: Iterable[Any]) -> bool:
     return any(isinstance(value, Tensor) and value.is_nested for value in values)
 
 
+def packed(value: Tensor) -> Tensor:
+    """Return a jagged tensor whose rows lie one after the other; other tensors unchanged."""
+    ragged: Any = value
+    if not value.is_nested or value.layout is not torch.jagged or ragged.lengths() is None:
+        return value
+    return _from_rows(list(value.unbind()), value)
+
+
+def all_packed(data: Any) -> Any:
+    """Return a collection whose jagged tensors have no holes: :func:`packed`; itself if none has."""
+    leaves = list(data._arrays())
+    dense = [packed(leaf) if leaf.is_nested else leaf for leaf in leaves]
+    changed = any(one is not other for one, other in zip(leaves, dense, strict=True))
+    return data._with_arrays(iter(dense)) if changed else data
+
+
 def index_rows(value: Any, item: Any) -> Any:
     """Return ``value[item]``. For a jagged tensor the index must select rows of the first dimension."""
     if not any_nested((value,)):

@@ -71,7 +71,7 @@ class Splitting(Collection):
         store = self._store
         try:
             columns = [value.split_with_sizes(sizes, dim) for value in member_values(store.values())]
-        except RuntimeError:
+        except (RuntimeError, ValueError):  # jagged tensors with holes raise a ValueError
             if not jagged.any_nested(store.values()):
                 raise
             columns = [jagged.split_rows(value, sizes, dim) for value in store.values()]

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from torch import Tensor
+
 from .collection import Collection
-from .memory.consolidated_buffer import flat_of
+from .memory.consolidated_buffer import flat_of, parts_of
 from .memory.mapped_tensor import MemoryMappedTensor
+
+
+def _is_mapped(leaf: Tensor) -> bool:
+    """Return whether a tensor, or all buffers of a jagged one, are memory-mapped."""
+    return type(leaf) is MemoryMappedTensor or (
+        leaf.is_nested and all(type(part) is MemoryMappedTensor for part in parts_of(leaf))
+    )
 
 
 class Storing(Collection):
@@ -30,7 +39,7 @@ class Storing(Collection):
             (False, True)
         """
         leaves = list(self._arrays())
-        return self._lock is not None and bool(leaves) and all(type(leaf) is MemoryMappedTensor for leaf in leaves)
+        return self._lock is not None and bool(leaves) and all(map(_is_mapped, leaves))
 
     def is_consolidated(self) -> bool:
         """Return whether all tensors lie one after the other in one buffer, which holds hardly anything else.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -152,3 +153,35 @@ def test_a_loader_gives_ragged_batches_of_a_record() -> None:
     first, second = DataLoader(record, batch_size=2)  # type: ignore[arg-type]
     assert (type(first), first.batch_size, second.batch_size) == (Sample, (2,), (1,))
     assert [row.tolist() for row in first.tokens.unbind()] == wanted([0, 1])
+
+
+def with_holes() -> TensorDict:
+    rows = torch.arange(10.0).view(2, 5)
+    held: Any = torch.nested.narrow(rows, 1, torch.tensor([0, 1]), torch.tensor([2, 3]), layout=torch.jagged)
+    return TensorDict({"j": held, "a": torch.ones(2)}, [2])
+
+
+STORED: dict[str, Callable[[TensorDict, Path], TensorDict]] = {
+    "buffer": lambda data, path: data.consolidate(),
+    "buffer in a file": lambda data, path: (data.consolidate(path / "x"), TensorDict.from_consolidated(path / "x"))[1],
+    "memory": lambda data, path: data.memmap(),
+    "folder": lambda data, path: TensorDict.load_memmap(data.memmap(path / "x").saved_path),
+    "archive": lambda data, path: data.memmap(path / "x.tdz"),
+    "split": lambda data, path: torch.cat(list(data.split(1))),
+}
+
+
+@pytest.mark.parametrize("stored", STORED.values(), ids=STORED)
+def test_rows_with_holes_between_them_are_stored_without(
+    stored: Callable[[TensorDict, Path], TensorDict], tmp_path: Path
+) -> None:
+    result = stored(with_holes(), tmp_path)
+    assert [row.tolist() for row in result["j"].unbind()] == [[0.0, 1.0], [6.0, 7.0, 8.0]]
+    assert result["a"].tolist() == [1.0, 1.0]
+
+
+def test_a_mapped_collection_can_hold_jagged_tensors() -> None:
+    mapped = with_holes().memmap()
+    assert mapped.is_memmap()
+    like = mapped.memmap_like()
+    assert [row.tolist() for row in like["j"].unbind()] == [[0.0, 0.0], [0.0, 0.0, 0.0]]

@@ -13,6 +13,7 @@ from tensorclass.records.record import TensorClass
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.columns.text import Text
+from tensorclass.td.jagged import packed
 from tensorclass.td.keys import dotted
 from tensorclass.td.leaves.nontensor import MetaData, NonTensorData, NonTensorDataBase
 from tensorclass.td.leaves.object_codes import drop_unused, to_lists
@@ -148,9 +149,9 @@ def describe_tensor(value: Tensor, path: Path, leaves: list[TensorLeaf], problem
     elif value.is_meta:
         problems.append(f"{name}: a tensor on the device meta has no values")
     elif value.is_nested and value.layout == torch.jagged:
-        jagged: Any = value
-        if jagged.lengths() is not None or jagged._ragged_idx != 1:
-            problems.append(f"{name}: a jagged tensor with holes, or a ragged dimension other than 1; clone it first")
+        jagged: Any = packed(value)
+        if jagged._ragged_idx != 1:
+            problems.append(f"{name}: a jagged tensor whose ragged dimension is not 1; transpose it first")
         else:
             _check_size(jagged.values().shape, path, problems)
             node.update(type="jagged", shape=list(jagged.values().shape), rows=len(jagged))

@@ -25,9 +25,11 @@ from tensorclass.td.collection import Collection, DeviceLike, as_device
 from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.get import MISSING
 from tensorclass.td.hidden_members import with_members
+from tensorclass.td.jagged import all_packed
 from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
 from tensorclass.td.leaves.nontensor import is_non_tensor
 from tensorclass.td.leaves.object_codes import CPU
+from tensorclass.td.memory.consolidated_buffer import joined, parts_of
 from tensorclass.td.memory.mapped_files import Filename, FileThere
 from tensorclass.td.memory.mapped_tensor import MemoryMappedTensor, as_shape
 from tensorclass.td.stored_names import stored_path
@@ -238,18 +240,25 @@ def _empty_column(column: Any) -> Any:
 
 def _in_shared_memory(data: Any, values: bool, what: str) -> Any:
     """Return the collection with its tensors in memory that processes share."""
-    data = data._compacted()
+    data = all_packed(data._compacted())
     if without := [".".join(path) for path, leaf in named_buffers(data) if leaf.is_meta]:
         raise TypeError(f"{what}: tensors on the device meta have no values: {without}")
     leaves = [
         leaf
         if type(leaf) is MemoryMappedTensor and leaf._filename is None and values
-        else MemoryMappedTensor.from_tensor(leaf.detach(), copy_data=values)
+        else _copied(leaf.detach(), values)
         for leaf in data._arrays()
     ]
     made = data._with_arrays(iter(leaves))
     made._set_device(CPU)
     return made
+
+
+def _copied(leaf: Tensor, values: bool) -> Tensor:
+    """Return a copy of a tensor in shared memory. The offsets of a jagged one are copied without ``values``, too."""
+    first, *offsets = parts_of(leaf)
+    copies = [MemoryMappedTensor.from_tensor(first, copy_data=values), *map(MemoryMappedTensor.from_tensor, offsets)]
+    return joined(leaf, iter(copies))
 
 
 def take_values(data: Any, made: Any) -> None:
