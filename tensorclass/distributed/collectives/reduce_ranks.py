@@ -1,7 +1,8 @@
 """``all_reduce`` and ``reduce``: reduce the records of all ranks, in place.
 
 Small tensors of one dtype share flat buckets, so that the cost grows with bytes and not with the number of fields. A
-large tensor is reduced as it is, without a copy. A :class:`ReductionPlan` is made once for each form of records.
+large tensor is reduced as it is, without a copy; if there are no small ones, one of at most 1 MB goes through a bucket.
+A :class:`ReductionPlan` is made once for each form of records.
 """
 
 from __future__ import annotations
@@ -126,6 +127,8 @@ class ReductionPlan:
                     bucket = filling[key] = Bucket(spec.dtype, tensor.device)
                     self.buckets.append(bucket)
                 bucket.add(at, spec.shape)
+        if not self.buckets:
+            self._take_one(prepared, min(limit, _MOST_PREDICTED))
         self.count: int = len(self.buckets) + len(self.alone)
         self.several: bool = bool(self.alone) or len(filling) < len(self.buckets)
         if problems:
@@ -135,6 +138,16 @@ class ReductionPlan:
                 ValueError if strange else RuntimeError,
                 f"{what}: nothing was written; {'; '.join(problems)}",
             )
+
+    def _take_one(self, prepared: rank_tensors.ReductionInput, most: int) -> None:
+        """Move the smallest large tensor to a bucket, which can be predicted: agreement takes longer than a copy."""
+        specs = prepared.layout.specs
+        at = min(self.alone, key=lambda at: specs[at].nbytes, default=None)
+        if at is not None and specs[at].nbytes <= most:
+            self.alone.remove(at)
+            bucket = Bucket(specs[at].dtype, prepared.tensors[at].device)
+            bucket.add(at, specs[at].shape)
+            self.buckets.append(bucket)
 
 
 def _unfit(dtype: torch.dtype, op: Any, gloo: bool) -> str:
