@@ -29,15 +29,19 @@ from tensorclass.td.leaves.object_codes import to_lists
 from tensorclass.td.memory.mapped_tensor import MemoryMappedTensor
 from tensorclass.td.same_named_classes import namesake
 from tensorclass.td.tensordict import TensorDict
-from tensorclass.td.value_checks import StridedNested, as_tensor, is_strided_nested, strided_nested
+from tensorclass.td.value_checks import StridedNested, as_tensor, have_plain_keys, is_strided_nested, strided_nested
 
 from .namedtuple import is_namedtuple
 from .pytree_node import NOTHING, PytreeLeaf, PytreeNode, leaf_category
 
 TYPE = "_pytree_type"  #: key of the recorded node; a user's key of this name is stored under another one
 _NUMBERS = frozenset((bool, int, float, complex))
+#: the dtypes of numbers; ``None`` is the default dtype
+_DTYPES: dict[type, torch.dtype | None] = {bool: torch.bool, int: torch.int64, float: None}
 _DICTS = frozenset((dict, collections.OrderedDict, collections.defaultdict))
 _NO_SIZE = Size()
+#: the nodes of most trees: their leaves and keys are stored as they are
+_PLAIN_NODES = {node_type: PytreeNode(node_type) for node_type in (dict, list, tuple)}
 
 
 def from_pytree(
@@ -86,14 +90,14 @@ class _PytreeReader:
     def value(self, tree: Any, key: str, leaves: dict[str, Any]) -> Any:
         """Convert the value under a key of a node. ``leaves`` records what converted leaves were."""
         node_type: Any = tree.__class__
-        if node_type is str or tree is None:
-            return _wrap_object(tree)
-        if isinstance(tree, Tensor):
-            return tree
+        if node_type is list or node_type is tuple:
+            return self.node(node_type, {str(i): item for i, item in enumerate(tree)})
         if node_type in _DICTS:
             return self.of_dict(tree, node_type)
-        if node_type is list or node_type is tuple:
-            return self.of_items(tree, node_type)
+        if node_type is str or tree is None:
+            return NonTensorData._of_rows(tree, _NO_SIZE)
+        if isinstance(tree, Tensor):
+            return tree
         if isinstance(tree, Collection):
             if isinstance(tree, NonTensorDataBase) or (isinstance(tree, TensorDict) and TYPE in tree._store):
                 leaves[key] = PytreeLeaf
@@ -114,19 +118,14 @@ class _PytreeReader:
             found = _registered(node_type, self.namespace)
             if found is not None:
                 flatten, _, registry = found
-                children, context, *_ = flatten(tree)
-                return self.of_items(children, node_type, context, registry)
-        return _wrap_object(tree)
-
-    def of_items(self, items: Iterable[Any], node_type: type, context: Any = None, namespace: str | None = None) -> Any:
-        return self.node(node_type, {str(i): item for i, item in enumerate(items)}, NOTHING, context, namespace)
+                items, context, *_ = flatten(tree)
+                children = {str(i): item for i, item in enumerate(items)}
+                return self.node(node_type, children, NOTHING, context, registry)
+        return NonTensorData._of_rows(tree, _NO_SIZE)
 
     def of_dict(self, tree: dict[Any, Any], node_type: type) -> Any:
-        context = tree.default_factory if isinstance(tree, collections.defaultdict) else None
-        for key in tree:
-            if type(key) is not str or key == TYPE:
-                break
-        else:
+        context = tree.default_factory if node_type is collections.defaultdict else None
+        if TYPE not in tree and have_plain_keys(tree):
             return self.node(node_type, dict(tree), NOTHING, context)
         children: dict[str, Any] = {}
         keys: dict[str, Any] = {}
@@ -157,32 +156,27 @@ class _PytreeReader:
                     child = children[key] = value(child, key, leaves)
                 except StridedNested as error:
                     raise error.below(key) from None
+                if type(child) is TensorDict:
+                    continue
             elif not child.is_nested:
                 continue
             if self.bare and is_strided_nested(child):  # with a batch size the constructor says so
                 raise strided_nested(key)
-        children[TYPE] = _wrap_object(PytreeNode(node_type, leaves or NOTHING, keys, context, namespace))
-        if not self.bare:
-            return children
-        new = object.__new__(TensorDict)  # every value fits an empty batch size
-        new._store = children
-        new._batch_size = _NO_SIZE
-        new._device = new._names = new._lock = None
-        return new
-
-
-def _wrap_object(value: Any) -> NonTensorData:
-    """Wrap an object as non-tensor data."""
-    new = object.__new__(NonTensorData)
-    new._store = {}
-    new._batch_size = _NO_SIZE
-    new._device = new._names = new._lock = new._metadata = None
-    new._objects = (value,)
-    return new
+        node = None if leaves or keys or context is not None else _PLAIN_NODES.get(node_type)
+        if node is None:
+            node = PytreeNode(node_type, leaves or NOTHING, keys, context, namespace)
+        children[TYPE] = NonTensorData._of_rows(node, _NO_SIZE)
+        return TensorDict._on_store(children, _NO_SIZE) if self.bare else children  # every value fits an empty size
 
 
 def _number(value: Any) -> Tensor | None:
     """Convert a number to a tensor; ``None`` if no tensor holds it, as an integer of more than 64 bits."""
+    number_type: type = value.__class__
+    try:
+        if number_type in _DTYPES:
+            return torch.scalar_tensor(value, dtype=_DTYPES[number_type])  # faster than torch.tensor
+    except (RuntimeError, OverflowError):  # too large; torch.tensor makes infinities of floats
+        pass
     try:
         return as_tensor(value)
     except (RuntimeError, ValueError, OverflowError):
@@ -236,14 +230,12 @@ def _fields(
 
 def _restore(value: Any, recorded: Any) -> Any:
     """Restore the tree of a value; ``recorded`` is what its node recorded."""
-    if isinstance(value, Tensor):
-        return value if recorded is None or recorded is PytreeLeaf else _restore_leaf(value, recorded)
     if recorded is PytreeLeaf:
         return value
-    if isinstance(value, NonTensorDataBase):
-        return value._unwrapped()
-    if not isinstance(value, TensorDict) or TYPE not in value._store:
-        return value
+    if not isinstance(value, TensorDict):
+        if isinstance(value, Tensor):
+            return value if recorded is None else _restore_leaf(value, recorded)
+        return value._unwrapped() if isinstance(value, NonTensorDataBase) else value
     node = _node_of(value)
     if node is None:
         return value
@@ -254,6 +246,8 @@ def _restore(value: Any, recorded: Any) -> Any:
         for key, child in value._store.items()
         if key != TYPE
     }
+    if node_type is list or node_type is tuple:
+        return node_type(_in_order(node, children, map(str, range(len(children)))))
     if node_type in _DICTS:
         if node.keys:
             children = {node.keys.get(key, key): child for key, child in children.items()}
@@ -262,18 +256,13 @@ def _restore(value: Any, recorded: Any) -> Any:
         return children if node_type is dict else collections.OrderedDict(children)
     if is_namedtuple(node_type):
         return node_type._make(_in_order(node, children, node_type._fields))
-    items = _in_order(node, children, map(str, range(len(children))))
-    if node_type is list:
-        return items
-    if node_type is tuple:
-        return tuple(items)
     found = _registered(node_type, node.namespace or "")
     if found is None:
         raise ValueError(
             f"to_pytree: {node_type.__module__}.{node_type.__qualname__} is not registered in this process, neither "
             "with torch nor with optree; import the module that registers it"
         )
-    return found[1](items, node.context)
+    return found[1](_in_order(node, children, map(str, range(len(children)))), node.context)
 
 
 def _in_order(node: PytreeNode, children: Mapping[str, Any], keys: Iterable[str]) -> list[Any]:
@@ -292,13 +281,13 @@ def _node_of(data: TensorDict) -> PytreeNode | None:
     if not isinstance(holder, NonTensorDataBase):
         return None
     nodes = holder._objects
+    if len(nodes) == 1 and isinstance(nodes[0], PytreeNode):
+        return nodes[0]
     if len(nodes) > 1:
         nodes = tuple([nodes[code] for code in sorted({*to_lists(holder._codes().flatten())})]) or nodes[:1]
     if not nodes or not all(isinstance(node, PytreeNode) for node in nodes):
         return None
     first: PytreeNode = nodes[0]
-    if len(nodes) == 1:
-        return first
     if not all(first.built_as(node) for node in nodes):
         shown = sorted({repr(node) for node in nodes})
         raise ValueError(
