@@ -29,7 +29,7 @@ from .collection import Collection, functorch
 from .first_class_dims import is_bound
 from .safe_unpickling import allow_class, is_allowed
 from .shapes import Names
-from .value_checks import explained, refuse_strided_nested
+from .value_checks import all_begin_with, explained, refuse_strided_nested
 
 if TYPE_CHECKING:
     from .base import TensorCollection
@@ -94,7 +94,7 @@ def _context(collection: Any, values: list[Any]) -> Context:
         made_as, objects = getattr(collection, "_dense", cls), getattr(collection, "_objects", None)
         return made_as, tuple(collection._store), collection._device, objects, _traced_origin(collection)
     level = functorch.get_dynamic_layer_stack_depth() if _transforms_active() else 0
-    if values and values[0].__class__ is not Tensor and is_bound(values[0]):
+    if values and values[0].__class__ is not Tensor and isinstance(values[0], Tensor) and is_bound(values[0]):
         level = _BOUND
     form = NODE_CLASSES.get(cls) or _node_class(cls)
     return (
@@ -149,15 +149,17 @@ def _fit(new: TensorCollection) -> None:
             refuse_strided_nested(new._store)
         return
     if not is_dynamo_compiling():  # comparing with the old size would make it a constant of the graph
+        if all_begin_with(new._store.values(), new._batch_size):
+            return
         try:
             for value in new._store.values():
-                if isinstance(value, Collection) and _is_known(value):
-                    shape = value._batch_size
-                elif type(value) is Tensor:
+                if type(value) is Tensor:
                     shape = value.shape
+                elif isinstance(value, Collection) and _is_known(value):
+                    shape = value._batch_size
                 else:
                     break
-                if shape[:ndim] != size:
+                if shape != size and shape[:ndim] != size:
                     break
             else:  # nothing changed
                 return

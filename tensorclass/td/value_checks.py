@@ -129,7 +129,7 @@ def explained(error: RuntimeError, values: Mapping[str, Any]) -> RuntimeError:
 
 
 def all_begin_with(values: Iterable[object], size: Size) -> bool:
-    """Return whether all values are tensors whose shapes begin with a batch size. ``False`` if that is hard to tell.
+    """Return whether all values are plain tensors whose shapes begin with a batch size.
 
     One quick pass for the usual cases: slicing a ``torch.Size`` is slow, and most collections have one batch dimension.
     """
@@ -138,18 +138,18 @@ def all_begin_with(values: Iterable[object], size: Size) -> bool:
         if ndim == 1:
             rows = size[0]
             for value in values:
-                if not isinstance(value, Tensor):
+                if value.__class__ is not Tensor:
                     return False
                 shape = value.shape
                 if not shape or shape[0] != rows:
                     return False
         elif ndim:
             for value in values:
-                if not isinstance(value, Tensor) or value.shape[:ndim] != size:
+                if value.__class__ is not Tensor or value.shape[:ndim] != size:
                     return False
         else:
             for value in values:
-                if not isinstance(value, Tensor) or value.is_nested:
+                if value.__class__ is not Tensor or value.is_nested:
                     return False
     except RuntimeError:  # a strided nested tensor has no shape
         return False
