@@ -30,6 +30,7 @@ from torch.nn import Parameter
 
 from tensorclass.td.columns.buffer_column import BufferColumn, column_rebuild
 from tensorclass.td.memory.shared_memory import new_storage
+from tensorclass.td.pickle_buffers import PickledTensor
 
 from . import queue_errors
 
@@ -155,7 +156,7 @@ class _Pickler(pickle.Pickler):
     """Pickles tensors as locations in memory."""
 
     def __init__(self, file: io.BytesIO, copies: bool) -> None:
-        super().__init__(file, 4)  # from 5 on, collections pickle their memory themselves (td/pickle_buffers.py)
+        super().__init__(file, 4)
         self.shared: list[torch.UntypedStorage] = []
         self.others: list[Any] = []
         self._copies: bool = copies
@@ -166,6 +167,8 @@ class _Pickler(pickle.Pickler):
         self._known_tensors: dict[tuple[Any, ...], TensorLocation] = {}  #: so that tied tensors stay tied
 
     def reducer_override(self, obj: Any, /) -> Any:
+        if obj.__class__ is PickledTensor:
+            obj = obj.tensor
         kind = obj.__class__
         if kind not in _PLAIN:
             if isinstance(obj, BufferColumn) and not self._copies and _is_shared(obj):

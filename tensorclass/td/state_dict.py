@@ -21,7 +21,7 @@ from .locking import set_locks
 from .memory.buffer_layout import BufferLayout
 from .memory.consolidated_buffer import TensorSpan, flat_of, view, with_buffers
 from .memory.shared_memory import check_shareable, share
-from .pickle_buffers import with_pickled_tensors
+from .pickle_buffers import FIRST_PROTOCOL, with_pickled_tensors
 from .safe_unpickling import allow_function, found, written
 from .shapes import Names
 from .stored_names import has_stored_names, key_path, stored_name, stored_path
@@ -263,7 +263,7 @@ class State(Collection):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         made: Any = self.__reduce__()
-        if protocol < 5:
+        if protocol < FIRST_PROTOCOL:
             return made
         function, arguments, *more = made
         return function, with_pickled_tensors(arguments), *more
@@ -432,7 +432,7 @@ class _BufferView(Tensor):
         return new
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return view, self.args if protocol < 5 else with_pickled_tensors(self.args)
+        return view, self.args if protocol < FIRST_PROTOCOL else with_pickled_tensors(self.args)
 
 
 allow_function(view)

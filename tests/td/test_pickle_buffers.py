@@ -54,6 +54,39 @@ def test_the_memory_of_large_tensors_is_handed_out_as_it_is() -> None:
     assert [np.frombuffer(buffer, np.uint8).__array_interface__["data"][0] for buffer in buffers] == [data.x.data_ptr()]
 
 
+def test_tensors_that_share_memory_share_it_after_a_pickle_of_the_default_protocol() -> None:
+    whole = torch.arange(10.0)
+    data = TensorDict({"whole": whole, "rows": whole[2:6].view(2, 2), "below": {"same": whole}})
+    back = pickle.loads(pickle.dumps(data, 4))
+    assert_equal(back, data)
+    assert back["below", "same"] is back["whole"]
+    back["whole"].fill_(7)
+    assert back["rows"].tolist() == [[7, 7], [7, 7]]
+    assert data["rows"].tolist() == [[2, 3], [4, 5]]
+
+
+@pytest.mark.parametrize("protocol", [2, 4, 5])
+def test_tensors_of_all_kinds_come_back_by_every_protocol(protocol: int) -> None:
+    data = TensorDict(
+        {
+            "none": torch.empty(0, 3),
+            "bfloat16": torch.arange(4, dtype=torch.bfloat16),
+            "transposed": torch.arange(6).view(2, 3).t(),
+            "expanded": torch.ones(1).expand(3),
+            "parameter": torch.nn.Parameter(torch.ones(2)),
+            "grad": torch.ones(2, requires_grad=True),
+            "conj": torch.ones(2, dtype=torch.complex64).conj(),
+            "sparse": torch.eye(2).to_sparse(),
+        }
+    )
+    back = pickle.loads(pickle.dumps(data, protocol))
+    for key, value in data.items():
+        assert torch.equal(value.to_dense(), back[key].to_dense())
+        assert (type(back[key]), back[key].dtype, back[key].requires_grad) == (
+            type(value), value.dtype, value.requires_grad
+        )  # fmt: skip
+
+
 def test_small_tensors_stay_in_the_pickle() -> None:
     _, buffers = taken_apart(Sample(torch.arange(10.0), batch_size=[10]))
     assert buffers == []
