@@ -180,6 +180,7 @@ def test_readers_agree_on_their_arguments() -> None:
         assert "strict" in arguments or name in ("from_attrs", "from_dataclass", "from_pydantic"), name
         assert "device" in arguments or name in ("from_attrs", "from_dataclass", "from_pydantic"), name
         assert ("rename" in arguments) == (name.partition("_")[2] in TABLES), name
+        assert ("columns" in arguments) == (name.partition("_")[2] in TABLES - {"struct_array"}), name
 
 
 @pytest.mark.parametrize("method", ["save", "memmap", "dumps", "memmap_", "memmap_like"])

@@ -259,7 +259,7 @@ MISTAKES = {
         "Sample.from_parquet('rows.parquet', colums=['image'])", TypeError, "options 'colums'. Did you mean: 'columns'?"
     ),
     "an option of a reader with a typo, in the words of pandas": mistake(
-        "Sample.from_csv('rows.csv', usecol=['image'])", TypeError, "options 'usecol'; for usecols use include_columns"
+        "Sample.from_csv('rows.csv', usecol=['image'])", TypeError, "options 'usecol'; for usecols use columns"
     ),
     "an option of a file with a typo, and no option near it": mistake(
         "Sample.load_safetensors('rows', colums=['image'])", TypeError, "unexpected keyword argument 'colums'\n"

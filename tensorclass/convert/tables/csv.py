@@ -25,7 +25,7 @@ from tensorclass.support.progress import progress_of
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike
 
-from .file_columns import column_types, is_beyond_int64, kept_columns, optional_text
+from .file_columns import chosen_columns, column_types, is_beyond_int64, kept_columns, optional_text
 from .file_requests import FileRequest, check_rows, flat_table
 from .file_sources import EXTRA, PyarrowOptions, TableFile, byte_stream, naming_file, open_for_writing, table_files
 from .row_batches import Batches, TableReader
@@ -33,7 +33,7 @@ from .row_batches import Batches, TableReader
 #: names of options in pandas, and what to use instead
 _OTHER_NAMES = {
     "sep": "delimiter",
-    "usecols": "include_columns",
+    "usecols": "columns",
     "names": "column_names",
     "header": "autogenerate_column_names=True where the file has no names, or column_names",
     "na_values": "null_values",
@@ -68,6 +68,7 @@ def from_csv(
     batch_size: BatchSize = None,
     separator: str | None = None,
     dtype: torch.dtype | None = None,
+    columns: Sequence[str] | None = None,
     rename: Mapping[str, str] | None = None,
     nulls: NullMode = "default",
     strict: bool = True,
@@ -78,7 +79,7 @@ def from_csv(
         f"{cls.__name__}.from_csv", auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device,
         batch_size=batch_size, separator=separator, dtype=dtype, rename=rename, nulls=nulls, strict=strict,
     )  # fmt: skip
-    reader = CSVReader(cls, path, request, kwargs)
+    reader = CSVReader(cls, path, request, columns, kwargs)
     return reader.request.collection(cls, reader.table())
 
 
@@ -91,6 +92,7 @@ def iter_csv(
     device: DeviceLike | None = None,
     separator: str | None = None,
     dtype: torch.dtype | None = None,
+    columns: Sequence[str] | None = None,
     rename: Mapping[str, str] | None = None,
     nulls: NullMode = "default",
     strict: bool = True,
@@ -104,7 +106,7 @@ def iter_csv(
     request = FileRequest.of(
         what, device=device, separator=separator, dtype=dtype, rename=rename, nulls=nulls, strict=strict
     )
-    return Batches(CSVReader(cls, path, request, kwargs), batch_size, drop_last, progress)
+    return Batches(CSVReader(cls, path, request, columns, kwargs), batch_size, drop_last, progress)
 
 
 def to_csv(data: TensorCollection, path: Any, *, separator: str | None = None, **kwargs: Any) -> None:
@@ -139,19 +141,24 @@ def to_csv(data: TensorCollection, path: Any, *, separator: str | None = None, *
 class CSVReader(TableReader[C]):
     """Reads CSV files with the same columns one after another."""
 
-    def __init__(self, cls: type[C], path: Any, request: FileRequest, pyarrow_options: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        cls: type[C],
+        path: Any,
+        request: FileRequest,
+        columns: Sequence[str] | None,
+        pyarrow_options: Mapping[str, Any],
+    ) -> None:
         what = request.what
         module: Any = require("pyarrow.csv", EXTRA, what)
         self._pyarrow_options = PyarrowOptions(
-            what,
-            {name: _names(getattr(module, name)) for name in _GROUPS},
-            {**_OTHER_NAMES, "columns": "include_columns"},
+            what, {name: _names(getattr(module, name)) for name in _GROUPS}, _OTHER_NAMES
         ).sorted(pyarrow_options)
         self._set_files(cls, request, table_files(what, path))
         self._types: dict[str, Any] = {}
-        self._infer_schema()
+        self._infer_schema(columns)
 
-    def _infer_schema(self) -> None:
+    def _infer_schema(self, columns: Sequence[str] | None) -> None:
         """Infer the columns and their types from the first rows."""
         pa, pc = require("pyarrow", EXTRA, self.request.what), require("pyarrow.csv", EXTRA, self.request.what)
         convert: dict[str, Any] = {
@@ -185,7 +192,8 @@ class CSVReader(TableReader[C]):
             raise ValueError(f"{self.request.what}: {self.files[0]}: several columns have the names {twice}")
         self._check_delimiter(names)
         problems = self.request.options.problems
-        paths = {path: name for (name,), path in self.paths([(name,) for name in names]).items()}
+        read = chosen_columns(self.request.what, names, columns, problems)
+        paths = {path: name for (name,), path in self.paths([(name,) for name in read]).items()}
         kept = kept_columns(self.cls, paths, problems, self.request.options.strict)
         problems.check()
         types = {name: pa.string() for name in temporal if "timestamp_parsers" not in self._convert}

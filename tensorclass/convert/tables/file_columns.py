@@ -31,6 +31,31 @@ _PREFERRED = (
 )
 
 
+def chosen_columns(what: str, names: Sequence[str], columns: Sequence[str] | None, problems: Problems) -> Sequence[str]:
+    """Return the columns of a table to read: those that ``columns=`` names, or all.
+
+    Args:
+        what: the call, for messages: ``"from_csv"``.
+        names: the names of all columns.
+        columns: the names to read; ``None`` for all.
+        problems: takes the notes.
+
+    Raises:
+        TypeError: ``columns`` is a text, not a list.
+        ConversionError: a name is that of no column. Lists all of them.
+    """
+    if columns is None:
+        return names
+    if isinstance(columns, str):
+        raise TypeError(f"{what}: expected a list of columns, got the text {columns!r}")
+    for name in columns:
+        if name not in names:
+            expected = f"one of the columns {', '.join(map(repr, names))}"
+            problems.add_unknown((name,), expected, "a name that is none of them", names)
+    problems.check()
+    return columns
+
+
 def kept_columns(cls: Any, paths: Iterable[tuple[str, ...]], problems: Problems, strict: bool) -> set[tuple[str, ...]]:
     """Select the columns of a file that are for fields; an untyped collection takes all.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -40,12 +40,13 @@ class FileRequest(NamedTuple):
         separator: str | None = None,
         dtype: torch.dtype | None = None,
         nulls: NullMode = "default",
+        columns: Sequence[str] | None = None,
         rename: Mapping[str, str] | None = None,
         **kwargs: Unpack[ConversionKwargs],
     ) -> FileRequest:
         """Check the options of ``from_x`` or ``iter_x``."""
         options, table_options = table_call_options(
-            what, separator=separator, dtype=dtype, nulls=nulls, rename=rename, **kwargs
+            what, separator=separator, dtype=dtype, nulls=nulls, columns=columns, rename=rename, **kwargs
         )
         return cls(what, options, table_options)
 

@@ -64,6 +64,7 @@ def from_json(
     separator: str | None = None,
     dtype: torch.dtype | None = None,
     lines: bool | None = None,
+    columns: Sequence[str] | None = None,
     rename: Mapping[str, str] | None = None,
     nulls: NullMode = "default",
     strict: bool = True,
@@ -72,7 +73,8 @@ def from_json(
     """See :meth:`TensorDict.from_json`."""
     request = FileRequest.of(
         f"{cls.__name__}.from_json", auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device,
-        batch_size=batch_size, separator=separator, dtype=dtype, rename=rename, nulls=nulls, strict=strict,
+        batch_size=batch_size, separator=separator, dtype=dtype, columns=columns, rename=rename, nulls=nulls,
+        strict=strict,
     )  # fmt: skip
     reader = JSONReader(cls, path, request, lines, kwargs)
     return reader.request.collection(cls, reader.table())
@@ -88,6 +90,7 @@ def iter_json(
     separator: str | None = None,
     dtype: torch.dtype | None = None,
     lines: bool | None = None,
+    columns: Sequence[str] | None = None,
     rename: Mapping[str, str] | None = None,
     nulls: NullMode = "default",
     strict: bool = True,
@@ -99,8 +102,9 @@ def iter_json(
     progress = progress_of("iter_json", progress, pbar)
     what = f"{cls.__name__}.iter_json"
     request = FileRequest.of(
-        what, device=device, separator=separator, dtype=dtype, rename=rename, nulls=nulls, strict=strict
-    )
+        what, device=device, separator=separator, dtype=dtype, columns=columns, rename=rename, nulls=nulls,
+        strict=strict,
+    )  # fmt: skip
     return Batches(JSONReader(cls, path, request, lines, kwargs), batch_size, drop_last, progress)
 
 
@@ -214,7 +218,7 @@ class JSONReader(TableReader[C]):
         paths = cast("Sequence[Any]", path) if isinstance(path, (list, tuple)) else [path]
         self.lines: bool = _has_lines(what, paths, lines)
         self._pyarrow_options = PyarrowOptions(
-            what, groups if self.lines else dict.fromkeys(groups, ()), {**_OTHER_NAMES, "columns": "select(...) after"}
+            what, groups if self.lines else dict.fromkeys(groups, ()), _OTHER_NAMES
         ).sorted(pyarrow_options)
         self._set_files(cls, request, table_files(what, path))
         self._schema: Any = self._pyarrow_options["ParseOptions"].pop("explicit_schema", None)

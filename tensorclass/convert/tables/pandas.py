@@ -7,7 +7,7 @@ Rows of dicts become nested collections, text and everything else objects.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -45,6 +45,7 @@ from .column_names import check_renamed, key_of_columns, named_items
 from .column_reader import ColumnReader, Path, ReadColumn, UnreadableColumn, reshape_rows
 from .column_rows import declared_rows, fill_missing, fill_missing_objects, undeclared_rows
 from .column_schema import NOTHING, ColumnSchema, fill_rows, fit_columns
+from .file_columns import chosen_columns
 from .writable_memory import make_writable
 
 _EXTRA = "pandas"
@@ -62,6 +63,7 @@ class PandasKwargs(ConversionKwargs, total=False):
     dtype: torch.dtype | None
     nulls: NullMode
     mask_key: NestedKey | None
+    columns: Sequence[str] | None
     rename: Mapping[str, str] | None
 
 
@@ -72,6 +74,9 @@ def from_pandas(cls: type[C], dataframe: Any, *, copy: bool | None = True, **kwa
     if not is_dataframe(dataframe):
         hint = "; .to_frame() makes a table of it" if hasattr(dataframe, "to_frame") else ""
         raise TypeError(f"{options.what}: expected a pandas.DataFrame, got {describe_source(dataframe)}{hint}")
+    if table_options.columns is not None:
+        labels: list[Any] = dataframe.columns.tolist()
+        dataframe = dataframe[[*chosen_columns(options.what, labels, table_options.columns, options.problems)]]
     count = len(dataframe)
     paths = _paths(dataframe.columns.tolist(), table_options, options)
     columns = _nest({path: column for path, (_, column) in zip(paths, dataframe.items(), strict=True) if path})

@@ -188,6 +188,7 @@ class TableFiles(Collection):
         batch_size: BatchSize = None,
         separator: str | None = None,
         dtype: torch.dtype | None = None,
+        columns: Sequence[str] | None = None,
         rename: Mapping[str, str] | None = None,
         nulls: Nulls = "default",
         strict: bool = True,
@@ -209,6 +210,7 @@ class TableFiles(Collection):
             batch_size: another batch size.
             separator: splits the names of columns into nested keys.
             dtype: the dtype of all tensors; by default that of each column.
+            columns: the columns to read; all by default.
             rename: new names of columns, ``{"column": "field"}``, before they are looked up as fields; none by default.
             nulls: what becomes of nulls, as in :meth:`from_arrow`.
             strict: with ``False``, drop columns that are not fields of a record, and warn about them.
@@ -244,6 +246,7 @@ class TableFiles(Collection):
         device: DeviceLike | None = None,
         separator: str | None = None,
         dtype: torch.dtype | None = None,
+        columns: Sequence[str] | None = None,
         rename: Mapping[str, str] | None = None,
         nulls: Nulls = "default",
         strict: bool = True,
@@ -260,6 +263,7 @@ class TableFiles(Collection):
             device: where the values are moved; by default the CPU.
             separator: splits the names of columns into nested keys.
             dtype: the dtype of all tensors; by default that of each column.
+            columns: the columns to read; all by default.
             rename: new names of columns, ``{"column": "field"}``, before they are looked up as fields; none by default.
             nulls: what becomes of nulls, as in :meth:`from_arrow`.
             strict: with ``False``, drop columns that are not fields of a record, and warn about them.
@@ -337,6 +341,7 @@ class TableFiles(Collection):
         separator: str | None = None,
         dtype: torch.dtype | None = None,
         lines: bool | None = None,
+        columns: Sequence[str] | None = None,
         rename: Mapping[str, str] | None = None,
         nulls: Nulls = "default",
         strict: bool = True,
@@ -359,6 +364,7 @@ class TableFiles(Collection):
             dtype: the dtype of all tensors; by default that of each column.
             lines: the file has one row per line instead of an array of rows. By default this is so if its name ends in
                 ``.jsonl`` or ``.ndjson``, possibly with ``.gz``.
+            columns: the columns to read; all by default.
             rename: new names of columns, ``{"column": "field"}``, before they are looked up as fields; none by default.
             nulls: what becomes of nulls, as in :meth:`from_arrow`.
             strict: with ``False``, drop columns that are not fields of a record, and warn about them.
@@ -392,6 +398,7 @@ class TableFiles(Collection):
         separator: str | None = None,
         dtype: torch.dtype | None = None,
         lines: bool | None = None,
+        columns: Sequence[str] | None = None,
         rename: Mapping[str, str] | None = None,
         nulls: Nulls = "default",
         strict: bool = True,
@@ -409,6 +416,7 @@ class TableFiles(Collection):
             separator: splits the names of columns into nested keys.
             dtype: the dtype of all tensors; by default that of each column.
             lines: the file has one row per line instead of an array of rows, as in :meth:`from_json`.
+            columns: the columns to read; all by default.
             rename: new names of columns, ``{"column": "field"}``, before they are looked up as fields; none by default.
             nulls: what becomes of nulls, as in :meth:`from_arrow`.
             strict: with ``False``, drop columns that are not fields of a record, and warn about them.

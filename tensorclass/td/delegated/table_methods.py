@@ -38,6 +38,7 @@ class Tables(Collection):
         separator: str | None = None,
         dtype: torch.dtype | None = None,
         copy: bool | None = True,
+        columns: Sequence[str] | None = None,
         rename: Mapping[str, str] | None = None,
         nulls: Nulls = "default",
         mask_key: NestedKey | None = None,
@@ -64,6 +65,7 @@ class Tables(Collection):
             copy: ``None`` shares memory with the table where its numbers have the form that torch needs: a write to one
                 shows in the other, and in all tables that pandas derived from it. ``False`` also shares, and raises for
                 a column that needs a copy. ``True`` copies.
+            columns: the columns to read; all by default.
             rename: new names of columns, ``{"column": "field"}``, before they are looked up as fields; none by default.
             nulls: what becomes of missing values. ``"default"``: the default of the field, broadcast; ``None`` if the
                 field allows it and holds objects; otherwise an error. Without declared fields, nan in columns of

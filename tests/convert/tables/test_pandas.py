@@ -669,3 +669,13 @@ def test_numbers_that_are_no_exact_integers_do_not_become_integers(cells: list[A
 
     with pytest.raises(ConversionError, match=r"level: .*row 0: expected int \| None, got float"):
         Leveled.from_pandas(pd.DataFrame({"level": cells}))
+
+
+def test_columns_are_chosen_by_name() -> None:
+    frame = pd.DataFrame({"a": [1, 2], "b": [0.5, 1.5], "c": ["x", "y"]})
+    found = TensorDict.from_pandas(frame, columns=["b", "a"], rename={"a": "new"})
+    assert (found["b"].tolist(), found["new"].tolist(), len(found.keys())) == ([0.5, 1.5], [1, 2], 2)
+    with pytest.raises(ConversionError, match="aa: expected one of the columns 'a', 'b', 'c'"):
+        TensorDict.from_pandas(frame, columns=["aa"])
+    with pytest.raises(TypeError, match="expected a list of columns, got the text 'a'"):
+        TensorDict.from_pandas(frame, columns="a")

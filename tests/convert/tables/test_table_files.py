@@ -386,3 +386,28 @@ def test_workers_share_the_batches_and_keep_their_order(kind: str, tmp_path: Pat
     batches = stream(Row, kind, tmp_path / "data", batch_size=2)
     loaded = list(DataLoader(batches, batch_size=None, num_workers=2))
     assert [batch.label.tolist() for batch in loaded] == [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9], [10]]
+
+
+# -- some of the columns ----------------------------------------------------------------------------------------------
+
+
+@each_format
+def test_columns_are_chosen_by_name(kind: str, tmp_path: Path) -> None:
+    data = TensorDict({"a": torch.arange(3), "b": torch.arange(3) + 0.5, "c": torch.ones(3)}, [3])
+    write(data, kind, tmp_path / "data")
+    found = read(TensorDict, kind, tmp_path / "data", columns=["b", "a"], rename={"a": "new"})
+    assert ({*found.keys()}, found["b"].tolist(), found["new"].tolist()) == ({"b", "new"}, [0.5, 1.5, 2.5], [0, 1, 2])
+    batches = [*stream(TensorDict, kind, tmp_path / "data", batch_size=2, columns=["c"])]
+    assert [[*batch.keys()] for batch in batches] == [["c"], ["c"]]
+    with pytest.raises(ConversionError, match=r"aa: expected one of the columns.*Did you mean: 'a'"):
+        read(TensorDict, kind, tmp_path / "data", columns=["aa"])
+
+
+class Chosen(TensorClass):
+    a: Tensor
+
+
+@each_format
+def test_columns_that_are_not_chosen_need_no_field(kind: str, tmp_path: Path) -> None:
+    write(TensorDict({"a": torch.arange(3), "b": torch.ones(3)}, [3]), kind, tmp_path / "data")
+    assert read(Chosen, kind, tmp_path / "data", columns=["a"]).a.tolist() == [0, 1, 2]

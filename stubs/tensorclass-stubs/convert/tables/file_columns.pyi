@@ -3,6 +3,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 from tensorclass.convert.conversion_errors import Problems
 
+def chosen_columns(
+    what: str, names: Sequence[str], columns: Sequence[str] | None, problems: Problems
+) -> Sequence[str]: ...
 def kept_columns(
     cls: Any, paths: Iterable[tuple[str, ...]], problems: Problems, strict: bool
 ) -> set[tuple[str, ...]]: ...

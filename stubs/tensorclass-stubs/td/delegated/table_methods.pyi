@@ -25,6 +25,7 @@ class Tables(Collection):
         separator: str | None = None,
         dtype: torch.dtype | None = None,
         copy: bool | None = True,
+        columns: Sequence[str] | None = None,
         rename: Mapping[str, str] | None = None,
         nulls: Nulls = "default",
         mask_key: NestedKey | None = None,
