@@ -34,25 +34,33 @@ __all__ = ["TensorClass", "tensorclass"]
 class LenientSpec(FieldSpec):
     """A field of a record that takes ``None``, and objects of any type. Numbers and lists of numbers become tensors."""
 
-    __slots__ = ("_casts", "_numbers")
+    __slots__ = ("_converts", "_numbers")
 
     def _resolve(self, scope: Mapping[str, Any]) -> None:
         super()._resolve(scope)
         self.optional = True
         #: numbers that stay numbers for all rows of a batch, as they are annotated; others do not fit a batch
         self._numbers = tuple({number for cls in self.types for number in _NUMBERS.get(cls, ())})
+        #: classes of the values that become tensors
+        self._converts: tuple[type, ...] = ()
         is_open = self.kind is not Kind.COLUMN and not self._options["tensor_only"]
         if is_open and not (self.kind is Kind.OBJECT and self._options["autocast"]):
-            self._casts = not self._options["nocast"]
+            self._converts = self._converted_classes()
             self.kind, self._literals = Kind.ANY, ()
             self.types: tuple[type, ...] = ()
-        else:
-            self._casts = False
+
+    def _converted_classes(self) -> tuple[type, ...]:
+        if self._options["nocast"]:
+            return (list,)
+        if not self._options["autocast"]:
+            return (bool, int, float, list, np.ndarray)
+        sequences = (list, tuple, np.generic) if self.kind is Kind.TENSOR else ()
+        return (bool, int, float, np.ndarray, *sequences)
 
     def fit(self, record: Contracted, value: Any, non_blocking: bool = False) -> Value:
         """Return the value to store. A field of tensors takes collections and objects that are no numbers, too."""
         if self._known_kind(type(record), value) is Kind.ANY:
-            if self._casts and not isinstance(value, (Tensor, Collection)):
+            if self._converts and not isinstance(value, (Tensor, Collection)):
                 value = self._converted(record, value)
         elif self.kind is Kind.TENSOR and isinstance(value, Collection):
             return value_checks.fit_collection(record, self.name, value, non_blocking)
@@ -61,11 +69,12 @@ class LenientSpec(FieldSpec):
     def _converted(self, record: Contracted, value: Any) -> Any:
         """Return a number, an array or a list of numbers as a tensor, objects in a list as a stack."""
         size = record._batch_size
-        if isinstance(value, (bool, int, float, np.ndarray)) or (isinstance(value, list) and (value or not size)):
+        is_list = isinstance(value, list)
+        if isinstance(value, self._converts) and (not is_list or value or not size):
             tensor = value_checks.as_tensor(value, record._device)
             if tensor is not None:
                 return value if size and isinstance(value, self._numbers) else tensor
-        if isinstance(value, (list, np.generic)):
+        if isinstance(value, np.generic) or (is_list and list in self._converts):
             return registry.non_tensor(value, size, record._device, record._names)
         return value
 

@@ -62,10 +62,13 @@ ANNOTATIONS: list[Any] = [int, float, bool, str, Any, list, dict, Tensor, int | 
 
 @pytest.mark.parametrize("annotation", ANNOTATIONS, ids=str)
 @pytest.mark.parametrize("size", [[], [2]], ids=str)
+@pytest.mark.parametrize("nocast", [False, True])
 @pytest.mark.filterwarnings("ignore")
-def test_values_become_what_they_become_in_the_peer(annotation: Any, size: list[int]) -> None:
+def test_values_become_what_they_become_in_the_peer(annotation: Any, size: list[int], nocast: bool) -> None:
     def read(decorator: Any, value: Any) -> Any:
-        cls = decorator(type("Field", (), {"__annotations__": {"x": annotation}, "__module__": __name__}))
+        cls = decorator(nocast=nocast)(
+            type("Field", (), {"__annotations__": {"x": annotation}, "__module__": __name__})
+        )
         given = outcome(lambda: cls(x=value, batch_size=size))
         if isinstance(given, Exception):
             return described(given)

@@ -166,6 +166,7 @@ RECORDS: dict[str, list[tuple[Any, Any, Any]]] = {
         (lambda m: cast_field(m, "autocast", int | None)("3").a, 3, "3"),
         (lambda m: cast_field(m, "autocast", int)("3").a, 3, 3),
         (lambda m: isinstance(cast_field(m, "autocast", Any)(3).a, int), True, False),
+        (lambda m: cast_field(m, "autocast", str)({"k": 1}).a, "{'k': 1}", {"k": 1}),
     ],
     "`tensor_only` takes any annotation.": [
         (lambda m: cast_field(m, "tensor_only", int)(3).a, torch.tensor(3), error(TypeError)),
