@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 from multiprocessing import resource_tracker
+from multiprocessing.process import BaseProcess
 
 import torch
 import torch.distributed as dist
@@ -23,17 +24,18 @@ def launch(main: Callable[[], None], processes: int) -> None:
     if "RANK" in os.environ:  # torchrun
         _run(main)
         return
-    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)  # at a port that the system chooses
     context = multiprocessing.get_context("spawn")
-    started = [context.Process(target=_started, args=(main, rank, processes, store.port)) for rank in range(processes)]
+    started: list[BaseProcess] = []
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what follows is done then, too
     failed = False
     resource_tracker.ensure_running()  # its start would let SIGINT through again
     try:
         # Ctrl-C reaches every process: blocked here, it waits until the new ones ignore it.
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        for process in started:
-            process.start()
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # before the store, whose threads must not get it
+        store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)  # the system chooses the port
+        for rank in range(processes):
+            started.append(context.Process(target=_started, args=(main, rank, processes, store.port)))
+            started[-1].start()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         while not failed and any(process.is_alive() for process in started):
             time.sleep(0.05)

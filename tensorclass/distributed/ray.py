@@ -23,6 +23,7 @@ __all__ = ["RayRunner", "as_batches", "map_batches"]
 
 _EXTRA = "ray"
 _LEAVE_SECONDS = 0.25  #: that calls have to end by themselves
+_END_SECONDS = 5.0  #: that the processes of cancelled calls have to end
 
 In = TypeVar("In", bound=TensorCollection)
 Out = TypeVar("Out", bound=TensorCollection)
@@ -104,7 +105,9 @@ class RayRunner(Runner):
         # Ray (2.60) sometimes aborts this program when a call is cancelled while it is handed to a worker, which
         # happens when another call has ended. So short calls get time to end by themselves.
         wait(futures, _LEAVE_SECONDS)
-        super().leave([future for future in futures if not future.done()])
+        cancelled = [future for future in futures if not future.done()]
+        super().leave(cancelled)
+        wait(cancelled, _END_SECONDS)  # Ray could give the next call to a process that is being killed
 
     def keep(self, value: Any) -> Any:
         return _StoredValue([self._ray.put(value)], uuid.uuid4().hex)

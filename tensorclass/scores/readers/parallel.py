@@ -50,8 +50,7 @@ def read_spread(
                 runs.append(found)
                 shown.advance()
     finally:
-        for future in futures[len(runs) :]:
-            runner.cancel(future)
+        runner.leave(futures[len(runs) :])
     return runs
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from concurrent.futures import wait
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,22 @@ def test_a_task_that_is_cancelled_ends(cluster: Any, tmp_path: Path) -> None:
     while Path(f"/proc/{process}").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not Path(f"/proc/{process}").exists()
+
+
+def test_calls_that_are_left_have_ended_when_the_next_ones_begin(cluster: Any, tmp_path: Path) -> None:
+    def hang(path: str) -> None:
+        Path(path).touch()
+        time.sleep(600)
+
+    runner = RayRunner()
+    future = runner.submit(hang, str(tmp_path / "begun"))
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "begun").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    runner.leave([future])
+    assert wait([future], 120).done  # at once, but for a busy machine
+    assert runner.submit(add, Sample(torch.zeros(2), batch_size=[2]), 2.0).result(120).x.tolist() == [2, 2]
 
 
 def test_workers_are_as_many_as_there_is_room_for(cluster: Any) -> None:
