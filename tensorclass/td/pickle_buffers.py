@@ -36,7 +36,7 @@ class PickledStorage:
     storage: torch.UntypedStorage
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        whole: Any = torch.empty(0, dtype=torch.uint8).set_(self.storage)  # type: ignore[call-overload]
+        whole: Any = torch.empty(0, dtype=torch.uint8).set_(self.storage)
         return restored_storage, (whole.numpy().tobytes(),)
 
 
@@ -152,7 +152,7 @@ def restored_view(
     requires_grad: bool,
 ) -> Tensor:
     """Rebuild a tensor on a storage."""
-    tensor: Tensor = torch.empty(0, dtype=dtype).set_(storage, offset, shape, stride)  # type: ignore[call-overload]
+    tensor: Tensor = torch.empty(0, dtype=dtype).set_(storage, offset, shape, stride)
     return tensor.requires_grad_() if requires_grad else tensor
 
 

@@ -41,7 +41,7 @@ _DTYPES: dict[type, torch.dtype | None] = {bool: torch.bool, int: torch.int64, f
 _DICTS = frozenset((dict, collections.OrderedDict, collections.defaultdict))
 _NO_SIZE = Size()
 #: the nodes of most trees: their leaves and keys are stored as they are
-_PLAIN_NODES = {node_type: PytreeNode(node_type) for node_type in (dict, list, tuple)}
+_PLAIN_NODES: dict[type, PytreeNode] = {node_type: PytreeNode(node_type) for node_type in (dict, list, tuple)}
 
 
 def from_pytree(
@@ -124,7 +124,7 @@ class _PytreeReader:
         return NonTensorData._of_rows(tree, _NO_SIZE)
 
     def of_dict(self, tree: dict[Any, Any], node_type: type) -> Any:
-        context = tree.default_factory if node_type is collections.defaultdict else None
+        context: Any = getattr(tree, "default_factory", None)
         if TYPE not in tree and have_plain_keys(tree):
             return self.node(node_type, dict(tree), NOTHING, context)
         children: dict[str, Any] = {}
