@@ -201,16 +201,20 @@ class Zarr(ArrayBackend):
             found = group[name]
         except KeyError:
             raise ValueError("its zarr metadata is damaged") from None
-        group_note = self.read_note(group)
-        if group_note is not None and _SEAL in group_note and self.read_note(found) is None:
-            must_have_note = group_note.get("type") in ("jagged", "lazy_stack") or name in self._order(group)
-            if must_have_note:
-                raise ValueError(f"its attribute {NOTE!r} is missing")
+        if NOTE not in found.attrs and self.read_note(found) is None and self._lists(group, name):
+            raise ValueError(f"its attribute {NOTE!r} is missing")
         if not self.is_group(found):
             codecs = _codecs(as_dict(found.metadata.to_dict()) or {})
             if unknown := sorted(codecs - _CODECS):
                 raise ValueError(f"its values are encoded by {unknown}; the codecs that are read are {sorted(_CODECS)}")
         return found
+
+    def _lists(self, group: Any, name: str) -> bool:
+        """Return whether a group has a sealed note that says that a child has a note."""
+        note = self.read_note(group)
+        if note is None or _SEAL not in note:
+            return False
+        return note.get("type") in ("jagged", "lazy_stack") or name in self._order(group)
 
     def address(self, node: Any) -> object:
         return node.path
