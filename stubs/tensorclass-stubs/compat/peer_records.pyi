@@ -9,7 +9,7 @@ from tensorclass.td.collection import Value
 __all__ = ["TensorClass", "tensorclass"]
 
 class LenientSpec(FieldSpec):
-    __slots__ = ("_casts", "_numbers")
+    __slots__ = ("_converts", "_numbers")
 
     def fit(self, record: Contracted, value: Any, non_blocking: bool = False) -> Value: ...
 

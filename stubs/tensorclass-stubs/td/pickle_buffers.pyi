@@ -4,6 +4,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+FIRST_PROTOCOL: int
+
+class PickledStorage:
+    __slots__ = ("__weakref__", "storage")
+    storage: torch.UntypedStorage
+
+    def __reduce_ex__(self, protocol: Any) -> Any: ...
+
 class PickledTensor:
     __slots__ = ("__weakref__", "tensor")
     tensor: Tensor
@@ -13,4 +21,13 @@ class PickledTensor:
 def with_pickled_tensors(value: Any) -> Any: ...
 def restored(
     buffer: Any, dtype: torch.dtype, shape: Sequence[int], stride: Sequence[int] | None, requires_grad: bool
+) -> Tensor: ...
+def restored_storage(content: bytes) -> torch.UntypedStorage: ...
+def restored_view(
+    storage: torch.UntypedStorage,
+    dtype: torch.dtype,
+    offset: int,
+    shape: tuple[int, ...],
+    stride: tuple[int, ...],
+    requires_grad: bool,
 ) -> Tensor: ...

@@ -21,11 +21,11 @@ from tensorclass.td.reductions import RowsOfItems
 from tensorclass.td.safe_unpickling import allow_class
 from tensorclass.td.value_checks import as_tensor, is_array
 
-from .buffer_column import SPANS, BufferColumn
+from .buffer_column import SPANS
 from .column_repr import describe_column, ragged_rows, ragged_type, rows_in_line
 from .items_from_rows import join_jagged, join_rows, split_jagged, wrong_row
 from .padded_rows import Padded, Side, check_side, pad_rows, padded_length, unpad_by_lengths, unpad_by_mask
-from .row_reductions import Extreme, positions_of_extremes, row_extremes, row_softmax, row_sums, wider_dtype
+from .row_reductions import RowReductions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 Row = TypeVar("Row", default=Any)
 
 
-class Ragged(BufferColumn, Generic[Row]):
+class Ragged(RowReductions, Generic[Row]):
     """Rows of different length: a buffer of items, and the start and length of each row in it.
 
     It is a value of a collection like a tensor. Indices and shape operations act on the batch dimensions, whatever the
@@ -615,136 +615,6 @@ class Ragged(BufferColumn, Generic[Row]):
             got = f"shape {list(below.shape)}" if isinstance(below, Tensor) else type(below).__name__
             raise ValueError(f"map_values: expected a tensor of {len(items)} items, got {got}")
         return self._with_items(below)
-
-    # -- reductions along the rows ------------------------------------------------------------------------------------
-
-    def _flat(self, what: str) -> tuple[Tensor, Tensor, Size]:
-        """Return items in order, their row numbers, and the shape of a result over the batch."""
-        items, spans = self._packed()
-        if not isinstance(items, Tensor):
-            raise TypeError(f"{what}: the items are ragged, too: reduce them first, as in rows.map_items(...)")
-        return items, span_functions.row_numbers(spans), Size((*self._batch_size, *items.shape[1:]))
-
-    def sum(self, *, dtype: torch.dtype | None = None) -> Tensor:  # type: ignore[override]
-        """Sum the items of each row: a tensor ``[*batch, *item shape]``; 0 for a row without items.
-
-        Floating items are added in the next wider dtype, as their order differs from that of :func:`torch.sum`.
-
-        Args:
-            dtype: of the result. Default: that of :func:`torch.sum`, int64 for integers and booleans.
-
-        Example:
-            >>> from tensorclass import Ragged
-            >>> Ragged([[1, 2], [3]]).sum()
-            tensor([3, 3])
-        """
-        items, rows, shape = self._flat("sum")
-        return row_sums(items, rows, self.numel(), dtype).reshape(shape)
-
-    def mean(self, *, dtype: torch.dtype | None = None) -> Tensor:  # type: ignore[override]
-        """Average the items of each row: a tensor ``[*batch, *item shape]``; NaN for a row without items.
-
-        Args:
-            dtype: of the result; floating or complex. Default: that of the items.
-
-        Raises:
-            RuntimeError: the items are integers and no dtype is given, as :func:`torch.mean`.
-
-        Example:
-            >>> from tensorclass import Ragged
-            >>> Ragged([[1.0, 2.0], [3.0]]).mean()
-            tensor([1.5000, 3.0000])
-        """
-        items = self._items
-        wanted = dtype or items.dtype
-        if not (wanted.is_floating_point or wanted.is_complex):
-            raise RuntimeError(f"mean: the items are {items.dtype}; give the dtype of the result, dtype=torch.float32")
-        total = self.sum(dtype=wider_dtype(wanted, self._spans().device))
-        counts = self.lengths.reshape(self._batch_size + (1,) * (total.ndim - len(self._batch_size)))
-        return (total / counts).to(wanted)
-
-    def max(self) -> Tensor:  # type: ignore[override]
-        """Return the largest item of each row, a tensor ``[*batch, *item shape]``; NaN where a row has one.
-
-        Raises:
-            ValueError: a row has no items.
-
-        Example:
-            >>> from tensorclass import Ragged
-            >>> Ragged([[1, 2], [3]]).max()
-            tensor([2, 3])
-        """
-        return self._extremum("max", "amax")
-
-    def min(self) -> Tensor:  # type: ignore[override]
-        """Return the smallest item of each row, a tensor ``[*batch, *item shape]``; NaN where a row has one.
-
-        Raises:
-            ValueError: a row has no items.
-
-        Example:
-            >>> from tensorclass import Ragged
-            >>> Ragged([[1, 2], [3]]).min()
-            tensor([1, 3])
-        """
-        return self._extremum("min", "amin")
-
-    def _extremum(self, what: str, extreme: Extreme) -> Tensor:
-        items, rows, shape = self._flat(what)
-        self._check_no_empty_row(what)
-        return row_extremes(items, rows, self.numel(), extreme).reshape(shape)
-
-    def argmax(self) -> Tensor:
-        """Return the position of the largest item in each row, ``int64[*batch, *item shape]``, the first of equals.
-
-        Raises:
-            ValueError: a row has no items.
-
-        Example:
-            >>> from tensorclass import Ragged
-            >>> Ragged([[1, 2], [3]]).argmax()
-            tensor([1, 0])
-        """
-        return self._position_of("argmax", "amax")
-
-    def argmin(self) -> Tensor:
-        """Return the position of the smallest item in each row, ``int64[*batch, *item shape]``, the first of equals.
-
-        Raises:
-            ValueError: a row has no items.
-
-        Example:
-            >>> from tensorclass import Ragged
-            >>> Ragged([[1, 2], [3]]).argmin()
-            tensor([0, 0])
-        """
-        return self._position_of("argmin", "amin")
-
-    def _position_of(self, what: str, extreme: Extreme) -> Tensor:
-        items, rows, shape = self._flat(what)
-        self._check_no_empty_row(what)
-        starts = self._packed_spans()[..., 0].reshape(-1)
-        return positions_of_extremes(items, rows, starts, extreme).reshape(shape)
-
-    def _check_no_empty_row(self, what: str) -> None:
-        if not span_functions.has_values(self._spans()):
-            return
-        empty = self.lengths == 0
-        if bool(empty.any()):
-            raise ValueError(f"{what}: row {span_functions.first_row(empty)} has no items, so it has no {what}")
-
-    def softmax(self) -> Self:  # type: ignore[override]
-        """Return the softmax over the items of each row.
-
-        Example:
-            >>> from tensorclass import Ragged
-            >>> Ragged([[0.0, 0.0], [3.0]]).softmax().tolist()
-            [[0.5, 0.5], [1.0]]
-        """
-        items, rows, _ = self._flat("softmax")
-        if not (items.is_floating_point() or items.is_complex()):
-            raise RuntimeError(f"softmax: expected floating items, got {items.dtype}; convert them with .float()")
-        return self._with_items(row_softmax(items, rows, self.numel()))
 
     # -- reductions of a collection that holds the rows ---------------------------------------------------------------
 

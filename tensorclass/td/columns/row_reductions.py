@@ -1,4 +1,4 @@
-"""Reductions along rows of different length.
+"""Reductions along rows of different length: the methods of :class:`Ragged`, and the functions that compute them.
 
 Each function takes the items of all rows, ``[items, *item shape]``, the row number of each item, ``int64[items]``,
 which never decreases, and the number of rows. Results are ``[rows, *item shape]`` unless they are items again.
@@ -9,7 +9,12 @@ from __future__ import annotations
 from typing import Literal
 
 import torch
-from torch import Tensor
+from torch import Size, Tensor
+from typing_extensions import Self
+
+from tensorclass.td.columns import spans as span_functions
+
+from .buffer_column import BufferColumn
 
 Extreme = Literal["amax", "amin"]
 
@@ -104,3 +109,137 @@ def row_softmax(items: Tensor, rows: Tensor, count: int) -> Tensor:
 def _over_items(values: Tensor, items: Tensor) -> Tensor:
     """Expand a value for each item to the item shape."""
     return values.reshape(-1, *(1,) * (items.ndim - 1)).expand(items.shape)
+
+
+class RowReductions(BufferColumn):
+    """The methods of :class:`Ragged` that reduce the items of each row."""
+
+    __slots__ = ()
+
+    def _flat(self, what: str) -> tuple[Tensor, Tensor, Size]:
+        """Return items in order, their row numbers, and the shape of a result over the batch."""
+        items, spans = self._packed()
+        if not isinstance(items, Tensor):
+            raise TypeError(f"{what}: the items are ragged, too: reduce them first, as in rows.map_items(...)")
+        return items, span_functions.row_numbers(spans), Size((*self._batch_size, *items.shape[1:]))
+
+    def sum(self, *, dtype: torch.dtype | None = None) -> Tensor:  # type: ignore[override]
+        """Sum the items of each row: a tensor ``[*batch, *item shape]``; 0 for a row without items.
+
+        Floating items are added in the next wider dtype, as their order differs from that of :func:`torch.sum`.
+
+        Args:
+            dtype: of the result. Default: that of :func:`torch.sum`, int64 for integers and booleans.
+
+        Example:
+            >>> from tensorclass import Ragged
+            >>> Ragged([[1, 2], [3]]).sum()
+            tensor([3, 3])
+        """
+        items, rows, shape = self._flat("sum")
+        return row_sums(items, rows, self.numel(), dtype).reshape(shape)
+
+    def mean(self, *, dtype: torch.dtype | None = None) -> Tensor:  # type: ignore[override]
+        """Average the items of each row: a tensor ``[*batch, *item shape]``; NaN for a row without items.
+
+        Args:
+            dtype: of the result; floating or complex. Default: that of the items.
+
+        Raises:
+            RuntimeError: the items are integers and no dtype is given, as :func:`torch.mean`.
+
+        Example:
+            >>> from tensorclass import Ragged
+            >>> Ragged([[1.0, 2.0], [3.0]]).mean()
+            tensor([1.5000, 3.0000])
+        """
+        items = self._items
+        wanted = dtype or items.dtype
+        if not (wanted.is_floating_point or wanted.is_complex):
+            raise RuntimeError(f"mean: the items are {items.dtype}; give the dtype of the result, dtype=torch.float32")
+        total = self.sum(dtype=wider_dtype(wanted, self._spans().device))
+        counts = self.lengths.reshape(self._batch_size + (1,) * (total.ndim - len(self._batch_size)))
+        return (total / counts).to(wanted)
+
+    def max(self) -> Tensor:  # type: ignore[override]
+        """Return the largest item of each row, a tensor ``[*batch, *item shape]``; NaN where a row has one.
+
+        Raises:
+            ValueError: a row has no items.
+
+        Example:
+            >>> from tensorclass import Ragged
+            >>> Ragged([[1, 2], [3]]).max()
+            tensor([2, 3])
+        """
+        return self._extremum("max", "amax")
+
+    def min(self) -> Tensor:  # type: ignore[override]
+        """Return the smallest item of each row, a tensor ``[*batch, *item shape]``; NaN where a row has one.
+
+        Raises:
+            ValueError: a row has no items.
+
+        Example:
+            >>> from tensorclass import Ragged
+            >>> Ragged([[1, 2], [3]]).min()
+            tensor([1, 3])
+        """
+        return self._extremum("min", "amin")
+
+    def _extremum(self, what: str, extreme: Extreme) -> Tensor:
+        items, rows, shape = self._flat(what)
+        self._check_no_empty_row(what)
+        return row_extremes(items, rows, self.numel(), extreme).reshape(shape)
+
+    def argmax(self) -> Tensor:
+        """Return the position of the largest item in each row, ``int64[*batch, *item shape]``, the first of equals.
+
+        Raises:
+            ValueError: a row has no items.
+
+        Example:
+            >>> from tensorclass import Ragged
+            >>> Ragged([[1, 2], [3]]).argmax()
+            tensor([1, 0])
+        """
+        return self._position_of("argmax", "amax")
+
+    def argmin(self) -> Tensor:
+        """Return the position of the smallest item in each row, ``int64[*batch, *item shape]``, the first of equals.
+
+        Raises:
+            ValueError: a row has no items.
+
+        Example:
+            >>> from tensorclass import Ragged
+            >>> Ragged([[1, 2], [3]]).argmin()
+            tensor([0, 0])
+        """
+        return self._position_of("argmin", "amin")
+
+    def _position_of(self, what: str, extreme: Extreme) -> Tensor:
+        items, rows, shape = self._flat(what)
+        self._check_no_empty_row(what)
+        starts = self._packed_spans()[..., 0].reshape(-1)
+        return positions_of_extremes(items, rows, starts, extreme).reshape(shape)
+
+    def _check_no_empty_row(self, what: str) -> None:
+        if not span_functions.has_values(self._spans()):
+            return
+        empty = self.lengths == 0
+        if bool(empty.any()):
+            raise ValueError(f"{what}: row {span_functions.first_row(empty)} has no items, so it has no {what}")
+
+    def softmax(self) -> Self:  # type: ignore[override]
+        """Return the softmax over the items of each row.
+
+        Example:
+            >>> from tensorclass import Ragged
+            >>> Ragged([[0.0, 0.0], [3.0]]).softmax().tolist()
+            [[0.5, 0.5], [1.0]]
+        """
+        items, rows, _ = self._flat("softmax")
+        if not (items.is_floating_point() or items.is_complex()):
+            raise RuntimeError(f"softmax: expected floating items, got {items.dtype}; convert them with .float()")
+        return self._with_items(row_softmax(items, rows, self.numel()))

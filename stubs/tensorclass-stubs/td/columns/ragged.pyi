@@ -6,14 +6,14 @@ import torch
 from torch import Size, Tensor
 from typing_extensions import Self, TypeVar
 from tensorclass.td.collection import DeviceLike
-from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.columns.padded_rows import Padded, Side
+from tensorclass.td.columns.row_reductions import RowReductions
 from numpy.typing import NDArray
 from tensorclass.td.columns.column_inputs import RaggedRows
 
 Row = TypeVar("Row", default=Any)
 
-class Ragged(BufferColumn, Generic[Row]):
+class Ragged(RowReductions, Generic[Row]):
     __slots__ = ()
 
     def __get__(self, record: object, owner: Any = None) -> Self: ...
@@ -70,13 +70,6 @@ class Ragged(BufferColumn, Generic[Row]):
     def sort_by_length(self, *, descending: bool = False) -> tuple[Self, Tensor]: ...
     def cat_items(self, *others: Ragged[Any]) -> Self: ...
     def map_values(self, function: Callable[[Tensor], Tensor]) -> Self: ...
-    def sum(self, *, dtype: torch.dtype | None = None) -> Tensor: ...  # type: ignore[override]
-    def mean(self, *, dtype: torch.dtype | None = None) -> Tensor: ...  # type: ignore[override]
-    def max(self) -> Tensor: ...  # type: ignore[override]
-    def min(self) -> Tensor: ...  # type: ignore[override]
-    def argmax(self) -> Tensor: ...
-    def argmin(self) -> Tensor: ...
-    def softmax(self) -> Self: ...  # type: ignore[override]
     def detach(self) -> Self: ...
     def type(self, dst_type: torch.dtype, *, cast_filter: Any = None) -> Self: ...
     def to_dict(self, *, convert_tensors: bool | str = False, **options: Any) -> Any: ...

@@ -2,6 +2,8 @@
 from typing import Literal
 import torch
 from torch import Tensor
+from typing_extensions import Self
+from tensorclass.td.columns.buffer_column import BufferColumn
 
 Extreme = Literal["amax", "amin"]
 
@@ -10,3 +12,14 @@ def row_sums(items: Tensor, rows: Tensor, count: int, dtype: torch.dtype | None 
 def row_extremes(items: Tensor, rows: Tensor, count: int, extreme: Extreme) -> Tensor: ...
 def positions_of_extremes(items: Tensor, rows: Tensor, starts: Tensor, extreme: Extreme) -> Tensor: ...
 def row_softmax(items: Tensor, rows: Tensor, count: int) -> Tensor: ...
+
+class RowReductions(BufferColumn):
+    __slots__ = ()
+
+    def sum(self, *, dtype: torch.dtype | None = None) -> Tensor: ...  # type: ignore[override]
+    def mean(self, *, dtype: torch.dtype | None = None) -> Tensor: ...  # type: ignore[override]
+    def max(self) -> Tensor: ...  # type: ignore[override]
+    def min(self) -> Tensor: ...  # type: ignore[override]
+    def argmax(self) -> Tensor: ...
+    def argmin(self) -> Tensor: ...
+    def softmax(self) -> Self: ...  # type: ignore[override]
