@@ -198,5 +198,6 @@ def fill(module: ModuleType) -> None:
         namespace["__version__"] = VERSION
         for child in sorted(MODULES - {name}):
             import_module(child)
-        # the decorator, not the module of that name
+        # the decorator and the function, not the modules of these names
         namespace["tensorclass"] = import_module("tensorclass.compat.peer_records").tensorclass
+        namespace["memmap"] = import_module("tensorclass").memmap

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import warnings
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -16,6 +17,12 @@ from tensorclass.compat import peer_modules
 def test_each_public_name_is_found(stand_in: Any, module: str) -> None:
     found = importlib.import_module(module)
     assert [name for name in peer_modules.PUBLIC[module].split() if not hasattr(found, name)] == []
+
+
+def test_functions_hide_the_modules_of_their_names(stand_in: Any) -> None:
+    public = peer_modules.PUBLIC["tensordict"].split()
+    assert [name for name in public if isinstance(getattr(stand_in, name), ModuleType)] == []
+    assert importlib.import_module("tensordict.memmap").MemoryMappedTensor is stand_in.MemoryMappedTensor
 
 
 def test_private_names_that_torchrl_imports_are_found(stand_in: Any) -> None:
