@@ -12,6 +12,7 @@ from typing import Any, Final
 from sphinx.pycode import ModuleAnalyzer
 
 from tensorclass import TensorCollection, TensorDict
+from tensorclass.td.dataframe_names import own_names
 from tensorclass.td.leaves.leaf import Leaf
 
 #: the modules whose ``__all__`` lists what users import; the first is where a name is looked for first
@@ -101,7 +102,7 @@ def _described_bases(cls: type) -> list[type]:
 
 def _members(cls: type) -> list[str]:
     names = dict.fromkeys(name for owner in cls.__mro__ if is_ours(owner) for name in vars(owner))
-    return [name for name in names if name[0] != "_" and _needs_entry(cls, name)]
+    return [name for name in own_names(cls, names) if name[0] != "_" and _needs_entry(cls, name)]
 
 
 def _needs_entry(cls: type, name: str) -> bool:
