@@ -1,4 +1,4 @@
-"""`python -m benchmarks [--filter REGEX] [--quick] [--json FILE]`"""
+"""`python -m benchmarks [--filter REGEX] [--quick] [--json FILE] [--page]`"""
 
 import argparse
 import json
@@ -8,8 +8,21 @@ from pathlib import Path
 
 import torch
 
+from benchmarks.page import fill
 from benchmarks.processes import PROCESS_WORKLOADS, SCORE_LOG, measure_score_log
-from benchmarks.report import Results, Row, header, heading, line, means, score_log_lines, verdict_block
+from benchmarks.report import (
+    Results,
+    Row,
+    beyond_table,
+    header,
+    heading,
+    line,
+    means,
+    over_the_goals,
+    page_table,
+    score_log_lines,
+    verdict_block,
+)
 from benchmarks.timing import FULL, QUICK, Plan, time_in_turns
 from benchmarks.workloads import WORKLOADS, Workload
 
@@ -29,6 +42,7 @@ def main() -> int:
     )
     parser.add_argument("--quick", action="store_true", help="fewer and shorter samples, no score log")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure there, too")
+    parser.add_argument("--page", action="store_true", help="write the tables into docs/performance.md")
     options = parser.parse_args()
 
     torch.set_num_threads(1)
@@ -68,6 +82,10 @@ def main() -> int:
     if unfair:
         print("\nnot timed, since a side raised or the results differ")
         print("\n".join(f"  {text}" for text in unfair))
+    if options.page:
+        fill("beside hand-written code", page_table(results))
+        fill("more than by hand", beyond_table(results))
+        fill("rows over the goals", over_the_goals(results))
     if options.json:
         options.json.write_text(json.dumps(results.as_json(), indent=2) + "\n")
     return 0

@@ -1,24 +1,28 @@
-"""`python -m benchmarks.compiled [--filter REGEX] [--quick]`: `torch.compile` of functions on records and on tensors.
+"""`python -m benchmarks.compiled [--filter REGEX] [--quick] [--page]`: `torch.compile` of records and of tensors.
 
-For each function: graph breaks, guards, the compilations that three batch sizes take, seconds to compile it cold, and
-microseconds a call with the backend "eager", which leaves what the compiled frame itself costs. Behind them a network
-of 0.1 ms a call, compiled by inductor. Each function stands here once on a record and once on the tensors of its
+For each function: graph breaks, guards, the compilations that three batch sizes take, seconds to compile it cold,
+microseconds that the guards take, and microseconds a call with the backend "eager", which leaves what the compiled
+frame itself costs. What a record adds to a call beside its guards is the making of the result. Behind them networks of
+0.05 to 0.15 ms a call, compiled by inductor. Each function stands here once on a record and once on the tensors of its
 fields.
 """
 
 import argparse
+import inspect
 import re
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._dynamo.eval_frame import _debug_get_cache_entry_list
 from torch._dynamo.testing import CompileCounter
 
+from benchmarks.page import fill, number, table
 from benchmarks.timing import time_in_rounds
 from tensorclass import TensorClass
 
@@ -91,7 +95,7 @@ FUNCTIONS = (
     Function("unsqueeze", lambda r: r.unsqueeze(0), lambda p, v, w: (p[None], v[None], w[None])),
     Function("clone", lambda r: r.clone(), lambda p, v, w: (p.clone(), v.clone(), w.clone())),
     Function("detach", lambda r: r.detach(), lambda p, v, w: (p.detach(), v.detach(), w.detach())),
-    Function("to(dtype)", lambda r: r.to(torch.float64), lambda p, v, w: (p.double(), v.double(), w.double())),
+    Function("to(dtype)", lambda r: r.to(torch.float64), lambda p, v, w: tuple(x.to(torch.float64) for x in (p, v, w))),
     Function("r + r", lambda r: r + r, lambda p, v, w: (p + p, v + v, w + w)),
     Function("r * 2", lambda r: r * 2, lambda p, v, w: (p * 2, v * 2, w * 2)),
     Function("exp", lambda r: r.exp(), lambda p, v, w: (p.exp(), v.exp(), w.exp())),
@@ -109,7 +113,7 @@ FUNCTIONS = (
     Function("apply", lambda r: r.apply(lambda x: x + 1), lambda p, v, w: (p + 1, v + 1, w + 1)),
     Function("zeros_like", lambda r: torch.zeros_like(r), lambda p, v, w: tuple(map(torch.zeros_like, (p, v, w)))),
     Function(
-        "keys and items", lambda r: sum(x.sum() for _, x in r.items()), lambda p, v, w: p.sum() + v.sum() + w.sum()
+        "keys and items", lambda r: sum(x.sum() for _, x in r.items()), lambda p, v, w: sum(x.sum() for x in (p, v, w))
     ),
     Function("set a field", _written, lambda p, v, w: (p.clone() * 2).sum() + w.clone().sum()),
     Function("to_dict", lambda r: r.to_dict(), lambda p, v, w: {"position": p, "velocity": v, "weight": w}),
@@ -147,14 +151,37 @@ def compiled_figures(function: Callable[..., Any], make: Callable[[int], tuple[A
     return Figures(max(explained.graph_break_count, 0), len(explained.out_guards or ()), counter.frame_count, seconds)
 
 
-def microseconds(function: Function, rounds: int) -> tuple[float, float]:
+@dataclass(frozen=True)
+class Call:
+    """Microseconds of a call of a compiled function, and of its guards."""
+
+    whole: float
+    guards: float
+
+
+def call_figures(function: Function, rounds: int) -> tuple[Call, Call]:
     """Time a call of the compiled function on a record and on tensors."""
     torch._dynamo.reset()
-    of_record = torch.compile(lambda value: function.of_record(value), backend="eager")
-    of_tensors = torch.compile(lambda *values: function.of_tensors(*values), backend="eager")
     record, tensors = function.record(SIZES[0]), function.tensors(SIZES[0])
-    ours, plain = time_in_rounds([lambda: of_record(record), lambda: of_tensors(*tensors)], rounds)
-    return statistics.median(ours), statistics.median(plain)
+    of_record, of_tensors = (torch.compile(one, backend="eager") for one in (function.of_record, function.of_tensors))
+    calls = [lambda: of_record(record), lambda: of_tensors(*tensors)]
+    for call in calls:
+        call()
+    guards = [_guard_check(function.of_record, (record,)), _guard_check(function.of_tensors, tensors)]
+    ours, plain, our_guards, plain_guards = map(statistics.median, time_in_rounds([*calls, *guards], rounds))
+    return Call(ours, our_guards), Call(plain, plain_guards)
+
+
+def _guard_check(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Callable[[], object]:
+    """Return a call of the guards of a compiled function; one that does nothing if it has no graph."""
+    entries = _debug_get_cache_entry_list(function.__code__)
+    if not entries:
+        return lambda: None
+    code = function.__code__
+    takes_all = code.co_flags & inspect.CO_VARARGS
+    variables = {code.co_varnames[0]: arguments} if takes_all else dict(zip(code.co_varnames, arguments, strict=False))
+    check = entries[0].guard_manager.root.check
+    return lambda: check(variables)
 
 
 class _Network(nn.Module):
@@ -169,8 +196,12 @@ class _Network(nn.Module):
         return moved
 
 
-def network_microseconds(width: int, rounds: int) -> tuple[float, float]:
-    """Time a compiled network that takes and returns a record, beside one that takes and returns tensors."""
+def network_microseconds(width: int, rounds: int) -> tuple[float, float, float]:
+    """Time a compiled network that takes and returns a record, beside one that takes and returns tensors.
+
+    Returns:
+        The medians, and the median of the ratio of samples side by side.
+    """
     torch._dynamo.reset()
     torch.manual_seed(0)
     network = _Network(width)
@@ -186,39 +217,89 @@ def network_microseconds(width: int, rounds: int) -> tuple[float, float]:
         point = _point(64)
         tensors = (point.position, point.velocity, point.weight)
         first, second = time_in_rounds([lambda: ours(point), lambda: plain(*tensors)], rounds)
-    return statistics.median(first), statistics.median(second)
+    ratio = statistics.median([ours / theirs for ours, theirs in zip(first, second, strict=True)])
+    return statistics.median(first), statistics.median(second), ratio
+
+
+@dataclass(frozen=True)
+class Line:
+    """All figures of a function."""
+
+    name: str
+    ours: Figures
+    plain: Figures
+    our_call: Call
+    plain_call: Call
+
+    def __str__(self) -> str:
+        ours, plain, our_call, plain_call = self.ours, self.plain, self.our_call, self.plain_call
+        return (
+            f"{self.name:18} {ours.breaks:6} {ours.guards:6} {plain.guards:5} {ours.compilations:6} "
+            f"{plain.compilations:5} {ours.seconds:7.2f} {plain.seconds:6.2f} {our_call.guards:8.1f} "
+            f"{plain_call.guards:6.1f} {our_call.whole:8.1f} {plain_call.whole:7.1f}"
+        )
+
+    def failed(self) -> bool:
+        """Return whether the graph is broken, or the function is compiled more often than on tensors."""
+        return self.ours.breaks > 0 or self.ours.compilations > max(self.plain.compilations, 2)
+
+
+def page_table(lines: Sequence[Line]) -> str:
+    """Return the table of docs/performance.md."""
+    header = (
+        "function", "guards", "on tensors", "us for guards", "on tensors", "us a call", "on tensors", "s to compile",
+        "on tensors",
+    )  # fmt: skip
+    return table(
+        header,
+        [
+            [
+                line.name if line.name[0].isalpha() else f"`{line.name}`",
+                *[str(one.guards) for one in (line.ours, line.plain)],
+                *[f"{one.guards:.1f}" for one in (line.our_call, line.plain_call)],
+                *[f"{one.whole:.1f}" for one in (line.our_call, line.plain_call)],
+                *[f"{one.seconds:.2f}" for one in (line.ours, line.plain)],
+            ]
+            for line in lines
+        ],
+    )
+
+
+#: widths of the networks
+WIDTHS = (64, 128, 256)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="benchmarks.compiled", description="torch.compile on records and tensors.")
     parser.add_argument("--filter", type=re.compile, default=re.compile(""), metavar="REGEX", help="only these")
     parser.add_argument("--quick", action="store_true", help="fewer samples, no inductor")
+    parser.add_argument("--page", action="store_true", help="write the tables into docs/performance.md")
     options = parser.parse_args()
     torch.set_num_threads(1)
     rounds = 300 if options.quick else 3000
-    print(f"{'function':18} {'breaks':>6} {'guards':>12} {'compilations':>12} {'seconds':>14} {'us a call':>16}")
-    print(f"{'':18} {'':>6} {'ours tensors':>12} {'':>12} {'ours tensors':>14} {'ours tensors':>16}")
-    failed = 0
+    names = f"{'function':18} {'breaks':>6} {'guards':>12} {'compilations':>12} {'seconds':>14}"
+    print(f"{names} {'us guards':>15} {'us a call':>16}")
+    sides = "ours tensors"
+    print(f"{'':18} {'':>6} {sides:>12} {'':>12} {sides:>14} {sides:>15} {sides:>16}")
+    lines: list[Line] = []
     for function in FUNCTIONS:
-        if not options.filter.search(function.name):
-            continue
-        ours = compiled_figures(function.of_record, lambda size, make=function.record: (make(size),))  # type: ignore[misc]
-        plain = compiled_figures(function.of_tensors, function.tensors)
-        of_record, of_tensors = microseconds(function, rounds)
-        failed += ours.breaks > 0 or ours.compilations > max(plain.compilations, 2)
+        if options.filter.search(function.name):
+            ours = compiled_figures(function.of_record, lambda size, make=function.record: (make(size),))  # type: ignore[misc]
+            plain = compiled_figures(function.of_tensors, function.tensors)
+            lines.append(Line(function.name, ours, plain, *call_figures(function, rounds)))
+            print(lines[-1], flush=True)
+    failed = sum(line.failed() for line in lines)
+    print(f"{failed} of {len(lines)} break the graph, or are compiled more often than on tensors")
+    networks: list[list[str]] = []
+    for width in () if options.quick else WIDTHS:
+        of_record, of_tensors, ratio = network_microseconds(width, rounds)
+        networks.append([f"{width} wide", number(of_record), number(of_tensors), f"{ratio:.3f}"])
         print(
-            f"{function.name:18} {ours.breaks:6} {ours.guards:6} {plain.guards:5} {ours.compilations:6} "
-            f"{plain.compilations:5} {ours.seconds:7.2f} {plain.seconds:6.2f} {of_record:8.1f} {of_tensors:7.1f}",
-            flush=True,
+            f"network {width} wide, inductor: {of_record:.1f} us on a record, {of_tensors:.1f} on tensors, {ratio:.3f}"
         )
-    print(f"{failed} of {len(FUNCTIONS)} break the graph, or are compiled more often than on tensors")
-    if not options.quick:
-        for width in (64, 256):
-            of_record, of_tensors = network_microseconds(width, rounds)
-            print(
-                f"a network of width {width}, inductor: {of_record:.1f} us on a record, {of_tensors:.1f} on tensors, "
-                f"{of_record / of_tensors:.3f}"
-            )
+    if options.page:
+        fill("compiled functions", page_table(lines))
+        fill("compiled networks", table(("network", "us on a record", "us on tensors", "ratio"), networks))
     return 0
 
 

@@ -1,8 +1,9 @@
-"""`python -m benchmarks.growth [--filter REGEX]`: how time and memory grow with fields, levels, rows, parts and leaves.
+"""`python -m benchmarks.growth [--filter REGEX] [--page]`: how cost grows with fields, levels, rows, parts and leaves.
 
-A line for each operation: microseconds and bytes of Python's memory at each size, then the exponent by which time grows
-between the two largest sizes, and what one more unit costs there. An exponent of 1 is a straight line, and 0 a cost
-that does not grow. Times are the smallest of several samples.
+A line for each operation: microseconds and bytes of Python's memory at each size, then the exponents by which time and
+memory grow between the two largest sizes, and what one more unit costs there. An exponent of 1 is a straight line, and
+0 a cost that does not grow. Times are the smallest of several samples. Where fresh memory makes the work by hand
+steeper than a straight line, that work is measured, too, with samples in turns.
 """
 
 import argparse
@@ -14,7 +15,7 @@ import tempfile
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import repeat
 from pathlib import Path
 from time import perf_counter
@@ -22,6 +23,7 @@ from typing import Any
 
 import torch
 
+from benchmarks.page import fill, number, table
 from tensorclass import TensorClass, TensorDict, lazy_stack, stack
 
 #: seconds that the samples of one figure take together
@@ -32,12 +34,16 @@ STRAIGHT = 1.15
 
 @dataclass(frozen=True)
 class Growth:
-    """One operation at several sizes. ``prepare`` makes what ``work`` takes, which is not measured."""
+    """One operation at several sizes. ``prepare`` makes what ``work`` takes, which is not measured.
+
+    ``by_hand`` is the same work on the tensors, without the package.
+    """
 
     name: str
     sizes: Sequence[int]
     prepare: Callable[[int, Path], Any]
     work: Callable[[Any], Any]
+    by_hand: Callable[[Any], Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -47,10 +53,28 @@ class Figures:
     growth: Growth
     times: list[float]
     memory: list[int]
+    by_hand: list[float] = field(default_factory=list)
 
     def exponent(self) -> float:
         """Return the power of the size by which time grows between the two largest sizes."""
-        (small, large), (before, after) = self.growth.sizes[-2:], self.times[-2:]
+        return self._power(self.times)
+
+    def memory_exponent(self) -> float:
+        """Return the power of the size by which memory grows between the two largest sizes."""
+        return self._power(self.memory)
+
+    def by_hand_exponent(self) -> float:
+        """Return :meth:`exponent` of the work by hand; 1, a straight line, where that is not measured."""
+        return self._power(self.by_hand) if self.by_hand else 1.0
+
+    def is_steep(self) -> bool:
+        """Return whether time or memory grow faster than a straight line, and time faster than by hand."""
+        allowed = max(1.0, self.by_hand_exponent()) + STRAIGHT - 1
+        return self.exponent() > allowed or self.memory_exponent() > STRAIGHT
+
+    def _power(self, figures: Sequence[float]) -> float:
+        small, large = self.growth.sizes[-2:]
+        before, after = (max(figure, 1e-9) for figure in figures[-2:])
         return math.log(after / before) / math.log(large / small)
 
     def unit(self) -> float:
@@ -63,29 +87,33 @@ def measure(growth: Growth) -> Figures:
     """Time an operation at each of its sizes."""
     times: list[float] = []
     memory: list[int] = []
+    by_hand: list[float] = []
     with tempfile.TemporaryDirectory() as folder, _without_collection():
         for size in growth.sizes:
             place = Path(folder, str(size))
             place.mkdir()
             given = growth.prepare(size, place)
             growth.work(given)
-            times.append(_microseconds(growth.work, given))
+            works = [growth.work] if growth.by_hand is None else [growth.work, growth.by_hand]
+            for kept, time in zip((times, by_hand), _microseconds(works, given), strict=False):
+                kept.append(time)
             memory.append(_bytes(growth.work, given))
-    return Figures(growth, times, memory)
+    return Figures(growth, times, memory, by_hand)
 
 
-def _microseconds(work: Callable[[Any], Any], given: Any) -> float:
+def _microseconds(works: Sequence[Callable[[Any], Any]], given: Any) -> list[float]:
     start = perf_counter()
-    work(given)
+    works[0](given)
     once = max(perf_counter() - start, 1e-7)
     loops = max(1, int(_SECONDS / 10 / once))
-    best = math.inf
+    best = [math.inf] * len(works)
     for _ in range(10 if once < _SECONDS else 3):
-        start = perf_counter()
-        for _ in repeat(None, loops):
-            work(given)
-        best = min(best, (perf_counter() - start) / loops)
-    return best * 1e6
+        for which, work in enumerate(works):
+            start = perf_counter()
+            for _ in repeat(None, loops):
+                work(given)
+            best[which] = min(best[which], (perf_counter() - start) / loops)
+    return [time * 1e6 for time in best]
 
 
 def _bytes(work: Callable[[Any], Any], given: Any) -> int:
@@ -151,8 +179,23 @@ def _saved(count: int, place: Path) -> Path:
     return place / "data"
 
 
-def _on(name: str, sizes: Sequence[int], make: Callable[[int], Any], work: Callable[[Any], Any]) -> Growth:
-    return Growth(name, sizes, lambda size, _: make(size), work)
+def _archived(count: int, place: Path) -> Path:
+    _wide(count).save(place / "data.tdz")
+    return place / "data.tdz"
+
+
+def _clones(parts: Any) -> list[dict[str, Any]]:
+    return [{key: value.clone() for key, value in part.items()} for part in parts.tensordicts]
+
+
+def _on(
+    name: str,
+    sizes: Sequence[int],
+    make: Callable[[int], Any],
+    work: Callable[[Any], Any],
+    by_hand: Callable[[Any], Any] | None = None,
+) -> Growth:
+    return Growth(name, sizes, lambda size, _: make(size), work, by_hand)
 
 
 GROWTHS = (
@@ -176,16 +219,29 @@ GROWTHS = (
     _on("rows: [0] (td)", ROWS, _rows, lambda data: data[0]),
     _on("rows: [256 of them] (td)", ROWS, _rows, lambda data: data[_INDEX % len(data)]),
     _on("rows: repr (td)", ROWS, _rows, repr),
-    _on("rows: clone (td)", ROWS, _rows, lambda data: data.clone()),
+    _on(
+        "rows: clone (td)",
+        ROWS,
+        _rows,
+        lambda data: data.clone(),
+        lambda data: {key: value.clone() for key, value in data.items()},
+    ),
     _on("parts: make a lazy stack", PARTS, lambda n: list(_lazy(n).unbind(0)), lazy_stack),
     _on("parts: [0] (lazy)", PARTS, _lazy, lambda data: data[0]),
     _on("parts: read a key (lazy)", PARTS, _lazy, lambda data: data["x"]),
-    _on("parts: clone (lazy)", PARTS, _lazy, lambda data: data.clone()),
+    _on("parts: clone (lazy)", PARTS, _lazy, lambda data: data.clone(), _clones),
     _on("parts: repr (lazy)", PARTS, _lazy, repr),
     Growth(
         "leaves: memmap", LEAVES, lambda n, place: (_wide(n), place / "new"), lambda given: given[0].memmap(given[1])
     ),
     Growth("leaves: load_memmap", LEAVES, _saved, TensorDict.load_memmap),
+    Growth(
+        "leaves: save (archive)",
+        LEAVES,
+        lambda n, place: (_wide(n), place / "new.tdz"),
+        lambda given: given[0].save(given[1]),
+    ),
+    Growth("leaves: load (archive)", LEAVES, _archived, TensorDict.load),
 )
 
 
@@ -195,23 +251,59 @@ def row(figures: Figures) -> str:
         f"{size:>8}: {time:>10,.1f} {held / 1000:>8,.1f}"
         for size, time, held in zip(figures.growth.sizes, figures.times, figures.memory, strict=True)
     )
-    steeper = "  steeper than a straight line" if figures.exponent() > STRAIGHT else ""
-    return f"{figures.growth.name:34} {figures.exponent():5.2f} {figures.unit():10,.1f} | {shown}{steeper}"
+    by_hand = f"{figures.by_hand_exponent():7.2f}" if figures.by_hand else f"{'':7}"
+    steeper = "  steeper than a straight line" if figures.is_steep() else ""
+    return (
+        f"{figures.growth.name:34} {figures.exponent():5.2f} {by_hand} {figures.memory_exponent():6.2f} "
+        f"{figures.unit():10,.1f} | {shown}{steeper}"
+    )
+
+
+def page_table(measured: Sequence[Figures]) -> str:
+    """Return the table of docs/performance.md."""
+    header = (
+        "operation",
+        "sizes",
+        "us at the smallest",
+        "us at the largest",
+        "power of time",
+        "of memory",
+        "ns a unit",
+    )
+    rows: list[list[str]] = []
+    for figures in measured:
+        by_hand = f" (by hand {figures.by_hand_exponent():.2f})" if figures.by_hand else ""
+        grows = figures.exponent() > 0.1
+        rows.append(
+            [
+                figures.growth.name,
+                f"{figures.growth.sizes[0]:,} to {figures.growth.sizes[-1]:,}",
+                number(figures.times[0]),
+                number(figures.times[-1]),
+                f"{figures.exponent():.2f}{by_hand}" if grows else "0",
+                f"{figures.memory_exponent():.2f}" if figures.memory_exponent() > 0.1 else "0",
+                number(figures.unit()) if grows else "0",
+            ]
+        )
+    return table(header, rows)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="benchmarks.growth", description="How time and memory grow.")
     parser.add_argument("--filter", type=re.compile, default=re.compile(""), metavar="REGEX", help="only these")
+    parser.add_argument("--page", action="store_true", help="write the table into docs/performance.md")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    print(f"{'operation':34} {'power':>5} {'ns a unit':>10} | size: us, kB of Python's memory")
-    steep = 0
+    names = f"{'operation':34} {'power':>5} {'by hand':>7} {'memory':>6} {'ns a unit':>10}"
+    print(f"{names} | size: us, kB of Python's memory")
+    measured: list[Figures] = []
     for growth in GROWTHS:
         if options.filter.search(growth.name):
-            figures = measure(growth)
-            steep += figures.exponent() > STRAIGHT
-            print(row(figures), flush=True)
-    print(f"{steep} steeper than a straight line")
+            measured.append(measure(growth))
+            print(row(measured[-1]), flush=True)
+    print(f"{sum(figures.is_steep() for figures in measured)} steeper than a straight line")
+    if options.page:
+        fill("how cost grows", page_table(measured))
     return 0
 
 

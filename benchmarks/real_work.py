@@ -1,7 +1,8 @@
-"""`python -m benchmarks.real_work [--filter REGEX] [--quick]`: pieces of programs, beside other ways to write them.
+"""`python -m benchmarks.real_work [--filter REGEX] [--quick] [--page]`: pieces of programs, beside other ways.
 
 - an epoch over a data set on disk in shuffled batches: by hand with one tensor for each file, with `tensordict`, and
   with Hugging Face's datasets;
+- steps of training, with the network of examples/training.py: by hand with rows of tensors, with `tensordict`;
 - an actor that writes each step into a preallocated buffer: by hand into a dict of tensors, with `tensordict`;
 - a replay buffer, extended by 64 steps and sampled for 256: by hand, with `tensordict`, and with TorchRL where it is
   installed;
@@ -24,6 +25,8 @@ import tensordict
 import torch
 from torch import Tensor
 
+from benchmarks import training
+from benchmarks.page import fill, number, table
 from benchmarks.scores import SHAPES, write_log
 from tensorclass import DataLoader, TensorClass
 from tensorclass.scores import read_scores
@@ -78,6 +81,19 @@ def epoch(folder: Path, rows: int) -> Sides:
     return sides
 
 
+# -- training ---------------------------------------------------------------------------------------------------------
+
+
+def training_steps(folder: Path, steps: int) -> Sides:
+    """Steps of a small network, on shuffled batches."""
+    rows = steps * training.BATCH
+    return {
+        "ours": training.records(rows, False),
+        "by hand": training.by_hand(rows, False),
+        "tensordict": training.peer(rows, False),
+    }
+
+
 # -- an actor ---------------------------------------------------------------------------------------------------------
 
 
@@ -124,8 +140,8 @@ def replay(folder: Path, rounds: int) -> Sides:
     hand = {name: value.expand(capacity, *value.shape).clone() for name, value in step.items()}
 
     def positions() -> Iterator[Tensor]:
-        for number in range(rounds):
-            yield (torch.arange(64) + 64 * number) % capacity
+        for turn in range(rounds):
+            yield (torch.arange(64) + 64 * turn) % capacity
 
     def on_record() -> None:
         for where in positions():
@@ -165,7 +181,7 @@ def replay(folder: Path, rounds: int) -> Sides:
 
 def logs(folder: Path, count: int) -> Sides:
     """The mean score of each of the logs; here, with errors and intervals, and each row checked."""
-    paths = [folder / f"samples_{number}.jsonl" for number in range(count)]
+    paths = [folder / f"samples_{which}.jsonl" for which in range(count)]
     for path in paths:
         write_log(path, 1000, "choice")
     sides: Sides = {"ours": lambda: [read_scores(path).aggregate() for path in paths]}
@@ -180,6 +196,7 @@ def logs(folder: Path, count: int) -> Sides:
 #: each work with its size
 WORKS: dict[str, tuple[Callable[[Path, int], Sides], int]] = {
     "rows of an epoch": (epoch, 1_000_000),
+    "steps of training": (training_steps, 200),
     "steps of an actor": (actor, 100_000),
     "rounds of a replay buffer": (replay, 1_000),
     "logs of 1,000 rows": (logs, 100),
@@ -199,19 +216,34 @@ def measure(sides: Sides, rounds: int) -> dict[str, float]:
     return best
 
 
+def page_table(measured: dict[str, dict[str, float]]) -> str:
+    """Return the table of docs/performance.md: seconds, and the times of the other sides beside ours."""
+    sides = list(dict.fromkeys([side for best in measured.values() for side in best if side != "ours"]))
+    rows = [
+        [name, number(best["ours"]), *[f"{best[side] / best['ours']:.2f}" if side in best else "" for side in sides]]
+        for name, best in measured.items()
+    ]
+    return table(("work", "s", *[f"{side} / ours" for side in sides]), rows)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="benchmarks.real_work", description="Pieces of real programs.")
     parser.add_argument("--filter", type=re.compile, default=re.compile(""), metavar="REGEX", help="only these")
     parser.add_argument("--quick", action="store_true", help="a tenth of the work, and one time of each")
+    parser.add_argument("--page", action="store_true", help="write the table into docs/performance.md")
     options = parser.parse_args()
     torch.set_num_threads(1)
+    measured: dict[str, dict[str, float]] = {}
     for name, (prepare, full) in WORKS.items():
         if options.filter.search(name):
             size = full // 10 if options.quick else full
             with tempfile.TemporaryDirectory() as folder:
                 best = measure(prepare(Path(folder), size), 1 if options.quick else 5)
+            measured[f"{size:,} {name}"] = best
             text = ", ".join(f"{side} {seconds:.3f} s ({seconds / best['ours']:.2f})" for side, seconds in best.items())
             print(f"{size:,} {name}: {text}", flush=True)
+    if options.page:
+        fill("real work", page_table(measured))
     return 0
 
 

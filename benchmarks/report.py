@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from benchmarks.page import number, table
+
 WIDTH = 46
 SHOWN = 20
 """How many rows that miss a target are listed."""
@@ -103,6 +105,50 @@ def means(results: Results) -> str:
     return "\n".join(
         f"{name:<{WIDTH}}{'':>12}{_ratio(peer_over_ours(rows))}{_ratio(ours_over_hand(rows))}" for name, rows in rules
     )
+
+
+#: the workloads of docs/performance.md
+ON_PAGE = (
+    "construct (record)", "[int] (record)", "[slice] (record)", "[mask] (record)", "[index tensor] (record)",
+    "[slice] = rows (record)", "reshape (record)", "x + y (record)", "stack of 8 (record)", "cat of 8 (record)",
+    "clone (record)", "sum(dim=0) (record)", "apply (record)", "to_dict (record)", "[slice] (nested record)",
+    "clone (nested record)", "pickle there and back (record)", "sequence of 5 (record)",
+)  # fmt: skip
+
+
+def page_table(results: Results) -> str:
+    """Return the table of docs/performance.md: some workloads, and the geometric means of all."""
+    rows = [_cells(row) for row in results.calls if row.name in ON_PAGE]
+    long = results.long_calls
+    for name, chosen in (
+        (f"geometric mean of {len(results.calls)}", results.calls),
+        (f"... of the {len(long)} that take over 1 us by hand", long),
+    ):
+        rows.append([name, "", *[_plain(ratio(chosen)) for ratio in (ours_over_hand, peer_over_ours)]])
+    return table(("workload", "us", "ours / by hand", "`tensordict` / ours"), rows)
+
+
+def beyond_table(results: Results) -> str:
+    """Return the table of what a record does and a dict cannot."""
+    return table(("workload", "us", "ours / by hand", "`tensordict` / ours"), map(_cells, results.beyond))
+
+
+def over_the_goals(results: Results) -> str:
+    """Return the table of the rows that miss a goal, the worst beside hand-written code first."""
+    rows = (*results.calls, *results.beyond, *results.processes)
+    slow = {id(row) for row in results.long_calls if (row.ours_over_hand or 0.0) > 1.5}
+    found = [row for row in rows if id(row) in slow or row.peer_over_ours < 1.0]
+    found.sort(key=lambda row: row.ours_over_hand or 0.0, reverse=True)
+    return table(("workload", "us", "ours / by hand", "`tensordict` / ours"), [_cells(row) for row in found])
+
+
+def _cells(row: Row) -> list[str]:
+    unit = "" if row.unit == "us" else f" {row.unit}"
+    return [row.name, number(row.ours) + unit, _plain(row.ours_over_hand), _plain(row.peer_over_ours)]
+
+
+def _plain(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
 
 
 def score_log_lines(log: ScoreLog) -> str:

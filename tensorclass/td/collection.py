@@ -112,8 +112,8 @@ class Collection:
         # Where all tensors lie in one buffer (see buffer_operations); unset if they do not.
         _buffer: BufferMark
 
-    #: members whose names fields of the class have; see hidden_members
-    _hidden_members: ClassVar[Mapping[str, Any]] = {}
+    #: members whose names fields of the class have (see hidden_members); ``None`` if there are none
+    _hidden_members: ClassVar[Mapping[str, Any] | None] = None
     #: fields that have another name in files and tables; ``None`` if there are none
     _stored_names: ClassVar[StoredNames | None] = None
 

@@ -40,7 +40,7 @@ def hide_member(cls: type[Collection], name: str, member: Any) -> None:
     """
     global _classes_hide
     _classes_hide = True
-    cls._hidden_members = {**cls._hidden_members, name: member}
+    cls._hidden_members = {**(cls._hidden_members or {}), name: member}
 
 
 def member_items(store: Store) -> ItemsView[str, Value]:
@@ -96,7 +96,7 @@ class Members:
         if name == "_record":  # torch.compile asks before it is set
             raise AttributeError(name)
         record = self._record
-        hidden = record._hidden_members.get(name)
+        hidden = (record._hidden_members or {}).get(name)
         if hidden is None:
             return getattr(record, name)
         if isinstance(hidden, FunctionType):  # torch.compile cannot trace __get__ of a function

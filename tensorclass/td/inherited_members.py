@@ -42,7 +42,9 @@ def defined_members(cls: type) -> dict[str, Any]:
 def _is_copied(name: str, member: Any) -> bool:
     """Return whether a member is looked up on objects.
 
-    Plain values are not copied: torch.compile compares one that it reads in two ways in Python, and for that copies the
-    dict of the class.
+    Of plain values only constants are copied: torch.compile compares an object that it finds in two ways in Python, and
+    for that copies the dict of the class.
     """
-    return hasattr(member, "__get__") and name not in ("__init_subclass__", "__weakref__")
+    if hasattr(member, "__get__"):
+        return name not in ("__init_subclass__", "__weakref__")
+    return not name.startswith("__") and (member is None or type(member) is bool)
