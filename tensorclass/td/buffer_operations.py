@@ -65,12 +65,13 @@ def mark(data: Any, layout: BufferLayout | None = None) -> Any:
         if flat is None or len(flat.spans) < 2:
             return data
         layout = BufferLayout(flat.spans, flat.memory.numel())
-    return mark_positions(data, layout, leaves) if leaves and layout.fits(leaves) and not leaves[0].is_meta else data
+    return mark_positions(data, layout, leaves) if layout.fits(leaves) else data
 
 
 def mark_positions(data: Any, layout: BufferLayout, leaves: list[Tensor]) -> Any:
     """Mark a collection whose tensors, in order, are known to lie in a buffer of a layout, and return it."""
-    data._buffer = BufferMark(layout, [*map(_pointer, leaves)], leaves[0].device.type not in _QUICK)
+    if leaves and leaves[0].__class__ is Tensor and not leaves[0].is_meta:  # tensors without memory have no address
+        data._buffer = BufferMark(layout, [*map(_pointer, leaves)], leaves[0].device.type not in _QUICK)
     return data
 
 
@@ -178,7 +179,7 @@ def moved(data: Any, device: torch.device, non_blocking: bool) -> Any:
     first = next(iter(data._arrays()), None)
     if first is None or first.device == device:
         return data
-    found = buffer_of(data)
+    found = None if getattr(data, "_buffer", None) is None else buffer_of(data)
     if found is not None:
         return on_buffer(data, found.layout, found.memory.to(device, non_blocking=non_blocking))
     flat = flat_of(data._arrays())
@@ -186,6 +187,13 @@ def moved(data: Any, device: torch.device, non_blocking: bool) -> Any:
         return data
     there = FlatBuffer(flat.memory.to(device, non_blocking=non_blocking), flat.spans)
     return with_buffers(data, there.parts())
+
+
+def hand_over(data: Any, other: Any) -> None:
+    """Give the mark of a collection, if it has one, to another one of the same tensors."""
+    known = _known_mark(data)
+    if known is not None:
+        other._buffer = known
 
 
 def cast(data: Any, dtype: torch.dtype, integers: bool, *methods: str) -> Any:
@@ -275,6 +283,8 @@ def are_all_true(data: Any) -> bool | None:
 
     What lies between the tensors may be false, so a buffer tells nothing if it has a false element.
     """
+    if is_dynamo_compiling() or getattr(data, "_buffer", None) is None:  # what most calls are
+        return None
     found = buffer_of(data, "_reduce")
     return True if found is not None and found.layout.is_uniform and bool(found.memory.all()) else None
 

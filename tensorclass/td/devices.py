@@ -307,6 +307,8 @@ class Devices(Collection):
                 return self
             there: Self = self if is_dynamo_compiling() else buffer_operations.moved(self, target, bool(non_blocking))
             result = there._placed(target, bool(non_blocking))
+            if there is not self:
+                buffer_operations.hand_over(there, result)
             result._context = ((), CAST, ref(self))
             return result
         if dtype is None and memory_format is None and not copy and (target is None or target == self._device):

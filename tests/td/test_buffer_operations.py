@@ -13,6 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch._subclasses import FakeTensor, FakeTensorMode
 
 import tensorclass.td.buffer_operations as buffer_operations
 from tensorclass import Ragged, TensorClass, TensorDict, Text, assert_close, lazy_stack
@@ -223,6 +224,14 @@ def test_a_queue_sends_the_buffer_as_one_tensor() -> None:
     assert shared_pickle.packed(shared).opened().image.data_ptr() == shared.image.data_ptr()
 
 
+def test_a_batch_from_a_worker_process_is_one_buffer() -> None:
+    batch = sample()
+    received = shared_pickle.packed(batch, small=-1).opened()  # as a queue of multiprocessing sends it
+    assert not batch.is_consolidated()
+    assert received.is_consolidated()
+    assert calls_of("_to_copy", lambda: received.to("meta")) == 1
+
+
 def test_a_pickle_that_points_outside_of_its_memory_is_an_error() -> None:
     memory = torch.zeros(8, dtype=torch.uint8)
     tree = (("a",), {}, TensorDict, (), None, None, False)
@@ -235,6 +244,15 @@ def test_a_pickle_that_points_outside_of_its_memory_is_an_error() -> None:
 def test_a_nested_class_pickles_itself() -> None:
     data = packed(TensorDict({"inner": Reduced(x=torch.zeros(2), batch_size=[2]), "y": torch.zeros(2)}, [2]))
     assert pickle.loads(pickle.dumps(data))["inner"].x.tolist() == [1.0, 1.0]
+
+
+def test_what_was_moved_is_marked_on_its_device() -> None:
+    data = packed(sample())
+    moved = buffer_operations.on_buffer(data, *buffer_of(data))
+    other = sample()
+    buffer_operations.hand_over(moved, other)
+    assert other._buffer is moved._buffer
+    assert buffer_of(data.to("meta")) is None  # tensors without memory have no addresses
 
 
 # -- what lies between the tensors ------------------------------------------------------------------------------------
@@ -358,6 +376,15 @@ def test_transforms_and_tangents_see_each_tensor() -> None:
         dual = torch.autograd.forward_ad.make_dual(data["a"], torch.ones(3, 2))
         made = TensorDict({"a": dual, "b": data["b"]}, [3]).to(torch.float64)
         assert torch.autograd.forward_ad.unpack_dual(made["a"]).tangent is not None
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_mode_that_makes_fake_tensors_gets_them() -> None:
+    one, other = packed(sample()), packed(sample())
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        for made in (one.clone(), one.double(), one == other, one.to("meta")):
+            assert isinstance(made.image, FakeTensor)
+            assert made.image.shape == one.image.shape
 
 
 def test_compiled_code_copies_and_compares_a_consolidated_collection() -> None:
