@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from benchmarks.sides import Batch
-from benchmarks.workloads.table import Operation, on_forms
+from benchmarks.workloads.table import ROWS, Operation, on_forms
 
 _NEW = {"reward": torch.ones(32), "extra": torch.zeros(32, 2)}
 
@@ -16,6 +16,19 @@ def _update(d: dict[str, Any], n: Batch) -> Any:
         if value.shape[: len(n)] != n:
             raise ValueError(f"{key}: expected batch size {n}, got shape {tuple(value.shape)}")
         d[key] = value
+    return d, n
+
+
+def _update_in_place(x: Any, y: Any) -> Any:
+    return x.update_(y)
+
+
+def _update_in_place_by_hand(d: dict[str, Any], n: Batch, e: dict[str, Any]) -> Any:
+    for key, value in e.items():
+        if value.shape != d[key].shape:
+            raise ValueError(f"{key}: expected shape {tuple(d[key].shape)}, got {tuple(value.shape)}")
+    for key, value in e.items():
+        d[key].copy_(value)
     return d, n
 
 
@@ -118,8 +131,11 @@ LOCK = Operation(
     "lock_ and unlock_", lambda x: x.lock_().is_locked and x.unlock_(), lambda d, n: MappingProxyType(d) and (d, n)
 )
 
+IN_PLACE = Operation("update_", _update_in_place, _update_in_place_by_hand, other=ROWS)
+
 WORKLOADS = (
     *on_forms(FLAT, ("td",)),
+    *on_forms((IN_PLACE,), ("record", "td", "td50")),
     *on_forms(NESTED, ("nested td",)),
     *on_forms((LOCK,)),
 )

@@ -95,6 +95,8 @@ def prepare_index(index: Any, batch_size: Size, keep_masks: bool = False, writin
     return tuple(_without_masks(out, batch_size, keep_masks)) if masks else tuple(out)
 
 
+#: the batch size of one row of a batch with one dimension; a slice would make another one
+NO_DIMS = Size(())
 _POSITIONS = frozenset((torch.int64, torch.int32))
 _MASKS = frozenset((torch.bool, torch.uint8))
 
@@ -246,7 +248,8 @@ class Indexing(Collection):
                 }
                 if not store and not -batch_size[0] <= index < batch_size[0]:
                     raise IndexError(f"index {index} is out of bounds for dimension 0 with size {batch_size[0]}")
-                return self._like(store, batch_size[1:], None if self._names is None else self._names[1:] or None)
+                size = NO_DIMS if len(batch_size) == 1 else batch_size[1:]
+                return self._like(store, size, None if self._names is None else self._names[1:] or None)
         elif kind is slice:
             if batch_size:
                 return self._index((index,))
@@ -287,7 +290,7 @@ class Indexing(Collection):
                 store = {key: jagged.index_rows(value, item) for key, value in source.items()}
         for key, result in store.items():
             if type(item) is int:
-                size = batch_size[1:]
+                size = NO_DIMS if len(batch_size) == 1 else batch_size[1:]
                 break
             # read the batch size off a value: right for every index, and it spares torch.compile computations on sizes
             before: Any = source[key]

@@ -440,7 +440,7 @@ def indexed(batch_size: Size, index: tuple[Any, ...]) -> Size:
     if len(index) == 1:  # the most frequent case
         item = index[0]
         if type(item) is Tensor and item.ndim:
-            return item.shape + batch_size[1:]
+            return item.shape if len(batch_size) == 1 else item.shape + batch_size[1:]
         if type(item) is int and -batch_size[0] <= item < batch_size[0]:
             return batch_size[1:]
         if type(item) is slice:

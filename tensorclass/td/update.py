@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from torch import Size, Tensor
+from torch._C import _are_functorch_transforms_active as _transforms_active
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
@@ -166,6 +167,12 @@ class Updating(Writing):
             else:
                 self._store.update(given)
                 return self
+        if (
+            inplace
+            and not (kwargs or update_batch_size or keys_to_update is not None or is_leaf is not None)
+            and self._write_at_once(input_dict_or_td, False, non_blocking)
+        ):
+            return self
         wanted = None if keys_to_update is None else tree_of(keys_to_update)
         lock = self._lock
         if ignore_lock and lock is not None:
@@ -291,6 +298,55 @@ class Updating(Writing):
                     value = _wanted_entries(value, below)
             self._put(key, _clone_value(value) if clone else value, inplace, non_blocking)
 
+    def _write_at_once(self, source: Any, whole: bool, non_blocking: bool) -> bool:
+        """Write the tensors of a source into those of this collection, with one look at each before one call.
+
+        Return ``False``, with nothing written, if a value needs more than a copy of the same shape.
+
+        Args:
+            source: a collection or a mapping.
+            whole: write all values of this collection instead of all values of the source.
+            non_blocking: do not wait for transfers between devices.
+        """
+        if is_dynamo_compiling() or _transforms_active():
+            return False
+        targets: list[Tensor] = []
+        contents: list[Tensor] = []
+        try:
+            if not self._pairs_into(source, whole, torch.is_grad_enabled(), targets, contents):
+                return False
+        except RuntimeError:  # a nested tensor without a shape
+            return False
+        if targets:
+            torch._foreach_copy_(targets, contents, non_blocking)  # pyright: ignore[reportPrivateImportUsage]
+        return True
+
+    def _pairs_into(
+        self, source: Any, whole: bool, records_gradients: bool, targets: list[Tensor], contents: list[Tensor]
+    ) -> bool:
+        """Collect the tensors of all levels, and what :meth:`_write_at_once` writes into them."""
+        store: Any = self._store
+        entries: Any = source._store if isinstance(source, Updating) else source
+        if store.__class__ is not dict or entries.__class__ is not dict:
+            return False
+        for key in store if whole else entries:
+            current, value = store.get(key), entries.get(key)
+            if type(current) is Tensor and type(value) is Tensor:
+                if current.shape != value.shape or value.is_meta:
+                    return False
+                if records_gradients and (current.requires_grad or value.requires_grad):
+                    return False  # a kernel gives all tensors a history or none
+                targets.append(current)
+                contents.append(value)
+            elif (
+                not isinstance(current, Updating)
+                or not current._is_tree()
+                or not current._merges(value)
+                or not current._pairs_into(value, whole, records_gradients, targets, contents)
+            ):
+                return False
+        return True
+
     def _merges(self, source: object) -> bool:
         """Return whether ``update`` merges a nested source into this value. Leaves are replaced instead."""
         return not isinstance(source, Collection) or source._is_tree()
@@ -302,6 +358,8 @@ class Updating(Writing):
         """
         if not isinstance(source, Collection):
             raise TypeError(f"expected a collection to copy from, got a {type(source).__name__}")
+        if self._write_at_once(source, False, non_blocking):
+            return self
         self._require(source, None, True)
         for key, value in source._store.items():
             self._set_(key, value, non_blocking)
@@ -339,6 +397,8 @@ class Updating(Writing):
             >>> data.update_({"a": torch.ones(2)})["a"]
             tensor([1., 1.])
         """
+        if keys_to_update is None and not kwargs and self._write_at_once(input_dict_or_td, False, non_blocking):
+            return self
         wanted = None if keys_to_update is None else tree_of(keys_to_update)
         sources = [source for source in (input_dict_or_td, kwargs or None) if source is not None]
         for source in sources:
@@ -449,6 +509,8 @@ class Updating(Writing):
             >>> data.copy_(TensorDict({"a": torch.ones(2), "b": torch.ones(2)}, [2]))["a"]
             tensor([1., 1.])
         """
+        if self._write_at_once(tensordict, True, non_blocking):
+            return self
         keys = [key for key, value in self._walk(True) if not (isinstance(value, Updating) and value._is_tree())]
         missing = [key for key in keys if key not in tensordict]  # type: ignore[operator]
         if missing:

@@ -56,3 +56,41 @@ def test_integers_take_integers(number: int) -> None:
     data = TensorDict({"a": torch.ones(2), "b": torch.ones(2, dtype=torch.int64)}, [2])
     data.add_(number).mul_(number)
     assert data["b"].tolist() == [(1 + number) * number] * 2
+
+
+# -- update_ and copy_, which write all tensors with one call ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "wrong", [torch.ones(3), torch.ones(2, device="meta"), "text"], ids=["another shape", "no data", "no tensor"]
+)
+@pytest.mark.parametrize("write", ["update_", "copy_"])
+def test_nothing_is_written_if_the_last_value_does_not_fit(write: str, wrong: Any) -> None:
+    data = TensorDict({"a": torch.zeros(2), "n": {"b": torch.zeros(2), "c": torch.zeros(2)}})
+    source = TensorDict({"a": torch.ones(2), "n": {"b": torch.ones(2), "c": wrong}})
+    with pytest.raises((RuntimeError, TypeError), match=r"n\.c"):
+        getattr(data, write)(source)
+    assert all(not leaf.any() for leaf in data.values(True, True))
+
+
+def test_only_targets_of_values_with_a_history_get_one() -> None:
+    data = TensorDict({"a": torch.zeros(2), "b": torch.zeros(2)})
+    data.update_({"a": torch.ones(2, requires_grad=True), "b": torch.ones(2)})
+    assert (data["a"].requires_grad, data["b"].requires_grad) == (True, False)
+
+
+def test_copy_ignores_keys_that_the_target_lacks_and_update_raises() -> None:
+    data, source = TensorDict({"a": torch.zeros(2)}), TensorDict({"a": torch.ones(2), "more": torch.ones(2)})
+    with pytest.raises(KeyError, match="more"):
+        data.update_(source)
+    assert not data["a"].any()
+    assert data.copy_(source)["a"].all()
+    with pytest.raises(KeyError, match="more"):
+        source.copy_(data)
+
+
+def test_values_of_another_dtype_are_cast_as_they_are_written() -> None:
+    data = TensorDict({"a": torch.zeros(2), "b": torch.zeros(2, dtype=torch.int64)})
+    data.update_({"a": torch.tensor([1, 2]), "b": torch.tensor([1.5, 2.5])})
+    assert data["a"].tolist() == [1.0, 2.0]
+    assert data["b"].tolist() == [1, 2]

@@ -13,6 +13,7 @@ Index: TypeAlias = IndexItem | tuple[IndexItem, ...]
 ObjectRows: TypeAlias = tuple[tuple[str, ...], Any, Any]
 
 def prepare_index(index: Any, batch_size: Size, keep_masks: bool = False, writing: bool = False) -> tuple[Any, ...]: ...
+NO_DIMS: Size
 
 class Indexing(Collection):
     __slots__ = ()

@@ -19,7 +19,7 @@ from tensorclass.td import shapes
 from tensorclass.td.collection import Collection, functorch
 from tensorclass.td.columns import spans as span_functions
 from tensorclass.td.get import MISSING
-from tensorclass.td.indexing import IN_FILES, check_broadcast, prepare_index
+from tensorclass.td.indexing import IN_FILES, NO_DIMS, check_broadcast, prepare_index
 from tensorclass.td.keys import dotted
 from tensorclass.td.leaves.leaf import Leaf
 from tensorclass.td.memory.mapped_tensor import MemoryMappedTensor
@@ -300,7 +300,7 @@ class BufferColumn(Leaf):
             return super().__getitem__(index)
         if kind is int:
             found = spans[index]
-            size = _ONE_ROW if len(size) == 1 else size[1:]
+            size = NO_DIMS if len(size) == 1 else size[1:]
         elif kind is slice:
             found = spans[index]
             size = found.shape[:-1]
@@ -719,7 +719,6 @@ def _rebuild(cls: Any, items: Items, spans: Tensor, names: Any, locked: bool) ->
     return new
 
 
-_ONE_ROW = Size(())
 column_rebuild: Any = _rebuild
 _is_wrapped: Any = functorch.is_functorch_wrapped_tensor  # true inside vmap, grad, ...
 _is_batched: Any = functorch.is_batchedtensor

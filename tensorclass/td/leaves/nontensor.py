@@ -18,6 +18,7 @@ from typing_extensions import Self
 
 from tensorclass.td import pytree, registry, shapes
 from tensorclass.td.collection import Collection, DeviceLike, as_device
+from tensorclass.td.indexing import NO_DIMS
 from tensorclass.td.printing.representations import failed_text
 from tensorclass.td.printing.short_form import line_width
 from tensorclass.td.printing.text_previews import ROWS, for_all_rows, object_text, objects_text
@@ -277,7 +278,8 @@ class NonTensorData(Uniform, NonTensorDataBase):
     def __getitem__(self, index: Any) -> Any:
         size = self._batch_size
         if type(index) is int and size and -size[0] <= index < size[0]:
-            return self._like({}, size[1:], (self._names and self._names[1:]) or None)
+            size = NO_DIMS if len(size) == 1 else size[1:]
+            return self._like({}, size, None if self._names is None else self._names[1:] or None)
         return super().__getitem__(index)
 
     _at = __getitem__  # type: ignore[assignment]
@@ -821,16 +823,13 @@ def _data_of(value: Any, device: torch.device | None) -> NonTensorData:
     """Return NonTensorData without batch dimensions. Nothing is checked."""
     new = object.__new__(NonTensorData)
     new._store = {}
-    new._batch_size = _NO_BATCH
+    new._batch_size = NO_DIMS
     new._device = device
     new._names = None
     new._lock = None
     new._objects = (value,)
     new._metadata = None
     return new
-
-
-_NO_BATCH = Size(())
 
 
 def stack_of(

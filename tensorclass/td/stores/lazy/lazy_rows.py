@@ -53,17 +53,18 @@ class LazyRows(LazyParts):
         if not picked:
             return super()._index(index)
         name = self._store.name if type(picked[0]) is int else None
+        return self._picked(picked, rest, dim, name)
 
-        def pick(positions: Any) -> Any:
-            if type(positions[0]) is not int:
-                parts = [pick(below) for below in positions]
-            elif rest:
-                parts = [items[position]._index(rest) for position in positions]
-            else:
-                parts = [items[position] for position in positions]
-            return lazily(parts, dim, self._store, name)
-
-        return pick(picked)
+    def _picked(self, positions: list[Any], rest: tuple[Any, ...], dim: int, name: str | None) -> Any:
+        """Return the stack of the parts at positions, in nested lists, each of them indexed with the rest."""
+        items: list[Any] = self._store.items_
+        if type(positions[0]) is not int:
+            parts = [self._picked(below, rest, dim, name) for below in positions]
+        elif rest:
+            parts = [items[position]._index(rest) for position in positions]
+        else:
+            parts = [items[position] for position in positions]
+        return lazily(parts, dim, self._store, name)
 
     def _rowwise(self, index: tuple[Any, ...]) -> Any:
         """Index parts and their rows with tensors, row by row, because the values cannot be stacked."""
