@@ -25,7 +25,7 @@ def given_size(options: Mapping[str, Any]) -> Size | None:
     """Return the batch size that the keyword arguments of a conversion give; ``None`` if they ask for anything else."""
     if not options:
         return Size()
-    return shapes.as_size(options["batch_size"]) if options.keys() == {"batch_size"} else None
+    return shapes.as_size(options["batch_size"]) if [*options] == ["batch_size"] else None
 
 
 def of_tensors(source: dict[Any, Any], size: Size | None, batch_dims: int | None = None) -> TensorDict | None:
@@ -78,7 +78,7 @@ def record_of_tensors(cls: type[TensorClass], source: dict[Any, Any], size: Size
     for key, value in source.items():
         if type(value) is dict:
             held: Any = specs[key].stored_class
-            below: dict[Any, Any] = value
+            below: Any = value  # pyright: ignore[reportUnknownVariableType]
             made: Any = None
             if held is TensorDict:
                 made = of_tensors(below, size or Size())

@@ -229,5 +229,6 @@ def _annotations(cls: Any, own: Mapping[str, Any], scope: Mapping[str, Any]) -> 
             annotation = inherited[name]
         elif isinstance(annotation, str):
             annotation = evaluated(annotation, space, scope)
-        annotations[name] = annotation.type if isinstance(annotation, dataclasses.InitVar) else annotation
+        pseudo: Any = annotation
+        annotations[name] = pseudo.type if isinstance(annotation, dataclasses.InitVar) else annotation
     return annotations

@@ -79,12 +79,8 @@ class TensorDict(TensorCollection, DataFrameNames):
         self._device = as_device(device)
         self._names = None if names is None else shapes.as_names(names, len(size))
         self._lock = None
-        if (
-            type(items) is dict
-            and self._device is None
-            and have_plain_keys(items)
-            and all_begin_with(items.values(), size)
-        ):
+        is_dict = items.__class__ is dict  # others may compute their values
+        if is_dict and self._device is None and have_plain_keys(items) and all_begin_with(items.values(), size):
             self._store = items.copy()
         else:
             self._store = {}

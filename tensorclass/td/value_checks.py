@@ -138,18 +138,18 @@ def all_begin_with(values: Iterable[object], size: Size) -> bool:
         if ndim == 1:
             rows = size[0]
             for value in values:
-                if value.__class__ is not Tensor:
+                if type(value) is not Tensor:
                     return False
                 shape = value.shape
                 if not shape or shape[0] != rows:
                     return False
         elif ndim:
             for value in values:
-                if value.__class__ is not Tensor or value.shape[:ndim] != size:
+                if type(value) is not Tensor or value.shape[:ndim] != size:
                     return False
         else:
             for value in values:
-                if value.__class__ is not Tensor or value.is_nested:
+                if type(value) is not Tensor or value.is_nested:
                     return False
     except RuntimeError:  # a strided nested tensor has no shape
         return False

@@ -38,7 +38,7 @@ def from_dict(
 ) -> C:
     """See :meth:`TensorDict.from_dict`."""
     if type(input_dict) is dict and names is None and device is None:
-        given: dict[Any, Any] = input_dict
+        given: Any = input_dict  # pyright: ignore[reportUnknownVariableType]
         made: Any = None
         if cls is not TensorDict:
             is_given = batch_dims is None and not auto_batch_size

@@ -247,7 +247,8 @@ def _restore(value: Any, recorded: Any) -> Any:
         if key != TYPE
     }
     if node_type is list or node_type is tuple:
-        return node_type(_in_order(node, children, map(str, range(len(children)))))
+        items: Any = _in_order(node, children, map(str, range(len(children))))
+        return items if node_type is list else tuple(items)
     if node_type in _DICTS:
         if node.keys:
             children = {node.keys.get(key, key): child for key, child in children.items()}

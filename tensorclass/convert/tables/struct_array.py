@@ -118,9 +118,11 @@ def _holds_numbers(dtype: Any) -> bool:
     if not fields or not all(field.kind in "biufc" and field.isnative for field in fields):
         return False
     try:
-        return all(as_packed_tensor(np.empty(0, field)) is not None for field in fields)
+        for field in fields:
+            as_packed_tensor(np.empty(0, field))
     except TypeError:
         return False
+    return True
 
 
 class _StructArrayReader:
