@@ -22,6 +22,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "code_blocks",
     "observed_tables",
+    "paragraph_anchors",
     "python_links",
     "reference",
     "repository_links",
