@@ -893,6 +893,10 @@ class TensorClass(Contracted, DataFrameNames, metaclass=RecordMeta, is_base=True
         """
         return cls._from_mapping(dict.fromkeys(keys, value), None, None, None)
 
+    def _exports_store(self) -> bool:
+        store = self._store
+        return store.__class__ is dict and [*store] == [*self._specs]
+
     def _items_for_export(self, retain_none: bool) -> Any:
         for name in self._specs:
             if name in self._store:

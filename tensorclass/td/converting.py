@@ -45,10 +45,9 @@ class Converting(Collection):
             {'a': 1, 'b': {'c': 'text'}}
         """
         result: dict[str, Any] = {}
-        items: Any = self._items_for_export(retain_none)
-        copied = self._store.__class__ is dict and self._TAKES_ANY_KEY
+        copied = self._exports_store()
+        items: Any = self._store.items() if copied else self._items_for_export(retain_none)
         if copied:
-            items = self._store.items()
             result.update(self._store)
         for key, value in items:
             entry: Any
@@ -166,8 +165,8 @@ class Converting(Collection):
             self._write_items((*before, place), row, depth - 1)
 
     if TYPE_CHECKING:
-        _TAKES_ANY_KEY: bool
 
+        def _exports_store(self) -> bool: ...
         def _items_for_export(self, retain_none: bool) -> Any: ...
         def unbind(self, dim: int = 0) -> tuple[Self, ...]: ...
 
