@@ -441,12 +441,12 @@ def replace_value(file: ArrayFile, parent: Any, name: str, value: Any) -> Any:
 def escaped(key: str) -> str:
     """Return the name of a key in a file, with characters escaped that names must not contain.
 
-    >>> escaped("a/b"), escaped("50%"), escaped("..")
-    ('a%2Fb', '50%25', '%2E%2E')
+    >>> escaped("a/b"), escaped("50%"), escaped(".."), escaped("C:\\\\")
+    ('a%2Fb', '50%25', '%2E%2E', 'C:%5C')
     """
     if not key:
         return "%"
-    name = key.replace("%", "%25").replace("/", "%2F").replace("\0", "%00")
+    name = key.replace("%", "%25").replace("/", "%2F").replace("\\", "%5C").replace("\0", "%00")
     if not name.strip(".") or name.startswith("__") or name in ("zarr.json", ".zgroup", ".zarray", ".zattrs"):
         name = "".join([f"%{ord(char):02X}" for char in name[:2]]) + name[2:]
     return name

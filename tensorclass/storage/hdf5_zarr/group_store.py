@@ -109,7 +109,11 @@ class GroupStore(MutableMapping[str, "Value"]):
             is_older = not self.file.backend.has(group, after) and self.file.backend.has(group, before)
             key = key if is_older else stored
         if self._has_note:
-            return escaped(key)
+            name = escaped(key)
+            if "\\" in key and not self.file.backend.has(group, name):  # earlier versions did not escape it
+                older = name.replace("%5C", "\\")
+                return older if self.file.backend.has(group, older) else name
+            return name
         if not key or "/" in key or "\0" in key or not key.strip("."):
             raise ValueError(f"{self.file.path}: {key!r} cannot be a key in a file that another program wrote")
         return key

@@ -694,6 +694,25 @@ def test_ten_rows_of_a_large_file_read_these_alone(tmp_path: Path) -> None:
         assert taken() - before < 1_000_000  # HDF5 reads 64 kB around each
 
 
+def test_keys_with_backslashes_come_back(path: Path, backend: str) -> None:
+    data = TensorDict({"\\": torch.ones(2), "C:\\": {"a\\b": torch.zeros(2)}}, [2])
+    write(data, path, backend).close()
+    with read(path, backend) as held:
+        assert set(held.keys(True, True)) == {"\\", ("C:\\", "a\\b")}
+        assert held["\\"].tolist() == [1.0, 1.0]
+        assert held["C:\\", "a\\b"].tolist() == [0.0, 0.0]
+
+
+def test_backslashes_of_files_of_earlier_versions_are_read(tmp_path: Path) -> None:
+    TensorDict({"a\\b": torch.ones(2)}, [2]).to_h5(tmp_path / "f.h5").close()
+    with h5py.File(tmp_path / "f.h5", "r+") as file:
+        file.move("a%5Cb", "a\\b")
+        for name, value in file.attrs.items():
+            file.attrs[name] = value.replace(b"a%5Cb", rb"a\\b") if isinstance(value, bytes) else value
+    with TensorDict.from_h5(tmp_path / "f.h5") as held:
+        assert held["a\\b"].tolist() == [1.0, 1.0]
+
+
 keys = st.text(min_size=0, max_size=4).filter(lambda key: key.encode("utf-8", "ignore").decode() == key)
 leaves = st.one_of(
     st.tuples(st.lists(st.integers(0, 3), max_size=2), st.sampled_from([torch.float32, torch.bool, torch.bfloat16])),
