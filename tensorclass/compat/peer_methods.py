@@ -128,6 +128,19 @@ def _get_as(self: Any, path: tuple[str, ...], default: Any, forms: dict[str, Any
         return TensorCollection.get(self, path, default)
 
 
+# -- objects ----------------------------------------------------------------------------------------------------------
+
+
+def _as_read(self: Any) -> Any:
+    """Return the objects of a stack as ``data["key"]`` does: one object if the rows come from one that was stacked."""
+    codes: Tensor = self._codes()
+    if codes.ndim and codes.numel() and not any(codes.stride()):
+        return self._objects[int(codes.reshape(-1)[0])]
+    return _STACK_AS_READ(self)
+
+
+_STACK_AS_READ: Final[Callable[..., Any]] = NonTensorStack._as_read
+
 # -- lazy stacks, collection by collection ----------------------------------------------------------------------------
 
 
@@ -321,6 +334,7 @@ METHODS: Final[list[tuple[type, str, Any]]] = [
     (TensorDict, "_set", _set),
     (TensorDict, "_put", _set),
     (TensorCollection, "_get_as", _get_as),
+    (NonTensorStack, "_as_read", _as_read),
     *((TensorCollection, name, function) for name, function in _PRIVATE.items()),
     *peer_networks.METHODS,
 ]

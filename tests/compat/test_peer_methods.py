@@ -46,6 +46,15 @@ def test_rows_write_through(data: Any) -> None:
     assert data["a"].tolist() == [3.0, 0.0]
 
 
+def test_a_row_of_stacked_parts_is_one_object(stand_in: Any) -> None:
+    parts = [TensorDict({"text": text}, [3]) for text in "ab"]
+    stacked = torch.stack(parts)
+    assert stacked["text"] == [["a"] * 3, ["b"] * 3]
+    assert (stacked[1]["text"], stacked.clone()[0, 1:]["text"]) == ("b", "a")
+    assert stacked[:, 0]["text"] == torch.cat(parts)[::3]["text"] == ["a", "b"]
+    assert NonTensorStack("a", "a").tolist() == TensorDict({"text": ["a", "a"]}, [2])["text"] == ["a", "a"]
+
+
 def test_functions_are_applied(data: Any) -> None:
     assert data._fast_apply(lambda x: x + 1)["b", "c"].sum() == 12
     keys: list[Any] = []
