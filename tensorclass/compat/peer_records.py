@@ -69,14 +69,15 @@ class LenientSpec(FieldSpec):
     def _converted(self, record: Contracted, value: Any) -> Any:
         """Return a number, an array or a list of numbers as a tensor, objects in a list as a stack."""
         size = record._batch_size
+        given = value
         is_list = isinstance(value, list)
-        if isinstance(value, self._converts) and (not is_list or value or not size):
-            tensor = value_checks.as_tensor(value, record._device)
+        if isinstance(value, self._converts) and (not is_list or given or not size):
+            tensor = value_checks.as_tensor(given, record._device)
             if tensor is not None:
-                return value if size and isinstance(value, self._numbers) else tensor
+                return given if size and isinstance(value, self._numbers) else tensor
         if isinstance(value, np.generic) or (is_list and list in self._converts):
-            return registry.non_tensor(value, size, record._device, record._names)
-        return value
+            return registry.non_tensor(given, size, record._device, record._names)
+        return given
 
 
 _NUMBERS: Final[dict[type, tuple[type, ...]]] = {bool: (bool,), int: (bool, int), float: (bool, int, float)}

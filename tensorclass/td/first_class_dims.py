@@ -46,7 +46,8 @@ def is_tensor(value: object) -> bool:
 
 def is_bound_item(item: Any) -> bool:
     """Return whether an item of an index is a first-class dimension, or several that split one dimension."""
-    return is_bound(item) or (isinstance(item, (tuple, list)) and bool(item) and all(map(is_bound, item)))
+    several: Any = item if isinstance(item, (tuple, list)) else ()
+    return is_bound(item) or (bool(several) and all(map(is_bound, several)))
 
 
 def split(
@@ -65,7 +66,8 @@ def split(
     """
     bound: dict[int, Any] = {}
     items: list[Any] = []
-    for item in index if isinstance(index, tuple) else (index,):
+    given: Any = index if isinstance(index, tuple) else (index,)
+    for item in given:
         position = item
         if is_bound_item(item):
             shape = tuple(item.shape) if type(item).__name__ == "Tensor" else ()  # of a bound index tensor
