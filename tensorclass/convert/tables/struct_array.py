@@ -314,6 +314,8 @@ def _field_pairs(
 def _fits(array: Any, options: Any) -> bool:
     """Return whether a dtype holds values of an array without changing their category or cutting text."""
     given = array.dtype
+    if given == options:  # as in the dtype of the columns themselves
+        return True
     if given.kind in "biufc" and options.kind in "biufc":
         return np.can_cast(given, options, "same_kind")
     if given.kind not in "US" or given.kind != options.kind or given.itemsize <= options.itemsize:
