@@ -46,8 +46,8 @@ def is_tensor(value: object) -> bool:
 
 def is_bound_item(item: Any) -> bool:
     """Return whether an item of an index is a first-class dimension, or several that split one dimension."""
-    several: Any = item if isinstance(item, (tuple, list)) else ()
-    return is_bound(item) or (bool(several) and all(map(is_bound, several)))
+    given = item
+    return is_bound(item) or (isinstance(item, (tuple, list)) and bool(given) and all(map(is_bound, given)))
 
 
 def split(
@@ -66,8 +66,9 @@ def split(
     """
     bound: dict[int, Any] = {}
     items: list[Any] = []
-    given: Any = index if isinstance(index, tuple) else (index,)
-    for item in given:
+    given = index
+    whole: Any = given if isinstance(index, tuple) else (given,)
+    for item in whole:
         position = item
         if is_bound_item(item):
             shape = tuple(item.shape) if type(item).__name__ == "Tensor" else ()  # of a bound index tensor
