@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tensorclass.td.dataframe_names import INSTEAD
 from tensorclass.td.pointwise import NAMES
 from tensorclass.typing.stubs import package
 
@@ -139,6 +140,9 @@ def test_mypys_stubtest_agrees(tmp_path: Path) -> None:
     )
     # One function stands for many methods of leaves that are no tensors, and takes whatever they are given.
     takes_all = re.compile(r"is inconsistent, stub does not have \*{1,2}(args|kwargs) parameter")
-    found = [line for line in result.stdout.splitlines() if not takes_all.search(line)]
+    # Names of data frames are errors when they are read, so stubs do not have them.
+    missing = re.compile(rf"\.({'|'.join(INSTEAD)}) is not present in stub$")
+    lines = result.stdout.splitlines()
+    found = [line for line in lines if not takes_all.search(line) and not missing.search(line)]
     assert [line for line in found if not line.startswith("Found ")] == [], result.stderr
     assert result.stdout or result.returncode == 0, result.stderr
