@@ -17,13 +17,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 from torch._C import _are_functorch_transforms_active as _transforms_active
-from torch.autograd import forward_ad
 from torch.compiler import is_dynamo_compiling
 
 from . import registry
 from .collection import Collection
 from .memory.buffer_layout import BufferLayout
-from .memory.consolidated_buffer import FlatBuffer, flat_of, spans_of, with_buffers
+from .memory.consolidated_buffer import FlatBuffer, flat_of, is_transformed, spans_of, with_buffers
 
 _foreach_copy: Any = torch._foreach_copy_  # pyright: ignore[reportPrivateImportUsage]
 _pointer: Any = Tensor.data_ptr
@@ -86,7 +85,7 @@ def buffer_of(data: Any, *methods: str, columns: bool = False) -> FoundBuffer | 
         columns: columns may be among the values. Default: ``False``.
     """
     known: BufferMark | None = _known_mark(data)
-    if known is None or _transforms_active() or forward_ad._current_level >= 0:
+    if known is None or is_transformed():
         return None
     leaves: list[Tensor] = []
     if not methods:

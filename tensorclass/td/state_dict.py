@@ -386,7 +386,7 @@ def _tree_of(data: Any) -> tuple[Any, ...]:
     """Return a tree of tensors without the tensors: keys, trees by key, and the other arguments of :func:`rebuild`."""
     store = data._store
     below = {key: _tree_of(value) for key, value in store.items() if isinstance(value, Collection)}
-    cls, size, locked = written(type(data)), tuple(data._batch_size), data._lock is not None
+    cls, size, locked = written(data.__class__), tuple(data._batch_size), data._lock is not None
     return tuple(store), below, cls, size, data._device, data._names, locked, *data._pickled()
 
 

@@ -11,11 +11,17 @@ from torch import Size, Tensor
 from torch._C import _are_functorch_transforms_active as _transforms_active
 from torch.autograd import forward_ad
 
+_forward_ad: Any = forward_ad
 ALIGN = 8  #: bytes; a tensor starts at a multiple of this or of its item size, whichever is larger
 _LOOSE = 64  #: unused bytes tolerated for each tensor
 
 #: dtype, shape and first byte of a tensor in the buffer
 TensorSpan: TypeAlias = "tuple[torch.dtype, Size, int]"
+
+
+def is_transformed() -> bool:
+    """Return whether a transform of functorch or forward-mode differentiation is active."""
+    return _transforms_active() or _forward_ad._current_level >= 0
 
 
 class FlatBuffer(NamedTuple):
@@ -135,7 +141,7 @@ def flat_of(leaves: Iterable[Tensor]) -> FlatBuffer | None:
                 spans.append((part.dtype, part.shape, 0))
     if memory is None or memory.nbytes() - end > _LOOSE:
         return None
-    if _transforms_active() or forward_ad._current_level >= 0:  # the buffer has no tangents, nor what a transform adds
+    if is_transformed():  # the buffer has no tangents, nor what a transform adds
         return None
     used = sum(shape.numel() * dtype.itemsize for dtype, shape, _ in spans)
     if end - used > _LOOSE * len(spans):

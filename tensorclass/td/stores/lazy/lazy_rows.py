@@ -181,13 +181,12 @@ def _split_index(index: tuple[Any, ...], batch_size: Size, dim: int) -> tuple[An
     at, seen = len(index), 0
     advanced: list[int] = []
     for position, item in enumerate(index):
-        kind = type(item)
-        if kind is bool:
+        if type(item) is bool:
             return None
         if item is not None:  # it consumes a batch dimension
             if seen == dim:
                 at, own = position, item
-            elif kind is not int and kind is not slice and isinstance(item, Tensor) and item.ndim:
+            elif type(item) is not int and type(item) is not slice and isinstance(item, Tensor) and item.ndim:
                 advanced.append(position)
             seen += 1
     rest = (*index[:at], *index[at + 1 :])
