@@ -36,6 +36,9 @@ class LenientSpec(FieldSpec):
 
     __slots__ = ("_converts", "_numbers")
 
+    kind: Kind | None
+    types: tuple[type, ...]
+
     def _resolve(self, scope: Mapping[str, Any]) -> None:
         super()._resolve(scope)
         self.optional = True
@@ -47,7 +50,7 @@ class LenientSpec(FieldSpec):
         if is_open and not (self.kind is Kind.OBJECT and self._options["autocast"]):
             self._converts = self._converted_classes()
             self.kind, self._literals = Kind.ANY, ()
-            self.types: tuple[type, ...] = ()
+            self.types = ()
 
     def _converted_classes(self) -> tuple[type, ...]:
         if self._options["nocast"]:

@@ -50,7 +50,7 @@ def check_field_names(cls: Any, fields: Sequence[dataclasses.Field[Any]], annota
         )
     if "batch_size" in taken:
         raise AttributeError(
-            f"{cls.__name__}: no field can be called batch_size: the constructor takes it; rename the field"
+            f"{cls.__name__}: no field can be called 'batch_size': the constructor takes it; rename the field"
         )
     if (hidden := sorted(taken & NEED_SHADOW)) and not cls._options["shadow"]:
         raise AttributeError(

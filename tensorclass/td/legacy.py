@@ -61,4 +61,4 @@ class set_lazy_legacy(FlagSetting):
                 DeprecationWarning,
                 stacklevel=2,
             )
-            install(_LAZY.current)
+            install(lazy_legacy)

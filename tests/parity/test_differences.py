@@ -161,10 +161,10 @@ def warned_of(call: Callable[[], Any]) -> list[str]:
 
 
 def in_legacy_mode(library: Any, call: Callable[[], Any]) -> Any:
-    if library is OURS:
-        with legacy_mode():
+    if library is PEER:
+        with PEER.set_lazy_legacy(True):
             return call()
-    with library.set_lazy_legacy(True):
+    with legacy_mode():  # of this package, which compat has under another name
         return call()
 
 

@@ -170,12 +170,17 @@ def _through(source: Any, forward: Callable[[Store], Store], result: Any) -> Any
 
 
 def _in_front_of(plain: Callable[..., Any], is_on: Callable[[], bool | None]) -> Callable[..., Any]:
-    """Make a method that returns a view in the legacy mode where users call it; the package gets plain results."""
+    """Make a method that returns a view in the legacy mode where users call it; the package gets plain results.
+
+    Args:
+        plain: the method without the mode.
+        is_on: whether the mode is on; a function, since torch.compile refuses bound methods in closures.
+    """
 
     @functools.wraps(plain)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = plain(self, *args, **kwargs)
-        if not is_on() or is_dynamo_compiling() or not self._is_tree() or _is_called_by_the_package():
+        if is_dynamo_compiling() or not is_on() or not self._is_tree() or _is_called_by_the_package():
             return result
         undo = getattr(result, "_context", NOTHING)[1]
         if result is self or undo not in (RESIZED, PERMUTED):  # a view as another dtype

@@ -153,3 +153,12 @@ def test_methods_ask_for_the_mode_only_once_it_was_used() -> None:
     assert hasattr(Shaping.view, "__wrapped__")
     with pytest.raises(TypeError, match="expected True or False"):
         set_lazy_legacy(None)  # type: ignore[arg-type]
+
+
+def test_compiled_code_calls_the_replaced_methods() -> None:
+    class Sample(TensorClass):
+        x: Tensor
+
+    source = Sample(torch.rand(2, 3), batch_size=[2, 3])
+    compiled = torch.compile(lambda data: data.rot90(), fullgraph=True, backend="eager")
+    assert torch.equal(compiled(source).x, source.x.rot90())

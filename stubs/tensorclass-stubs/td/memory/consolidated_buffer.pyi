@@ -7,6 +7,8 @@ from torch import Size, Tensor
 ALIGN: int
 TensorSpan: TypeAlias = "tuple[torch.dtype, Size, int]"
 
+def is_transformed() -> bool: ...
+
 class FlatBuffer(NamedTuple):
     memory: Tensor
     spans: list[TensorSpan]
