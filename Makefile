@@ -35,6 +35,8 @@ pytest: $(READY) ## the tests alone
 
 # TorchRL asks for a tensordict of its own: an environment beside the first, with the packages of that one.
 CLIENTS := $(VENV)-clients
+# the folder of its packages does not lead to the checkout, which processes started in other folders need
+clients: export PYTHONPATH := $(CURDIR)
 clients: $(READY) ## tests with libraries that use tensordict (TorchRL), in an environment of their own
 	@[ -x $(CLIENTS)/bin/python ] || { $(BIN)/python -m venv --without-pip $(CLIENTS) && \
 	$(BIN)/python -c 'import site; print(site.getsitepackages()[0])' >$$(echo $(CLIENTS)/lib/python3.*/site-packages)/shared.pth; }
