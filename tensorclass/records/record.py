@@ -15,7 +15,7 @@ from typing_extensions import Self, dataclass_transform
 from tensorclass.contracts.checking import inferred_size
 from tensorclass.contracts.validation_mode import validation
 from tensorclass.support.nearest import did_you_mean
-from tensorclass.td import shapes
+from tensorclass.td import native, shapes
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection, DeviceLike, as_device
 from tensorclass.td.dataframe_names import DataFrameNames, own_names
@@ -87,6 +87,7 @@ class RecordMeta(abc.ABCMeta):
             from .definition import define
 
             define(cls, given)
+            cls._NATIVE = native.overrides_nothing(cls, TensorCollection)  # type: ignore[attr-defined]
         return cls
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any) -> None:
@@ -153,6 +154,7 @@ class TensorClass(Contracted, DataFrameNames, metaclass=RecordMeta, is_base=True
     """
 
     __slots__ = ()
+    _NATIVE = True
 
     if TYPE_CHECKING:
         # Arguments of every constructor that are not fields. Not as InitVars, which checkers would expect in

@@ -114,6 +114,8 @@ class Collection:
 
     #: members whose names fields of the class have (see hidden_members); ``None`` if there are none
     _hidden_members: ClassVar[Mapping[str, Any] | None] = None
+    #: whether native code may walk collections of this class: it is a tree that overrides none of ``native.METHODS``
+    _NATIVE: ClassVar[bool] = False
     #: fields that have another name in files and tables; ``None`` if there are none
     _stored_names: ClassVar[StoredNames | None] = None
 

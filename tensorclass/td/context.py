@@ -22,6 +22,7 @@ import torch
 from torch import Size, Tensor
 from typing_extensions import Self
 
+from . import native
 from .collection import Collection, is_tree
 from .get import MISSING
 from .hidden_members import with_members
@@ -100,6 +101,9 @@ FLIPPED = Inverse(_flipped, content=_flipped)
 ROLLED = Inverse(_rolled, content=_rolled)
 ROTATED = Inverse(_rotated, content=_rotated)
 VIEWED = Inverse(_viewed_back)
+
+if native.ON:
+    native.bind_inverses(COPIED, RESIZED, PERMUTED)
 
 
 # -- inverses of casts and of operations on keys ----------------------------------------------------------------------

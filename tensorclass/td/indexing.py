@@ -13,7 +13,7 @@ from torch import Size, Tensor
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
-from . import first_class_dims, in_place_checks, jagged, registry, shapes
+from . import first_class_dims, in_place_checks, jagged, native, registry, shapes
 from .collection import Collection, functorch
 from .hidden_members import with_members
 from .keys import NestedKey, dotted, is_nested_key
@@ -239,6 +239,10 @@ class Indexing(Collection):
                     return None
                 raise self._key_error(index) from None
             return found if type(found) is Tensor else self._out(found, index)
+        if not is_dynamo_compiling() and native.ON:
+            indexed = native.index(self, index)
+            if indexed is not None:
+                return indexed
         batch_size = self._batch_size
         if kind is int:
             if batch_size:
@@ -276,6 +280,11 @@ class Indexing(Collection):
         source = self._store
         batch_size = self._batch_size
         item = index[0] if len(index) == 1 else index
+        if not is_dynamo_compiling() and native.ON:
+            names = None if self._names is None else shapes.names_indexed(self._names, index)
+            indexed: Self | None = native.index_named(self, item, names)
+            if indexed is not None:
+                return indexed
         store: Store | None = None
         if type(item) is Tensor and item.dtype is torch.int64 and item.ndim == 1 and not is_dynamo_compiling():
             store = _gathered(source, item)

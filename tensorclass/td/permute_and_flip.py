@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
+from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
-from . import shapes
+from . import native, shapes
 from .collection import Collection
 from .context import FLIPPED, PERMUTED, ROLLED, ROTATED
 from .hidden_members import member_items, with_members
@@ -27,6 +28,10 @@ class Permuting(Collection):
 
     def _permute(self, order: tuple[int, ...]) -> Self:
         """Permute the batch dimensions; the order is checked already."""
+        if not is_dynamo_compiling() and native.ON:
+            found: Self | None = native.permute(self, order)
+            if found is not None:
+                return found
         ndim = len(order)
         if order:
             result = self._like(
@@ -82,6 +87,10 @@ class Permuting(Collection):
             >>> TensorDict({"a": torch.zeros(2, 3, 4)}, [2, 3]).transpose(0, 1)["a"].shape
             torch.Size([3, 2, 4])
         """
+        if not is_dynamo_compiling() and native.ON:
+            found: Self | None = native.transpose(self, (dim0, dim1))
+            if found is not None:
+                return found
         order = shapes.transposition(len(self._batch_size), dim0, dim1)
         ndim = len(order)
         dim0, dim1 = dim0 % ndim, dim1 % ndim

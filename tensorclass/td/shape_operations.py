@@ -8,11 +8,12 @@ from weakref import ref
 
 import torch
 from torch import Size, Tensor
+from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from tensorclass.support.printable import printable
 
-from . import shapes
+from . import native, shapes
 from .collection import Collection
 from .context import COPIED, RESIZED, VIEWED
 from .hidden_members import member_items, with_members
@@ -54,6 +55,10 @@ class Shaping(Collection):
         """
         if size is not None:
             shape = tuple(size)
+        if not is_dynamo_compiling() and native.ON:
+            found: Self | None = native.reshape(self, shape)
+            if found is not None:
+                return found
         old = self._batch_size
         new = shapes.reshaped(old, shapes.as_sequence(shape))
         ndim = len(old)
@@ -110,6 +115,10 @@ class Shaping(Collection):
             if shape:
                 raise TypeError(f"view: the new batch size is given twice, as {shape} and by keyword")
             shape = tuple(size if size is not None else batch_size or ())
+        if not is_dynamo_compiling() and native.ON:
+            found: Self | None = native.view(self, shape)
+            if found is not None:
+                return found
         old = self._batch_size
         new = shapes.reshaped(old, shapes.as_sequence(shape))
         ndim = len(old)
@@ -164,6 +173,10 @@ class Shaping(Collection):
         if not self._batch_size:
             return self._done(with_members(self).unsqueeze(0), inplace)
         first, last = 0 if start_dim is None else start_dim, -1 if end_dim is None else end_dim
+        if not is_dynamo_compiling() and native.ON:
+            found: Self | None = native.flatten(self, (first, last))
+            if found is not None:
+                return self._done(found, inplace)
         start, end = shapes.flat_range(self._batch_size, first, last)
         result = self._like(
             {key: value.flatten(start, end) for key, value in member_items(self._store)},
@@ -194,8 +207,12 @@ class Shaping(Collection):
             >>> TensorDict({"a": torch.zeros(6, 4)}, [6]).unflatten(0, (2, 3))["a"].shape
             torch.Size([2, 3, 4])
         """
-        dim = shapes.wrap_dim(dim, len(self._batch_size))
         sizes = shapes.as_sequence((unflattened_size,))
+        if not is_dynamo_compiling() and native.ON:
+            found: Self | None = native.unflatten(self, (dim, sizes))
+            if found is not None:
+                return self._done(found, inplace)
+        dim = shapes.wrap_dim(dim, len(self._batch_size))
         result = self._like(
             {key: value.unflatten(dim, sizes) for key, value in member_items(self._store)},
             shapes.unflattened(self._batch_size, dim, sizes),
@@ -232,6 +249,10 @@ class Shaping(Collection):
             >>> TensorDict({"a": torch.zeros(1, 3, 4)}, [1, 3]).squeeze()["a"].shape
             torch.Size([3, 4])
         """
+        if not is_dynamo_compiling() and native.ON:
+            found: Self | None = native.squeeze(self, (dim,))
+            if found is not None:
+                return found
         dims = shapes.squeezed_dims(self._batch_size, dim)
         removed = dims[0] if len(dims) == 1 else dims
         result = self._like(
@@ -260,6 +281,10 @@ class Shaping(Collection):
             >>> TensorDict({"a": torch.zeros(3, 4)}, [3]).unsqueeze(-1)["a"].shape
             torch.Size([3, 1, 4])
         """
+        if not is_dynamo_compiling() and native.ON:
+            found: Self | None = native.unsqueeze(self, (dim,))
+            if found is not None:
+                return found
         dim = shapes.unsqueezed_dim(len(self._batch_size), dim)
         result = self._like(
             {key: value.unsqueeze(dim) for key, value in member_items(self._store)},
@@ -332,6 +357,10 @@ class Shaping(Collection):
         """
         if size is not None:
             shape = tuple(size)
+        if not is_dynamo_compiling() and native.ON:
+            found: Self | None = native.expand(self, shape)
+            if found is not None:
+                return found
         new = shapes.expanded(self._batch_size, shapes.as_sequence(shape))
         ndim = len(self._batch_size)
         if not new:

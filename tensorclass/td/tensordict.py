@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Size, Tensor
 from typing_extensions import Self
 
-from . import pytree, registry, shapes
+from . import native, pytree, registry, shapes
 from .base import TensorCollection
 from .collection import Collection, DeviceLike, as_device
 from .dataframe_names import DataFrameNames
@@ -47,6 +47,11 @@ class TensorDict(TensorCollection, DataFrameNames):
     __slots__ = ()
 
     _TAKES_ANY_KEY = True
+    _NATIVE = True
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls._NATIVE = native.overrides_nothing(cls, TensorCollection)
 
     def __init__(
         self,

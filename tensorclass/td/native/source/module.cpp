@@ -1,0 +1,71 @@
+// The module: one unit of compilation, as torch's headers take longer than this code.
+#include "collections.h"
+#include "indexing.h"
+#include "shapes.h"
+
+#include <structmember.h>
+
+namespace tensorclass {
+Bound bound;
+Inverses inverses;
+}  // namespace tensorclass
+
+using namespace tensorclass;
+
+static Py_ssize_t offset_of(PyObject* cls, const char* name) {
+    Ref member(PyObject_GetAttrString(cls, name));
+    if (!member) throw PythonError();
+    if (Py_TYPE(member.get()) != &PyMemberDescr_Type) {
+        PyErr_Format(PyExc_TypeError, "%s is no slot", name);
+        throw PythonError();
+    }
+    return reinterpret_cast<PyMemberDescrObject*>(member.get())->d_member->offset;
+}
+
+// bind(Tensor, Size, Collection): tell the module what it works on, before anything else is called.
+static PyObject* py_bind(PyObject*, PyObject* const* args, Py_ssize_t count) {
+    if (count != 3 || !PyType_Check(args[0]) || !PyType_Check(args[1]) || !PyType_Check(args[2])) {
+        PyErr_SetString(PyExc_TypeError, "bind: expected Tensor, Size and Collection");
+        return nullptr;
+    }
+    try {
+        bound.store = offset_of(args[2], "_store");
+        bound.batch_size = offset_of(args[2], "_batch_size");
+        bound.device = offset_of(args[2], "_device");
+        bound.names = offset_of(args[2], "_names");
+        bound.lock = offset_of(args[2], "_lock");
+        bound.context = offset_of(args[2], "_context");
+        bound.buffer = offset_of(args[2], "_buffer");
+    } catch (const PythonError&) {
+        return nullptr;
+    }
+    bound.tensor = reinterpret_cast<PyTypeObject*>(Py_NewRef(args[0]));
+    bound.collection = reinterpret_cast<PyTypeObject*>(Py_NewRef(args[2]));
+    bound.size = reinterpret_cast<PyTypeObject*>(Py_NewRef(args[1]));
+    bound.is_plain = PyUnicode_InternFromString("_NATIVE");
+    bound.no_dims = bound.size->tp_alloc(bound.size, 0);
+    bound.empty = PyTuple_New(0);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef bind_methods[] = {METHOD(bind), {nullptr, nullptr, 0, nullptr}};
+
+// One table for each family, at the end of its header.
+static PyMethodDef* families[] = {bind_methods, index_methods, shape_methods};
+
+static PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "_native", "Operations on collections, compiled.", -1, nullptr,
+    nullptr, nullptr, nullptr, nullptr};
+
+#define INIT_OF(name) PyInit_##name
+#define INIT(name) INIT_OF(name)
+PyMODINIT_FUNC INIT(TORCH_EXTENSION_NAME)() {
+    PyObject* module = PyModule_Create(&definition);
+    if (module == nullptr) return nullptr;
+    for (PyMethodDef* methods : families) {
+        if (PyModule_AddFunctions(module, methods) == 0) continue;
+        Py_DECREF(module);
+        return nullptr;
+    }
+    return module;
+}
