@@ -76,7 +76,8 @@ inline bool is_collection(PyObject* value) { return PyObject_TypeCheck(value, bo
 // Whether native code may treat an object as a tree of values: a dict, and a class that overrides none of the methods.
 inline bool is_plain(PyObject* value) {
     return _PyType_Lookup(Py_TYPE(value), bound.is_plain) == Py_True && store_of(value) != nullptr &&
-           PyDict_CheckExact(store_of(value)) && batch_size_of(value) != nullptr;
+           PyDict_CheckExact(store_of(value)) && batch_size_of(value) != nullptr &&
+           slot(value, bound.device) != nullptr && slot(value, bound.names) != nullptr;  // not made halfway
 }
 inline bool has_names(PyObject* collection) { return slot(collection, bound.names) != Py_None; }
 
@@ -191,11 +192,12 @@ Ref build(PyObject* source, Tensors& tensors, size_t& next, const Shape& shape, 
     PyObject *key, *value;
     while (PyDict_Next(store_of(source), &position, &key, &value)) {
         if (is_tensor(value)) {
+            if (next >= tensors.size()) throw NotNative();  // another thread has written
             put(store.get(), key, wrap(std::move(tensors[next++])).get());
         } else if (is_collection(value) && is_plain(value)) {
             put(store.get(), key, build(value, tensors, next, shape, Py_None).get());
         } else {
-            Ref kept = Ref::borrowed(value);
+            Ref kept_key = Ref::borrowed(key), kept = Ref::borrowed(value);  // Python code can change the store
             Ref made = shape.other(value);
             put(store.get(), key, made.get());
         }
