@@ -149,11 +149,12 @@ class GroupLoader:
         keys = store.keys_in_file()
         if is_record(cls):
             self._check_keys(cls, result, keys, path)
+        together = file.backend.find_all(group)
         nodes: dict[str, tuple[Any, Note | None]] = {}
         for key, name in keys.items():
             if key in store.hidden:
                 continue
-            node, child_note = nodes[key] = store.find(key)
+            node, child_note = nodes[key] = store.find(key, together)
             if file.backend.is_group(node) and (
                 child_note is None or child_note.get("type") in ("collection", "lazy_stack")
             ):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -59,6 +59,9 @@ def _runs(spans: Tensor) -> Tensor:
     first[1:] = starts[1:] - ends[:-1] > _MOST_BETWEEN
     last = torch.cat([first[1:], first[:1]])
     return torch.stack((starts[first], ends[last]), -1)
+
+
+NONE_KNOWN: Mapping[str, Any] = {}
 
 
 class GroupStore(MutableMapping[str, "Value"]):
@@ -131,8 +134,13 @@ class GroupStore(MutableMapping[str, "Value"]):
         }
         return {key: name for key, name in found.items() if key not in self.hidden}
 
-    def find(self, key: str) -> tuple[Any, Note | None]:
-        """Return the group or array of a key, and its note."""
+    def find(self, key: str, known: Mapping[str, Any] = NONE_KNOWN) -> tuple[Any, Note | None]:
+        """Return the group or array of a key, and its note.
+
+        Args:
+            key: the key.
+            known: groups and arrays that were found together, by name.
+        """
         if type(key) is not str or key in self.hidden or is_stored_only(self.cls, key):
             raise KeyError(key)
         group = self.group
@@ -143,7 +151,8 @@ class GroupStore(MutableMapping[str, "Value"]):
         backend = self.file.backend
         with self.file.reading((*self.path, key)):
             try:
-                node = backend.find(group, name)
+                node = known.get(name)
+                node = backend.find(group, name) if node is None else backend.checked(group, name, node)
             except KeyError:
                 if backend.has(group, name):  # it exists, but cannot be read
                     raise

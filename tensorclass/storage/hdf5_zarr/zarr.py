@@ -14,7 +14,7 @@ import shutil
 import time
 import uuid
 import zlib
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -201,10 +201,29 @@ class Zarr(ArrayBackend):
             found = group[name]
         except KeyError:
             raise ValueError("its zarr metadata is damaged") from None
+        return self.checked(group, name, found)
+
+    def find_all(self, group: Any) -> Mapping[str, Any]:
+        # one by one, each would wait for the library's thread
+        if group.metadata.zarr_format != 3:
+            return {}
+        try:
+            others = group.store.names(group.path) - {"zarr.json"}
+            if not all(self.has(group, name) for name in others):  # the library warns of them
+                return {}
+            return dict(group.members())
+        except Exception:  # `find` says what is damaged
+            return {}
+
+    def checked(self, group: Any, name: str, found: Any) -> Any:
         if NOTE not in found.attrs and self.read_note(found) is None and self._lists(group, name):
             raise ValueError(f"its attribute {NOTE!r} is missing")
         if not self.is_group(found):
-            codecs = _codecs(as_dict(found.metadata.to_dict()) or {})
+            about = found.metadata
+            if about.zarr_format == 3:  # `to_dict` of the whole would take longer than all the rest
+                codecs = _codecs({"codecs": [codec.to_dict() for codec in about.codecs]})
+            else:
+                codecs = _codecs(as_dict(about.to_dict()) or {})
             if unknown := sorted(codecs - _CODECS):
                 raise ValueError(f"its values are encoded by {unknown}; the codecs that are read are {sorted(_CODECS)}")
         return found
