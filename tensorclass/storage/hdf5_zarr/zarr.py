@@ -291,7 +291,7 @@ class Zarr(ArrayBackend):
             given[_OBJECT] = {"encoding": "json"}
             if note["type"] == "objects":
                 given[STACK] = note["batch_size"]
-        node.attrs.update(given)
+        node.update_attributes(given)  # `attrs.update` would write the file once for each of them
 
     def make_group(self, parent: Any, name: str) -> Any:
         return parent.create_group(name)
