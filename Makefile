@@ -4,6 +4,8 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+# Code in C++, built where there is a compiler: tests and benchmarks run with it. TENSORCLASS_NATIVE=0 leaves it out.
+NATIVE := tensorclass/td/native/.built
 # Test processes: one more than there are cores (tests/conftest.py); `make test JOBS=0` runs all tests in one process, as a
 # debugger needs it.
 JOBS   ?= auto
@@ -20,7 +22,7 @@ demo: $(READY) ## score two bundled sample runs: table, comparison, plot
 	@$(BIN)/python examples/demo.py $(ARGS)
 
 # Lint and types run beside the tests. Their output is shown whole once the tests are through; each failure is make's.
-test: $(READY) ## lint, check the package's types, run the tests (ARGS="-k name" selects)
+test: $(NATIVE) ## lint, check the package's types, run the tests (ARGS="-k name" selects)
 	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; trap 'kill $$checks; exit 130' INT TERM; \
 	$(MAKE) --no-print-directory --keep-going lint typecheck >"$$log" 2>&1 & checks=$$!; \
 	$(MAKE) --no-print-directory pytest; tested=$$?; \
@@ -30,14 +32,14 @@ test: $(READY) ## lint, check the package's types, run the tests (ARGS="-k name"
 
 # Tests start some 150 processes: without bytecode each of them would compile the package.
 pytest: export PYTHONDONTWRITEBYTECODE :=
-pytest: $(READY) ## the tests alone
+pytest: $(NATIVE) ## the tests alone
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
 
 # TorchRL asks for a tensordict of its own: an environment beside the first, with the packages of that one.
 CLIENTS := $(VENV)-clients
 # the folder of its packages does not lead to the checkout, which processes started in other folders need
 clients: export PYTHONPATH := $(CURDIR)
-clients: $(READY) ## tests with libraries that use tensordict (TorchRL), in an environment of their own
+clients: $(NATIVE) ## tests with libraries that use tensordict (TorchRL), in an environment of their own
 	@[ -x $(CLIENTS)/bin/python ] || { $(BIN)/python -m venv --without-pip $(CLIENTS) && \
 	$(BIN)/python -c 'import site; print(site.getsitepackages()[0])' >$$(echo $(CLIENTS)/lib/python3.*/site-packages)/shared.pth; }
 	@$(BIN)/python -m pip install -q --no-deps --target $$(echo $(CLIENTS)/lib/python3.*/site-packages) --upgrade torchrl==0.14.1
@@ -71,11 +73,11 @@ docs: $(READY) ## build the site with guides and reference; warnings are errors
 	@$(BIN)/python -m sphinx -E -W --keep-going -n -j auto -q $(ARGS) docs build/site
 	@echo "build/site/index.html"
 
-bench: $(READY) ## time the package beside the peer and hand-written code (ARGS="--quick --filter stack")
+bench: $(NATIVE) ## time the package beside the peer and hand-written code (ARGS="--quick --filter stack")
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 clean: ## remove the environment, caches and what the commands wrote
-	rm -rf $(VENV) $(CLIENTS) build dist demo-out .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(CLIENTS) $(NATIVE) tensorclass/td/native/_native_torch_* build dist demo-out .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Old pip reads PIP_CONSTRAINT for what it builds with, too; new pip has a variable of its own for that.
@@ -87,3 +89,8 @@ $(READY): pyproject.toml $(CONSTRAINTS)
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@
+
+$(NATIVE): $(READY) $(wildcard tensorclass/td/native/source/*)
+	@if [ "$$TENSORCLASS_NATIVE" != 0 ]; then \
+	if $(BIN)/python -m tensorclass native --build >$(VENV)/native.log 2>&1; then touch $@; \
+	else echo "Operations run in Python alone: native code was not built, see $(VENV)/native.log"; fi; fi

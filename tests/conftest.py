@@ -11,7 +11,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
-from tests import scheduling
+from tests import native_code, scheduling
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -25,6 +25,23 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 if "PYTEST_XDIST_WORKER" in os.environ:
     torch.set_num_threads(1)
     os.environ["OMP_NUM_THREADS"] = "1"  # for the processes that a test starts
+
+
+def pytest_report_header() -> str:
+    """Say whether operations run in C++."""
+    return native_code.header()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Tests of operations that have native code run with it and without."""
+    native_code.parametrize(metafunc)
+
+
+@pytest.fixture(scope="module")
+def native_mode(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Run the tests of a module with native code, or in Python; see ``tests/native_code.py``."""
+    with native_code.native_code(request.param == "native"):
+        yield
 
 
 @pytest.hookimpl(wrapper=True)

@@ -9,6 +9,7 @@ from tensorclass.td.keys import NestedKey
 class TensorDict(TensorCollection, DataFrameNames):
     __slots__ = ()
 
+    def __init_subclass__(cls, **kwargs: Any) -> None: ...
     def __init__(
         self,
         source: Mapping[Any, Any] | Collection | None = None,

@@ -1,6 +1,6 @@
 """Operations in C++, which call torch's kernels without its Python interface: optional, built on the user's machine.
 
-``python -m tensorclass native --build`` compiles ``source/`` for the installed torch into this folder, in some 15
+``tensorclass native --build`` compiles ``source/`` for the installed torch into this folder, in some 15
 seconds. Without it, or with the environment variable ``TENSORCLASS_NATIVE=0``, every operation runs in Python, with the
 same results.
 
@@ -16,23 +16,21 @@ code and has no guards for the question::
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import sys
-from importlib.machinery import EXTENSION_SUFFIXES
-from pathlib import Path
+import warnings
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Size, Tensor
 
 from tensorclass.td.collection import Collection
 
-FOLDER = Path(__file__).parent
-SOURCES = FOLDER / "source"
+from . import native_library
 
 #: whether operations run in C++; tests switch it off
-ON: bool = False
+ON: bool
+
+#: why native code was not loaded; empty if it was
+WHY_OFF: str
 
 #: methods that have native code: a class that overrides one of them runs in Python (see ``Collection._NATIVE``)
 METHODS = (
@@ -74,53 +72,41 @@ def overrides_nothing(cls: type, base: type) -> bool:
     return all(getattr(cls, name) is getattr(base, name) for name in METHODS)
 
 
-def library_name() -> str:
-    """Return the name of the library for this torch: its C++ interface differs between versions."""
-    version = "".join([character if character.isalnum() else "_" for character in str(torch.__version__)])
-    return f"_native_torch_{version}"
+def _load() -> str:
+    """Take over the functions of the library, if it is built and wanted. Return why not, if not.
 
-
-def library_file() -> Path:
-    """Return the file of the library for this torch and this Python, whether it is there or not."""
-    return FOLDER / f"{library_name()}{EXTENSION_SUFFIXES[0]}"
-
-
-def is_built() -> bool:
-    """Return whether the library is there, and not older than its sources."""
-    try:
-        built = library_file().stat().st_mtime_ns
-    except OSError:
-        return False
-    return all(source.stat().st_mtime_ns <= built for source in SOURCES.iterdir())
-
-
-def _load() -> bool:
-    """Take the functions of the library over, if it is built and wanted. Return whether they are there."""
-    wanted = os.environ.get("TENSORCLASS_NATIVE", "")
-    if wanted == "0":
-        return False
-    if not is_built():
-        if wanted == "1":
+    Raises:
+        ImportError: the environment variable is 1, and the library is missing, stale or damaged.
+        ValueError: the environment variable is neither 0 nor 1.
+    """
+    off = native_library.why_not_wanted()
+    if off:
+        return off
+    required = os.environ.get(native_library.VARIABLE) == "1"
+    off = native_library.why_unusable()
+    if off:
+        if required:
             raise ImportError(
-                f"TENSORCLASS_NATIVE=1, but {library_file()} is missing or older than its sources; build it with "
-                "`python -m tensorclass native --build`, or unset the variable"
+                f"{native_library.VARIABLE}=1, but native code is {off} ({native_library.library_file()}); "
+                "build it with `tensorclass native --build`, or unset the variable"
             )
-        return False
-    name = f"{__name__}.{library_name()}"
-    spec = importlib.util.spec_from_file_location(name, library_file())
-    assert spec is not None
-    assert spec.loader is not None
+        return off
     try:
-        library = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(library)
-    except ImportError:
-        if wanted == "1":
+        library = native_library.load_library()
+        library.bind(Tensor, Size, Collection)
+    except (ImportError, AttributeError, TypeError) as error:
+        if required:
             raise
-        return False
-    sys.modules[name] = library
+        off = f"cannot be loaded: {error}"
+        warnings.warn(
+            f"native code {off}; build it again with `tensorclass native --build`, or remove it with `--remove`",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return off
     globals().update({key: value for key, value in vars(library).items() if not key.startswith("_")})
-    bind(Tensor, Size, Collection)
-    return True
+    return ""
 
 
-ON = _load()
+WHY_OFF = _load()
+ON = not WHY_OFF

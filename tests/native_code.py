@@ -1,0 +1,46 @@
+"""Tests that run twice where native code is on: with it, and in Python alone, in the same process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tensorclass.td import native
+from tensorclass.td.native import native_library
+
+#: test files that run in both modes, relative to ``tests``: those of the operations that have native code
+IN_BOTH_MODES = (
+    "td/test_collection.py",
+    "td/test_indexing.py",
+    "td/test_shape_operations.py",
+)
+
+
+@contextmanager
+def native_code(on: bool) -> Iterator[None]:
+    """Run operations in C++, if that is loaded, or in Python."""
+    before, native.ON = native.ON, on and not native.WHY_OFF
+    try:
+        yield
+    finally:
+        native.ON = before
+
+
+def runs_in_both_modes(path: Path) -> bool:
+    """Return whether the tests of a file run with and without native code."""
+    return not native.WHY_OFF and path.relative_to(Path(__file__).parent).as_posix() in IN_BOTH_MODES
+
+
+def parametrize(metafunc: pytest.Metafunc) -> None:
+    """Make two tests of one, if its file runs in both modes."""
+    if runs_in_both_modes(metafunc.definition.path):
+        metafunc.fixturenames.append("native_mode")
+        metafunc.parametrize("native_mode", ["native", "python"], indirect=True, scope="module")
+
+
+def header() -> str:
+    """Return the line about native code for the header of pytest."""
+    return f"native code: {f'off, {native.WHY_OFF}' if native.WHY_OFF else f'on, {native_library.library_file().name}'}"
