@@ -13,6 +13,9 @@ from tensorclass.td.native import native_library
 
 #: test files that run in both modes, relative to ``tests``: those of the operations that have native code
 IN_BOTH_MODES = (
+    "td/columns/test_text.py",
+    "td/leaves/test_linked_list.py",
+    "td/leaves/test_nontensor.py",
     "td/test_collection.py",
     "td/test_indexing.py",
     "td/test_shape_operations.py",

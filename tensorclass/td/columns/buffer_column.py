@@ -15,7 +15,7 @@ from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from tensorclass.support.interrupts import uninterrupted
-from tensorclass.td import shapes
+from tensorclass.td import native, shapes
 from tensorclass.td.collection import Collection, functorch
 from tensorclass.td.columns import spans as span_functions
 from tensorclass.td.get import MISSING
@@ -292,6 +292,10 @@ class BufferColumn(Leaf):
         return rows
 
     def _at(self, index: Any) -> Any:
+        if not is_dynamo_compiling() and native.ON:
+            rows = native.index_column(self, index)
+            if rows is not None:
+                return rows
         given: object = index
         kind = type(given)
         spans: Any = self._store[SPANS]

@@ -11,7 +11,7 @@ import torch
 from torch import Size, Tensor
 from typing_extensions import Self, TypeVar
 
-from tensorclass.td import shapes
+from tensorclass.td import native, shapes
 from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.columns import spans as span_functions
 from tensorclass.td.delegated.engine_functions import ragged_from_arrow
@@ -950,3 +950,5 @@ _BY_ROWS: dict[Any, Callable[[Ragged[Any]], Tensor]] = {
     torch.sum: Ragged.sum, torch.mean: Ragged.mean, torch.amax: Ragged.max, torch.amin: Ragged.min,
 }  # fmt: skip
 allow_class(Ragged)
+if native.ON:
+    native.bind_column(Ragged, SPANS, False)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 import numpy as np
 import torch
 from torch import Size, Tensor
+from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
-from tensorclass.td import shapes
+from tensorclass.td import native, shapes
 from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.columns import spans as span_functions
 from tensorclass.td.delegated.engine_functions import text_from_arrow
@@ -142,8 +143,8 @@ class Text(BufferColumn):
         if listed and isinstance(listed[0], (list, tuple)):
             flat, lengths = flatten_lists(listed)
             listed, size = list(flat), Size(lengths)
-        buffer, counts = encode_rows(listed)
-        made = cls._of(buffer, span_functions.from_lengths(counts.reshape(size)), compact=True)
+        buffer, spans = encode_rows(listed)
+        made = cls._of(buffer, spans if len(size) == 1 else spans.reshape((*size, 2)), compact=True)
         return made if device is None else made._placed(torch.device(device), False)
 
     # -- reading ------------------------------------------------------------------------------------------------------
@@ -157,6 +158,10 @@ class Text(BufferColumn):
 
         An index that leaves no batch dimension gives the ``str`` (or ``None`` for a row without one).
         """
+        if index.__class__ is int and not is_dynamo_compiling() and native.ON:
+            string = native.string(self, index)
+            if string is not None:
+                return string
         rows = self._at(index)
         return rows._string(index) if not rows._batch_size and self._batch_size else rows
 
@@ -215,6 +220,10 @@ class Text(BufferColumn):
 
     def _strings(self) -> list[str | None]:
         """Return the strings of all rows in flat order."""
+        if not is_dynamo_compiling() and native.ON:
+            strings = native.strings(self)
+            if strings is not None:
+                return strings
         return decode_rows(*self._packed())
 
     def _unwrapped(self) -> Any:
@@ -708,3 +717,5 @@ def _described(data: object) -> str:
 
 
 allow_class(Text)
+if native.ON:
+    native.bind_column(Text, SPANS, True)

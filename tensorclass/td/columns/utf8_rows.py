@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 
+from tensorclass.td import native
 from tensorclass.td.keys import dotted
 from tensorclass.td.leaves.object_codes import to_lists
 
@@ -36,8 +37,8 @@ class EncodingError(ValueError):
         return EncodingError(what, why, (*path, *below))
 
 
-def encode_rows(strings: Sequence[Any]) -> tuple[Tensor, Tensor]:
-    """Return strings as one buffer, ``uint8[bytes]``, and the length of each in bytes, ``int64[n]``; -1 for ``None``.
+def encode_rows(strings: list[Any]) -> tuple[Tensor, Tensor]:
+    """Return strings, and ``None``, as one buffer, ``uint8[bytes]``, and the spans of the rows, ``int64[n, 2]``.
 
     Raises:
         TypeError: an item is neither a string nor ``None``. The message names the row.
@@ -45,8 +46,13 @@ def encode_rows(strings: Sequence[Any]) -> tuple[Tensor, Tensor]:
 
     Example:
         >>> encode_rows(["a", None])
-        (tensor([97], dtype=torch.uint8), tensor([ 1, -1]))
+        (tensor([97], dtype=torch.uint8), tensor([[ 0,  1],
+                [ 1, -1]]))
     """
+    if not is_dynamo_compiling() and native.ON:
+        encoded = native.encode(strings)
+        if encoded is not None:
+            return encoded
     pieces: list[bytes] = []
     counts: list[int] = []
     try:
@@ -68,7 +74,7 @@ def encode_rows(strings: Sequence[Any]) -> tuple[Tensor, Tensor]:
     data = b"".join(pieces)
     # a bytearray, as tensors may be written to
     buffer = torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
-    return buffer, torch.tensor(counts, dtype=torch.int64)
+    return buffer, span_functions.from_lengths(torch.tensor(counts, dtype=torch.int64))
 
 
 def decode_rows(buffer: Tensor, spans: Tensor) -> list[str | None]:

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Size, Tensor
+from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
-from tensorclass.td import pytree, registry, shapes
+from tensorclass.td import native, pytree, registry, shapes
 from tensorclass.td.collection import Collection, DeviceLike, as_device
 from tensorclass.td.indexing import NO_DIMS
 from tensorclass.td.printing.representations import failed_text
@@ -576,6 +577,10 @@ class NonTensorStack(NonTensorDataBase):
         return self._listed()
 
     def _as_read(self) -> Any:
+        if not is_dynamo_compiling() and native.ON:
+            lists = native.linked_lists(self, None)
+            if lists is not None:
+                return lists
         return LinkedList(self._listed(), td=self, depth=len(self._batch_size))
 
     def _codes(self, start: int = 0) -> Tensor:
@@ -646,6 +651,10 @@ class NonTensorStack(NonTensorDataBase):
             ['a', 'b']
         """
         dim, like = shapes.wrap_dim(dim, len(self._batch_size)), self._like
+        if not is_dynamo_compiling() and native.ON:
+            rows: tuple[Any, ...] | None = native.unbind_stack(self, dim)
+            if rows is not None:
+                return rows
         size = Size(shapes.without(self._batch_size, (dim,)))
         names = self._names and shapes.names_without(self._names, (dim,))
         return tuple([like({CODES: codes}, size, names) for codes in self._codes().unbind(dim)])
@@ -879,6 +888,8 @@ def is_leaf_nontensor(cls: type) -> bool:
 
 
 registry.register(NonTensorData, stack_of)
+if native.ON:
+    native.bind_objects(NonTensorData, NonTensorStack, LinkedList, CODES)
 
 for _cls in (NonTensorData, MetaData, NonTensorStack):
     pytree.register(_cls)

@@ -12,6 +12,8 @@
 #include <c10/util/SmallVector.h>
 #include <torch/csrc/Exceptions.h>
 
+#include <structmember.h>
+
 namespace tensorclass {
 
 using Sizes = c10::SmallVector<int64_t, 6>;
@@ -68,6 +70,17 @@ struct PythonError {};
 inline PyObject*& slot(PyObject* object, Py_ssize_t offset) {
     return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + offset);
 }
+// Where a slot of a class lies in its instances.
+inline Py_ssize_t offset_of(PyObject* cls, const char* name) {
+    Ref member(PyObject_GetAttrString(cls, name));
+    if (!member) throw PythonError();
+    if (Py_TYPE(member.get()) != &PyMemberDescr_Type) {
+        PyErr_Format(PyExc_TypeError, "%s is no slot", name);
+        throw PythonError();
+    }
+    return reinterpret_cast<PyMemberDescrObject*>(member.get())->d_member->offset;
+}
+
 inline PyObject* store_of(PyObject* collection) { return slot(collection, bound.store); }
 inline PyObject* batch_size_of(PyObject* collection) { return slot(collection, bound.batch_size); }
 

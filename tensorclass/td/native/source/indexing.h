@@ -1,14 +1,17 @@
 // `data[index]`.
 #pragma once
 
-#include "collections.h"
+#include "leaves.h"
 
 #include <pybind11/pybind11.h>
 
 namespace tensorclass {
 
 // A value that is neither a tensor nor a plain tree: `value._at(item)` of collections and columns, else `value[item]`.
-inline Ref other_at(PyObject* value, PyObject* item) {
+template <class By>
+Ref other_at(PyObject* value, PyObject* item, const By& by) {
+    Ref leaf = leaf_at(value, by);
+    if (leaf) return leaf;
     static PyObject* at = PyUnicode_InternFromString("_at");
     Ref result(is_collection(value) ? PyObject_CallMethodOneArg(value, at, item) : PyObject_GetItem(value, item));
     if (!result) throw PythonError();
@@ -130,7 +133,9 @@ struct ByViews {
         if (row < -length || row >= length) throw NotNative();
     }
 
-    Ref other(PyObject* value) const { return other_at(value, item); }
+    bool takes(const at::Tensor&) const { return true; }
+    at::Tensor rows(const at::Tensor& spans) const { return (*this)(spans); }
+    Ref other(PyObject* value) const { return other_at(value, item, *this); }
     void done(PyObject*, PyObject*) const {}
 };
 
@@ -156,7 +161,29 @@ struct ByPositions {
         return as_size(after);
     }
 
-    Ref other(PyObject* value) const { return other_at(value, item); }
+    // Codes lie in main memory, wherever the other values are.
+    bool takes(const at::Tensor& tensor) const { return tensor.device() == positions.device(); }
+
+    // Spans are copied as pairs, which torch would copy number by number.
+    at::Tensor rows(const at::Tensor& spans) const {
+        const bool pairs = spans.dim() == 2 && positions.dim() == 1 && spans.is_contiguous() &&
+                           positions.is_contiguous() && has_own_memory(spans) && has_own_memory(positions);
+        if (!pairs) return (*this)(spans);
+        const int64_t count = positions.size(0), length = spans.size(0);
+        at::Tensor taken = at::empty({count, 2}, spans.options());
+        const int64_t* from = spans.const_data_ptr<int64_t>();
+        const int64_t* position = positions.const_data_ptr<int64_t>();
+        int64_t* to = taken.mutable_data_ptr<int64_t>();
+        for (int64_t i = 0; i < count; ++i) {
+            const int64_t row = position[i];
+            if (row < 0 || row >= length) throw NotNative();
+            to[2 * i] = from[2 * row];
+            to[2 * i + 1] = from[2 * row + 1];
+        }
+        return taken;
+    }
+
+    Ref other(PyObject* value) const { return other_at(value, item, *this); }
     void done(PyObject*, PyObject*) const {}
 };
 
@@ -176,10 +203,9 @@ inline at::Tensor true_positions(const at::Tensor& mask) {
     return positions;
 }
 
-// Any index that is known here; `names` are those of the result.
-inline Ref indexed(PyObject* collection, PyObject* item, PyObject* names) {
-    Tensors tensors;
-    size_t next = 0;
+// Call `take(by)` with any index that is known here, prepared.
+template <class Take>
+Ref by_index(PyObject* collection, PyObject* item, const Take& take) {
     if (Py_TYPE(item) == bound.tensor) {
         const at::Tensor& given = THPVariable_Unpack(item);
         ByPositions by{given, item};
@@ -193,21 +219,33 @@ inline Ref indexed(PyObject* collection, PyObject* item, PyObject* names) {
         } else if (given.scalar_type() != at::kLong || given.dim() == 0) {
             throw NotNative();
         }
-        collect(collection, tensors, true);
-        {
-            pybind11::gil_scoped_release without_lock;
-            for (at::Tensor& tensor : tensors) tensor = by(tensor);
-        }
-        return build(collection, tensors, next, by, names);
+        return take(by);
     }
     ByViews by{{}, item};
     Ref whole;
     if (!as_views(item, PyTuple_GET_SIZE(batch_size_of(collection)), by.views, whole)) throw NotNative();
     if (whole) by.item = whole.get();
-    collect(collection, tensors, true);
     by.size(collection);  // before any work: an index out of range is left to Python
+    return take(by);
+}
+
+inline void apply(const ByViews& by, Tensors& tensors) {
     for (at::Tensor& tensor : tensors) tensor = by(tensor);
-    return build(collection, tensors, next, by, names);
+}
+inline void apply(const ByPositions& by, Tensors& tensors) {
+    pybind11::gil_scoped_release without_lock;
+    for (at::Tensor& tensor : tensors) tensor = by(tensor);
+}
+
+// `collection[item]`; `names` are those of the result.
+inline Ref indexed(PyObject* collection, PyObject* item, PyObject* names) {
+    return by_index(collection, item, [&](const auto& by) {
+        Tensors tensors;
+        size_t next = 0;
+        collect(collection, tensors, true);
+        apply(by, tensors);
+        return build(collection, tensors, next, by, names);
+    });
 }
 
 // index(collection, item): `collection[item]`, of a collection without names.
@@ -222,6 +260,16 @@ inline PyObject* py_index_named(PyObject*, PyObject* const* args, Py_ssize_t) {
     return attempt([&] { return indexed(args[0], args[1], args[2]); });
 }
 
-inline PyMethodDef index_methods[] = {METHOD(index), METHOD(index_named), {nullptr, nullptr, 0, nullptr}};
+// index_column(column, item): `column._at(item)` of text or ragged rows without names.
+inline PyObject* py_index_column(PyObject*, PyObject* const* args, Py_ssize_t) {
+    if (!is_column(args[0]) || !is_made(args[0])) Py_RETURN_NONE;
+    return attempt([&] {
+        Ref rows = by_index(args[0], args[1], [&](const auto& by) { return leaf_at(args[0], by); });
+        if (!rows) throw NotNative();
+        return rows;
+    });
+}
+
+inline PyMethodDef index_methods[] = {METHOD(index), METHOD(index_named), METHOD(index_column), {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace tensorclass

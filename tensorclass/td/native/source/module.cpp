@@ -2,25 +2,15 @@
 #include "collections.h"
 #include "indexing.h"
 #include "shapes.h"
-
-#include <structmember.h>
+#include "utf8.h"
 
 namespace tensorclass {
 Bound bound;
 Inverses inverses;
+Leaves leaves;
 }  // namespace tensorclass
 
 using namespace tensorclass;
-
-static Py_ssize_t offset_of(PyObject* cls, const char* name) {
-    Ref member(PyObject_GetAttrString(cls, name));
-    if (!member) throw PythonError();
-    if (Py_TYPE(member.get()) != &PyMemberDescr_Type) {
-        PyErr_Format(PyExc_TypeError, "%s is no slot", name);
-        throw PythonError();
-    }
-    return reinterpret_cast<PyMemberDescrObject*>(member.get())->d_member->offset;
-}
 
 // bind(Tensor, Size, Collection): tell the module what it works on, before anything else is called.
 static PyObject* py_bind(PyObject*, PyObject* const* args, Py_ssize_t count) {
@@ -51,7 +41,7 @@ static PyObject* py_bind(PyObject*, PyObject* const* args, Py_ssize_t count) {
 static PyMethodDef bind_methods[] = {METHOD(bind), {nullptr, nullptr, 0, nullptr}};
 
 // One table for each family, at the end of its header.
-static PyMethodDef* families[] = {bind_methods, index_methods, shape_methods};
+static PyMethodDef* families[] = {bind_methods, index_methods, shape_methods, leaf_methods, utf8_methods};
 
 static PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, "_native", "Operations on collections, compiled.", -1, nullptr,
