@@ -1,4 +1,4 @@
-"""`python -m benchmarks [--filter REGEX] [--quick] [--json FILE] [--page]`"""
+"""`python -m benchmarks [--filter REGEX] [--quick] [--json FILE] [--no-native | --both-modes] [--page]`"""
 
 import argparse
 import json
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from benchmarks.modes import in_python, native_line
 from benchmarks.page import fill
 from benchmarks.processes import PROCESS_WORKLOADS, SCORE_LOG, measure_score_log
 from benchmarks.report import (
@@ -25,12 +26,17 @@ from benchmarks.report import (
 )
 from benchmarks.timing import FULL, QUICK, Plan, time_in_turns
 from benchmarks.workloads import WORKLOADS, Workload
+from tensorclass.td import native
 
 
-def measure(workload: Workload, plan: Plan) -> Row:
-    """Times a workload's three sides, on data of their own."""
+def measure(workload: Workload, plan: Plan, both_modes: bool) -> Row:
+    """Times a workload's three sides, on data of their own; if asked, ours again without native code."""
     ours, peer, hand = time_in_turns([workload.ours(), workload.peer(), workload.hand()], plan)
-    return Row(workload.name, ours, peer, hand)
+    if not both_modes:
+        return Row(workload.name, ours, peer, hand)
+    with in_python():
+        python, beside = time_in_turns([workload.ours(), workload.hand()], plan)
+    return Row(workload.name, ours, peer, hand, python_over_hand=python / beside)
 
 
 def main() -> int:
@@ -42,8 +48,20 @@ def main() -> int:
     )
     parser.add_argument("--quick", action="store_true", help="fewer and shorter samples, no score log")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure there, too")
-    parser.add_argument("--page", action="store_true", help="write the tables into docs/performance.md")
+    modes = parser.add_mutually_exclusive_group()
+    modes.add_argument("--no-native", action="store_true", help="run operations in Python alone")
+    modes.add_argument(
+        "--both-modes", action="store_true", help="measure again without native code, for a column of its own"
+    )
+    parser.add_argument(
+        "--page", action="store_true", help="write the tables into docs/performance.md; both modes if native code is on"
+    )
     options = parser.parse_args()
+    if options.no_native:
+        native.ON = False
+    elif options.both_modes and not native.ON:
+        parser.error(f"--both-modes needs native code, which is {native.WHY_OFF}: tensorclass native --build")
+    both_modes = native.ON and (options.both_modes or options.page)
 
     torch.set_num_threads(1)
     chosen = [workload for workload in WORKLOADS if options.filter.search(workload.name)]
@@ -54,11 +72,12 @@ def main() -> int:
 
     results = Results()
     unfair: list[str] = []
+    print(native_line())
     print(header())
     for workload in chosen:
         try:
             wrong = workload.differences()
-            row = None if wrong else measure(workload, QUICK if options.quick else FULL)
+            row = None if wrong else measure(workload, QUICK if options.quick else FULL, both_modes)
         except Exception as error:  # a side that raises leaves the other rows alone
             wrong, row = [f"{type(error).__name__}: {error}"], None
         unfair += [f"{workload.name}: {reason}" for reason in wrong]

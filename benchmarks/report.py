@@ -21,6 +21,8 @@ class Row:
     peer: float
     hand: float | None
     unit: str = "us"
+    python_over_hand: float | None = None
+    """The same work here without native code, beside the hand-written code; None if that was not measured."""
 
     @property
     def peer_over_ours(self) -> float:
@@ -64,7 +66,11 @@ class Results:
     def as_json(self) -> dict[str, Any]:
         return {
             "rows": [row.as_json() for row in (*self.calls, *self.beyond, *self.processes)],
-            "geometric_mean": {"peer/ours": peer_over_ours(self.calls), "ours/hand": ours_over_hand(self.calls)},
+            "geometric_mean": {
+                "peer/ours": peer_over_ours(self.calls),
+                "ours/hand": ours_over_hand(self.calls),
+                "ours in Python/hand": python_over_hand(self.calls),
+            },
             "score_log": asdict(self.score_log) if self.score_log else None,
             "targets": [{"target": text, "verdict": verdict} for text, verdict in verdicts(self)],
         }
@@ -81,6 +87,12 @@ def ours_over_hand(rows: Sequence[Row]) -> float | None:
     return statistics.geometric_mean(ratios) if ratios else None
 
 
+def python_over_hand(rows: Sequence[Row]) -> float | None:
+    """The geometric mean without native code; None if that was not measured."""
+    ratios = [row.python_over_hand for row in rows if row.python_over_hand is not None]
+    return statistics.geometric_mean(ratios) if ratios else None
+
+
 def header() -> str:
     return f"{'workload':<{WIDTH}}{'ours, us':>12}{'peer/ours':>11}{'ours/hand':>11}"
 
@@ -93,7 +105,8 @@ def line(row: Row) -> str:
     """A row of the table. Other units than microseconds are named beside the figure."""
     figure = f"{row.ours:.2f}" if row.ours < 1000 else f"{row.ours:,.0f}"
     unit = "" if row.unit == "us" else f" {row.unit}"
-    return f"{row.name:<{WIDTH}}{figure + unit:>12}{_ratio(row.peer_over_ours)}{_ratio(row.ours_over_hand)}"
+    shown = f"{row.name:<{WIDTH}}{figure + unit:>12}{_ratio(row.peer_over_ours)}{_ratio(row.ours_over_hand)}"
+    return shown + _in_python(row.python_over_hand)
 
 
 def means(results: Results) -> str:
@@ -103,7 +116,9 @@ def means(results: Results) -> str:
         (f"  of the {len(results.long_calls)} that take over 1 us by hand", results.long_calls),
     )
     return "\n".join(
-        f"{name:<{WIDTH}}{'':>12}{_ratio(peer_over_ours(rows))}{_ratio(ours_over_hand(rows))}" for name, rows in rules
+        f"{name:<{WIDTH}}{'':>12}{_ratio(peer_over_ours(rows))}{_ratio(ours_over_hand(rows))}"
+        f"{_in_python(python_over_hand(rows))}"
+        for name, rows in rules
     )
 
 
@@ -117,15 +132,22 @@ ON_PAGE = (
 
 
 def page_table(results: Results) -> str:
-    """Return the table of docs/performance.md: some workloads, and the geometric means of all."""
-    rows = [_cells(row) for row in results.calls if row.name in ON_PAGE]
+    """Return the table of docs/performance.md: some workloads, and the geometric means of all.
+
+    The last column, without native code, is there if that was measured.
+    """
+    both_modes = python_over_hand(results.calls) is not None
+    rows = [[*_cells(row), _plain(row.python_over_hand)] for row in results.calls if row.name in ON_PAGE]
     long = results.long_calls
     for name, chosen in (
         (f"geometric mean of {len(results.calls)}", results.calls),
         (f"... of the {len(long)} that take over 1 us by hand", long),
     ):
-        rows.append([name, "", *[_plain(ratio(chosen)) for ratio in (ours_over_hand, peer_over_ours)]])
-    return table(("workload", "us", "ours / by hand", "`tensordict` / ours"), rows)
+        ratios = (ours_over_hand, peer_over_ours, python_over_hand)
+        rows.append([name, "", *[_plain(ratio(chosen)) for ratio in ratios]])
+    heads = ("workload", "us", "ours / by hand", "`tensordict` / ours", "in Python alone / by hand")
+    columns = 5 if both_modes else 4
+    return table(heads[:columns], [row[:columns] for row in rows])
 
 
 def beyond_table(results: Results) -> str:
@@ -160,6 +182,10 @@ def score_log_lines(log: ScoreLog) -> str:
 
 def _ratio(value: float | None) -> str:
     return f"{'-' if value is None else f'{value:.2f}':>11}"
+
+
+def _in_python(value: float | None) -> str:
+    return "" if value is None else f"   in Python {value:.2f}"
 
 
 def verdicts(results: Results) -> list[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.report import Results, Row, ScoreLog, line, means, verdicts
+from benchmarks.report import Results, Row, ScoreLog, line, means, page_table, verdicts
 
 FAIR = Row("reshape", ours=3.0, peer=9.0, hand=2.5)
 
@@ -28,6 +28,16 @@ def test_the_means_are_geometric() -> None:
 def test_a_second_mean_leaves_out_work_below_a_microsecond() -> None:
     results = Results([FAIR, Row("get", 0.5, 0.9, 0.1)])
     assert means(results).splitlines()[1].split()[-2:] == ["3.00", "1.20"]
+
+
+def test_figures_without_native_code_are_a_column_where_they_were_measured() -> None:
+    row = Row("clone (record)", ours=3.0, peer=9.0, hand=2.5, python_over_hand=1.5)
+    assert line(row).split()[-3:] == ["in", "Python", "1.50"]
+    assert means(Results([row])).splitlines()[0].split()[-2:] == ["Python", "1.50"]
+    head, _, *rows = page_table(Results([row])).splitlines()
+    assert head.count("|") == 6
+    assert [text.split("|")[-2].strip() for text in rows] == ["1.50"] * 3
+    assert page_table(Results([FAIR])).splitlines()[0].count("|") == 5
 
 
 def test_an_offender_is_named_with_its_figures() -> None:

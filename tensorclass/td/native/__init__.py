@@ -26,12 +26,6 @@ from tensorclass.td.collection import Collection
 
 from . import native_library
 
-#: whether operations run in C++; tests switch it off
-ON: bool
-
-#: why native code was not loaded; empty if it was
-WHY_OFF: str
-
 #: methods that have native code: a class that overrides one of them runs in Python (see ``Collection._NATIVE``)
 METHODS = (
     "__getitem__",
@@ -116,5 +110,8 @@ def _load() -> str:
     return ""
 
 
+#: why native code was not loaded; empty if it was
 WHY_OFF = _load()
+
+#: whether operations run in C++; tests switch it off
 ON = not WHY_OFF
