@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,8 @@ IN_BOTH_MODES = (
     "td/test_collection.py",
     "td/test_indexing.py",
     "td/test_shape_operations.py",
+    "nn/test_from_module.py",
+    "nn/test_to_module.py",
 )
 
 
@@ -30,6 +33,18 @@ def native_code(on: bool) -> Iterator[None]:
         yield
     finally:
         native.ON = before
+
+
+def in_both_modes(call: Callable[[], Any]) -> tuple[Any, Any]:
+    """Return the result of a call, or the class and the message of its error, with native code and in Python alone."""
+    found: list[Any] = []
+    for on in (True, False):
+        with native_code(on):
+            try:
+                found.append(call())
+            except Exception as error:
+                found.append((type(error), str(error)))
+    return found[0], found[1]
 
 
 def runs_in_both_modes(path: Path) -> bool:

@@ -7,18 +7,19 @@ type of tensor. Each replaced entry is recorded, so that undoing the swap needs 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import torch
 from torch import Size, Tensor, nn
 from torch._C import _are_functorch_transforms_active as _transforms_active
+from torch.compiler import is_dynamo_compiling
 from torch.nn import Parameter
 from typing_extensions import Self
 
 from tensorclass.support.printable import printable
 
-from . import registry
+from . import native, registry
 from .collection import Collection
 from .context import Block
 from .delegated.engine_functions import as_parameters
@@ -66,6 +67,15 @@ def _node(store: Any, cls: type[Any]) -> Any:
     new._names = None
     new._lock = None
     return new
+
+
+def _whole_tree(module: nn.Module, filter_empty: bool) -> Any:
+    """:func:`_tree` of a module, by native code if that is possible."""
+    if not is_dynamo_compiling() and native.ON:
+        tree = native.module_tree(module, filter_empty, registry.TensorDict)
+        if tree is not None:
+            return tree
+    return _tree(module, filter_empty, registry.TensorDict, {})
 
 
 def _tree(module: nn.Module, filter_empty: bool, cls: type[Any], seen: dict[int, Any]) -> Any:
@@ -171,6 +181,16 @@ class _Swapping:
         self.done: list[Entry] = []
         self.recurrent: list[nn.Module] = []
 
+    def swap_all(self, node: Any, module: nn.Module) -> Any:
+        """:meth:`swap` a collection into a module, by native code if that is possible."""
+        if not is_dynamo_compiling() and native.ON:
+            old = native.swap_module(
+                node, module, self.cls, Parameter, self._parameter, self.wrap, self.done, self.recurrent
+            )
+            if old is not None:
+                return old
+        return self.swap(node, module, {})
+
     def swap(self, node: Any, module: nn.Module, seen: dict[int, Any]) -> Any:
         """Put the tensors of a collection into a module. Return the replaced values as a collection.
 
@@ -223,6 +243,20 @@ class _Swapping:
         if not self.wrap or value.requires_grad or isinstance(value, Parameter):
             return value  # type: ignore[no-any-return]
         return Parameter(value, requires_grad=before is not None and before.requires_grad)
+
+    def put_back(self) -> Sequence[tuple[Any, str, Tensor]]:
+        """Undo the swap. Return the tensors that came into the module since: the store, the key, the tensor."""
+        if not is_dynamo_compiling() and native.ON:
+            found = native.unswap_module(self.done)
+            if found is not None:
+                return found
+        changed: list[tuple[Any, str, Tensor]] = []
+        for table, key, before, put, given in reversed(self.done):
+            now = table.get(key)
+            if now is not put and now is not None:
+                changed.append((given, key, now))
+            table[key] = before
+        return changed
 
     def undo(self) -> None:
         for table, key, before, _, _ in reversed(self.done):
@@ -299,12 +333,7 @@ class _Swap(Block):
         self.swapping: _Swapping = swapping
 
     def leave(self, result: Collection, *exception: Any) -> None:
-        changed: list[tuple[Any, str, Tensor]] = []
-        for table, key, before, put, given in reversed(self.swapping.done):
-            now = table.get(key)
-            if now is not put and now is not None:
-                changed.append((given, key, now))
-            table[key] = before
+        changed = self.swapping.put_back()
         if self.swapping.recurrent:
             self.swapping.refresh()
         if changed and exception[0] is None:
@@ -435,11 +464,7 @@ class Modules(Collection):
             tree = _without_strided_nested(nested(module.state_dict()))
         else:
             given: Any = module
-            tree = (
-                _densified(given)
-                if isinstance(module, Collection)
-                else _tree(module, filter_empty, registry.TensorDict, {})
-            )
+            tree = _densified(given) if isinstance(module, Collection) else _whole_tree(module, filter_empty)
         return _finished(cls, tree, as_module, lock)
 
     @overload
@@ -632,7 +657,7 @@ class Modules(Collection):
             swapping = _Swapping(wrap, registry.TensorDict)
             undo = swapping.undo
             try:
-                old = swapping.swap(hooked, module, {})
+                old = swapping.swap_all(hooked, module)
             except _Misplaced:
                 undo()
                 raise _misfit(hooked, module) from None

@@ -2,7 +2,6 @@
 
 import gc
 import pickle
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,9 +9,9 @@ import torch
 from torch import Tensor
 
 from tensorclass import NonTensorData, NonTensorStack, Ragged, TensorClass, TensorDict, Text
-from tensorclass.td import native
 from tensorclass.td.columns.utf8_rows import EncodingError, encode_rows
 from tensorclass.td.leaves.linked_list import LinkedList
+from tests.native_code import in_both_modes
 
 STRINGS = ["plain", "", None, "naïve 漢字", "🙂", "last"]
 
@@ -20,19 +19,6 @@ STRINGS = ["plain", "", None, "naïve 漢字", "🙂", "last"]
 class Note(TensorClass["stack_objects"]):
     score: Tensor
     text: str
-
-
-def both(monkeypatch: pytest.MonkeyPatch, call: Callable[[], Any]) -> tuple[Any, Any]:
-    """The result of a call, or its error, by native code (where it is built) and by Python."""
-    found: list[Any] = []
-    for on in (native.ON, False):
-        monkeypatch.setattr(native, "ON", on)
-        try:
-            found.append(call())
-        except Exception as error:
-            found.append((type(error), str(error)))
-    monkeypatch.undo()
-    return found[0], found[1]
 
 
 def state(leaf: Any) -> Any:
@@ -85,25 +71,25 @@ INDICES: dict[str, Any] = {
 
 @pytest.mark.parametrize("names", [None, ["time"]])
 @pytest.mark.parametrize("index", INDICES.values(), ids=INDICES.keys())
-def test_an_index_gives_the_same_leaves(index: Any, names: list[str] | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_gives_the_same_leaves(index: Any, names: list[str] | None) -> None:
     data = collection(names)
-    compiled, python = both(monkeypatch, lambda: state(data[index]))
+    compiled, python = in_both_modes(lambda: state(data[index]))
     assert compiled == python
 
 
 @pytest.mark.parametrize("key", ["text", "rows"])
 @pytest.mark.parametrize("index", INDICES.values(), ids=INDICES.keys())
-def test_an_index_of_a_column_gives_the_same(index: Any, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_of_a_column_gives_the_same(index: Any, key: str) -> None:
     column = collection().get(key)
-    compiled, python = both(monkeypatch, lambda: state(column._at(index)))
+    compiled, python = in_both_modes(lambda: state(column._at(index)))
     assert compiled == python
-    compiled, python = both(monkeypatch, lambda: state(column[::2][index if index != 6 else 3]))
+    compiled, python = in_both_modes(lambda: state(column[::2][index if index != 6 else 3]))
     assert compiled == python
 
 
-def test_rows_of_an_index_share_the_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_of_an_index_share_the_buffer() -> None:
     data = collection()
-    for rows in both(monkeypatch, lambda: data[2:]):
+    for rows in in_both_modes(lambda: data[2:]):
         assert rows.get("text").values is data.get("text").values
         assert rows.get("rows").values is data.get("rows").values
         assert rows.get("one")._objects is data.get("one")._objects
@@ -111,13 +97,13 @@ def test_rows_of_an_index_share_the_buffer(monkeypatch: pytest.MonkeyPatch) -> N
     assert data.get("text").tolist() == STRINGS
 
 
-def test_columns_of_two_dimensions_are_indexed_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_columns_of_two_dimensions_are_indexed_the_same() -> None:
     text = Text([["a", "é"], ["", None]])
     data = TensorDict({"text": text, "x": torch.zeros(2, 2), "o": NonTensorStack(*"ab").expand(2, 2)}, [2])
     for index in (0, slice(1), (1, 1), (slice(None), 0), (..., 0), torch.tensor([1]), torch.tensor([True, False])):
-        compiled, python = both(monkeypatch, lambda index=index: state(data[index]))
+        compiled, python = in_both_modes(lambda index=index: state(data[index]))
         assert compiled == python
-        compiled, python = both(monkeypatch, lambda index=index: state(text[index]))
+        compiled, python = in_both_modes(lambda index=index: state(text[index]))
         assert compiled == python
 
 
@@ -126,50 +112,50 @@ def test_columns_of_two_dimensions_are_indexed_the_same(monkeypatch: pytest.Monk
     [STRINGS, [], [""], [None], ["a\0b", "c"], ["é" * 300], ["a", "\ud800"], ["a", 1], [b"a"]],
     ids=["all", "none", "empty", "missing", "null character", "long", "surrogate", "number", "bytes"],
 )
-def test_strings_are_encoded_the_same(strings: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    compiled, python = both(monkeypatch, lambda: state(encode_rows(strings)))
+def test_strings_are_encoded_the_same(strings: list[Any]) -> None:
+    compiled, python = in_both_modes(lambda: state(encode_rows(strings)))
     assert compiled == python
 
 
-def test_strings_are_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_strings_are_read_back() -> None:
     text = Text(STRINGS)
     rows = {"all": text, "views": text[::2], "reversed": text.flip(0), "permuted": text[torch.tensor([5, 3, 3])]}
     for column in rows.values():
-        compiled, python = both(monkeypatch, lambda column=column: (column.tolist(), list(column)))
+        compiled, python = in_both_modes(lambda column=column: (column.tolist(), list(column)))
         assert compiled == python
     assert text.flip(0).tolist() == STRINGS[::-1]
     for row in range(-7, 7):
-        compiled, python = both(monkeypatch, lambda row=row: text[row])
+        compiled, python = in_both_modes(lambda row=row: text[row])
         assert compiled == python
     square = Text([STRINGS[:3], STRINGS[3:]])
-    compiled, python = both(monkeypatch, lambda: (square.tolist(), square.transpose(0, 1).tolist(), square[1, 0]))
+    compiled, python = in_both_modes(lambda: (square.tolist(), square.transpose(0, 1).tolist(), square[1, 0]))
     assert compiled == python
     assert compiled[0] == [STRINGS[:3], STRINGS[3:]]
 
 
-def test_bytes_that_are_no_text_raise_the_same_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bytes_that_are_no_text_raise_the_same_errors() -> None:
     text = Text._of(torch.tensor([97, 0xFF, 98], dtype=torch.uint8), torch.tensor([[0, 1], [1, 1], [2, 1]]))
     for call in (lambda: text.tolist(), lambda: text[1], lambda: text[-2], lambda: list(text)):
-        compiled, python = both(monkeypatch, call)
+        compiled, python = in_both_modes(call)
         assert compiled == python
         assert compiled[0] is EncodingError
-    compiled, python = both(monkeypatch, lambda: text[2])
+    compiled, python = in_both_modes(lambda: text[2])
     assert compiled == python == "b"
 
 
-def test_text_that_is_no_plain_memory_is_left_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_that_is_no_plain_memory_is_left_to_python() -> None:
     every_other = Text._of(torch.tensor([97, 0, 98, 0], dtype=torch.uint8)[::2], torch.tensor([[0, 1], [1, 1]]))
-    compiled, python = both(monkeypatch, lambda: (every_other.tolist(), every_other[1]))
+    compiled, python = in_both_modes(lambda: (every_other.tolist(), every_other[1]))
     assert compiled == python
     assert compiled == (["a", "b"], "b")
     meta = Text(["a"]).to("meta")
-    compiled, python = both(monkeypatch, lambda: meta[:1].batch_size)
+    compiled, python = in_both_modes(lambda: meta[:1].batch_size)
     assert compiled == python == (1,)
 
 
-def test_rows_are_pickled_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_pickled_the_same() -> None:
     data = collection()
-    compiled, python = both(monkeypatch, lambda: state(pickle.loads(pickle.dumps(data[1:3]))))
+    compiled, python = in_both_modes(lambda: state(pickle.loads(pickle.dumps(data[1:3]))))
     assert compiled == python
 
 
@@ -198,16 +184,16 @@ def stacks() -> dict[str, NonTensorStack]:
 
 
 @pytest.mark.parametrize("name", stacks())
-def test_objects_are_read_as_the_same_lists(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_objects_are_read_as_the_same_lists(name: str) -> None:
     stack = stacks()[name]
     data = TensorDict({"o": stack}, stack.batch_size)
-    compiled, python = both(monkeypatch, lambda: links(data["o"]))
+    compiled, python = in_both_modes(lambda: links(data["o"]))
     assert compiled == python
     gc.collect()
     assert data["o"].tolist() == stack.tolist()
 
 
-def test_lists_write_back_and_check_items(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lists_write_back_and_check_items() -> None:
     def written() -> Any:
         notes = torch.stack([Note(score=torch.ones(2), text=word, batch_size=[2]) for word in ("a", "b")])
         lists: Any = notes.text
@@ -218,13 +204,13 @@ def test_lists_write_back_and_check_items(monkeypatch: pytest.MonkeyPatch) -> No
         lists.append("not linked from here on")
         return notes.text.tolist(), list(map(links, lists[0]))
 
-    compiled, python = both(monkeypatch, written)
+    compiled, python = in_both_modes(written)
     assert compiled == python
     assert compiled[0] == [["a", "c"], ["d", "e"]]
 
 
-def test_a_stack_is_unbound_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stack_is_unbound_the_same() -> None:
     for stack in stacks().values():
         for dim in range(-1, stack.ndim + 1):
-            compiled, python = both(monkeypatch, lambda stack=stack, dim=dim: state(stack.unbind(dim)))
+            compiled, python = in_both_modes(lambda stack=stack, dim=dim: state(stack.unbind(dim)))
             assert compiled == python

@@ -1,6 +1,7 @@
 // The module: one unit of compilation, as torch's headers take longer than this code.
 #include "collections.h"
 #include "indexing.h"
+#include "modules.h"
 #include "shapes.h"
 #include "utf8.h"
 
@@ -41,7 +42,7 @@ static PyObject* py_bind(PyObject*, PyObject* const* args, Py_ssize_t count) {
 static PyMethodDef bind_methods[] = {METHOD(bind), {nullptr, nullptr, 0, nullptr}};
 
 // One table for each family, at the end of its header.
-static PyMethodDef* families[] = {bind_methods, index_methods, shape_methods, leaf_methods, utf8_methods};
+static PyMethodDef* families[] = {bind_methods, index_methods, shape_methods, leaf_methods, utf8_methods, module_methods};
 
 static PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, "_native", "Operations on collections, compiled.", -1, nullptr,
