@@ -357,6 +357,8 @@ class Indexing(Collection):
         if kind is str or type(first) is str or (type(first) is tuple and is_nested_key(index)):
             (with_members(self) if self._hidden_members else self).set(index, value)
             return
+        if not is_dynamo_compiling() and native.ON and native.write(self, index, value):
+            return
         rows = value
         try:
             if isinstance(value, Collection):

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
-from . import in_place_checks, registry
+from . import in_place_checks, native, registry
 from .collection import Collection
 from .get import Reading
 from .hidden_members import with_members
@@ -246,7 +247,8 @@ class Writing(Reading):
             (True, tensor([1., 1.]))
         """
         if type(key) is str:
-            self._set_(key, item, non_blocking)
+            if is_dynamo_compiling() or not native.ON or not native.write_key(self, key, item):
+                self._set_(key, item, non_blocking)
         else:
             *path, last = unravel_key_to_tuple(key)
             parent = self._parent_of(path)

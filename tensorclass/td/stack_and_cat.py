@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import torch
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from tensorclass.support.help_links import help_link
 from tensorclass.support.printable import printable
 
-from . import jagged, registry, shapes
+from . import jagged, native, registry, shapes
 from .collection import Collection
 from .hidden_members import with_members
 from .keys import NestedKey, dotted, unravel_key_to_tuple
@@ -50,6 +51,10 @@ def stack(input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
         >>> stack(rows)["a"].shape
         torch.Size([4, 3])
     """
+    if out is None and native.ON and not is_dynamo_compiling():
+        stacked = native.stack(input, dim)
+        if stacked is not None:
+            return stacked  # type: ignore[no-any-return]
     items = _collections(input, "stack")
     first = items[0]
     if out is not None:
@@ -91,6 +96,10 @@ def cat(input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
         >>> cat([TensorDict({"a": torch.zeros(3)}, [3]), TensorDict({"a": torch.zeros(2)}, [2])]).batch_size
         torch.Size([5])
     """
+    if out is None and native.ON and not is_dynamo_compiling():
+        joined = native.cat(input, dim)
+        if joined is not None:
+            return joined  # type: ignore[no-any-return]
     items = _collections(input, "cat")
     first = items[0]
     if out is not None:

@@ -15,7 +15,7 @@ from typing_extensions import Self
 
 from tensorclass.support.interrupts import uninterrupted
 
-from . import in_place_checks, shapes
+from . import in_place_checks, native, shapes
 from .collection import Collection
 from .get import MISSING
 from .hidden_members import with_members
@@ -161,6 +161,9 @@ class Updating(Writing):
             size = self._batch_size
             ndim = len(size)
             given: Any = input_dict_or_td
+            if native.ON and not is_dynamo_compiling() and native.are_tensors_of(given, size):
+                self._store.update(given)
+                return self
             for key, value in given.items():
                 if type(key) is not str or type(value) is not Tensor or value.is_nested or value.shape[:ndim] != size:
                     break
@@ -310,6 +313,8 @@ class Updating(Writing):
         """
         if is_dynamo_compiling() or _transforms_active():
             return False
+        if native.ON and native.write_all(self, source, whole):
+            return True
         targets: list[Tensor] = []
         contents: list[Tensor] = []
         try:

@@ -1,9 +1,12 @@
 // The module: one unit of compilation, as torch's headers take longer than this code.
 #include "collections.h"
 #include "indexing.h"
+#include "joining.h"
 #include "modules.h"
 #include "shapes.h"
+#include "splitting.h"
 #include "utf8.h"
+#include "writing.h"
 
 namespace tensorclass {
 Bound bound;
@@ -42,7 +45,17 @@ static PyObject* py_bind(PyObject*, PyObject* const* args, Py_ssize_t count) {
 static PyMethodDef bind_methods[] = {METHOD(bind), {nullptr, nullptr, 0, nullptr}};
 
 // One table for each family, at the end of its header.
-static PyMethodDef* families[] = {bind_methods, index_methods, shape_methods, leaf_methods, utf8_methods, module_methods};
+static PyMethodDef* families[] = {
+    bind_methods,
+    index_methods,
+    join_methods,
+    leaf_methods,
+    module_methods,
+    shape_methods,
+    split_methods,
+    utf8_methods,
+    write_methods,
+};
 
 static PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, "_native", "Operations on collections, compiled.", -1, nullptr,

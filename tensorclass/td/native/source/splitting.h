@@ -1,0 +1,138 @@
+// unbind and split_with_sizes: one collection for each part along a batch dimension.
+#pragma once
+
+#include "collections.h"
+
+namespace tensorclass {
+
+// The parts of a collection: all of one kind of call on each value.
+struct Splitting {
+    int64_t dim = 0;
+    const Sizes* sizes = nullptr;  // of the parts; null: the parts are rows, without the dimension
+    size_t count = 0;
+    PyObject* method = nullptr;  // that other values are asked for, and its arguments
+    PyObject* arguments = nullptr;
+
+    Tensors of(const at::Tensor& tensor) const {
+        Tensors parts = sizes == nullptr ? at::unbind(tensor, dim) : at::split_with_sizes(tensor, *sizes, dim);
+        if (parts.size() != count) throw NotNative();
+        return parts;
+    }
+
+    // The parts of a value that is neither a tensor nor a plain tree, as a tuple.
+    Ref of_other(PyObject* value) const {
+        static PyObject* hidden = PyUnicode_InternFromString("_hidden_members");
+        if (is_collection(value)) {  // a field may have the name of the method
+            PyObject* members = _PyType_Lookup(Py_TYPE(value), hidden);
+            if (members != nullptr && members != Py_None) throw NotNative();
+        }
+        Ref called(PyObject_GetAttr(value, method));
+        if (!called) throw PythonError();
+        Ref parts(PyObject_CallObject(called.get(), arguments));
+        if (!parts) throw PythonError();
+        if (!PyTuple_Check(parts.get()) || PyTuple_GET_SIZE(parts.get()) != static_cast<Py_ssize_t>(count)) {
+            throw NotNative();
+        }
+        return parts;
+    }
+
+    // The batch sizes of the parts, given that of the whole.
+    std::vector<Ref> batch_sizes(PyObject* collection) const {
+        Sizes size = sizes_of(batch_size_of(collection));
+        if (dim >= static_cast<int64_t>(size.size())) throw NotNative();
+        std::vector<Ref> found;
+        if (sizes == nullptr) {
+            size.erase(size.begin() + dim);
+            const Ref one = as_size(size);
+            for (size_t i = 0; i < count; ++i) found.push_back(Ref::borrowed(one.get()));
+            return found;
+        }
+        for (const int64_t length : *sizes) {
+            const bool same = !found.empty() && size[dim] == length;  // mostly all but the last
+            size[dim] = length;
+            found.push_back(same ? Ref::borrowed(found.back().get()) : as_size(size));
+        }
+        return found;
+    }
+};
+
+inline std::vector<Ref> parts_of(PyObject* collection, const Splitting& splitting, PyObject* names) {
+    std::vector<Ref> stores;
+    for (size_t i = 0; i < splitting.count; ++i) {
+        stores.emplace_back(PyDict_New());
+        if (!stores.back()) throw PythonError();
+    }
+    Py_ssize_t position = 0;
+    PyObject *next_key, *next_value;
+    while (PyDict_Next(store_of(collection), &position, &next_key, &next_value)) {
+        const Ref key = Ref::borrowed(next_key), value = Ref::borrowed(next_value);  // Python code can change the store
+        if (is_tensor(value.get())) {
+            Tensors parts = splitting.of(THPVariable_Unpack(value.get()));
+            for (size_t i = 0; i < parts.size(); ++i) put(stores[i].get(), key.get(), wrap(std::move(parts[i])).get());
+        } else if (is_collection(value.get()) && is_plain(value.get())) {
+            if (has_names(value.get())) throw NotNative();
+            const std::vector<Ref> parts = parts_of(value.get(), splitting, Py_None);
+            for (size_t i = 0; i < parts.size(); ++i) put(stores[i].get(), key.get(), parts[i].get());
+        } else {
+            const Ref parts = splitting.of_other(value.get());
+            for (size_t i = 0; i < splitting.count; ++i) {
+                put(stores[i].get(), key.get(), PyTuple_GET_ITEM(parts.get(), static_cast<Py_ssize_t>(i)));
+            }
+        }
+    }
+    std::vector<Ref> found;
+    const std::vector<Ref> sizes = splitting.batch_sizes(collection);
+    for (size_t i = 0; i < splitting.count; ++i) {
+        found.push_back(make(collection, stores[i].get(), sizes[i].get(), names));
+    }
+    return found;
+}
+
+inline Ref split(PyObject* collection, const Splitting& splitting, PyObject* names) {
+    std::vector<Ref> parts = parts_of(collection, splitting, names);
+    Ref result(PyTuple_New(static_cast<Py_ssize_t>(parts.size())));
+    if (!result) throw PythonError();
+    for (size_t i = 0; i < parts.size(); ++i) {
+        PyTuple_SET_ITEM(result.get(), static_cast<Py_ssize_t>(i), parts[i].release());
+    }
+    return result;
+}
+
+// unbind(collection, dim, names): `dim` is wrapped, `names` are those of the rows.
+inline PyObject* py_unbind(PyObject*, PyObject* const* args, Py_ssize_t) {
+    static PyObject* method = PyUnicode_InternFromString("unbind");
+    if (!is_plain(args[0])) Py_RETURN_NONE;
+    return attempt([&] {
+        const int64_t dim = as_int(args[1]);
+        const Sizes size = sizes_of(batch_size_of(args[0]));
+        if (dim < 0 || dim >= static_cast<int64_t>(size.size())) throw NotNative();
+        const Ref arguments(PyTuple_Pack(1, args[1]));
+        if (!arguments) throw PythonError();
+        return split(args[0], {dim, nullptr, static_cast<size_t>(size[dim]), method, arguments.get()}, args[2]);
+    });
+}
+
+// split(collection, sizes, dim): `sizes` is a list, `dim` is wrapped.
+inline PyObject* py_split(PyObject*, PyObject* const* args, Py_ssize_t) {
+    static PyObject* method = PyUnicode_InternFromString("split_with_sizes");
+    if (!is_plain(args[0]) || !PyList_CheckExact(args[1])) Py_RETURN_NONE;
+    return attempt([&] {
+        const int64_t dim = as_int(args[2]);
+        const Sizes size = sizes_of(batch_size_of(args[0]));
+        Sizes lengths;
+        int64_t rest = dim >= 0 && dim < static_cast<int64_t>(size.size()) ? size[dim] : -1;
+        for (Py_ssize_t i = 0; i < PyList_GET_SIZE(args[1]); ++i) {
+            lengths.push_back(as_int(PyList_GET_ITEM(args[1], i)));
+            rest -= lengths.back();
+            if (lengths.back() < 0) throw NotNative();
+        }
+        if (rest != 0) throw NotNative();
+        const Ref arguments(PyTuple_Pack(2, args[1], args[2]));
+        if (!arguments) throw PythonError();
+        return split(args[0], {dim, &lengths, lengths.size(), method, arguments.get()}, slot(args[0], bound.names));
+    });
+}
+
+inline PyMethodDef split_methods[] = {METHOD(unbind), METHOD(split), {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace tensorclass

@@ -1,0 +1,380 @@
+// Writes in place: `data[index] = rows`, `data[index] = number`, `update_`, `set_`, `copy_`.
+//
+// All tensors are looked at before the first is written. What could fail is left, with nothing written, to Python.
+#pragma once
+
+#include "collections.h"
+#include "indexing.h"
+#include "memory.h"
+
+#include <ATen/Dispatch.h>
+
+#include <array>
+#include <optional>
+
+namespace tensorclass {
+
+// What an index selects of every value: a range of rows, rows at positions, or a view.
+struct Selection {
+    bool whole = false;                   // all rows
+    int64_t length = 0;                   // of the first batch dimension
+    int64_t start = 0, count = 0;         // of the rows
+    bool is_row = false;                  // one row, without its dimension
+    const at::Tensor* given = nullptr;    // the index, if it is a tensor
+    at::Tensor positions;                 // of the rows, each in [0, length)
+    std::optional<ByViews> views;         // every other index
+
+    bool has_positions() const { return positions.defined(); }
+
+    // The shape of what is selected of a value, views aside.
+    bool selects(c10::IntArrayRef sizes, c10::IntArrayRef selected) const {
+        if (whole) return sizes == selected;
+        if (sizes.empty() || sizes[0] != length) return false;
+        if (is_row) return sizes.slice(1) == selected;
+        return !selected.empty() && selected[0] == count && sizes.slice(1) == selected.slice(1);
+    }
+
+    at::Tensor view(const at::Tensor& value) const {
+        if (views) return (*views)(value);
+        if (whole) return value;
+        return is_row ? at::select(value, 0, start) : at::slice(value, 0, start, start + count);
+    }
+};
+
+// Positions in [0, length), from an index of ints that can be negative. False: one is out of range.
+inline bool wrap_positions(const at::Tensor& index, int64_t length, at::Tensor& wrapped) {
+    const int64_t count = index.numel();
+    const int64_t* given = index.const_data_ptr<int64_t>();
+    bool as_given = true;
+    for (int64_t i = 0; i < count; ++i) {
+        if (given[i] < -length || given[i] >= length) return false;
+        as_given = as_given && given[i] >= 0;
+    }
+    wrapped = as_given ? index : at::where(index < 0, index + length, index);
+    return true;
+}
+
+// False: an index that is not known here.
+inline bool select_rows(PyObject* index, const Sizes& batch, Selection& selection) {
+    if (PyTuple_CheckExact(index) && PyTuple_GET_SIZE(index) == 1) index = PyTuple_GET_ITEM(index, 0);
+    if (index == Py_Ellipsis) {
+        selection.whole = true;
+        return true;
+    }
+    if (batch.empty()) return false;
+    const int64_t length = selection.length = batch[0];
+    if (Py_TYPE(index) == bound.tensor) {
+        const at::Tensor& given = THPVariable_Unpack(index);
+        if (!is_ordinary(given) || given.dim() != 1 || !given.is_contiguous()) return false;
+        selection.given = &given;
+        if (given.scalar_type() == at::kBool) {
+            if (given.numel() != length) return false;
+            selection.positions = true_positions(given);
+        } else if (given.scalar_type() != at::kLong || !wrap_positions(given, length, selection.positions)) {
+            return false;
+        }
+        selection.count = selection.positions.numel();
+        return true;
+    }
+    if (PyLong_CheckExact(index)) {
+        const int64_t row = as_int(index);
+        if (row < -length || row >= length) return false;
+        selection.start = row < 0 ? row + length : row;
+        selection.is_row = true;
+        selection.count = 1;
+        return true;
+    }
+    if (PySlice_Check(index)) {
+        const View slice = as_slice(index);
+        Py_ssize_t start = slice.start, stop = slice.stop;
+        if (slice.step == 1) {
+            selection.count = PySlice_AdjustIndices(length, &start, &stop, 1);
+            selection.start = start;
+            return true;
+        }
+    } else if (!PyTuple_CheckExact(index)) {
+        return false;
+    }
+    selection.views.emplace(ByViews{{}, index});
+    Ref whole;
+    return as_views(index, static_cast<int64_t>(batch.size()), selection.views->views, whole);
+}
+
+// Whether rows of a batch size belong at an index.
+inline bool fits(const Selection& selection, PyObject* collection, const Sizes& batch, const Sizes& rows) {
+    if (selection.views) {
+        const Ref expected = selection.views->size(collection);
+        return sizes_of(expected.get()) == rows;
+    }
+    return selection.selects(batch, rows);
+}
+
+// One number, as an element of a dtype.
+using Element = std::array<char, 16>;
+
+inline bool as_element(const c10::Scalar& number, at::ScalarType dtype, Element& element) {
+    switch (dtype) {
+        case at::kByte: case at::kChar: case at::kShort: case at::kInt: case at::kLong: case at::kBool: case at::kHalf:
+        case at::kBFloat16: case at::kFloat: case at::kDouble: case at::kComplexFloat: case at::kComplexDouble: break;
+        default: return false;
+    }
+    AT_DISPATCH_ALL_TYPES_AND_COMPLEX_AND3(at::kBool, at::kHalf, at::kBFloat16, dtype, "as_element", [&] {
+        const scalar_t converted = number.to<scalar_t>();
+        std::memcpy(element.data(), &converted, sizeof(converted));
+    });
+    return true;
+}
+
+inline void repeat_element(char* target, size_t bytes, const Element& element, size_t itemsize) {
+    if (itemsize == 1) {
+        std::memset(target, element[0], bytes);
+        return;
+    }
+    for (size_t done = 0; done < bytes; done += itemsize) std::memcpy(target + done, element.data(), itemsize);
+}
+
+// Writes that cannot fail, in order.
+class Writes {
+public:
+    explicit Writes(const Selection& selection) : selection_(selection) {}
+
+    // Look at one write. False: it is left to Python.
+    bool add(const at::Tensor& target, const at::Tensor& source) {
+        if (!is_writable(target) || !is_ordinary(source) || !is_unrecorded(source, records_gradients_)) return false;
+        Step step{target, source};
+        if (!add_direct(step)) {
+            if (selection_.has_positions()) return false;
+            step.target = selection_.view(target);
+            if (step.target.sizes() != source.sizes() || share_storage(target, source)) return false;
+            if (source.is_complex() && !target.is_complex()) return false;  // torch warns
+            if (at::has_internal_overlap(step.target) == at::MemOverlap::Yes) return false;
+            kernels_ = true;
+        }
+        steps_.push_back(std::move(step));
+        return true;
+    }
+
+    bool add(const at::Tensor& target, const c10::Scalar& number) {
+        if (!is_writable(target) || !target.is_contiguous() || selection_.views || target.nbytes() > SMALL) return false;
+        if (!selection_.whole && (target.dim() == 0 || target.size(0) != selection_.length)) return false;
+        Step step{target};
+        place(step);
+        if (is_index(target) || !as_element(number, target.scalar_type(), step.element)) return false;
+        steps_.push_back(std::move(step));
+        return true;
+    }
+
+    void run() {
+        if (!kernels_) {
+            for (Step& step : steps_) write(step);
+            return;
+        }
+        const pybind11::gil_scoped_release without_lock;
+        for (Step& step : steps_) write(step);
+    }
+
+private:
+    struct Step {
+        at::Tensor target;
+        at::Tensor source{};        // undefined: a number
+        char* start = nullptr;      // of the rows; null: a kernel copies
+        size_t bytes = 0;           // of all rows, or of each at a position
+        Element element{};
+    };
+    const Selection& selection_;
+    std::vector<Step> steps_;
+    bool kernels_ = false;
+    const bool records_gradients_ = c10::GradMode::is_enabled();
+
+    bool is_writable(const at::Tensor& target) const {
+        return is_ordinary(target) && is_unrecorded(target, records_gradients_);
+    }
+
+    // Whether a write to a tensor would change the index.
+    bool is_index(const at::Tensor& target) const {
+        return selection_.given != nullptr && share_storage(target, *selection_.given);
+    }
+
+    void place(Step& step) const {
+        const at::Tensor& target = step.target;
+        const size_t row = selection_.length == 0 ? 0 : target.nbytes() / selection_.length;
+        step.start = static_cast<char*>(target.mutable_data_ptr());
+        if (selection_.whole) {
+            step.bytes = target.nbytes();
+        } else if (selection_.has_positions()) {
+            step.bytes = row;
+        } else {
+            step.start += selection_.start * row;
+            step.bytes = selection_.count * row;
+        }
+    }
+
+    bool add_direct(Step& step) const {
+        const at::Tensor &target = step.target, &source = step.source;
+        if (selection_.views || target.dtype() != source.dtype() || source.nbytes() > SMALL) return false;
+        if (!target.is_contiguous() || !source.is_contiguous()) return false;
+        if (!selection_.selects(target.sizes(), source.sizes()) || is_index(target)) return false;
+        place(step);
+        const char* from = static_cast<const char*>(source.const_data_ptr());
+        const char* start = selection_.has_positions() ? static_cast<const char*>(target.const_data_ptr()) : step.start;
+        const size_t bytes = selection_.has_positions() ? target.nbytes() : step.bytes;
+        const bool apart = from + source.nbytes() <= start || start + bytes <= from;
+        if (!apart) step.start = nullptr;
+        return apart;
+    }
+
+    void write(Step& step) const {
+        if (step.start == nullptr && step.target.numel() != 0) {
+            step.target.copy_(step.source);
+            return;
+        }
+        step.target.unsafeGetTensorImpl()->bump_version();
+        if (step.bytes == 0) return;
+        if (!selection_.has_positions()) {
+            write_block(step, step.start, 0);
+            return;
+        }
+        const int64_t* positions = selection_.positions.const_data_ptr<int64_t>();
+        for (int64_t i = 0; i < selection_.count; ++i) {
+            write_block(step, step.start + positions[i] * step.bytes, i * step.bytes);
+        }
+    }
+
+    static void write_block(const Step& step, char* target, size_t offset) {
+        if (step.source.defined()) {
+            std::memcpy(target, static_cast<const char*>(step.source.const_data_ptr()) + offset, step.bytes);
+        } else {
+            repeat_element(target, step.bytes, step.element, step.target.element_size());
+        }
+    }
+};
+
+// The entries of a source: a plain collection or a dict. Null for others.
+inline PyObject* entries_of(PyObject* source) {
+    if (PyDict_CheckExact(source)) return source;
+    return is_collection(source) && is_plain(source) ? store_of(source) : nullptr;
+}
+
+// Look at the values of `entries` (with `whole`: at those of the store) and at those that they are written into. `dicts`
+// can stand for nested collections.
+inline bool add_all(PyObject* store, PyObject* entries, bool whole, bool dicts, Writes& writes) {
+    Py_ssize_t position = 0;
+    PyObject *key, *found;
+    while (PyDict_Next(whole ? store : entries, &position, &key, &found)) {
+        if (!PyUnicode_CheckExact(key)) return false;
+        PyObject* current = whole ? found : PyDict_GetItemWithError(store, key);
+        PyObject* value = whole ? PyDict_GetItemWithError(entries, key) : found;
+        if (current == nullptr || value == nullptr) return false;
+        if (is_tensor(current)) {
+            if (!is_tensor(value) || !writes.add(THPVariable_Unpack(current), THPVariable_Unpack(value))) return false;
+            continue;
+        }
+        if (!is_collection(current) || !is_plain(current)) return false;
+        PyObject* below = entries_of(value);
+        if (below == nullptr) return false;
+        if (below == value ? !dicts : Py_TYPE(value) != Py_TYPE(current)) return false;  // records check their classes
+        if (!add_all(store_of(current), below, whole, dicts, writes)) return false;
+    }
+    return true;
+}
+
+inline bool fill_all(PyObject* store, const c10::Scalar& number, Writes& writes) {
+    Py_ssize_t position = 0;
+    PyObject *key, *value;
+    while (PyDict_Next(store, &position, &key, &value)) {
+        if (is_tensor(value) ? !writes.add(THPVariable_Unpack(value), number)
+                             : !is_collection(value) || !is_plain(value) || !fill_all(store_of(value), number, writes)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// A number of Python, exactly.
+inline bool as_number(PyObject* value, c10::Scalar& number) {
+    if (PyBool_Check(value)) {
+        number = c10::Scalar(value == Py_True);
+    } else if (PyLong_CheckExact(value)) {
+        number = c10::Scalar(as_int(value));
+    } else if (PyFloat_CheckExact(value)) {
+        number = c10::Scalar(PyFloat_AS_DOUBLE(value));
+    } else {
+        return false;
+    }
+    return true;
+}
+
+inline Ref done(bool written) { return Ref::borrowed(written ? Py_True : Py_None); }
+
+// write(collection, index, value): `collection[index] = value`, rows or a number. True if all is written.
+inline PyObject* py_write(PyObject*, PyObject* const* args, Py_ssize_t) {
+    PyObject *collection = args[0], *value = args[2];
+    if (!is_plain(collection) || !is_untransformed()) Py_RETURN_NONE;
+    if (is_collection(value) ? !is_plain(value) : !PyLong_Check(value) && !PyFloat_CheckExact(value)) Py_RETURN_NONE;
+    return attempt([&] {
+        const Sizes batch = sizes_of(batch_size_of(collection));
+        Selection selection;
+        c10::Scalar number;
+        if (!select_rows(args[1], batch, selection)) return done(false);
+        Writes writes(selection);
+        if (!is_collection(value)) {
+            if (!as_number(value, number) || !fill_all(store_of(collection), number, writes)) return done(false);
+        } else if (!fits(selection, collection, batch, sizes_of(batch_size_of(value))) ||
+                   !add_all(store_of(collection), store_of(value), false, false, writes)) {
+            return done(false);
+        }
+        writes.run();
+        return done(true);
+    });
+}
+
+// write_all(collection, source, whole): the values of a source (or all of the collection) in place, as `update_` does.
+inline PyObject* py_write_all(PyObject*, PyObject* const* args, Py_ssize_t) {
+    if (!is_plain(args[0]) || !is_untransformed()) Py_RETURN_NONE;
+    PyObject* entries = entries_of(args[1]);
+    if (entries == nullptr) Py_RETURN_NONE;
+    return attempt([&] {
+        Selection all;
+        all.whole = true;
+        Writes writes(all);
+        if (!add_all(store_of(args[0]), entries, args[2] == Py_True, true, writes)) return done(false);
+        writes.run();
+        return done(true);
+    });
+}
+
+// write_key(collection, key, value): the tensor under a key in place, as `set_` does.
+inline PyObject* py_write_key(PyObject*, PyObject* const* args, Py_ssize_t) {
+    if (!is_plain(args[0]) || !PyUnicode_CheckExact(args[1]) || !is_tensor(args[2])) Py_RETURN_NONE;
+    PyObject* current = PyDict_GetItemWithError(store_of(args[0]), args[1]);
+    if (current == nullptr || !is_tensor(current) || !is_untransformed()) Py_RETURN_NONE;
+    return attempt([&] {
+        Selection all;
+        all.whole = true;
+        Writes writes(all);
+        if (!writes.add(THPVariable_Unpack(current), THPVariable_Unpack(args[2]))) return done(false);
+        writes.run();
+        return done(true);
+    });
+}
+
+// are_tensors_of(entries, batch_size): whether a dict has only tensors of this batch size, under strings.
+inline PyObject* py_are_tensors_of(PyObject*, PyObject* const* args, Py_ssize_t) {
+    return attempt([&] {
+        const Sizes size = sizes_of(args[1]);
+        Py_ssize_t position = 0;
+        PyObject *key, *value;
+        while (PyDict_Next(args[0], &position, &key, &value)) {
+            if (!PyUnicode_CheckExact(key) || !is_tensor(value)) return done(false);
+            const c10::IntArrayRef own = THPVariable_Unpack(value).sizes();
+            if (own.size() < size.size() || !std::equal(size.begin(), size.end(), own.begin())) return done(false);
+        }
+        return done(true);
+    });
+}
+
+inline PyMethodDef write_methods[] = {
+    METHOD(write), METHOD(write_all), METHOD(write_key), METHOD(are_tensors_of), {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace tensorclass
