@@ -152,26 +152,18 @@ def test_other_rows_are_written_or_refused_as_in_python(monkeypatch: pytest.Monk
         assert_same(monkeypatch, lambda: (_filled(4), ROWS[rows]()), _setitem(INDICES[index][0]), index)
 
 
+# fmt: off
+KINDS = (
+    torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16,
+    torch.float32, torch.float64, torch.complex64, torch.complex128, torch.uint16,
+)
+# fmt: on
+
+
 @pytest.mark.parametrize("number", [0, -1, 1.75, True, 300, float("nan"), float("inf"), 2**40])
 @pytest.mark.parametrize("index", [0, slice(1, 3), ..., torch.tensor([True, False, True]), torch.tensor([2, 0])])
 def test_numbers_are_converted_as_in_python(monkeypatch: pytest.MonkeyPatch, index: Any, number: float) -> None:
-    names = [
-        "bool",
-        "uint8",
-        "int8",
-        "int16",
-        "int32",
-        "int64",
-        "float16",
-        "bfloat16",
-        "float32",
-        "float64",
-        "complex64",
-        "complex128",
-        "uint16",
-    ]
-    for name in names:
-        kind = getattr(torch, name)
+    for kind in KINDS:
 
         def make(kind: torch.dtype = kind) -> tuple[Any, ...]:
             return TensorDict({"a": torch.ones(3, 2, dtype=kind)}, [3]), number
