@@ -18,7 +18,14 @@ IN_BOTH_MODES = (
     "td/leaves/test_linked_list.py",
     "td/leaves/test_nontensor.py",
     "td/test_collection.py",
+    "td/test_contains_itself.py",
+    "td/test_context.py",
+    "td/test_get.py",
+    "td/test_get_set_remove.py",
+    "td/test_get_set_remove_model.py",
     "td/test_indexing.py",
+    "td/test_keys.py",
+    "td/test_locking.py",
     "td/test_shape_operations.py",
     "nn/test_from_module.py",
     "nn/test_to_module.py",
@@ -28,11 +35,12 @@ IN_BOTH_MODES = (
 @contextmanager
 def native_code(on: bool) -> Iterator[None]:
     """Run operations in C++, if that is loaded, or in Python."""
-    before, native.ON = native.ON, on and not native.WHY_OFF
+    before = native.ON
+    native.switch(on and not native.WHY_OFF)
     try:
         yield
     finally:
-        native.ON = before
+        native.switch(before)
 
 
 def in_both_modes(call: Callable[[], Any]) -> tuple[Any, Any]:

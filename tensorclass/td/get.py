@@ -97,7 +97,7 @@ class KeyView(KeysView[Any]):
         return f"KeyView({list(self)})"
 
 
-class _WalkedKeyView(KeyView):
+class WalkedKeyView(KeyView):
     """View of the keys of all levels, of leaves alone, or in order."""
 
     __slots__ = ("_options",)
@@ -462,7 +462,7 @@ class Reading(Collection):
         """
         if not (include_nested or leaves_only or sort):
             return KeyView(self)
-        return _WalkedKeyView(self, include_nested, leaves_only, is_leaf, sort)
+        return WalkedKeyView(self, include_nested, leaves_only, is_leaf, sort)
 
     def values(
         self,
@@ -533,7 +533,7 @@ class Reading(Collection):
         """Return whether a key, nested or not, exists."""
         if type(key) is str:
             return key in self._store
-        return _WalkedKeyView(self, True, False, None, False).__contains__(key)
+        return WalkedKeyView(self, True, False, None, False).__contains__(key)
 
     def is_empty(self) -> bool:
         """Return whether there is no leaf at any depth: neither a tensor nor non-tensor data.

@@ -185,6 +185,8 @@ def fromkeys(keys: Iterable[NestedKey], value: Any = 0) -> TensorDict:
     return TensorDict.fromkeys(keys, value)
 
 
+if native.ON:
+    native.answer(TensorDict)
 registry.register(TensorDict)
 
 pytree.register(TensorDict)

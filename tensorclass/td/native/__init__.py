@@ -12,6 +12,9 @@ code and has no guards for the question::
         result = native.reshape(self, shape)
         if result is not None:
             return result
+
+Short methods are not even called in Python. Native code *answers* calls from the interpreter, see ``source/methods.h``:
+the functions stay in their classes for whatever is not answered, for torch.compile and for readers.
 """
 
 from __future__ import annotations
@@ -51,6 +54,12 @@ METHODS = (
 if TYPE_CHECKING:
     # what the library has; see the comments in source/module.cpp
     def bind(tensor: type, size: type, collection: type) -> None: ...
+    def bind_keys(
+        missing: object, no_default: object, view: type, walked_view: type, flat_keys: object, nested_keys: object
+    ) -> None: ...
+    def bind_locks(inverse: type) -> None: ...
+    def answer(cls: type) -> None: ...
+    def switch_answers(on: bool) -> None: ...
     def bind_inverses(copied: object, resized: object, permuted: object) -> None: ...
     def bind_objects(one: type, stack: type, linked_list: type, codes: str) -> None: ...
     def bind_column(cls: type, spans: str, is_text: bool) -> None: ...
@@ -93,6 +102,18 @@ if TYPE_CHECKING:
     def write_key(collection: Any, key: str, value: Any) -> bool | None: ...
     def are_tensors_of(entries: dict[Any, Any], batch_size: Size) -> bool | None: ...
     def stack_key(items: list[Any], key: str, dim: int) -> Any: ...
+
+
+def switch(on: bool) -> None:
+    """Switch native code on or off, where it is loaded: for tests, and to compare.
+
+    Args:
+        on: whether operations run in C++, and whether native code answers calls of methods.
+    """
+    global ON
+    if not WHY_OFF:
+        ON = on
+        switch_answers(on)
 
 
 def overrides_nothing(cls: type, base: type) -> bool:

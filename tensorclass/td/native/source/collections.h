@@ -24,6 +24,7 @@ struct Bound {
     PyTypeObject* tensor = nullptr;      // torch.Tensor
     PyTypeObject* size = nullptr;        // torch.Size
     PyTypeObject* collection = nullptr;  // td.collection.Collection
+    PyTypeObject* tensordict = nullptr;  // td.tensordict.TensorDict, once it is made
     Py_ssize_t store = 0, batch_size = 0, device = 0, names = 0, lock = 0, context = 0, buffer = 0;
     PyObject* is_plain = nullptr;        // "_NATIVE"
     PyObject* no_dims = nullptr;         // torch.Size([])
@@ -66,6 +67,17 @@ private:
 struct NotNative {};
 // Thrown where a call into Python has set an error.
 struct PythonError {};
+
+// Where objects of a class have a slot.
+inline Py_ssize_t offset_of(PyObject* cls, const char* name) {
+    Ref member(PyObject_GetAttrString(cls, name));
+    if (!member) throw PythonError();
+    if (Py_TYPE(member.get()) != &PyMemberDescr_Type) {
+        PyErr_Format(PyExc_TypeError, "%s is no slot", name);
+        throw PythonError();
+    }
+    return reinterpret_cast<PyMemberDescrObject*>(member.get())->d_member->offset;
+}
 
 inline PyObject*& slot(PyObject* object, Py_ssize_t offset) {
     return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + offset);

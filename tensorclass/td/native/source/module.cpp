@@ -1,7 +1,9 @@
 // The module: one unit of compilation, as torch's headers take longer than this code.
 #include "collections.h"
+#include "dictionary.h"
 #include "indexing.h"
 #include "joining.h"
+#include "locks.h"
 #include "modules.h"
 #include "shapes.h"
 #include "splitting.h"
@@ -12,6 +14,8 @@ namespace tensorclass {
 Bound bound;
 Inverses inverses;
 Leaves leaves;
+KeyObjects key_objects;
+Undo undo;
 }  // namespace tensorclass
 
 using namespace tensorclass;
@@ -42,14 +46,54 @@ static PyObject* py_bind(PyObject*, PyObject* const* args, Py_ssize_t count) {
     Py_RETURN_NONE;
 }
 
-static PyMethodDef bind_methods[] = {METHOD(bind), {nullptr, nullptr, 0, nullptr}};
+// The methods that native code answers, one table for each family.
+static const Method* answers[] = {dictionary_answers, lock_answers};
+
+// answer(class): answer calls of methods of a class; of TensorCollection, KeyView, ... by name.
+static PyObject* py_answer(PyObject*, PyObject* const* args, Py_ssize_t count) {
+    if (count != 1 || !PyType_Check(args[0])) {
+        PyErr_SetString(PyExc_TypeError, "answer: expected a class");
+        return nullptr;
+    }
+    auto* cls = reinterpret_cast<PyTypeObject*>(args[0]);
+    if (std::string_view(cls->tp_name) == "TensorDict") bound.tensordict = cls;
+    for (const Method* methods : answers) {
+        for (const Method* method = methods; method->name != nullptr; ++method) {
+            if (std::string_view(method->owner) != cls->tp_name) continue;
+            PyObject* function = PyDict_GetItemString(cls->tp_dict, method->name);
+            if (function == nullptr || !PyFunction_Check(function)) {
+                if (function != nullptr && PyObject_TypeCheck(function, &PyFunction_Type)) continue;  // done already
+                PyErr_Format(PyExc_TypeError, "%s.%s is no function", cls->tp_name, method->name);
+                return nullptr;
+            }
+            if (!set_call(function, method->call)) return nullptr;
+        }
+    }
+    PyType_Modified(cls);
+    Py_RETURN_NONE;
+}
+
+// switch_answers(on): whether calls of methods are answered.
+static PyObject* py_switch_answers(PyObject*, PyObject* const* args, Py_ssize_t count) {
+    if (count != 1 || !PyBool_Check(args[0])) {
+        PyErr_SetString(PyExc_TypeError, "switch_answers: expected a bool");
+        return nullptr;
+    }
+    answering = args[0] == Py_True;
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef bind_methods[] = {
+    METHOD(bind), METHOD(answer), METHOD(switch_answers), {nullptr, nullptr, 0, nullptr}};
 
 // One table for each family, at the end of its header.
 static PyMethodDef* families[] = {
     bind_methods,
+    dictionary_methods,
     index_methods,
     join_methods,
     leaf_methods,
+    lock_methods,
     module_methods,
     shape_methods,
     split_methods,
