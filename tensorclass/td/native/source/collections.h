@@ -68,17 +68,6 @@ struct NotNative {};
 // Thrown where a call into Python has set an error.
 struct PythonError {};
 
-// Where objects of a class have a slot.
-inline Py_ssize_t offset_of(PyObject* cls, const char* name) {
-    Ref member(PyObject_GetAttrString(cls, name));
-    if (!member) throw PythonError();
-    if (Py_TYPE(member.get()) != &PyMemberDescr_Type) {
-        PyErr_Format(PyExc_TypeError, "%s is no slot", name);
-        throw PythonError();
-    }
-    return reinterpret_cast<PyMemberDescrObject*>(member.get())->d_member->offset;
-}
-
 inline PyObject*& slot(PyObject* object, Py_ssize_t offset) {
     return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + offset);
 }

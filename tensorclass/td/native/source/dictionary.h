@@ -65,11 +65,13 @@ inline Found find(PyObject* collection, PyObject* key) {
     }
     if (!PyTuple_CheckExact(key) || PyTuple_GET_SIZE(key) == 0) return {};
     const Py_ssize_t count = PyTuple_GET_SIZE(key);
+    for (Py_ssize_t depth = 0; depth < count; ++depth) {
+        if (!PyUnicode_CheckExact(PyTuple_GET_ITEM(key, depth))) return {};
+    }
     PyObject* node = collection;
     for (Py_ssize_t depth = 0;; ++depth) {
-        PyObject* name = PyTuple_GET_ITEM(key, depth);
-        if (!PyUnicode_CheckExact(name) || !is_tree(node)) return {};
-        PyObject* value = PyDict_GetItemWithError(store_of(node), name);
+        if (!is_tree(node)) return {};
+        PyObject* value = PyDict_GetItemWithError(store_of(node), PyTuple_GET_ITEM(key, depth));
         if (value == nullptr && PyErr_Occurred() != nullptr) return {};
         if (value == nullptr || depth == count - 1) return {true, node, depth == count - 1 ? value : nullptr};
         node = value;
