@@ -245,6 +245,7 @@ def test_answered_methods_remain_functions() -> None:
         assert isinstance(method, types.FunctionType)
         assert inspect.isfunction(method)
         assert inspect.getsource(method).lstrip().startswith(f"def {name}(")
+        assert (method.__doc__ or "").split()[0].istitle()
         assert "self" in inspect.signature(method).parameters
         assert pickle.loads(pickle.dumps(method)) is copy.deepcopy(method) is method
 

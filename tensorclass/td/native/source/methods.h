@@ -79,7 +79,9 @@ inline PyTypeObject* function_class() {
     cls.tp_clear = PyFunction_Type.tp_clear;
     cls.tp_dealloc = PyFunction_Type.tp_dealloc;
     cls.tp_methods = function_methods;
-    return PyType_Ready(&cls) == 0 ? &cls : nullptr;
+    if (PyType_Ready(&cls) != 0) return nullptr;
+    PyObject* doc = PyDict_GetItemString(PyFunction_Type.tp_dict, "__doc__");  // instead of that of the class
+    return doc != nullptr && PyDict_SetItemString(cls.tp_dict, "__doc__", doc) == 0 ? &cls : nullptr;
 }
 
 inline bool set_call(PyObject* function, vectorcallfunc call) {
