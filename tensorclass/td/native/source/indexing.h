@@ -250,7 +250,7 @@ inline Ref indexed(PyObject* collection, PyObject* item, PyObject* names) {
 
 // index(collection, item): `collection[item]`, of a collection without names.
 inline PyObject* py_index(PyObject*, PyObject* const* args, Py_ssize_t) {
-    if (!is_plain(args[0]) || has_names(args[0])) Py_RETURN_NONE;
+    if (!is_plain(args[0]) || has_names(args[0]) || args[1] == Py_Ellipsis) Py_RETURN_NONE;  // `data[...]` is the same
     return attempt([&] { return indexed(args[0], args[1], Py_None); });
 }
 

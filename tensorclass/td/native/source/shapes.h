@@ -76,12 +76,27 @@ struct Prefix {
         return result;
     }
 
+    // The order for a level with more batch dimensions: these stay.
+    Ref order_of(Py_ssize_t dims) const {
+        const Py_ssize_t count = PyTuple_GET_SIZE(order);
+        if (dims == count) return Ref::borrowed(order);
+        Ref all(PyTuple_New(dims));
+        if (!all) throw PythonError();
+        for (Py_ssize_t dim = 0; dim < dims; ++dim) {
+            PyObject* entry = dim < count ? Py_NewRef(PyTuple_GET_ITEM(order, dim)) : PyLong_FromSsize_t(dim);
+            if (entry == nullptr) throw PythonError();
+            PyTuple_SET_ITEM(all.get(), dim, entry);
+        }
+        return all;
+    }
+
     void done(PyObject* result, PyObject* source) const {
         if (inverse == nullptr) return;
         Ref reference(PyWeakref_NewRef(source, nullptr));
         if (!reference) throw PythonError();
+        Ref own = order == nullptr ? Ref() : order_of(PyTuple_GET_SIZE(batch_size_of(source)));
         PyObject* context = order == nullptr ? PyTuple_Pack(3, bound.empty, inverse, reference.get())
-                                             : PyTuple_Pack(4, bound.empty, inverse, reference.get(), order);
+                                             : PyTuple_Pack(4, bound.empty, inverse, reference.get(), own.get());
         if (context == nullptr) throw PythonError();
         Py_XSETREF(slot(result, bound.context), context);
     }
@@ -185,7 +200,10 @@ inline Ref squeeze(PyObject* collection, PyObject* args) {
     Ref several(PyTuple_Pack(1, removed.get()));
     if (!several) throw PythonError();
     prefix.arguments = several.get();
-    return reshaped(collection, prefix, [&](const at::Tensor& tensor) { return tensor.squeeze(dims); });
+    if (given == Py_None) {
+        return reshaped(collection, prefix, [&](const at::Tensor& tensor) { return tensor.squeeze(dims); });
+    }
+    return reshaped(collection, prefix, [&](const at::Tensor& tensor) { return tensor.squeeze(only); });
 }
 
 // unsqueeze(collection, (dim,)).
