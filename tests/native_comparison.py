@@ -1,6 +1,6 @@
 """What an operation gives and leaves behind, as plain data, so that two ways to run it can be compared.
 
-Described are class, keys and their order, batch size, names, device, locks, contexts, and of each tensor its class, dtype,
+Described are class, keys and their order, batch size, names, device, locks and contexts; of each tensor its class, dtype,
 shape, strides, device, autograd, values, and whose memory it shares.
 """
 
@@ -123,7 +123,7 @@ Operation = Callable[[Any], Any]
 
 
 def outcome(build: Callable[[], Any], operation: Operation, native: bool) -> Any:
-    """Run an operation on a new collection; describe the result or the error, the warnings, and the collection after."""
+    """Run an operation on a new collection; describe result or error, warnings, and the collection after."""
     torch.manual_seed(0)
     source = build()
     description = Description()

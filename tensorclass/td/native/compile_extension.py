@@ -51,4 +51,7 @@ def _end_with_starter(folder: str) -> None:
 if __name__ == "__main__":
     name, source, folder = sys.argv[1:]
     Thread(target=_end_with_starter, args=[folder], daemon=True).start()
-    print(compile_extension(name, source, folder))
+    try:
+        print(compile_extension(name, source, folder))
+    except Exception as error:  # of setuptools, or of loading: what the compiler said is above
+        sys.exit(f"{type(error).__name__}: {error}")

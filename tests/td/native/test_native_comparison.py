@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import tensorclass
 from tensorclass import LazyStackedTensorDict, NonTensorData, NonTensorStack, Ragged, TensorClass, TensorDict, Text
 from tensorclass.nn import TensorDictParams
+from tests import strategies
 from tests.native_comparison import outcome
 
 # -- collections ------------------------------------------------------------------------------------------------------
@@ -242,6 +246,8 @@ OPERATIONS: dict[str, Callable[[Any], Any]] = {
     "unflatten": lambda d: d.unflatten(0, (2, 2)),
     "squeeze": lambda d: d[:, :1].squeeze(1),
     "squeeze all": lambda d: d[:1, :1].squeeze(),
+    "squeeze all, one": lambda d: d[:1].squeeze(),
+    "squeeze nothing": lambda d: d.squeeze(0),
     "unsqueeze": lambda d: d.unsqueeze(-1),
     "expand": lambda d: d.expand(2, *d.shape),
     "permute": lambda d: d.permute(1, 0),
@@ -443,11 +449,38 @@ OPERATIONS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+# -- comparisons ------------------------------------------------------------------------------------------------------
+
+#: collections that every operation meets; of the others each meets a third, or all with HYPOTHESIS_PROFILE=thorough
+ALWAYS = frozenset({"nested", "record of everything", "overrides inside", "gradient", "lazy inside", "names"})
+THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
+
+
+def chosen(operation: str) -> list[str]:
+    turn = list(OPERATIONS).index(operation)
+    return [name for i, name in enumerate(COLLECTIONS) if THOROUGH or name in ALWAYS or (i + turn) % 3 == 0]
+
+
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_an_operation_gives_the_same_for_every_collection(name: str) -> None:
     different = {}
-    for kind, build in COLLECTIONS.items():
-        with_native, without = (outcome(build, OPERATIONS[name], native) for native in (True, False))
+    for kind in chosen(name):
+        with_native, without = (outcome(COLLECTIONS[kind], OPERATIONS[name], native) for native in (True, False))
         if with_native != without:
             different[kind] = (with_native, without)
     assert different == {}
+
+
+@given(st.data())
+@settings(max_examples=100)
+def test_operations_give_the_same_for_random_collections(data: st.DataObject) -> None:
+    size = data.draw(strategies.shapes(max_dims=2, max_size=4))
+    tree = data.draw(strategies.deep_trees(max_leaves=8))
+    names = data.draw(st.none() | strategies.names_or_none(len(size)))
+    device = data.draw(st.sampled_from((None, None, "cpu")))
+    index = data.draw(strategies.indices(size))
+    operation = data.draw(st.sampled_from([*OPERATIONS.values(), *[lambda d: d[index]] * 20]))
+    with_native, without = (
+        outcome(lambda: tree.build(size, names, device=device), operation, native) for native in (True, False)
+    )
+    assert with_native == without

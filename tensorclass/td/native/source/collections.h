@@ -177,9 +177,21 @@ inline void put(PyObject* dict, PyObject* key, PyObject* value) {
     if (PyDict_SetItem(dict, key, value) != 0) throw PythonError();
 }
 
+// A level of nesting: collections that contain themselves, or very deep ones, are left to Python, which raises the error.
+class NestedLevel {
+public:
+    NestedLevel() {
+        if (Py_EnterRecursiveCall("") != 0) throw PythonError();
+    }
+    NestedLevel(const NestedLevel&) = delete;
+    NestedLevel& operator=(const NestedLevel&) = delete;
+    ~NestedLevel() { Py_LeaveRecursiveCall(); }
+};
+
 // Append the tensors of all levels, in order. Values that are neither tensors nor plain trees are left out, or, without
 // `others`, leave the operation to Python.
 inline void collect(PyObject* collection, Tensors& tensors, bool others) {
+    const NestedLevel level;
     Py_ssize_t position = 0;
     PyObject *key, *value;
     while (PyDict_Next(store_of(collection), &position, &key, &value)) {
@@ -200,6 +212,7 @@ inline void collect(PyObject* collection, Tensors& tensors, bool others) {
 // value becomes that is neither a tensor nor a plain tree, `done(result, source)` finishes each level.
 template <class Shape>
 Ref build(PyObject* source, Tensors& tensors, size_t& next, const Shape& shape, PyObject* names) {
+    const NestedLevel level;
     Ref store(PyDict_New());
     if (!store) throw PythonError();
     Py_ssize_t position = 0;

@@ -93,7 +93,7 @@ struct ByViews {
                 result = at::select(before, dim, view.start);
             } else if (view.kind == View::Insert) {
                 result = at::unsqueeze(before, dim++);
-            } else if (view.start == 0 && view.stop == PY_SSIZE_T_MAX && view.step == 1) {
+            } else if (views.size() > 1 && view.start == 0 && view.stop == PY_SSIZE_T_MAX && view.step == 1) {
                 ++dim;
             } else {
                 result = at::slice(before, dim++, view.start, view.stop, view.step);

@@ -47,22 +47,11 @@ inline void check_not_nested(PyObject* value) {
     if (!THPVariable_Check(value) || THPVariable_Unpack(value).unsafeGetTensorImpl()->is_nested()) throw NotNative();
 }
 
-// A module can contain itself: this is an error of Python's, not a crash.
-class Level {
-public:
-    Level() {
-        if (Py_EnterRecursiveCall(" in a module") != 0) throw PythonError();
-    }
-    ~Level() { Py_LeaveRecursiveCall(); }
-    Level(const Level&) = delete;
-    Level& operator=(const Level&) = delete;
-};
-
 using Seen = std::unordered_map<PyObject*, Ref>;  // what was made for a module
 
 // The parameters and buffers of a module. A module that is registered twice gives the same collection twice.
 inline Ref tree_of(PyObject* module, bool filter_empty, PyTypeObject* cls, Seen& seen) {
-    const Level level;
+    const NestedLevel level;  // a module can contain itself
     const Tables tables(module);
     Ref store(PyDict_New());
     if (!store) throw PythonError();
@@ -101,7 +90,7 @@ struct Swap {
     Ref swap(PyObject* node, PyObject* module) {
         static PyObject* flat_weights = PyUnicode_InternFromString("_flat_weights");
         if (Py_TYPE(node) != cls || !PyDict_CheckExact(store_of(node))) throw NotNative();
-        const Level level;
+        const NestedLevel level;  // a module can contain itself
         const Tables tables(module);
         PyObject* given = store_of(node);
         Ref old(PyDict_New());

@@ -196,14 +196,14 @@ inline Ref squeeze(PyObject* collection, PyObject* args) {
             prefix.after.push_back(before[dim]);
         }
     }
-    Ref removed = as_size(dims);
-    Ref several(PyTuple_Pack(1, removed.get()));
-    if (!several) throw PythonError();
-    prefix.arguments = several.get();
-    if (given == Py_None) {
-        return reshaped(collection, prefix, [&](const at::Tensor& tensor) { return tensor.squeeze(dims); });
-    }
-    return reshaped(collection, prefix, [&](const at::Tensor& tensor) { return tensor.squeeze(only); });
+    // one dimension is an int, as in the Python code, so that gradients have the same functions
+    Ref removed = dims.size() == 1 ? Ref(PyLong_FromLongLong(dims[0])) : as_size(dims);
+    Ref arguments(removed ? PyTuple_Pack(1, removed.get()) : nullptr);
+    if (!arguments) throw PythonError();
+    prefix.arguments = arguments.get();
+    return reshaped(collection, prefix, [&](const at::Tensor& tensor) {
+        return dims.size() == 1 ? tensor.squeeze(dims[0]) : tensor.squeeze(dims);
+    });
 }
 
 // unsqueeze(collection, (dim,)).
