@@ -1,7 +1,7 @@
 """What an operation gives and leaves behind, as plain data, so that two ways to run it can be compared.
 
-Described are class, keys and their order, batch size, names, device, locks and contexts; of each tensor its class, dtype,
-shape, strides, device, autograd, values, and whose memory it shares.
+Described are class, keys and their order, batch size, names, device, locks and contexts; of each tensor its class,
+dtype, shape, strides, device, autograd, values, and whose memory it shares.
 """
 
 from __future__ import annotations
