@@ -8,7 +8,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from tensorclass import NonTensorData, NonTensorStack, Ragged, TensorClass, TensorDict, Text
+from tensorclass import (
+    MetaData,
+    NonTensorData,
+    NonTensorStack,
+    Ragged,
+    TensorClass,
+    TensorDict,
+    Text,
+    set_capture_non_tensor_stack,
+)
 from tensorclass.td.columns.utf8_rows import EncodingError, encode_rows
 from tensorclass.td.leaves.linked_list import LinkedList
 from tests.native_code import in_both_modes
@@ -214,3 +223,48 @@ def test_a_stack_is_unbound_the_same() -> None:
         for dim in range(-1, stack.ndim + 1):
             compiled, python = in_both_modes(lambda stack=stack, dim=dim: state(stack.unbind(dim)))
             assert compiled == python
+
+
+OBJECTS: dict[str, list[Any]] = {
+    "equal": ["a", "".join(["a"]), "a"],
+    "different": ["a", "b", "a"],
+    "numbers": [1, 1, 1],
+    "of several classes": [1, True, "1"],
+    "missing": [None, None],
+    "no plain equality": [torch.zeros(2), torch.zeros(2)],
+    "surrogates": ["\ud800", "\ud800x"],
+}
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+@pytest.mark.parametrize("captures", [True, False])
+def test_objects_are_stacked_the_same(name: str, captures: bool) -> None:
+    for size in ([], [2], [2, 0]):
+        items = [
+            TensorDict({"o": NonTensorData(item, batch_size=size), "x": torch.ones(size)}, size)
+            for item in OBJECTS[name]
+        ]
+        for dim in range(-1, len(size) + 1):
+
+            def stacked(items: Any = items, dim: int = dim) -> Any:
+                with set_capture_non_tensor_stack(captures):
+                    made = torch.stack(items, dim)
+                leaf: Any = made._store["o"]
+                return type(leaf), leaf._batch_size, leaf._device, leaf._names, leaf._metadata, repr(leaf.tolist())
+
+            native_result, python = in_both_modes(stacked)
+            assert native_result == python
+
+
+def test_objects_of_other_classes_and_sizes_are_stacked_the_same() -> None:
+    config = {"a": 1}
+    for leaves in (
+        [MetaData(config), MetaData(config)],
+        [MetaData("a"), NonTensorData("a")],
+        [NonTensorData("a"), NonTensorData("a", {"about": 1})],
+        [NonTensorData("a", batch_size=[2]), NonTensorData("a", batch_size=[3])],
+        [NonTensorStack("a", "b"), NonTensorStack("a", "c")],
+    ):
+        items = [TensorDict({"o": leaf}) for leaf in leaves]
+        native_result, python = in_both_modes(lambda items=items: state(torch.stack(items)))
+        assert native_result == python

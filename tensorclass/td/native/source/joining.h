@@ -1,7 +1,7 @@
 // stack and cat of collections, and of the values that the parts of a lazy stack have under a key.
 #pragma once
 
-#include "collections.h"
+#include "leaves.h"
 #include "memory.h"
 
 namespace tensorclass {
@@ -180,6 +180,10 @@ private:
         static PyObject* names[] = {PyUnicode_InternFromString("_cat"), PyUnicode_InternFromString("_stack")};
         if (next_other_ >= others_.size()) throw NotNative();
         const Ref list = std::move(others_[next_other_++]);
+        if (stacked_) {
+            Ref made = stacked(list.get(), dim_);
+            if (made) return made;
+        }
         const Ref dim(PyLong_FromLongLong(dim_));
         if (!dim) throw PythonError();
         PyObject* name = names[stacked_];

@@ -4,6 +4,8 @@
 
 #include "collections.h"
 
+#include <optional>
+
 namespace tensorclass {
 
 struct Leaves {
@@ -72,18 +74,29 @@ inline Ref object_at(PyObject* stack, int64_t code) {
     return made;
 }
 
+inline Ref stack_of(PyObject* objects, at::Tensor codes, PyObject* device, PyObject* metadata) {
+    const Ref size = as_size(codes.sizes());
+    Ref store = store_with(leaves.codes, std::move(codes));
+    Ref made(leaves.stack->tp_alloc(leaves.stack, 0));
+    if (!made) throw PythonError();
+    slot(made.get(), bound.store) = store.release();
+    slot(made.get(), bound.batch_size) = Py_NewRef(size.get());
+    slot(made.get(), bound.device) = Py_NewRef(device);
+    slot(made.get(), bound.names) = Py_NewRef(Py_None);
+    slot(made.get(), bound.lock) = Py_NewRef(Py_None);
+    slot(made.get(), leaves.objects) = Py_NewRef(objects);
+    slot(made.get(), leaves.metadata) = Py_XNewRef(metadata);
+    return made;
+}
+
 // A stack of the same objects with other codes; one object where these have no dimensions.
 inline Ref stack_like(PyObject* stack, at::Tensor codes) {
     if (codes.dim() == 0) {
         if (!has_own_memory(codes)) throw NotNative();
         return object_at(stack, *codes.const_data_ptr<int64_t>());
     }
-    Ref size = as_size(codes.sizes());
-    Ref store = store_with(leaves.codes, std::move(codes));
-    Ref made = make(stack, store.get(), size.get(), Py_None);
-    share(made.get(), stack, leaves.objects);
-    share(made.get(), stack, leaves.metadata);
-    return made;
+    return stack_of(slot(stack, leaves.objects), std::move(codes), slot(stack, bound.device),
+                    slot(stack, leaves.metadata));
 }
 
 // A column over the same items with other spans.
@@ -178,21 +191,82 @@ inline PyObject* py_linked_lists(PyObject*, PyObject* const* args, Py_ssize_t) {
     });
 }
 
+// The stacks, or objects, at the positions of a dimension of a stack, as a tuple; null for other leaves.
+inline Ref unbound(PyObject* stack, int64_t dim) {
+    if (!is_stack(stack) || !is_made(stack) || has_names(stack)) return Ref();
+    PyObject* tensor = tensor_of(stack, leaves.codes);
+    if (tensor == nullptr) return Ref();
+    std::vector<at::Tensor> codes = at::unbind(THPVariable_Unpack(tensor), dim);
+    Ref rows(PyTuple_New(static_cast<Py_ssize_t>(codes.size())));
+    if (!rows) throw PythonError();
+    for (size_t i = 0; i < codes.size(); ++i) {
+        PyTuple_SET_ITEM(rows.get(), static_cast<Py_ssize_t>(i), stack_like(stack, std::move(codes[i])).release());
+    }
+    return rows;
+}
+
 // unbind_stack(stack, dim): the stacks, or objects, at the positions of a dimension, which is in range; or None.
 inline PyObject* py_unbind_stack(PyObject*, PyObject* const* args, Py_ssize_t) {
-    PyObject* stack = args[0];
-    if (!is_stack(stack) || !is_made(stack) || has_names(stack)) Py_RETURN_NONE;
     return attempt([&] {
-        PyObject* tensor = tensor_of(stack, leaves.codes);
-        if (tensor == nullptr) throw NotNative();
-        std::vector<at::Tensor> codes = THPVariable_Unpack(tensor).unbind(as_int(args[1]));
-        Ref rows(PyTuple_New(static_cast<Py_ssize_t>(codes.size())));
-        if (!rows) throw PythonError();
-        for (size_t i = 0; i < codes.size(); ++i) {
-            PyTuple_SET_ITEM(rows.get(), static_cast<Py_ssize_t>(i), stack_like(stack, std::move(codes[i])).release());
-        }
-        return rows;
+        Ref rows = unbound(args[0], as_int(args[1]));
+        return rows ? std::move(rows) : Ref::borrowed(Py_None);
     });
+}
+
+// Whether all objects of a tuple are equal. Nothing: some are no strings, which are compared in Python.
+inline std::optional<bool> all_equal(PyObject* objects) {
+    PyObject* first = PyTuple_GET_ITEM(objects, 0);
+    for (Py_ssize_t i = 1; i < PyTuple_GET_SIZE(objects); ++i) {
+        PyObject* object = PyTuple_GET_ITEM(objects, i);
+        if (object == first) continue;
+        if (!PyUnicode_CheckExact(object) || !PyUnicode_CheckExact(first)) return std::nullopt;
+        const int order = PyUnicode_Compare(object, first);
+        if (order == -1 && PyErr_Occurred() != nullptr) throw PythonError();
+        if (order != 0) return false;
+    }
+    return true;
+}
+
+// Codes that count along one dimension and are the same along the others.
+inline at::Tensor codes_along(int64_t dim, const Sizes& size) {
+    if (c10::impl::TorchDispatchModeTLS::stack_len() > 0) throw NotNative();
+    Sizes strides(size.size(), 0);
+    strides[dim] = 1;
+    at::Tensor codes = at::empty_strided(size, strides, at::kLong);
+    int64_t* data = codes.mutable_data_ptr<int64_t>();
+    for (int64_t i = 0; i < (codes.numel() > 0 ? size[dim] : 0); ++i) data[i] = i;
+    return codes;
+}
+
+// Single objects in a list, stacked along a dimension: one object, if all are equal; null for other leaves.
+inline Ref stacked(PyObject* list, int64_t dim) {
+    static PyObject* captures = PyUnicode_InternFromString("_captures");
+    const Py_ssize_t count = PyList_GET_SIZE(list);
+    PyObject* first = PyList_GET_ITEM(list, 0);
+    const Ref objects(PyTuple_New(count));
+    if (!objects) throw PythonError();
+    for (Py_ssize_t i = 0; i < count; ++i) {
+        PyObject* leaf = PyList_GET_ITEM(list, i);
+        if (!is_object(leaf) || !is_made(leaf) || has_names(leaf)) return Ref();
+        PyObject* held = slot(leaf, leaves.objects);
+        if (!PyTuple_CheckExact(held) || PyTuple_GET_SIZE(held) != 1) return Ref();
+        if (batch_size_of(leaf) != batch_size_of(first) &&
+            PyObject_RichCompareBool(batch_size_of(leaf), batch_size_of(first), Py_EQ) != 1) {
+            return Ref();
+        }
+        PyTuple_SET_ITEM(objects.get(), i, Py_NewRef(PyTuple_GET_ITEM(held, 0)));
+    }
+    Sizes size = sizes_of(batch_size_of(first));
+    if (dim > static_cast<int64_t>(size.size())) return Ref();
+    size.insert(size.begin() + dim, count);
+    const std::optional<bool> equal = all_equal(objects.get());
+    if (!equal) return Ref();
+    if (*equal) {
+        const Ref one(PyObject_CallMethodNoArgs(first, captures));
+        if (!one) throw PythonError();
+        if (one.get() == Py_True) return object_like(first, as_size(size).get());
+    }
+    return stack_of(objects.get(), codes_along(dim, size), slot(first, bound.device), Py_None);
 }
 
 inline PyTypeObject* as_type(PyObject* cls) {

@@ -1,7 +1,7 @@
 // unbind and split_with_sizes: one collection for each part along a batch dimension.
 #pragma once
 
-#include "collections.h"
+#include "leaves.h"
 
 namespace tensorclass {
 
@@ -21,6 +21,10 @@ struct Splitting {
 
     // The parts of a value that is neither a tensor nor a plain tree, as a tuple.
     Ref of_other(PyObject* value) const {
+        if (sizes == nullptr) {
+            Ref rows = unbound(value, dim);
+            if (rows && PyTuple_GET_SIZE(rows.get()) == static_cast<Py_ssize_t>(count)) return rows;
+        }
         static PyObject* hidden = PyUnicode_InternFromString("_hidden_members");
         if (is_collection(value)) {  // a field may have the name of the method
             PyObject* members = _PyType_Lookup(Py_TYPE(value), hidden);
