@@ -1,6 +1,7 @@
-// stack and cat of collections, and of the values that the parts of a lazy stack have under a key.
+// stack and cat of collections.
 #pragma once
 
+#include "collections.h"
 #include "leaves.h"
 #include "memory.h"
 
@@ -64,10 +65,16 @@ inline Tensors joined(const std::vector<Column>& columns, int64_t dim, bool stac
     return results;
 }
 
+inline bool have_one_device(PyObject* one, PyObject* other) {
+    PyObject *device = slot(one, bound.device), *wanted = slot(other, bound.device);
+    return device == wanted || PyObject_RichCompareBool(device, wanted, Py_EQ) == 1;
+}
+
 // Trees that are joined: the tensors of all levels, level by level in the order of the first tree.
 class Joining {
 public:
-    Joining(int64_t dim, bool stacked) : dim_(dim), stacked_(stacked) {}
+    // `alike`: the trees must also agree in devices and names, and hold tensors, objects and text only.
+    Joining(int64_t dim, bool stacked, bool alike = false) : dim_(dim), stacked_(stacked), alike_(alike) {}
 
     // Look at one level of all trees. False: they are left to Python.
     bool gather(c10::ArrayRef<PyObject*> trees) {
@@ -91,7 +98,7 @@ public:
 
 private:
     int64_t dim_;
-    bool stacked_;
+    bool stacked_, alike_;
     std::vector<Column> columns_;
     std::vector<Ref> others_;  // lists of values that are neither tensors nor plain trees
     std::vector<Sizes> sizes_;
@@ -109,6 +116,7 @@ private:
         for (PyObject* tree : trees) {
             if (Py_TYPE(tree) != Py_TYPE(first) || !is_plain(tree)) return false;
             if (PyDict_GET_SIZE(store_of(tree)) != count) return false;
+            if (alike_ && (has_names(tree) || !have_one_device(tree, first))) return false;
             if (batch_size_of(tree) == batch_size_of(first)) {
                 length += stacked_ ? 1 : size[dim_];
                 continue;
@@ -147,6 +155,7 @@ private:
             below.push_back(own);
         }
         if (is_plain(value)) return gather(below);
+        if (alike_ && !is_object(value) && !is_stack(value) && !is_column(value)) return false;
         Ref list(PyList_New(static_cast<Py_ssize_t>(below.size())));
         if (!list) throw PythonError();
         for (size_t i = 0; i < below.size(); ++i) {
@@ -193,7 +202,7 @@ private:
     }
 };
 
-inline PyObject* join(PyObject* items, PyObject* dim, bool stacked) {
+inline PyObject* join(PyObject* items, PyObject* dim, bool stacked, bool alike = false) {
     if (!PyList_CheckExact(items) || PyList_GET_SIZE(items) == 0 || !PyLong_CheckExact(dim)) Py_RETURN_NONE;
     PyObject* first = PyList_GET_ITEM(items, 0);
     if (!is_collection(first) || !is_plain(first) || has_names(first)) Py_RETURN_NONE;
@@ -206,7 +215,7 @@ inline PyObject* join(PyObject* items, PyObject* dim, bool stacked) {
         c10::SmallVector<PyObject*, 16> trees;
         for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items); ++i) trees.push_back(PyList_GET_ITEM(items, i));
         const Ref kept = Ref::borrowed(trees[0]);
-        Joining joining(position, stacked);
+        Joining joining(position, stacked, alike);
         return joining.gather(trees) ? joining.build(trees[0]) : Ref::borrowed(Py_None);
     });
 }
@@ -215,24 +224,6 @@ inline PyObject* join(PyObject* items, PyObject* dim, bool stacked) {
 inline PyObject* py_stack(PyObject*, PyObject* const* args, Py_ssize_t) { return join(args[0], args[1], true); }
 inline PyObject* py_cat(PyObject*, PyObject* const* args, Py_ssize_t) { return join(args[0], args[1], false); }
 
-// stack_key(items, key, dim): the tensors that the collections in a list have under a key, stacked.
-inline PyObject* py_stack_key(PyObject*, PyObject* const* args, Py_ssize_t) {
-    PyObject *items = args[0], *key = args[1];
-    if (!PyList_CheckExact(items) || PyList_GET_SIZE(items) == 0 || !PyUnicode_CheckExact(key)) Py_RETURN_NONE;
-    std::vector<Column> columns(1);
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items); ++i) {
-        PyObject* item = PyList_GET_ITEM(items, i);
-        if (!is_collection(item) || !is_plain(item)) Py_RETURN_NONE;
-        PyObject* value = PyDict_GetItemWithError(store_of(item), key);
-        if (value == nullptr || !is_tensor(value)) Py_RETURN_NONE;
-        columns[0].push_back(&THPVariable_Unpack(value));
-    }
-    return attempt([&] {
-        const int64_t dim = as_int(args[2]);
-        return wrap(std::move(joined(columns, dim, true)[0]));
-    });
-}
-
-inline PyMethodDef join_methods[] = {METHOD(stack), METHOD(cat), METHOD(stack_key), {nullptr, nullptr, 0, nullptr}};
+inline PyMethodDef join_methods[] = {METHOD(stack), METHOD(cat), {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace tensorclass

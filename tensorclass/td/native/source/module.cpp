@@ -3,6 +3,7 @@
 #include "dictionary.h"
 #include "indexing.h"
 #include "joining.h"
+#include "lazy.h"
 #include "locks.h"
 #include "modules.h"
 #include "shapes.h"
@@ -13,6 +14,7 @@
 namespace tensorclass {
 Bound bound;
 Inverses inverses;
+Lazy lazy;
 Leaves leaves;
 KeyObjects key_objects;
 Undo undo;
@@ -92,6 +94,7 @@ static PyMethodDef* families[] = {
     dictionary_methods,
     index_methods,
     join_methods,
+    lazy_methods,
     leaf_methods,
     lock_methods,
     module_methods,

@@ -32,6 +32,10 @@ class LazyRows(LazyParts):
         items: list[Any] = self._store.items_
         if kind is int and not self._store.dim and 0 <= index < len(items):
             return items[index]
+        if kind is slice and not self._store.dim:
+            chosen = items[index]
+            if chosen:
+                return lazily(chosen, 0, self._store, self._store.name)
         if kind is tuple and index and (type(index[0]) is str or type(index[0]) is tuple):
             return super().__getitem__(index)
         if index is Ellipsis:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Size, Tensor
+from torch.compiler import is_dynamo_compiling
 
 from tensorclass.support.printable import printable
-from tensorclass.td import jagged
+from tensorclass.td import jagged, native
 from tensorclass.td.collection import Collection
 from tensorclass.td.leaves.nontensor import NonTensorDataBase, NonTensorStack
 
@@ -59,6 +60,10 @@ class Parts(MutableMapping[str, "Value"]):
         return [part._store[key] for part in self.items_]
 
     def __getitem__(self, key: str) -> Any:
+        if not self.forms and self.hook_out is None and not is_dynamo_compiling() and native.ON:
+            stacked = native.stack_key(self.items_, key, self.dim)
+            if stacked is not None:
+                return stacked
         value = self.read(key, self.column(key), self.forms)
         return value if self.hook_out is None else self.hook_out(value)
 
