@@ -58,7 +58,7 @@ def main() -> int:
     )
     options = parser.parse_args()
     if options.no_native:
-        native.ON = False
+        native.switch(False)
     elif options.both_modes and not native.ON:
         parser.error(f"--both-modes needs native code, which is {native.WHY_OFF}: tensorclass native --build")
     both_modes = native.ON and (options.both_modes or options.page)

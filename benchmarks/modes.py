@@ -11,11 +11,12 @@ from tensorclass.td import native
 @contextmanager
 def in_python() -> Iterator[None]:
     """Run operations in Python alone."""
-    before, native.ON = native.ON, False
+    before = native.ON
+    native.switch(False)
     try:
         yield
     finally:
-        native.ON = before
+        native.switch(before)
 
 
 def native_line() -> str:

@@ -38,7 +38,10 @@ def other_libraries() -> list[Path]:
 
 
 def source_time() -> int:
-    """Return the time of the newest source, in nanoseconds: a library gets the same, so that later edits show."""
+    """Return the time of the newest source, in nanoseconds.
+
+    A library gets the same time, and is used only as long as it has it: after an update or a downgrade it has not.
+    """
     return max([source.stat().st_mtime_ns for source in SOURCES.iterdir()])
 
 
@@ -53,7 +56,7 @@ def why_unusable() -> str:
         )
     except OSError as error:
         return f"cannot be read: {error}"
-    return "" if source_time() <= built else "older than its sources"
+    return "" if source_time() == built else "made from other sources"
 
 
 def why_not_wanted() -> str:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import cProfile
 import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import tensorclass
 from tensorclass import LazyStackedTensorDict, NonTensorData, NonTensorStack, Ragged, TensorClass, TensorDict, Text
 from tensorclass.nn import TensorDictParams
 from tests import strategies
+from tests.legacy_mode import legacy_mode
 from tests.native_comparison import outcome
 
 # -- collections ------------------------------------------------------------------------------------------------------
@@ -468,6 +473,88 @@ def test_an_operation_gives_the_same_for_every_collection(name: str) -> None:
         with_native, without = (outcome(COLLECTIONS[kind], OPERATIONS[name], native) for native in (True, False))
         if with_native != without:
             different[kind] = (with_native, without)
+    assert different == {}
+
+
+class Passing(TorchFunctionMode):
+    """Sees the calls of functions, and makes them."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+class Dispatching(TorchDispatchMode):
+    """Sees the calls of operators, and makes them."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+MODES: dict[str, Callable[[], AbstractContextManager[Any]]] = {
+    "no_grad": torch.no_grad,
+    "inference_mode": torch.inference_mode,
+    "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
+    "function mode": Passing,
+    "dispatch mode": Dispatching,
+    "legacy mode": legacy_mode,
+    "anomaly detection": lambda: torch.autograd.set_detect_anomaly(True),
+    "profiler of Python": cProfile.Profile,
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_operations_give_the_same_in_modes_of_torch(mode: str) -> None:
+    def in_mode(operation: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def run(data: Any) -> Any:
+            with MODES[mode]():
+                return operation(data)
+
+        return run
+
+    turn = list(MODES).index(mode)
+    different = {}
+    for name in list(OPERATIONS)[turn % 5 :: 1 if THOROUGH else 5]:
+        for kind in ("nested", "result with gradient", "record of everything"):
+            with_native, without = (
+                outcome(COLLECTIONS[kind], in_mode(OPERATIONS[name]), native) for native in (True, False)
+            )
+            if with_native != without:
+                different[name, kind] = (with_native, without)
+    assert different == {}
+
+
+def transformed(transform: Callable[[Callable[[torch.Tensor], Any]], Any], operation: Callable[[Any], Any]) -> Any:
+    """An operation on a collection of tensors that a transform of torch.func has wrapped."""
+
+    def on_tensor(tensor: torch.Tensor) -> Any:
+        data = TensorDict({"a": tensor, "inner": {"c": tensor[..., 0]}, "z": tensor[..., 1]}, SIZE)
+        result = operation(data)
+        found = result if isinstance(result, (tuple, list)) else [result]
+        collections = [data, *(entry for entry in found if isinstance(entry, TensorDict))]
+        tensors = [value for collection in collections for value in collection.values(True, True)]
+        return sum(value.sum() for value in tensors if value.is_floating_point())
+
+    return transform(on_tensor)
+
+
+TRANSFORMS: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
+    "grad": (torch.func.grad, (*SIZE, 2)),
+    "vmap": (torch.func.vmap, (5, *SIZE, 2)),
+    "vmap of grad": (lambda function: torch.func.vmap(torch.func.grad(function)), (5, *SIZE, 2)),
+    "functionalize": (torch.func.functionalize, (*SIZE, 2)),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_operations_give_the_same_in_transforms(name: str) -> None:
+    transform, shape = TRANSFORMS[name]
+    turn = list(TRANSFORMS).index(name)
+    different = {}
+    for operation in list(OPERATIONS)[turn :: 1 if THOROUGH else 4]:
+        run = transformed(transform, OPERATIONS[operation])
+        with_native, without = (outcome(lambda: numbers(size=shape), run, native) for native in (True, False))
+        if with_native != without:
+            different[operation] = (with_native, without)
     assert different == {}
 
 
