@@ -72,6 +72,8 @@ def test_a_required_library_that_is_missing_is_an_error(folder: Path, monkeypatc
 
 def test_a_damaged_library_is_a_warning_or_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     library_file().write_text("no library")
+    time = native_library.source_time()
+    os.utime(library_file(), ns=(time, time))
     with pytest.warns(RuntimeWarning, match=r"native code cannot be loaded: .*; build it again"):
         assert native._load().startswith("cannot be loaded: ")
     monkeypatch.setenv("TENSORCLASS_NATIVE", "1")
