@@ -26,6 +26,7 @@ IN_BOTH_MODES = (
     "td/test_indexing.py",
     "td/test_keys.py",
     "td/test_locking.py",
+    "td/test_pointwise.py",
     "td/test_shape_operations.py",
     "nn/test_from_module.py",
     "nn/test_to_module.py",

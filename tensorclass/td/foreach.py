@@ -15,7 +15,7 @@ from torch import Tensor
 from torch._C import _are_functorch_transforms_active as _transforms_active
 from torch.compiler import is_dynamo_compiling
 
-from . import in_place_checks
+from . import in_place_checks, native
 from .collection import Collection
 from .hidden_members import member_values
 from .stack_and_cat import _append_dims
@@ -33,6 +33,8 @@ def kernel_of(name: str) -> Callable[..., Any]:
     SINGLE[kernel] = name.replace("maximum", "clamp_min").replace("minimum", "clamp_max")
     if name.endswith("_") and name != "zero_":  # zero_ fits every tensor
         IN_PLACE.add(kernel)
+    if native.ON:
+        native.know(kernel, SINGLE[kernel])
     return kernel
 
 

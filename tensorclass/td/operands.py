@@ -11,7 +11,7 @@ from torch._C import _are_functorch_transforms_active as _transforms_active
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
-from . import buffer_operations, in_place_checks, registry, shapes
+from . import buffer_operations, in_place_checks, native, registry, shapes
 from .collection import Collection
 from .foreach import SINGLE, call_methods, check_same_keys, is_undispatched, require_leaf, run_kernel
 from .hidden_members import member_values, with_members
@@ -166,6 +166,10 @@ class Operands(Collection):
     def _binary(self, kernel: Callable[..., Any], other: Any, default: Any = None) -> Self:
         if default is not None and isinstance(other, Collection):
             return self._with_default(getattr(torch, SINGLE[kernel]), other, default)
+        if not is_dynamo_compiling() and native.ON:
+            found: Self | None = native.binary(self, kernel, other)
+            if found is not None:
+                return found
         try:
             operands = self._required(other)
         except WiderOperand as error:
@@ -176,6 +180,10 @@ class Operands(Collection):
         """Run ``kernel`` on the values and ``other``. Return ``NotImplemented`` for an invalid operand."""
         store = self._store
         if operands is None:
+            if not is_dynamo_compiling() and native.ON:
+                found: Self | None = native.binary(self, kernel, other)
+                if found is not None:
+                    return found
             try:
                 operands = other if type(other) in _NUMBERS else self._operands(other)
             except WiderOperand as error:
@@ -193,6 +201,8 @@ class Operands(Collection):
         return self._same(dict(zip(store, call_methods(kernel, [*store.values()], (operands,), {}))))  # noqa: B905
 
     def _binary_(self, kernel: Callable[..., Any], other: Any) -> Self:
+        if not is_dynamo_compiling() and native.ON and native.binary_(self, kernel, other) is not None:
+            return self
         if isinstance(other, Collection) and not is_dynamo_compiling() and not _transforms_active():
             operands, values = self._operands(other), [*self._store.values()]
             if values and in_place_checks.alike(values, operands):  # the usual case
@@ -208,9 +218,15 @@ class Operands(Collection):
         if default is not None and isinstance(other, Collection):
             return self._with_default(function, other, default)
         store = self._store
+        if self._lock is not None and isinstance(other, Collection):
+            made: Self | None = buffer_operations.compared(function, self, other)
+            if made is not None:
+                return made
+        if not is_dynamo_compiling() and native.ON:
+            found: Self | None = native.binary(self, function, other)
+            if found is not None:
+                return found
         if isinstance(other, Collection) and len(other._store) == len(store):
-            if self._lock is not None and (made := buffer_operations.compared(function, self, other)) is not None:
-                return made  # type: ignore[no-any-return]
             theirs = other._store
             try:
                 return self._same({key: function(value, theirs[key]) for key, value in store.items()})

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from . import in_place_checks
+from . import in_place_checks, native
 from .collection import Collection
 from .foreach import kernel_of, run_kernel
 from .hidden_members import member_items, member_values, with_members
@@ -747,3 +747,8 @@ def _rfloordiv(value: Any, other: Any) -> Any:
 
 def _rmod(value: Any, other: Any) -> Any:
     return torch.remainder(other, value)
+
+
+if native.ON:
+    for _function, _name in ((operator.eq, "eq"), (operator.ne, "ne"), (torch.rsub, "rsub"), (_rdiv, "rdiv")):
+        native.know(_function, _name)

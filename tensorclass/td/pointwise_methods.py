@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 
+from . import native
 from .collection import Collection
 from .foreach import kernel_of, run_kernel
 
@@ -135,6 +137,10 @@ def unary(name: str, summary: str, result: str, values: str = POSITIVE) -> Unary
     kernel = kernel_of(name)
 
     def method(self: Pointwise) -> Pointwise:
+        if not is_dynamo_compiling() and native.ON:
+            found: Pointwise | None = native.unary(self, kernel)
+            if found is not None:
+                return found
         store = self._store
         if not store:
             return self._same({})
@@ -152,6 +158,8 @@ def unary_(name: str, summary: str = "", result: str = "", values: str = POSITIV
     kernel = kernel_of(name)
 
     def method(self: Pointwise) -> Pointwise:
+        if not is_dynamo_compiling() and native.ON and native.unary_(self, kernel) is not None:
+            return self
         if self._store:
             run_kernel(kernel, [*self._store.values()])
         return self
@@ -164,7 +172,14 @@ def single(name: str, summary: str, result: str, values: str = POSITIVE) -> Unar
     """The method for a function of one tensor that has no foreach kernel. See :func:`unary`."""
     function: Callable[..., Any] = getattr(torch, name)
 
+    if native.ON:
+        native.know(function, name)
+
     def method(self: Pointwise) -> Pointwise:
+        if not is_dynamo_compiling() and native.ON:
+            found: Pointwise | None = native.unary(self, function)
+            if found is not None:
+                return found
         return self._same({key: function(value) for key, value in self._store.items()})
 
     made: Unary = _document(method, name, _text(name, summary, result, values))
@@ -199,6 +214,8 @@ def pairwise(name: str, summary: str, result: str, values: str = "[1.0, 4.0]", o
     ``other`` is the operand in the example.
     """
     function: Callable[..., Any] = getattr(torch, name)
+    if native.ON:
+        native.know(function, name)
 
     def method(self: Pointwise, other: Any, *, default: Any = None) -> Pointwise:
         return self._pairwise(function, other, default)

@@ -31,13 +31,18 @@ from . import native_library
 
 #: methods that have native code: a class that overrides one of them runs in Python (see ``Collection._NATIVE``)
 METHODS = (
+    "__eq__",
     "__getitem__",
+    "__ne__",
     "_at",
     "_cat",
     "_index",
+    "_leaves",
     "_like",
+    "_pairwise",
     "_same",
     "_stack",
+    "_with_leaves",
     "expand",
     "flatten",
     "permute",
@@ -107,6 +112,11 @@ if TYPE_CHECKING:
     def stack_key(parts: list[Any], key: str, dim: int) -> Any: ...
     def set_key(parts: list[Any], key: str, value: Any, dim: int, batch_size: Size) -> bool | None: ...
     def densify(parts: list[Any], dim: int) -> Any: ...
+    def know(function: object, name: str) -> bool: ...
+    def unary(collection: Any, function: object) -> Any: ...
+    def unary_(collection: Any, function: object) -> Any: ...
+    def binary(collection: Any, function: object, other: object) -> Any: ...
+    def binary_(collection: Any, function: object, other: object) -> Any: ...
 
 
 def switch(on: bool) -> None:

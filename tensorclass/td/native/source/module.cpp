@@ -6,6 +6,7 @@
 #include "lazy.h"
 #include "locks.h"
 #include "modules.h"
+#include "pointwise.h"
 #include "shapes.h"
 #include "splitting.h"
 #include "utf8.h"
@@ -98,6 +99,7 @@ static PyMethodDef* families[] = {
     leaf_methods,
     lock_methods,
     module_methods,
+    pointwise_methods,
     shape_methods,
     split_methods,
     utf8_methods,
