@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 import torch
 from torch import Tensor
 
-from tensorclass.td import native
 from tensorclass.td.collection import Collection
+from tests.native_code import native_code
 
 
 def _content(value: Tensor) -> Any:
@@ -51,15 +50,12 @@ def outcome(operation: Callable[..., Any], data: Any) -> Any:
     return result, state(list(data))
 
 
-def assert_same(
-    monkeypatch: pytest.MonkeyPatch, make: Callable[[], tuple[Any, ...]], operation: Callable[..., Any], what: Any = ""
-) -> None:
+def assert_same(make: Callable[[], tuple[Any, ...]], operation: Callable[..., Any], what: Any = "") -> None:
     """An operation on operands that `make` makes twice alike has the same outcome in native code and in Python.
 
     `what` is shown if it has not.
     """
     native_outcome = outcome(operation, make())
-    with monkeypatch.context() as patch:
-        patch.setattr(native, "ON", False)
+    with native_code(False):
         python_outcome = outcome(operation, make())
     assert native_outcome == python_outcome, what

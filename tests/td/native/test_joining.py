@@ -11,6 +11,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tensorclass import NonTensorData, TensorClass, TensorDict, lazy_stack
+from tensorclass.td import native
 from tests.native_and_python import assert_same, state
 
 
@@ -61,6 +62,7 @@ ITEMS: dict[str, Callable[[], list[Any]]] = {
     "records": lambda: [_step(0), _step(1)],
     "nested records": lambda: [Pair(_step(i), _step(i + 1), batch_size=[2]) for i in range(2)],
     "different notes": lambda: [Pair(_step(i), _step(i + 1), note=str(i), batch_size=[2]) for i in range(2)],
+    "texts": lambda: [TensorDict({"s": str(i), "a": torch.ones(2)}, [2]) for i in range(2)],
     "other order of keys": lambda: [_rows(0), _rows(1).select("c", "b", "a")],
     "other length": lambda: [_rows(0), _rows(1, 4), _rows(2, 0)],
     "devices": lambda: [_rows(0, device="cpu"), _rows(1)],
@@ -97,9 +99,7 @@ ITEMS: dict[str, Callable[[], list[Any]]] = {
 
 @pytest.mark.parametrize("join", [torch.stack, torch.cat])
 @pytest.mark.parametrize("name", [*ITEMS])
-def test_collections_are_joined_as_in_python(
-    monkeypatch: pytest.MonkeyPatch, name: str, join: Callable[..., Any]
-) -> None:
+def test_collections_are_joined_as_in_python(name: str, join: Callable[..., Any]) -> None:
     def make() -> tuple[Any, ...]:
         torch.manual_seed(0)
         return tuple(ITEMS[name]())
@@ -107,20 +107,20 @@ def test_collections_are_joined_as_in_python(
     if name == "nothing":
         join = getattr(TensorDict, join.__name__)
     for dim in (0, 1, -1, 2):
-        assert_same(monkeypatch, make, lambda *items, dim=dim: join([*items], dim), dim)
+        assert_same(make, lambda *items, dim=dim: join([*items], dim), dim)
 
 
 @pytest.mark.parametrize("join", [torch.stack, torch.cat])
-def test_modes_and_transforms_see_joins(monkeypatch: pytest.MonkeyPatch, join: Callable[..., Any]) -> None:
+def test_modes_and_transforms_see_joins(join: Callable[..., Any]) -> None:
     def make() -> tuple[Any, ...]:
         return _rows(0), _rows(1)
 
-    assert_same(monkeypatch, make, lambda one, two: torch.vmap(lambda a, b: join([a[None], b[None]]))(one, two))
-    assert_same(monkeypatch, make, lambda one, two: torch.vmap(lambda a: join([a[None], two[:1]]))(one))
+    assert_same(make, lambda one, two: torch.vmap(lambda a, b: join([a[None], b[None]]))(one, two))
+    assert_same(make, lambda one, two: torch.vmap(lambda a: join([a[None], two[:1]]))(one))
     with torch.inference_mode():
-        assert_same(monkeypatch, make, lambda one, two: join([one, two]))
+        assert_same(make, lambda one, two: join([one, two]))
     with torch.no_grad():
-        assert_same(monkeypatch, make, lambda one, two: join([one, two]))
+        assert_same(make, lambda one, two: join([one, two]))
     with FakeTensorMode(allow_non_fake_inputs=True):
         joined = join([TensorDict({"a": torch.ones(2)}, [2]), TensorDict({"a": torch.ones(2)}, [2])])
     assert type(joined["a"]).__name__ == "FakeTensor"
@@ -147,3 +147,12 @@ def test_derivatives_pass_through_joins() -> None:
         tangent = torch.autograd.forward_ad.unpack_dual(joined["a"]).tangent
         assert tangent is not None
         assert tangent.tolist() == [7.0, 7.0, 0.0, 0.0]
+
+
+@pytest.mark.skipif(not native.ON, reason="native code is off")
+@pytest.mark.parametrize(
+    "name", ["flat and nested", "nested records", "different notes", "requires grad", "dtypes", "large"]
+)
+def test_native_code_takes_the_usual_joins(name: str) -> None:
+    assert native.stack(ITEMS[name](), 0) is not None
+    assert native.cat(ITEMS[name](), -1) is not None

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from tensorclass import LazyStackedTensorDict, TensorClass, TensorDict, lazy_stack
+from tensorclass.td import native
 from tests.native_and_python import assert_same, state
 
 
@@ -97,23 +98,22 @@ OPERATIONS: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", [*PARTS])
-def test_lazy_stacks_do_what_they_do_in_python(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_lazy_stacks_do_what_they_do_in_python(name: str) -> None:
     for what, operation in OPERATIONS.items():
         for dim in (0, 1):
             assert_same(
-                monkeypatch,
                 lambda: tuple(PARTS[name]()),
                 lambda *parts, dim=dim, operation=operation: operation(lazy_stack(parts, dim)),
                 (what, dim),
             )
 
 
-def test_dimensions_are_checked_as_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dimensions_are_checked_as_in_python() -> None:
     for dim in (-1, -2, -3, 2, "x"):
-        assert_same(monkeypatch, lambda: tuple(_parts()), lambda *parts, dim=dim: lazy_stack(parts, dim).batch_size)
+        assert_same(lambda: tuple(_parts()), lambda *parts, dim=dim: lazy_stack(parts, dim).batch_size)
 
 
-def test_hooks_and_forms_are_asked_as_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hooks_and_forms_are_asked_as_in_python() -> None:
     def hooked(*parts: Any) -> Any:
         lazy = LazyStackedTensorDict(*parts, hook_in=lambda value: value * 10, hook_out=lambda value: value + 1)
         lazy["a"] = torch.ones(3, 2)
@@ -130,11 +130,11 @@ def test_hooks_and_forms_are_asked_as_in_python(monkeypatch: pytest.MonkeyPatch)
         return [lazy.names, lazy[1:].names, lazy["b"].names, lazy[1:].contiguous().names]
 
     for operation in (hooked, padded, named):
-        assert_same(monkeypatch, lambda: tuple(_parts()), operation)
-    assert_same(monkeypatch, lambda: tuple(PARTS["other shape"]()), padded)
+        assert_same(lambda: tuple(_parts()), operation)
+    assert_same(lambda: tuple(PARTS["other shape"]()), padded)
 
 
-def test_the_first_part_may_have_another_class_than_the_stack(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_part_may_have_another_class_than_the_stack() -> None:
     def operation(*parts: Any) -> Any:
         lazy = lazy_stack(parts)
         lazy.insert(0, Step(torch.ones(2, 3), batch_size=[2]))
@@ -142,7 +142,7 @@ def test_the_first_part_may_have_another_class_than_the_stack(monkeypatch: pytes
         lazy._batch_size = torch.Size([1, 2])
         return [type(lazy), lazy.contiguous()]
 
-    assert_same(monkeypatch, lambda: tuple(_parts()), operation)
+    assert_same(lambda: tuple(_parts()), operation)
 
 
 def test_a_generator_is_read_once() -> None:
@@ -150,8 +150,19 @@ def test_a_generator_is_read_once() -> None:
     assert lazy_stack(iter([_part(0), _part(1, rows=3)])).batch_size == (2, -1)
 
 
-def test_keys_are_read_in_vmap(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_are_read_in_vmap() -> None:
     def read(data: Any) -> Any:
         return torch.vmap(lambda row: lazy_stack([row, row * 2])["a"])(data)
 
-    assert_same(monkeypatch, lambda: (_part(1.0),), read)
+    assert_same(lambda: (_part(1.0),), read)
+
+
+@pytest.mark.skipif(not native.ON, reason="native code is off")
+def test_native_code_takes_parts_that_are_alike() -> None:
+    lazy = native.lazily(_parts(), 0, None)
+    assert state(lazy) == state(lazy_stack(_parts()))
+    items = lazy._store.items_
+    assert native.stack_key(items, "a", 0) is not None
+    assert native.densify(items, 0) is not None
+    assert native.set_key(items, "a", torch.ones(3, 2), 0, lazy.batch_size)
+    assert native.append_part(items, _part(7), lazy.batch_size, 0) == (4, 2)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from tensorclass import TensorClass, TensorDict, lazy_stack
+from tensorclass.td import native
 from tests.native_and_python import assert_same
 
 
@@ -66,8 +67,8 @@ OPERATIONS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("operation", [*OPERATIONS])
 @pytest.mark.parametrize("data", [*DATA])
-def test_collections_are_split_as_in_python(monkeypatch: pytest.MonkeyPatch, data: str, operation: str) -> None:
-    assert_same(monkeypatch, lambda: (DATA[data](),), OPERATIONS[operation])
+def test_collections_are_split_as_in_python(data: str, operation: str) -> None:
+    assert_same(lambda: (DATA[data](),), OPERATIONS[operation])
 
 
 def test_parts_are_views() -> None:
@@ -77,3 +78,11 @@ def test_parts_are_views() -> None:
         part["c", "d"].zero_()
     assert not data["a"].any()
     assert not data["c", "d"].any()
+
+
+@pytest.mark.skipif(not native.ON, reason="native code is off")
+@pytest.mark.parametrize("name", ["nested", "device", "text", "lazy below", "parameter", "empty", "no rows"])
+def test_native_code_takes_the_usual_parts(name: str) -> None:
+    data = DATA[name]()
+    assert native.unbind(data, 0, None) is not None
+    assert native.split(data, [len(data)], 0) is not None

@@ -12,7 +12,9 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tensorclass import TensorClass, TensorDict, lazy_stack
+from tensorclass.td import native
 from tests.native_and_python import assert_same, outcome
+from tests.native_code import native_code
 
 
 class Inner(TensorClass):
@@ -100,7 +102,7 @@ INDICES: dict[str, tuple[Any, int | None]] = {  # with the number of rows; None:
 
 
 @pytest.mark.parametrize("data", [*DATA])
-def test_rows_are_written_as_in_python(monkeypatch: pytest.MonkeyPatch, data: str) -> None:
+def test_rows_are_written_as_in_python(data: str) -> None:
     def make(at: Any, count: int | None) -> tuple[Any, ...]:
         whole = DATA[data]()
         source: Any = _record(4, 50.0) if data == "record" else _filled(4, 50.0)
@@ -112,7 +114,7 @@ def test_rows_are_written_as_in_python(monkeypatch: pytest.MonkeyPatch, data: st
         return whole, rows.clone()
 
     for name, (at, count) in INDICES.items():
-        assert_same(monkeypatch, partial(make, at, count), _setitem(at), name)
+        assert_same(partial(make, at, count), _setitem(at), name)
 
 
 ROWS: dict[str, Callable[[], Any]] = {
@@ -147,9 +149,9 @@ ROWS: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("rows", [*ROWS])
 @pytest.mark.filterwarnings("ignore:Casting complex values to real")
-def test_other_rows_are_written_or_refused_as_in_python(monkeypatch: pytest.MonkeyPatch, rows: str) -> None:
+def test_other_rows_are_written_or_refused_as_in_python(rows: str) -> None:
     for index in ("slice", "positions", "int32", "mask", "all", "int"):
-        assert_same(monkeypatch, lambda: (_filled(4), ROWS[rows]()), _setitem(INDICES[index][0]), index)
+        assert_same(lambda: (_filled(4), ROWS[rows]()), _setitem(INDICES[index][0]), index)
 
 
 # fmt: off
@@ -162,7 +164,7 @@ KINDS = (
 
 @pytest.mark.parametrize("number", [0, -1, 1.75, True, 300, float("nan"), float("inf"), 2**40])
 @pytest.mark.parametrize("index", [0, slice(1, 3), ..., torch.tensor([True, False, True]), torch.tensor([2, 0])])
-def test_numbers_are_converted_as_in_python(monkeypatch: pytest.MonkeyPatch, index: Any, number: float) -> None:
+def test_numbers_are_converted_as_in_python(index: Any, number: float) -> None:
     for kind in KINDS:
 
         def make(kind: torch.dtype = kind) -> tuple[Any, ...]:
@@ -172,10 +174,9 @@ def test_numbers_are_converted_as_in_python(monkeypatch: pytest.MonkeyPatch, ind
             data[index] = number
             return repr(data["a"])  # nan is not equal to itself
 
-        with monkeypatch.context() as patch:
-            before = outcome(write, make())[0]
-            patch.setattr("tensorclass.td.native.ON", False)
-            assert outcome(write, make())[0] == before
+        with native_code(False):
+            expected = outcome(write, make())[0]
+        assert outcome(write, make())[0] == expected
 
 
 SOURCES: dict[str, Callable[[], Any]] = {
@@ -206,21 +207,21 @@ UPDATES: dict[str, Callable[[Any, Any], Any]] = {
 
 
 @pytest.mark.parametrize("source", [*SOURCES])
-def test_values_are_updated_as_in_python(monkeypatch: pytest.MonkeyPatch, source: str) -> None:
+def test_values_are_updated_as_in_python(source: str) -> None:
     def make(data: str) -> tuple[Any, ...]:
         whole = DATA[data]()
         return whole, whole if source == "itself" else SOURCES[source]()
 
     for data in ("nested", "locked", "leaf that requires grad", "expanded", "transposed"):
         for update, operation in UPDATES.items():
-            assert_same(monkeypatch, partial(make, data), operation, (data, update))
+            assert_same(partial(make, data), operation, (data, update))
 
 
 @pytest.mark.parametrize("update", [*UPDATES])
-def test_records_are_updated_as_in_python(monkeypatch: pytest.MonkeyPatch, update: str) -> None:
-    assert_same(monkeypatch, lambda: (_record(4), _record(4, 7.0)), UPDATES[update])
-    assert_same(monkeypatch, lambda: (_record(4), _record(4, 7.0).to_tensordict()), UPDATES[update])
-    assert_same(monkeypatch, lambda: (_record(4), {"y": torch.ones(4), "a": torch.ones(4)}), UPDATES[update])
+def test_records_are_updated_as_in_python(update: str) -> None:
+    assert_same(lambda: (_record(4), _record(4, 7.0)), UPDATES[update])
+    assert_same(lambda: (_record(4), _record(4, 7.0).to_tensordict()), UPDATES[update])
+    assert_same(lambda: (_record(4), {"y": torch.ones(4), "a": torch.ones(4)}), UPDATES[update])
 
 
 def _overlaps() -> dict[str, Callable[[TensorDict], Any]]:
@@ -245,7 +246,7 @@ def _overlaps() -> dict[str, Callable[[TensorDict], Any]]:
 
 
 @pytest.mark.parametrize("name", [*_overlaps()])
-def test_memory_that_overlaps_is_written_as_in_python(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_memory_that_overlaps_is_written_as_in_python(name: str) -> None:
     def make() -> tuple[Any, ...]:
         return (
             TensorDict({"a": torch.arange(4.0), "b": torch.arange(4.0) + 10, "i": torch.tensor([2, 0, 1, 3])}, [4]),
@@ -253,9 +254,9 @@ def test_memory_that_overlaps_is_written_as_in_python(monkeypatch: pytest.Monkey
 
     operation = _overlaps()[name]
     if name == "index among the values":
-        assert_same(monkeypatch, lambda: (make()[0][:3].clone(),), operation)
+        assert_same(lambda: (make()[0][:3].clone(),), operation)
     else:
-        assert_same(monkeypatch, make, operation)
+        assert_same(make, operation)
 
 
 def test_autograd_notices_writes() -> None:
@@ -279,7 +280,7 @@ def test_autograd_notices_writes() -> None:
         product.backward()
 
 
-def test_modes_and_transforms_see_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_modes_and_transforms_see_writes() -> None:
     def in_vmap(data: TensorDict, rows: TensorDict) -> Any:
         def one(whole: TensorDict, row: TensorDict) -> TensorDict:
             whole = whole.clone()
@@ -293,11 +294,11 @@ def test_modes_and_transforms_see_writes(monkeypatch: pytest.MonkeyPatch) -> Non
     def make() -> tuple[Any, ...]:
         return TensorDict({"a": torch.arange(12.0).reshape(2, 3, 2)}, [2, 3]), TensorDict({"a": torch.ones(2, 2)}, [2])
 
-    assert_same(monkeypatch, make, in_vmap)
+    assert_same(make, in_vmap)
     for mode in (torch.no_grad, torch.inference_mode):
         with mode():
-            assert_same(monkeypatch, make, lambda data, rows: _setitem((slice(None), 0))(data, rows))
-            assert_same(monkeypatch, lambda: (DATA["view of a leaf"](), _filled(1)[0]), _setitem(0))
+            assert_same(make, lambda data, rows: _setitem((slice(None), 0))(data, rows))
+            assert_same(lambda: (DATA["view of a leaf"](), _filled(1)[0]), _setitem(0))
     with FakeTensorMode():
         fake = TensorDict({"a": torch.ones(3)}, [3])
         fake[0] = TensorDict({"a": torch.ones(())})
@@ -305,10 +306,37 @@ def test_modes_and_transforms_see_writes(monkeypatch: pytest.MonkeyPatch) -> Non
         assert type(fake["a"]).__name__ == "FakeTensor"
 
 
-def test_many_rows_are_written_as_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_rows_are_written_as_in_python() -> None:
     def make() -> tuple[Any, ...]:
         return TensorDict({"a": torch.zeros(3000, 40)}, [3000]), TensorDict({"a": torch.ones(2999, 40)}, [2999])
 
     for index in (slice(1, None), torch.arange(2999), torch.arange(3000) > 0):
-        assert_same(monkeypatch, make, _setitem(index))
-    assert_same(monkeypatch, lambda: (make()[0], 3.0), _setitem(slice(None)))
+        assert_same(make, _setitem(index))
+    for place in (slice(None), 5, torch.tensor([7, 2999])):
+        assert_same(lambda: (make()[0], 3.0), _setitem(place))
+
+
+@pytest.mark.skipif(not native.ON, reason="native code is off")
+def test_native_code_takes_the_usual_writes() -> None:
+    for make in (_filled, _record):
+        for at, count in INDICES.values():
+            usual = count is not None and count > 0 and at is not None and not isinstance(at, list)
+            if usual and not (isinstance(at, Tensor) and at.dtype is torch.int32):
+                wrong = isinstance(at, Tensor) and (len(at) == 2 or (at.dtype is torch.bool and len(at) == 3))
+                assert native.write(make(4), at, make(4)[:count]) is (None if wrong else True)
+        assert native.write(make(4), 1, make(4)[0])
+        assert native.write_all(make(4), make(4), True)
+    assert native.write_key(_filled(4), "a", torch.ones(4, 2, 3))
+    assert native.write(_filled(4), slice(2), 1.0)
+
+
+@pytest.mark.skipif(not native.ON, reason="native code is off")
+def test_a_tensor_without_its_memory_is_left_to_torch() -> None:
+    # as sharded training releases parameters: the shape stays, the storage is empty
+    data = TensorDict({"a": torch.ones(3)}, [3])
+    data["a"].untyped_storage().resize_(0)
+    full = TensorDict({"a": torch.zeros(6)[3:]}, [3])
+    full["a"].untyped_storage().resize_(20)
+    assert not native.write(data, 0, 5.0)
+    assert not native.write(full, 0, 5.0)
+    assert not native.write(full, slice(1, 3), TensorDict({"a": torch.ones(2)}, [2]))

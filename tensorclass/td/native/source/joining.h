@@ -20,7 +20,7 @@ inline bool join_directly(const Column& parts, int64_t dim, bool stacked, bool r
         if (sizes[i] != 1) return false;
     }
     for (const at::Tensor* part : parts) {
-        if (!is_ordinary(*part) || part->dtype() != first.dtype() || !part->is_contiguous()) return false;
+        if (!is_block(*part) || part->dtype() != first.dtype()) return false;
         if (!is_unrecorded(*part, records_gradients)) return false;
         const c10::IntArrayRef own = part->sizes();
         if (own.size() != sizes.size()) return false;

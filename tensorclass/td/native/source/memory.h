@@ -36,6 +36,12 @@ inline bool is_ordinary(const at::Tensor& tensor) {
     return tensor.key_set() == ordinary;
 }
 
+// Whether the content of a tensor is one block of memory. A storage can be smaller than its tensors, after a resize_.
+inline bool is_block(const at::Tensor& tensor) {
+    return is_ordinary(tensor) && tensor.is_contiguous() &&
+           tensor.storage().nbytes() >= tensor.storage_offset() * tensor.element_size() + tensor.nbytes();
+}
+
 // Whether autograd has no interest in what is done with a tensor.
 inline bool is_unrecorded(const at::Tensor& tensor, bool records_gradients) {
     return !(records_gradients && tensor.requires_grad()) && !tensor._fw_grad(0).defined();

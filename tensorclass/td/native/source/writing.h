@@ -65,7 +65,7 @@ inline bool select_rows(PyObject* index, const Sizes& batch, Selection& selectio
     const int64_t length = selection.length = batch[0];
     if (Py_TYPE(index) == bound.tensor) {
         const at::Tensor& given = THPVariable_Unpack(index);
-        if (!is_ordinary(given) || given.dim() != 1 || !given.is_contiguous()) return false;
+        if (!is_block(given) || given.dim() != 1) return false;
         selection.given = &given;
         if (given.scalar_type() == at::kBool) {
             if (given.numel() != length) return false;
@@ -155,10 +155,11 @@ public:
     }
 
     bool add(const at::Tensor& target, const c10::Scalar& number) {
-        if (!is_writable(target) || !target.is_contiguous() || selection_.views || target.nbytes() > SMALL) return false;
+        if (!is_writable(target) || !is_block(target) || selection_.views) return false;
         if (!selection_.whole && (target.dim() == 0 || target.size(0) != selection_.length)) return false;
         Step step{target};
         place(step);
+        if (step.bytes * (selection_.has_positions() ? selection_.count : 1) > SMALL) return false;
         if (is_index(target) || !as_element(number, target.scalar_type(), step.element)) return false;
         steps_.push_back(std::move(step));
         return true;
@@ -212,7 +213,7 @@ private:
     bool add_direct(Step& step) const {
         const at::Tensor &target = step.target, &source = step.source;
         if (selection_.views || target.dtype() != source.dtype() || source.nbytes() > SMALL) return false;
-        if (!target.is_contiguous() || !source.is_contiguous()) return false;
+        if (!is_block(target) || !is_block(source)) return false;
         if (!selection_.selects(target.sizes(), source.sizes()) || is_index(target)) return false;
         place(step);
         const char* from = static_cast<const char*>(source.const_data_ptr());
