@@ -30,9 +30,11 @@ def state(value: Any) -> Any:
     if isinstance(value, Collection):
         kept = value._batch_size, value._device, value._names, value._lock is None, hasattr(value, "_buffer")
         entries = [(key, state(below)) for key, below in value._store.items()]
+        if value._is_tree():  # tensors inside of a leaf are nobody's business
+            entries += [(key, below._is_view()) for key, below in value._store.items() if type(below) is Tensor]
         return type(value), type(value._batch_size), kept, entries
     if isinstance(value, Tensor):
-        history = *_history(value), value.requires_grad, value._is_view()
+        history = *_history(value), value.requires_grad
         return type(value), value.dtype, value.device, value.shape, value.stride(), history, _content(value)
     if isinstance(value, dict):
         return [(key, state(below)) for key, below in value.items()]

@@ -150,9 +150,7 @@ def test_derivatives_pass_through_joins() -> None:
 
 
 @pytest.mark.skipif(not native.ON, reason="native code is off")
-@pytest.mark.parametrize(
-    "name", ["flat and nested", "nested records", "different notes", "requires grad", "dtypes", "large"]
-)
+@pytest.mark.parametrize("name", ["flat and nested", "nested records", "texts", "requires grad", "dtypes", "large"])
 def test_native_code_takes_the_usual_joins(name: str) -> None:
     assert native.stack(ITEMS[name](), 0) is not None
     assert native.cat(ITEMS[name](), -1) is not None
