@@ -14,6 +14,7 @@ from tensorclass.td.native import native_library
 
 #: test files that run in both modes, relative to ``tests``: those of the operations that have native code
 IN_BOTH_MODES = (
+    "td/test_buffer_operations.py",
     "td/columns/test_text.py",
     "td/leaves/test_linked_list.py",
     "td/leaves/test_nontensor.py",

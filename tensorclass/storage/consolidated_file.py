@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import mmap
+import operator
 import os
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,12 +24,12 @@ from tensorclass.support.atomic import whole_file
 from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.printable import printable
 from tensorclass.support.regular_files import reading_regular
-from tensorclass.td.buffer_operations import mark
+from tensorclass.td.buffer_operations import dense_tensors, mark, mark_positions, with_tensors
 from tensorclass.td.collection import DeviceLike, as_device
 from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.jagged import all_packed
 from tensorclass.td.leaves.object_codes import CPU, nest_lists
-from tensorclass.td.memory.buffer_layout import BufferLayout
+from tensorclass.td.memory.buffer_layout import BufferLayout, layout_of
 from tensorclass.td.memory.consolidated_buffer import (
     WHOLE,
     FlatBuffer,
@@ -53,6 +55,7 @@ _MARK = b"tensorcl"
 _NAMES = frozenset(("cls", "non_tensors", "leaves", "cls_metadata"))  #: reserved keys in the peer's description
 _LONGEST = 2**30  #: bytes of a description
 _LARGE = 2**18  #: bytes of a buffer that is not zeroed as a whole
+_requires_grad: Any = operator.attrgetter("requires_grad")
 _foreach_copy: Any = torch._foreach_copy_  # pyright: ignore[reportPrivateImportUsage]
 _frombuffer: Any = torch.frombuffer  # pyright: ignore[reportUnknownMemberType]
 
@@ -84,24 +87,23 @@ def consolidate(
         raise ValueError("consolidate: expected one of share_memory and pin_memory, got both")
     if inplace:
         data._check_unlocked()
-    own, data = data, all_packed(_with_compact_columns(data))
-    parts = [part for leaf in data._arrays() for part in parts_of(leaf)]
-    if any(map(is_sharded, parts)):
-        raise TypeError(f"consolidate: nothing was changed; there is {WHOLE}")
-    if odd := [part.layout for part in parts if part.layout != torch.strided]:
-        raise TypeError(f"consolidate: a tensor of the layout {odd[0]} has several buffers; make it dense first")
+    own, dense = data, dense_tensors(data)  # most collections have no other values
+    if dense is None:
+        data = all_packed(_with_compact_columns(data))
+    parts = _buffers_of(data) if dense is None else dense
     devices = {part.device for part in parts}
     if target is None and len(devices) > 1:
         raise ValueError(f"consolidate: the tensors are on {sorted(map(str, devices))}; choose one with device=")
 
     def work() -> Any:
-        spans, size = spans_of(parts)
         made: Any = None
         layout: BufferLayout | None = None
+        tensors: list[Tensor] = []  # of a buffer in memory
         if filename is not None:
             node, leaves = describe_collection.describe(data, "consolidate", allow_pickle)
             all_spans, size = spans_of([leaf.tensor for leaf in leaves])
             spans = [span for span, leaf in zip(all_spans, leaves, strict=True) if not leaf.of_objects]
+            layout = BufferLayout(spans, size)
             with uninterrupted() as section, whole_file(Path(filename)) as file, section.interruptible():
                 _write_file(file, node, leaves, all_spans, size)
                 if not (use_buffer or share_memory or pin_memory):
@@ -110,17 +112,19 @@ def consolidate(
                         made = with_buffers(data, FlatBuffer(_mapped(written.fileno(), size), spans).parts())
         if made is None:
             here = next(iter(devices)) if len(devices) == 1 else CPU
-            memory = _allocated(spans, size, here, share_memory, pin_memory)
-            layout = BufferLayout(spans, size)
+            layout = layout_of(parts) if layout is None else layout
+            memory = _allocated(layout.spans, layout.size, here, share_memory, pin_memory)
             tensors = layout.tensors_in(memory)
             _copy_all(tensors, parts, num_threads)
-            made = with_buffers(data, tensors)
+            made = with_buffers(data, tensors) if dense is None else with_tensors(data, tensors)
         if target is not None:
             made = made.to(target, non_blocking=non_blocking)
         if inplace:
             take_values(own, made)
             made = own
-        return mark(made, layout if target is None else None).lock_()
+        if layout is None or not tensors or target is not None:
+            return mark(made).lock_()
+        return (mark(made, layout) if dense is None else mark_positions(made, layout, tensors)).lock_()
 
     if not return_early:
         return work()
@@ -128,6 +132,16 @@ def consolidate(
     future: Future[Any] = pool.submit(work)
     pool.shutdown(wait=False)  # the thread ends with its work
     return future
+
+
+def _buffers_of(data: Any) -> list[Tensor]:
+    """Return the buffers of all tensors and columns. Raise if one is not whole, or not dense."""
+    parts = [part for leaf in data._arrays() for part in parts_of(leaf)]
+    if any(map(is_sharded, parts)):
+        raise TypeError(f"consolidate: nothing was changed; there is {WHOLE}")
+    if odd := [part.layout for part in parts if part.layout != torch.strided]:
+        raise TypeError(f"consolidate: a tensor of the layout {odd[0]} has several buffers; make it dense first")
+    return parts
 
 
 def _allocated(spans: list[TensorSpan], size: int, device: torch.device, shared: bool, pinned: bool) -> Tensor:
@@ -147,11 +161,11 @@ def _allocated(spans: list[TensorSpan], size: int, device: torch.device, shared:
 
 def _copy_all(targets: list[Tensor], sources: list[Tensor], num_threads: int) -> None:
     """Copy tensors to others of the same shapes and dtypes, without history."""
-    with torch.no_grad():
-        if num_threads <= 0:
-            if targets:
+    if num_threads <= 0:
+        if targets:
+            with torch.no_grad() if any(map(_requires_grad, sources)) else nullcontext():
                 _foreach_copy(targets, sources)
-            return
+        return
     with ThreadPoolExecutor(num_threads) as pool:
         for done in [pool.submit(_copy, *pair) for pair in zip(targets, sources, strict=True)]:
             done.result()

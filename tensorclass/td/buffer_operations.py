@@ -19,7 +19,7 @@ from torch import Tensor
 from torch._C import _are_functorch_transforms_active as _transforms_active
 from torch.compiler import is_dynamo_compiling
 
-from . import registry
+from . import native, registry
 from .collection import Collection
 from .memory.buffer_layout import BufferLayout
 from .memory.consolidated_buffer import FlatBuffer, flat_of, is_transformed, spans_of, with_buffers
@@ -89,7 +89,7 @@ def buffer_of(data: Any, *methods: str, columns: bool = False) -> FoundBuffer | 
         return None
     leaves: list[Tensor] = []
     if not methods:
-        leaves += data._arrays()
+        leaves += tensors_of(data)
     elif not _collect(data, methods, columns, leaves):
         return None
     if known.layout.fits(leaves) and [*map(_pointer, leaves)] == known.pointers:
@@ -123,10 +123,40 @@ def _inherits(cls: type, methods: tuple[str, ...]) -> bool:
     return all(getattr(cls, name) is getattr(registry.TensorDict, name) for name in methods)
 
 
+def tensors_of(data: Any) -> list[Tensor]:
+    """Return the tensors that hold all values, in order."""
+    if not is_dynamo_compiling() and native.ON:
+        tensors = native.tensors_of(data)
+        if tensors is not None:
+            return tensors
+    return list(data._arrays())
+
+
+def dense_tensors(data: Any) -> list[Tensor] | None:
+    """Return the tensors of a tree in order; ``None`` if it has other values, or tensors that are not dense."""
+    if not is_dynamo_compiling() and native.ON:
+        tensors = native.tensors_of(data)
+        if tensors is not None:
+            return tensors
+    leaves: list[Tensor] = []
+    if not data._is_tree() or not _collect(data, (), False, leaves):
+        return None
+    return leaves if all(leaf.layout is torch.strided and not leaf.is_nested for leaf in leaves) else None
+
+
+def with_tensors(data: Any, tensors: list[Tensor]) -> Any:
+    """Return the same tree with other tensors of the same shapes, in the order of :func:`tensors_of`."""
+    if not is_dynamo_compiling() and native.ON:
+        made = native.with_tensors(data, tensors)
+        if made is not None:
+            return made
+    return data._with_arrays(iter(tensors))
+
+
 def on_buffer(data: Any, layout: BufferLayout, memory: Tensor) -> Any:
     """Return a collection of the structure of ``data`` whose tensors lie in another buffer, and mark it."""
     tensors = layout.tensors_in(memory)
-    return mark_positions(data._with_arrays(iter(tensors)), layout, tensors)
+    return mark_positions(with_tensors(data, tensors), layout, tensors)
 
 
 def _have_same_layout(own: BufferMark | None, other: BufferMark | None, ours: Any, theirs: Any) -> bool:

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self, Unpack
 
-from . import buffer_operations, registry
+from . import buffer_operations, native, registry
 from .collection import Collection, DeviceLike, as_device
 from .context import CAST
 from .hidden_members import member_items, with_members
@@ -342,6 +342,10 @@ class Devices(Collection):
 
     def _placed(self, device: torch.device, non_blocking: builtins.bool, /) -> Self:
         """Return the values on a device. Tensors that are on it already need no call."""
+        if not is_dynamo_compiling() and native.ON:
+            placed: Self | None = native.placed(self, device, non_blocking)
+            if placed is not None:
+                return placed
         return self._on(
             {
                 key: self._store[key] if value.device == device else value.to(device, non_blocking=non_blocking)

@@ -12,8 +12,11 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Size, Tensor
+from torch.compiler import is_dynamo_compiling
 
-from .consolidated_buffer import TensorSpan
+from tensorclass.td import native
+
+from .consolidated_buffer import TensorSpan, spans_of
 
 _below_autograd: Any = torch._C._AutoDispatchBelowADInplaceOrView  # pyright: ignore[reportPrivateUsage]
 _is_contiguous: Any = Tensor.is_contiguous
@@ -31,6 +34,24 @@ class _Run(NamedTuple):
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     start: int  #: first element, in a buffer of this dtype
+
+
+#: layouts by the dtypes and shapes of their tensors: those of a program's batches are mostly the same
+_KNOWN: dict[tuple[tuple[torch.dtype, Size], ...], BufferLayout] = {}
+_MANY_KNOWN = 64
+
+
+def layout_of(tensors: Sequence[Tensor]) -> BufferLayout:
+    """Return the layout in which dense tensors lie one after the other; see ``spans_of``."""
+    if is_dynamo_compiling():  # which would guard the known ones
+        return BufferLayout(*spans_of(tensors))
+    kinds = tuple([(tensor.dtype, tensor.shape) for tensor in tensors])
+    known = _KNOWN.get(kinds)
+    if known is None:
+        if len(_KNOWN) >= _MANY_KNOWN:
+            _KNOWN.clear()
+        known = _KNOWN[kinds] = BufferLayout(*spans_of(tensors))
+    return known
 
 
 class BufferLayout:
@@ -61,7 +82,7 @@ class BufferLayout:
     )
 
     def __init__(self, spans: Sequence[TensorSpan], size: int) -> None:
-        self.spans: Sequence[TensorSpan] = spans
+        self.spans: list[TensorSpan] = list(spans)
         self.size: int = size  #: bytes of the buffer
         self._dtypes: list[torch.dtype] = [dtype for dtype, _, _ in spans]
         self._shapes: list[Size] = [shape for _, shape, _ in spans]
@@ -112,6 +133,10 @@ class BufferLayout:
         They share the memory, but are no views of it to autograd: one can require a gradient, or be written while
         another is saved for the backward pass.
         """
+        if native.ON and not is_dynamo_compiling():
+            found = native.views_of(memory, self.spans)
+            if found is not None:
+                return found
         made: list[Tensor] = []
         typed = {memory.dtype: memory}
         with _below_autograd():  # the bookkeeping of views takes twice as long as all else here

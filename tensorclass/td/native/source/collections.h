@@ -107,6 +107,14 @@ inline bool calls_are_watched() {
     return at::impl::torch_function_mode_enabled() || c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Tracer);
 }
 
+// Whether a tensor stands for another one: inside of transforms of torch.func, functionalization, and modes.
+inline bool is_wrapper(const at::Tensor& tensor) {
+    static const c10::DispatchKeySet wrappers({c10::DispatchKey::FuncTorchBatched,
+                                               c10::DispatchKey::FuncTorchGradWrapper, c10::DispatchKey::Python,
+                                               c10::DispatchKey::Functionalize});
+    return tensor.key_set().has_any(wrappers) || c10::impl::TorchDispatchModeTLS::stack_len() > 0;
+}
+
 // Whether the memory of a tensor is its content: no wrapper of torch.func, no fake or lazily negated tensor.
 inline bool has_own_memory(const at::Tensor& tensor) {
     static const c10::DispatchKeySet wrapped(

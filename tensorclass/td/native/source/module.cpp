@@ -1,4 +1,5 @@
 // The module: one unit of compilation, as torch's headers take longer than this code.
+#include "buffers.h"
 #include "collections.h"
 #include "dictionary.h"
 #include "indexing.h"
@@ -90,7 +91,7 @@ static PyMethodDef bind_methods[] = {
     METHOD(bind), METHOD(answer), METHOD(switch_answers), {nullptr, nullptr, 0, nullptr}};
 
 // One table for each family, at the end of its header.
-static PyMethodDef* families[] = {
+static PyMethodDef* families[] = {buffer_methods, 
     bind_methods,
     dictionary_methods,
     index_methods,
