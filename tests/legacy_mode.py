@@ -26,4 +26,4 @@ def legacy_mode() -> Iterator[None]:
             yield
     finally:
         for family, name, member in before:
-            replace_member(family, name, member)
+            replace_member(family, name, member, calls_nested=False)

@@ -87,7 +87,7 @@ class RecordMeta(abc.ABCMeta):
             from .definition import define
 
             define(cls, given)
-            cls._NATIVE = native.overrides_nothing(cls, TensorCollection)  # type: ignore[attr-defined]
+            cls._NATIVE = native.overrides_nothing(cls)  # type: ignore[attr-defined]
         return cls
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any) -> None:

@@ -247,6 +247,7 @@ for _family in TensorCollection.__mro__:
 
 
 copy_inherited(TensorCollection)
+native.know_methods(TensorCollection)
 if native.ON:
     native.bind_keys(MISSING, NO_DEFAULT, KeyView, WalkedKeyView, FLAT_KEYS, NESTED_KEYS)
     native.bind_locks(Inverse)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from . import native
+
 #: classes that have copies
 _with_copies: list[type] = []
 
@@ -23,12 +25,21 @@ def copy_inherited(cls: type) -> None:
     _with_copies.append(cls)
 
 
-def replace_member(owner: type, name: str, member: Any) -> None:
-    """Replace a member of a class, and its copies in other classes."""
+def replace_member(owner: type, name: str, member: Any, *, calls_nested: bool = True) -> None:
+    """Replace a member of a class, and its copies in other classes.
+
+    Args:
+        owner: the class that defines it.
+        name: its name.
+        member: the new one.
+        calls_nested: whether nested collections have to be asked for it, too; native code then leaves collections
+            that have it to Python.
+    """
     before = vars(owner)[name]
     for cls in (owner, *_with_copies):
         if vars(cls).get(name) is before:
             setattr(cls, name, member)
+    native.replaced(owner, name, before, member, calls_nested)
 
 
 def defined_members(cls: type) -> dict[str, Any]:

@@ -51,7 +51,7 @@ class TensorDict(TensorCollection, DataFrameNames):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        cls._NATIVE = native.overrides_nothing(cls, TensorCollection)  # pyright: ignore[reportConstantRedefinition]
+        cls._NATIVE = native.overrides_nothing(cls)  # pyright: ignore[reportConstantRedefinition]
 
     def __init__(
         self,

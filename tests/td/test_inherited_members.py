@@ -15,6 +15,7 @@ from tensorclass.td.collection import Collection
 from tensorclass.td.indexing import Indexing
 from tensorclass.td.inherited_members import defined_members, replace_member
 from tensorclass.td.leaves.leaf import FullLeaf, Leaf
+from tensorclass.td.shape_operations import Shaping
 
 
 class Point(TensorClass):
@@ -82,3 +83,21 @@ def test_a_compiled_function_has_no_guards_of_the_classes_of_methods() -> None:
     assert compiled(point).position.shape == (2, 3)
     assert guards["TENSOR_MATCH"] == 2
     assert guards["DICT_NOT_CONTAINS"] == 0
+
+
+def test_a_replaced_method_is_called_for_nested_collections_with_native_code_too() -> None:
+    def reshape(self: Any, *shape: Any) -> Any:
+        called.append(list(self.keys()))
+        return before(self, *shape)
+
+    called: list[list[str]] = []
+    data = TensorDict({"a": torch.zeros(4), "inner": {"c": torch.zeros(4)}}, [4])
+    before: Any = Shaping.reshape
+    replace_member(Shaping, "reshape", reshape)
+    try:
+        data.reshape(2, 2)
+        assert called == [["a", "inner"], ["c"]]
+    finally:
+        replace_member(Shaping, "reshape", before)
+    assert Shaping.reshape is before
+    assert TensorDict._NATIVE

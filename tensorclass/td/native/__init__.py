@@ -22,6 +22,7 @@ from __future__ import annotations
 import os
 import warnings
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from torch import Size, Tensor
 
@@ -135,9 +136,44 @@ def switch(on: bool) -> None:
         switch_answers(on)
 
 
-def overrides_nothing(cls: type, base: type) -> bool:
-    """Return whether a class has the methods of its base that have native code."""
-    return all(getattr(cls, name) is getattr(base, name) for name in METHODS)
+#: the methods of ``METHODS`` that native code stands for
+_known: dict[str, object] = {}
+
+#: classes that native code would know, if a method of theirs were not replaced
+_left_to_python: WeakSet[type] = WeakSet()
+
+
+def know_methods(base: type) -> None:
+    """Take the methods of a class for those that native code stands for."""
+    _known.update({name: getattr(base, name) for name in METHODS})
+
+
+def overrides_nothing(cls: type) -> bool:
+    """Return whether a class has the methods that native code stands for."""
+    return all(getattr(cls, name) is _known[name] for name in METHODS)
+
+
+def replaced(owner: type, name: str, before: object, member: object, calls_nested: bool) -> None:
+    """Take note that a method of a class was replaced.
+
+    Args:
+        owner: the class.
+        name: the method.
+        before: what was replaced.
+        member: the new method.
+        calls_nested: native code leaves classes that have the new method to Python; otherwise it stands for it, too.
+    """
+    if name not in METHODS:
+        return
+    if not calls_nested and _known[name] is before:
+        _known[name] = member
+    todo = [owner]
+    while todo:
+        cls: Any = todo.pop()
+        todo += cls.__subclasses__()
+        if vars(cls).get("_NATIVE") or cls in _left_to_python:
+            cls._NATIVE = overrides_nothing(cls)
+            (_left_to_python.discard if cls._NATIVE else _left_to_python.add)(cls)
 
 
 def _load() -> str:

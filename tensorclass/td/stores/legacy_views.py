@@ -203,4 +203,6 @@ def install(is_on: Callable[[], bool | None]) -> None:
     for family in (Shaping, Permuting, LazyShaping):
         for name in OPERATIONS:
             if name in vars(family):
-                replace_member(family, name, _in_front_of(vars(family)[name], is_on))
+                # calls of the package go through: nested collections need not be asked
+                wrapper = _in_front_of(vars(family)[name], is_on)
+                replace_member(family, name, wrapper, calls_nested=False)
