@@ -4,8 +4,10 @@ import torch
 from torch import Tensor
 from tensorclass.td.memory.consolidated_buffer import TensorSpan
 
+def layout_of(tensors: Sequence[Tensor]) -> BufferLayout: ...
+
 class BufferLayout:
-    spans: Sequence[TensorSpan]
+    spans: list[TensorSpan]
     size: int
     dtype: torch.dtype
     __slots__ = (
