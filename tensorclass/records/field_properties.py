@@ -87,7 +87,11 @@ def field_property(spec: FieldSpec, frozen: bool) -> property:
 
     getter: Callable[[Any], Any] = get_object if not tensor else get_optional if spec.optional else get_value
     setter = set_tensor if plain and not frozen else set_value
-    return property(getter, setter, delete, f"A field: {spec.shown}")
+    made = property(getter, setter, delete, f"A field: {spec.shown}")
+    if not native.WHY_OFF:
+        getter.__name__ = name  # native code reads it
+        native.answer_field(made, "written" if setter is set_tensor else "read" if tensor else "object")
+    return made
 
 
 def hidden_member(name: str, frozen: bool) -> Any:

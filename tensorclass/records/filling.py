@@ -69,6 +69,24 @@ def filling_lines(
     ]
 
 
+def native_fields(
+    plan: FieldPlan, values: Mapping[str, str]
+) -> tuple[tuple[str, type | None, type | None], ...] | None:
+    """Return the fields as native code takes them: name, class and holder; ``None`` if it cannot make such records."""
+    if plan.factories or plan.ranks or [*values] != [*values.values()] or not _unusual(plan.specs, {}):
+        return None
+    return tuple(
+        [
+            (
+                spec.name,
+                None if spec.kind is Kind.TENSOR else spec.types[0],
+                spec.holder if spec.kind is Kind.OBJECT else None,
+            )
+            for spec in plan.specs
+        ]
+    )
+
+
 def _unusual(specs: Sequence[FieldSpec], namespace: dict[str, Any]) -> list[str]:
     """Return conditions under which a value is not stored as it is; none if that cannot be said of the fields."""
     tensors = [spec.name for spec in specs if spec.kind is Kind.TENSOR and not spec.optional]

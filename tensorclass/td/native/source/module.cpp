@@ -1,7 +1,9 @@
 // The module: one unit of compilation, as torch's headers take longer than this code.
 #include "buffers.h"
 #include "collections.h"
+#include "constructing.h"
 #include "dictionary.h"
+#include "fields.h"
 #include "indexing.h"
 #include "joining.h"
 #include "lazy.h"
@@ -20,6 +22,8 @@ Lazy lazy;
 Leaves leaves;
 KeyObjects key_objects;
 Undo undo;
+Constructors constructors;
+FieldClasses field_classes;
 }  // namespace tensorclass
 
 using namespace tensorclass;
@@ -51,7 +55,7 @@ static PyObject* py_bind(PyObject*, PyObject* const* args, Py_ssize_t count) {
 }
 
 // The methods that native code answers, one table for each family.
-static const Method* answers[] = {dictionary_answers, lock_answers};
+static const Method* answers[] = {constructor_answers, dictionary_answers, lock_answers};
 
 // answer(class): answer calls of methods of a class; of TensorCollection, KeyView, ... by name.
 static PyObject* py_answer(PyObject*, PyObject* const* args, Py_ssize_t count) {
@@ -60,13 +64,21 @@ static PyObject* py_answer(PyObject*, PyObject* const* args, Py_ssize_t count) {
         return nullptr;
     }
     auto* cls = reinterpret_cast<PyTypeObject*>(args[0]);
-    if (std::string_view(cls->tp_name) == "TensorDict") bound.tensordict = cls;
+    if (std::string_view(cls->tp_name) == "TensorDict") {
+        bound.tensordict = cls;
+        constructors.tensordict = _PyType_Lookup(cls, init_name());
+        constructors.plan = interned("__native_plan__");
+        cls->tp_vectorcall = new_tensordict;
+    }
     for (const Method* methods : answers) {
         for (const Method* method = methods; method->name != nullptr; ++method) {
             if (std::string_view(method->owner) != cls->tp_name) continue;
-            PyObject* function = PyDict_GetItemString(cls->tp_dict, method->name);
-            if (function == nullptr || !PyFunction_Check(function)) {
-                if (function != nullptr && PyObject_TypeCheck(function, &PyFunction_Type)) continue;  // done already
+            PyObject* member = PyDict_GetItemString(cls->tp_dict, method->name);
+            if (member == nullptr) return PyErr_Format(PyExc_TypeError, "%s has no %s", cls->tp_name, method->name);
+            Ref of_class(Py_TYPE(member) == &PyClassMethod_Type ? PyObject_GetAttrString(member, "__func__") : nullptr);
+            PyObject* function = of_class ? of_class.get() : member;
+            if (!PyFunction_Check(function)) {
+                if (PyObject_TypeCheck(function, &PyFunction_Type)) continue;  // done already
                 PyErr_Format(PyExc_TypeError, "%s.%s is no function", cls->tp_name, method->name);
                 return nullptr;
             }
@@ -93,7 +105,9 @@ static PyMethodDef bind_methods[] = {
 // One table for each family, at the end of its header.
 static PyMethodDef* families[] = {buffer_methods, 
     bind_methods,
+    constructor_methods,
     dictionary_methods,
+    field_methods,
     index_methods,
     join_methods,
     lazy_methods,
