@@ -90,6 +90,7 @@ def field_property(spec: FieldSpec, frozen: bool) -> property:
     made = property(getter, setter, delete, f"A field: {spec.shown}")
     if not native.WHY_OFF:
         getter.__name__ = name  # native code reads it
+        getter.__qualname__ = f"{field_property.__qualname__}.<locals>.{name}"
         native.answer_field(made, "written" if setter is set_tensor else "read" if tensor else "object")
     return made
 

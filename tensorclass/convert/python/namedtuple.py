@@ -8,6 +8,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
+from torch import Size
 from typing_extensions import Unpack
 
 from tensorclass.convert.conversion_errors import Problems
@@ -17,8 +18,12 @@ from tensorclass.convert.tensor_trees import given_size, of_tensors
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
 from tensorclass.td.tensordict import TensorDict
+from tensorclass.td.value_checks import all_begin_with
 
 from .instance_values import restore_value
+
+
+_NO_DIMS = Size()
 
 
 def from_namedtuple(
@@ -41,6 +46,8 @@ def from_namedtuple(
 
 def to_namedtuple(data: TensorCollection, dest_cls: type[Any] | None = None) -> Any:
     """See :meth:`TensorDict.to_namedtuple`."""
+    if dest_cls is None and data._exports_store() and all_begin_with(data._store.values(), _NO_DIMS):  # tensors alone
+        return _class_of(target_class(data).__name__, tuple(data._store))(*data._store.values())
     hints = {} if dest_cls is None else _hints(dest_cls)
     values: dict[str, Any] = {}
     problems = Problems("to_namedtuple")

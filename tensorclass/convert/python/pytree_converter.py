@@ -22,6 +22,7 @@ from typing_extensions import Unpack
 from tensorclass.convert.conversion_options import ConversionKwargs, ConversionOptions
 from tensorclass.convert.conversion_steps import C, build, entries, with_metadata
 from tensorclass.records.record import TensorClass
+from tensorclass.td import native
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
 from tensorclass.td.leaves.nontensor import NonTensorData, NonTensorDataBase
@@ -42,6 +43,8 @@ _DICTS = frozenset((dict, collections.OrderedDict, collections.defaultdict))
 _NO_SIZE = Size()
 #: the nodes of most trees: their leaves and keys are stored as they are
 _PLAIN_NODES: dict[type, PytreeNode] = {node_type: PytreeNode(node_type) for node_type in (dict, list, tuple)}
+if not native.WHY_OFF:
+    native.bind_trees(TYPE, *_PLAIN_NODES.values())
 
 
 def from_pytree(

@@ -143,15 +143,50 @@ struct RecordPlan {
     std::vector<size_t> positional;  // the fields by position
 };
 
+// The attribute of a generated __init__ that keeps the plan, with the names and classes in it.
+struct KeptPlan {
+    PyObject_HEAD
+    RecordPlan* plan;
+    PyObject* fields;
+};
+
+inline PyTypeObject* plan_class() {
+    static PyTypeObject cls = {PyVarObject_HEAD_INIT(nullptr, 0)};
+    if (cls.tp_name != nullptr) return &cls;
+    // copies of the function that are pickled by value have no plan
+    static PyMethodDef methods[] = {
+        {"__reduce__", [](PyObject*, PyObject*) { return Py_BuildValue("O()", Py_TYPE(Py_None)); }, METH_NOARGS, nullptr},
+        {nullptr, nullptr, 0, nullptr}};
+    cls.tp_name = "tensorclass.RecordPlan";
+    cls.tp_basicsize = sizeof(KeptPlan);
+    cls.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION;
+    cls.tp_methods = methods;
+    cls.tp_traverse = [](PyObject* self, visitproc visit, void* arg) -> int {
+        Py_VISIT(reinterpret_cast<KeptPlan*>(self)->fields);
+        return 0;
+    };
+    cls.tp_clear = [](PyObject* self) -> int {
+        auto* kept = reinterpret_cast<KeptPlan*>(self);
+        delete kept->plan;  // it refers to what goes now
+        kept->plan = nullptr;
+        Py_CLEAR(kept->fields);
+        return 0;
+    };
+    cls.tp_dealloc = [](PyObject* self) {
+        PyObject_GC_UnTrack(self);
+        Py_TYPE(self)->tp_clear(self);
+        PyObject_GC_Del(self);
+    };
+    return PyType_Ready(&cls) == 0 ? &cls : nullptr;
+}
+
 inline RecordPlan* plan_of(PyTypeObject* cls) {
     PyObject* init = _PyType_Lookup(cls, init_name());
     if (init == nullptr || !PyObject_TypeCheck(init, &PyFunction_Type) || !is_made_plainly(cls)) return nullptr;
     PyObject* attributes = reinterpret_cast<PyFunctionObject*>(init)->func_dict;
     if (attributes == nullptr) return nullptr;
     PyObject* plan = PyDict_GetItemWithError(attributes, constructors.plan);
-    return plan != nullptr && PyCapsule_CheckExact(plan)
-               ? static_cast<RecordPlan*>(PyCapsule_GetPointer(plan, nullptr))
-               : nullptr;
+    return plan != nullptr && Py_TYPE(plan) == plan_class() ? reinterpret_cast<KeptPlan*>(plan)->plan : nullptr;
 }
 
 // The holder of an object, as `_of_rows` makes it.
@@ -290,14 +325,14 @@ inline PyObject* py_answer_record(PyObject*, PyObject* const* args, Py_ssize_t c
         plan->positional.push_back(PyLong_AsSize_t(PyTuple_GET_ITEM(args[3], i)));
     }
     if (PyErr_Occurred() != nullptr) return nullptr;
-    Ref capsule(PyCapsule_New(plan.get(), nullptr, [](PyObject* kept) {
-        delete static_cast<RecordPlan*>(PyCapsule_GetPointer(kept, nullptr));
-        Py_XDECREF(static_cast<PyObject*>(PyCapsule_GetContext(kept)));
-    }));
-    if (!capsule) return nullptr;
-    plan.release();
-    if (PyCapsule_SetContext(capsule.get(), Py_NewRef(args[2])) != 0) return nullptr;  // keeps names and classes
-    if (PyObject_SetAttr(args[1], constructors.plan, capsule.get()) != 0) return nullptr;
+    PyTypeObject* holder = plan_class();
+    auto* kept = holder == nullptr ? nullptr : PyObject_GC_New(KeptPlan, holder);
+    if (kept == nullptr) return nullptr;
+    kept->plan = plan.release();
+    kept->fields = Py_NewRef(args[2]);
+    Ref owned(reinterpret_cast<PyObject*>(kept));
+    PyObject_GC_Track(owned.get());
+    if (PyObject_SetAttr(args[1], constructors.plan, owned.get()) != 0) return nullptr;
     auto* cls = reinterpret_cast<PyTypeObject*>(args[0]);
     cls->tp_vectorcall = new_record;
 #if PY_VERSION_HEX < 0x030C0000

@@ -46,6 +46,16 @@ inline int field_set(PyObject* property, PyObject* record, PyObject* value) {
     return PyProperty_Type.tp_descr_set(property, record, value);
 }
 
+// For pickle by value, which knows properties by their class.
+inline PyObject* reduce_property(PyObject* property, PyObject*) {
+    Ref get(PyObject_GetAttrString(property, "fget")), set(PyObject_GetAttrString(property, "fset")),
+        remove(PyObject_GetAttrString(property, "fdel")), doc(PyObject_GetAttrString(property, "__doc__"));
+    if (!get || !set || !remove || !doc) return nullptr;
+    return Py_BuildValue("O(OOOO)", &PyProperty_Type, get.get(), set.get(), remove.get(), doc.get());
+}
+inline PyMethodDef property_methods[] = {{"__reduce__", reduce_property, METH_NOARGS, nullptr},
+                                         {nullptr, nullptr, 0, nullptr}};
+
 // A class of properties, for objects that are properties already.
 inline PyTypeObject* property_class(PyTypeObject& cls, descrsetfunc set) {
     cls.tp_name = "property";
@@ -57,6 +67,7 @@ inline PyTypeObject* property_class(PyTypeObject& cls, descrsetfunc set) {
     cls.tp_dealloc = PyProperty_Type.tp_dealloc;
     cls.tp_descr_get = field_get;
     cls.tp_descr_set = set;
+    cls.tp_methods = property_methods;
     if (PyType_Ready(&cls) != 0) return nullptr;
     PyObject* doc = PyDict_GetItemString(PyProperty_Type.tp_dict, "__doc__");  // instead of that of the class
     return doc != nullptr && PyDict_SetItemString(cls.tp_dict, "__doc__", doc) == 0 ? &cls : nullptr;

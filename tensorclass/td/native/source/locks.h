@@ -15,6 +15,11 @@ extern Undo undo;
 
 // Whether a collection has only tensors: nothing else is locked with it.
 inline bool is_level(PyObject* collection) {
+    static PyObject* nodes = interned("_nodes");
+    if (Py_TYPE(collection) != bound.tensordict &&
+        _PyType_Lookup(Py_TYPE(collection), nodes) != _PyType_Lookup(bound.tensordict, nodes)) {
+        return false;  // it says itself what it consists of
+    }
     Py_ssize_t position = 0;
     PyObject *key, *value;
     while (PyDict_Next(store_of(collection), &position, &key, &value)) {

@@ -12,6 +12,7 @@
 #include "pointwise.h"
 #include "shapes.h"
 #include "splitting.h"
+#include "trees.h"
 #include "utf8.h"
 #include "writing.h"
 
@@ -24,6 +25,7 @@ KeyObjects key_objects;
 Undo undo;
 Constructors constructors;
 FieldClasses field_classes;
+Trees trees;
 }  // namespace tensorclass
 
 using namespace tensorclass;
@@ -55,7 +57,7 @@ static PyObject* py_bind(PyObject*, PyObject* const* args, Py_ssize_t count) {
 }
 
 // The methods that native code answers, one table for each family.
-static const Method* answers[] = {constructor_answers, dictionary_answers, lock_answers};
+static const Method* answers[] = {constructor_answers, dictionary_answers, lock_answers, tree_answers};
 
 // answer(class): answer calls of methods of a class; of TensorCollection, KeyView, ... by name.
 static PyObject* py_answer(PyObject*, PyObject* const* args, Py_ssize_t count) {
@@ -117,6 +119,7 @@ static PyMethodDef* families[] = {buffer_methods,
     pointwise_methods,
     shape_methods,
     split_methods,
+    tree_methods,
     utf8_methods,
     write_methods,
 };
