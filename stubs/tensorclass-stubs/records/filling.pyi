@@ -14,6 +14,9 @@ class FieldPlan(NamedTuple):
 def filling_lines(
     plan: FieldPlan, values: Mapping[str, str], me: str, given: Mapping[str, str], namespace: dict[str, Any]
 ) -> list[str]: ...
+def native_fields(
+    plan: FieldPlan, values: Mapping[str, str]
+) -> tuple[tuple[str, type | None, type | None], ...] | None: ...
 def fill(
     record: TensorClass,
     plan: FieldPlan,

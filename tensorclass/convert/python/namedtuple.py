@@ -22,7 +22,6 @@ from tensorclass.td.value_checks import all_begin_with
 
 from .instance_values import restore_value
 
-
 _NO_DIMS = Size()
 
 
