@@ -15,9 +15,12 @@ from tensorclass.td.native import native_library
 #: test files that run in both modes, relative to ``tests``: those of the operations that have native code
 IN_BOTH_MODES = (
     "td/test_buffer_operations.py",
+    "td/columns/test_against_lists.py",
     "td/columns/test_text.py",
     "td/leaves/test_linked_list.py",
     "td/leaves/test_nontensor.py",
+    "td/stores/lazy/test_lazy_stack.py",
+    "td/stores/lazy/test_lazy_stack_operations.py",
     "td/test_collection.py",
     "td/test_contains_itself.py",
     "td/test_context.py",
@@ -29,6 +32,8 @@ IN_BOTH_MODES = (
     "td/test_locking.py",
     "td/test_pointwise.py",
     "td/test_shape_operations.py",
+    "td/test_stack_and_cat.py",
+    "records/test_operations_keep_class.py",
     "nn/test_from_module.py",
     "nn/test_to_module.py",
 )

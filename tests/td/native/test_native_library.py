@@ -9,6 +9,7 @@ import torch
 from tensorclass.td import native
 from tensorclass.td.native import native_library
 from tensorclass.td.native.native_library import library_file, other_libraries, why_not_wanted, why_unusable
+from tests.native_code import IN_BOTH_MODES
 
 
 @pytest.fixture
@@ -79,3 +80,8 @@ def test_a_damaged_library_is_a_warning_or_an_error(folder: Path, monkeypatch: p
     monkeypatch.setenv("TENSORCLASS_NATIVE", "1")
     with pytest.raises(ImportError):
         native._load()
+
+
+def test_files_that_run_in_both_modes_exist() -> None:
+    folder = Path(__file__).parents[2]
+    assert [name for name in IN_BOTH_MODES if not (folder / name).is_file()] == []
