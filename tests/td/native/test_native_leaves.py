@@ -268,3 +268,14 @@ def test_objects_of_other_classes_and_sizes_are_stacked_the_same() -> None:
         items = [TensorDict({"o": leaf}) for leaf in leaves]
         native_result, python = in_both_modes(lambda items=items: state(torch.stack(items)))
         assert native_result == python
+
+
+def test_one_object_is_held_the_same() -> None:
+    def held() -> Any:
+        made = NonTensorData._of_rows("a", torch.Size([2]), torch.device("cpu"), ("time",))
+        meta = MetaData._of_rows({"a": 1}, torch.Size([]))
+        return state(made), state(meta), made._lock
+
+    native_result, python = in_both_modes(held)
+    assert native_result == python
+    assert native_result[1][0] is MetaData

@@ -57,21 +57,26 @@ inline Ref object_like(PyObject* leaf, PyObject* batch_size) {
     return made;
 }
 
-// The object at one code, without batch dimensions.
-inline Ref object_at(PyObject* stack, int64_t code) {
-    Ref object(PySequence_GetItem(slot(stack, leaves.objects), code));
-    Ref objects(object ? PyTuple_Pack(1, object.get()) : nullptr);
+inline Ref object_of(PyObject* object, PyObject* batch_size, PyObject* device, PyObject* names) {
+    Ref objects(PyTuple_Pack(1, object));
     Ref store(PyDict_New());
     Ref made(leaves.object->tp_alloc(leaves.object, 0));
     if (!objects || !store || !made) throw PythonError();
     slot(made.get(), bound.store) = store.release();
-    slot(made.get(), bound.batch_size) = Py_NewRef(bound.no_dims);
-    slot(made.get(), bound.device) = Py_NewRef(slot(stack, bound.device));
-    slot(made.get(), bound.names) = Py_NewRef(Py_None);
+    slot(made.get(), bound.batch_size) = Py_NewRef(batch_size);
+    slot(made.get(), bound.device) = Py_NewRef(device);
+    slot(made.get(), bound.names) = Py_NewRef(names);
     slot(made.get(), bound.lock) = Py_NewRef(Py_None);
     slot(made.get(), leaves.objects) = objects.release();
     slot(made.get(), leaves.metadata) = Py_NewRef(Py_None);
     return made;
+}
+
+// The object at one code, without batch dimensions.
+inline Ref object_at(PyObject* stack, int64_t code) {
+    Ref object(PySequence_GetItem(slot(stack, leaves.objects), code));
+    if (!object) throw PythonError();
+    return object_of(object.get(), bound.no_dims, slot(stack, bound.device), Py_None);
 }
 
 inline Ref stack_of(PyObject* objects, at::Tensor codes, PyObject* device, PyObject* metadata) {
@@ -205,6 +210,16 @@ inline Ref unbound(PyObject* stack, int64_t dim) {
     return rows;
 }
 
+// object_of(object, batch size, device, names): NonTensorData. Nothing is checked.
+inline PyObject* py_object_of(PyObject*, PyObject* const* args, Py_ssize_t count) {
+    if (leaves.object == nullptr || count != 4) Py_RETURN_NONE;
+    try {
+        return object_of(args[0], args[1], args[2], args[3]).release();
+    } catch (const PythonError&) {
+        return nullptr;
+    }
+}
+
 // unbind_stack(stack, dim): the stacks, or objects, at the positions of a dimension, which is in range; or None.
 inline PyObject* py_unbind_stack(PyObject*, PyObject* const* args, Py_ssize_t) {
     return attempt([&] {
@@ -306,7 +321,7 @@ inline PyObject* py_bind_column(PyObject*, PyObject* const* args, Py_ssize_t cou
 }
 
 inline PyMethodDef leaf_methods[] = {
-    METHOD(bind_objects), METHOD(bind_column), METHOD(linked_lists), METHOD(unbind_stack),
+    METHOD(bind_objects), METHOD(bind_column), METHOD(object_of), METHOD(linked_lists), METHOD(unbind_stack),
     {nullptr, nullptr, 0, nullptr},
 };
 
