@@ -79,6 +79,10 @@ OPERATIONS: dict[str, Callable[[Any], Any]] = {
     "contiguous": lambda lazy: lazy.contiguous(),
     "slice": lambda lazy: [lazy[1:], lazy[::2], lazy[::2].batch_size, lazy[3:], lazy[:1].unbind(0)],
     "slice of rows": lambda lazy: lazy[:, 1:],
+    "part": lambda lazy: [lazy[1], lazy[-1], lazy[2]],
+    "part out of range": lambda lazy: lazy[3],
+    "wrong index": lambda lazy: lazy["a":],
+    "unbind": lambda lazy: [lazy.unbind(), lazy.unbind(0), lazy.unbind(1), lazy.unbind(-1), lazy.unbind(dim=0)],
     "sum": lambda lazy: lazy + 1,
     "clone": lambda lazy: lazy.clone(),
     "write": lambda lazy: lazy.set("a", torch.arange(24.0).reshape(3, 2, 4)),
@@ -165,4 +169,3 @@ def test_native_code_takes_parts_that_are_alike() -> None:
     assert native.stack_key(items, "a", 0) is not None
     assert native.densify(items, 0) is not None
     assert native.set_key(items, "a", torch.ones(3, 2), 0, lazy.batch_size)
-    assert native.append_part(items, _part(7), lazy.batch_size, 0) == (4, 2)

@@ -3,6 +3,7 @@
 
 #include "collections.h"
 #include "joining.h"
+#include "methods.h"
 
 namespace tensorclass {
 
@@ -48,9 +49,8 @@ inline Ref parts_like(PyObject* items, int64_t dim, PyObject* like) {
     return made;
 }
 
-// lazily(parts, dim, like): the lazy stack of plain collections of one class, batch size and device, without names.
-inline PyObject* py_lazily(PyObject*, PyObject* const* args, Py_ssize_t) {
-    PyObject *parts = args[0], *like = args[2];
+// The lazy stack of plain collections of one class, batch size and device, without names; None for others.
+inline PyObject* made_lazily(PyObject* parts, PyObject* dim_, PyObject* like) {
     if (!PyList_CheckExact(parts) || PyList_GET_SIZE(parts) == 0 || lazy.parts == nullptr) Py_RETURN_NONE;
     if (like != Py_None && Py_TYPE(like) != lazy.parts) Py_RETURN_NONE;
     PyObject* first = PyList_GET_ITEM(parts, 0);
@@ -65,7 +65,7 @@ inline PyObject* py_lazily(PyObject*, PyObject* const* args, Py_ssize_t) {
     }
     return attempt([&] {
         Sizes size = sizes_of(batch_size_of(first));
-        const int64_t dim = as_int(args[1]);
+        const int64_t dim = as_int(dim_);
         if (dim < 0 || dim > static_cast<int64_t>(size.size())) throw NotNative();
         size.insert(size.begin() + dim, PyList_GET_SIZE(parts));
         auto* type = reinterpret_cast<PyTypeObject*>(cls);
@@ -80,16 +80,20 @@ inline PyObject* py_lazily(PyObject*, PyObject* const* args, Py_ssize_t) {
     });
 }
 
-// append_part(parts, part, batch_size, dim): append a part that is like the first, and holds only tensors. The batch
-// size of the lazy stack afterwards; None, with nothing done, if it is not.
-inline PyObject* py_append_part(PyObject*, PyObject* const* args, Py_ssize_t) {
-    PyObject *parts = args[0], *part = args[1];
+// lazily(parts, dim, like): a lazy stack, with the forms and hooks of another store, if that is not None.
+inline PyObject* py_lazily(PyObject*, PyObject* const* args, Py_ssize_t) {
+    return made_lazily(args[0], args[1], args[2]);
+}
+
+// Append a part that is like the first, and holds only tensors. The batch size of the lazy stack afterwards; None, with
+// nothing done, for others.
+inline PyObject* appended(PyObject* parts, PyObject* part, PyObject* batch_size, PyObject* dim_) {
     if (!PyList_CheckExact(parts) || PyList_GET_SIZE(parts) == 0 || !is_collection(part)) Py_RETURN_NONE;
     PyObject* first = PyList_GET_ITEM(parts, 0);
     if (!is_collection(first) || !is_part_like(part, first) || !holds_only_tensors(part)) Py_RETURN_NONE;
     return attempt([&] {
-        Sizes size = sizes_of(args[2]);
-        const int64_t dim = as_int(args[3]);
+        Sizes size = sizes_of(batch_size);
+        const int64_t dim = as_int(dim_);
         if (dim < 0 || dim >= static_cast<int64_t>(size.size())) throw NotNative();
         size[dim] = PyList_GET_SIZE(parts) + 1;
         Ref made = as_size(size);
@@ -98,9 +102,8 @@ inline PyObject* py_append_part(PyObject*, PyObject* const* args, Py_ssize_t) {
     });
 }
 
-// stack_key(parts, key, dim): the tensors of the parts under a key, stacked.
-inline PyObject* py_stack_key(PyObject*, PyObject* const* args, Py_ssize_t) {
-    PyObject *parts = args[0], *key = args[1];
+// The tensors of the parts under a key, stacked; None for other values.
+inline PyObject* stacked_key(PyObject* parts, PyObject* key, PyObject* dim) {
     if (!PyList_CheckExact(parts) || PyList_GET_SIZE(parts) == 0 || !PyUnicode_CheckExact(key)) Py_RETURN_NONE;
     std::vector<Column> columns(1);
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(parts); ++i) {
@@ -110,7 +113,12 @@ inline PyObject* py_stack_key(PyObject*, PyObject* const* args, Py_ssize_t) {
         if (value == nullptr || !is_tensor(value)) Py_RETURN_NONE;
         columns[0].push_back(&THPVariable_Unpack(value));
     }
-    return attempt([&] { return wrap(std::move(joined(columns, as_int(args[2]), true)[0])); });
+    return attempt([&] { return wrap(std::move(joined(columns, as_int(dim), true)[0])); });
+}
+
+// stack_key(parts, key, dim)
+inline PyObject* py_stack_key(PyObject*, PyObject* const* args, Py_ssize_t) {
+    return stacked_key(args[0], args[1], args[2]);
 }
 
 // set_key(parts, key, value, dim, batch_size): set the rows of a tensor in the parts. True if that is done.
@@ -146,6 +154,93 @@ inline PyObject* py_densify(PyObject*, PyObject* const* args, Py_ssize_t) {
     return join(args[0], args[1], true, true);
 }
 
+// -- answers (see methods.h) ------------------------------------------------------------------------------------------
+
+// A lazy stack as its methods see it. Without parts: null `items`.
+struct LazyStack {
+    PyObject *items = nullptr, *dim = nullptr, *store = nullptr;
+
+    explicit LazyStack(PyObject* stack) {
+        if (lazy.parts == nullptr || !is_collection(stack) || batch_size_of(stack) == nullptr) return;
+        PyObject* parts = store_of(stack);
+        if (parts == nullptr || Py_TYPE(parts) != lazy.parts) return;
+        PyObject *list = slot(parts, lazy.items), *position = slot(parts, lazy.dim);
+        if (list == nullptr || !PyList_CheckExact(list) || position == nullptr || !PyLong_CheckExact(position)) return;
+        if (slot(parts, lazy.forms) == nullptr || slot(parts, lazy.hook_out) == nullptr) return;
+        if (PyList_GET_SIZE(list) == 0) return;
+        items = list;
+        dim = position;
+        store = parts;
+    }
+    bool reads_plainly() const {
+        PyObject* forms = slot(store, lazy.forms);
+        return slot(store, lazy.hook_out) == Py_None && PyDict_CheckExact(forms) && PyDict_GET_SIZE(forms) == 0;
+    }
+    bool has_name() const { return slot(store, lazy.name) != Py_None; }
+};
+
+// A result; null, which leaves the call to Python, for None.
+inline PyObject* unless_none(PyObject* result) {
+    if (result != Py_None) return result;
+    Py_DECREF(result);
+    return nullptr;
+}
+
+// __getitem__(self, index): a key, a part, or a slice of parts.
+inline PyObject* lazy_getitem(const Call& call) {
+    if (!call.by_position(2, 2)) return nullptr;
+    const LazyStack stack(call.args[0]);
+    PyObject* index = call.args[1];
+    if (stack.items == nullptr) return nullptr;
+    if (PyUnicode_CheckExact(index)) {
+        return stack.reads_plainly() ? unless_none(stacked_key(stack.items, index, stack.dim)) : nullptr;
+    }
+    if (PyLong_AsLong(stack.dim) != 0) return nullptr;
+    if (PyLong_CheckExact(index)) {
+        int overflow = 0;
+        const long position = PyLong_AsLongAndOverflow(index, &overflow);
+        if (overflow != 0 || position < 0 || position >= PyList_GET_SIZE(stack.items)) return nullptr;
+        return Py_NewRef(PyList_GET_ITEM(stack.items, position));
+    }
+    if (!PySlice_Check(index) || stack.has_name()) return nullptr;
+    const Ref chosen(PyObject_GetItem(stack.items, index));
+    if (!chosen) {
+        PyErr_Clear();  // Python raises it again
+        return nullptr;
+    }
+    return unless_none(made_lazily(chosen.get(), stack.dim, stack.store));
+}
+
+// append(self, part)
+inline PyObject* lazy_append(const Call& call) {
+    if (!call.by_position(2, 2)) return nullptr;
+    PyObject* self = call.args[0];
+    const LazyStack stack(self);
+    if (stack.items == nullptr) return nullptr;
+    if (slot(self, bound.lock) != Py_None || slot(self, bound.device) != Py_None) return nullptr;
+    PyObject* size = unless_none(appended(stack.items, call.args[1], batch_size_of(self), stack.dim));
+    if (size == nullptr) return nullptr;
+    Py_SETREF(slot(self, bound.batch_size), size);
+    return Py_NewRef(Py_None);
+}
+
+// unbind(self, dim=0): the parts.
+inline PyObject* lazy_unbind(const Call& call) {
+    if (!call.by_position(1, 2)) return nullptr;
+    const LazyStack stack(call.args[0]);
+    if (stack.items == nullptr || (call.count() == 2 && !PyLong_CheckExact(call.args[1]))) return nullptr;
+    int overflow = 0;
+    const long dim = call.count() == 2 ? PyLong_AsLongAndOverflow(call.args[1], &overflow) : 0;
+    return overflow == 0 && dim == PyLong_AsLong(stack.dim) ? PyList_AsTuple(stack.items) : nullptr;
+}
+
+inline const Method lazy_answers[] = {
+    {"LazyRows", "__getitem__", answered<lazy_getitem>},
+    {"LazyParts", "append", answered<lazy_append>},
+    {"LazyShaping", "unbind", answered<lazy_unbind>},
+    {nullptr, nullptr, nullptr},
+};
+
 // bind_lazy(Parts, lazily, name): the store of lazy stacks, the function that makes them in Python, and the attribute
 // of a class that is the class of its lazy stacks.
 inline PyObject* py_bind_lazy(PyObject*, PyObject* const* args, Py_ssize_t count) {
@@ -171,7 +266,7 @@ inline PyObject* py_bind_lazy(PyObject*, PyObject* const* args, Py_ssize_t count
 }
 
 inline PyMethodDef lazy_methods[] = {
-    METHOD(bind_lazy), METHOD(lazily), METHOD(append_part), METHOD(stack_key), METHOD(set_key), METHOD(densify),
+    METHOD(bind_lazy), METHOD(lazily), METHOD(stack_key), METHOD(set_key), METHOD(densify),
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -57,7 +57,7 @@ static PyObject* py_bind(PyObject*, PyObject* const* args, Py_ssize_t count) {
 }
 
 // The methods that native code answers, one table for each family.
-static const Method* answers[] = {constructor_answers, dictionary_answers, lock_answers, tree_answers};
+static const Method* answers[] = {constructor_answers, dictionary_answers, lazy_answers, lock_answers, tree_answers};
 
 // answer(class): answer calls of methods of a class; of TensorCollection, KeyView, ... by name.
 static PyObject* py_answer(PyObject*, PyObject* const* args, Py_ssize_t count) {
