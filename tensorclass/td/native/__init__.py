@@ -137,7 +137,7 @@ def switch(on: bool) -> None:
     """
     global ON
     if not WHY_OFF:
-        ON = on
+        ON = on  # pyright: ignore[reportConstantRedefinition]  # but for this, it is
         switch_answers(on)
 
 
@@ -172,9 +172,9 @@ def replaced(owner: type, name: str, before: object, member: object, calls_neste
         return
     if not calls_nested and _known[name] is before:
         _known[name] = member
-    todo = [owner]
+    todo: list[Any] = [owner]
     while todo:
-        cls: Any = todo.pop()
+        cls = todo.pop()
         todo += cls.__subclasses__()
         if vars(cls).get("_NATIVE") or cls in _left_to_python:
             cls._NATIVE = overrides_nothing(cls)
