@@ -144,6 +144,10 @@ class Devices(Collection):
         if memory_format is torch.preserve_format:
             if self._lock is not None and (copied := buffer_operations.cloned(self)) is not None:
                 return copied  # type: ignore[no-any-return]
+            if not is_dynamo_compiling() and native.ON:
+                found: Self | None = native.unary(self, torch.clone)
+                if found is not None:
+                    return found
             return self._same({key: value.clone() for key, value in member_items(self._store)})
         return self._same({key: value.clone(memory_format=memory_format) for key, value in member_items(self._store)})
 
@@ -256,6 +260,14 @@ class Devices(Collection):
             >>> moved.device, moved["a"].dtype
             (device(type='meta'), torch.float16)
         """
+        if (
+            len(args) == 1 and native.ON and device is None and dtype is None and not copy and memory_format is None
+            and batch_size is None and other is None and cast_filter is None and not inplace and not non_blocking_pin
+            and self._lock is None and not is_dynamo_compiling()
+        ):  # fmt: skip
+            found: Self | None = native.moved(self, args[0], CAST)
+            if found is not None:
+                return found
         if inplace or non_blocking_pin or cast_filter is not None:
             source: Any = self.pin_memory(num_threads) if non_blocking_pin else self
             if cast_filter is not None:
@@ -617,6 +629,10 @@ class Devices(Collection):
                 made = buffer_operations.cast(self, _as_dtype(dst_type), self._CASTS_INTEGERS, "type", "_moved")
                 if made is not None:
                     return made  # type: ignore[no-any-return]
+            if not is_dynamo_compiling() and native.ON:
+                found: Self | None = native.retyped(self, dst_type)
+                if found is not None:
+                    return found
             if not self._CASTS_INTEGERS and _is_inexact(dtype := _as_dtype(dst_type)):
                 store: Store = {}
                 for key, value in self._store.items():
@@ -684,6 +700,10 @@ class Devices(Collection):
             (True, False)
         """
         return all(leaf.is_floating_point() for leaf in self._leaves())
+
+
+if native.ON:
+    native.know(torch.clone, "clone")
 
 
 def _is_inexact(dtype: torch.dtype) -> builtins.bool:

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
+from . import native
 from .collection import Collection
 from .hidden_members import member_items, with_members
 
@@ -37,6 +38,10 @@ class Gradients(Collection):
             >>> (weights * 2).detach().requires_grad
             False
         """
+        if not is_dynamo_compiling() and native.ON:
+            found: Self | None = native.detach(self)
+            if found is not None:
+                return found
         return self._same({key: value.detach() for key, value in member_items(self._store)})
 
     def detach_(self) -> Self:

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 import torch
 from torch import Size, Tensor
+from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from tensorclass.support.printable import printable
 
-from . import buffer_operations, shapes
+from . import buffer_operations, native, shapes
 from .collection import Collection
 from .hidden_members import member_items, with_members
 from .keys import dotted, unravel_key_to_tuple
@@ -73,6 +74,8 @@ def _safe(name: str) -> Callable[..., Any]:
             return function(value.unsqueeze(-1), -1, **{**kwargs, "keepdim": False})
         return function(value, dims, **kwargs)
 
+    if native.ON:
+        native.know_reduction(reduce, name)
     reduce.plain = function  # type: ignore[attr-defined]  # without the look at dims: they are not empty
     return reduce
 
@@ -423,6 +426,10 @@ class Reductions(Collection):
 
     def _reduce(self, function: Callable[..., Any], dim: Dim, keepdim: bool, kwargs: dict[str, Any]) -> Self:
         """Call ``function(tensor, dims, **kwargs)`` for each tensor; ``kwargs`` has ``keepdim`` only if it is true."""
+        if not kwargs and not is_dynamo_compiling() and native.ON:
+            found: Self | None = native.reduce(self, function, dim, keepdim)
+            if found is not None:
+                return found
         ndim = len(self._batch_size)
         if keepdim and "keepdim" not in kwargs:
             kwargs = {**kwargs, "keepdim": True}

@@ -533,6 +533,10 @@ class Shaping(Collection):
             >>> data.is_contiguous(), data.contiguous().is_contiguous()
             (False, True)
         """
+        if not canonical and not is_dynamo_compiling() and native.ON:
+            found: Self | None = native.contiguous(self)
+            if found is not None:
+                return self._done(found, inplace)
         if canonical:
             store = {key: _canonical(value) for key, value in self._store.items()}
         else:

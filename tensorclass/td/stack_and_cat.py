@@ -603,6 +603,10 @@ class Combining(Collection):
         """
         if not isinstance(condition, Tensor):
             raise TypeError(f"where: expected a boolean tensor as the condition, got a {type(condition).__name__}")
+        if out is None and not is_dynamo_compiling() and native.ON:
+            found: Self | None = native.where(self, condition, other)
+            if found is not None:
+                return found
         result = self._where(condition, other, pad, ())
         if out is not None and update_batch_size and out._batch_size != result._batch_size:
             return out.update(result, update_batch_size=True)  # type: ignore[attr-defined,no-any-return]

@@ -10,9 +10,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 from torch.nn import Parameter
 
-from . import stack_and_cat
+from . import native, stack_and_cat
 from .autograd_functions import AUTOGRAD
 from .collection import Collection
 from .foreach import SINGLE, foreach_over_trees
@@ -239,7 +240,14 @@ HANDLERS[torch.round] = _with_option(torch.round, "decimals")
 
 
 def _like(function: Callable[..., Any]) -> Callable[..., Any]:
+    if native.ON:
+        native.know(function, function.__name__)
+
     def call(input: Any, *args: Any, **kwargs: Any) -> Any:
+        if not args and not kwargs and not is_dynamo_compiling() and native.ON:
+            found = native.unary(input, function)
+            if found is not None:
+                return found
         store: Any = input._store
         if args or kwargs or type(store) is not dict or not input._is_tree():
             return input._each(function, *args, **kwargs)

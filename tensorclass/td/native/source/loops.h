@@ -14,7 +14,9 @@ enum class Loop {
     // of two operands
     Add, Sub, Rsub, Mul, Div, Rdiv, Pow, Eq, Ne, Lt, Le, Gt, Ge,
     // of one
-    Neg, Abs, Square, Reciprocal, Zero
+    Neg, Abs, Square, Reciprocal, Zero,
+    // of one, of any dtype, and not in place
+    Copy, Zeros
 };
 
 // Whether there is a loop for two tensors; division of a number and the power 2 are for numbers.
@@ -89,7 +91,6 @@ template <class T, class Second>
 void loop_in_place(Loop loop, const at::Tensor& value, Second second) {
     T* given = value.mutable_data_ptr<T>();
     run_loop(loop, given, second, given, value.numel());
-    value.unsafeGetTensorImpl()->bump_version();
 }
 
 // Call `function` with a pointer whose type is that of the elements of a real tensor.
@@ -108,14 +109,29 @@ One<T> each_of(double number, T*) {
     return {static_cast<T>(number)};
 }
 
+// A copy of a tensor, or zeros like it.
+inline at::Tensor bytes_like(Loop loop, const at::Tensor& value) {
+    at::Tensor result = new_tensor(value.sizes(), value.scalar_type());
+    const size_t count = value.numel() * value.element_size();
+    if (count == 0) return result;
+    if (loop == Loop::Zeros) {
+        std::memset(result.mutable_data_ptr(), 0, count);
+    } else {
+        std::memcpy(result.mutable_data_ptr(), value.const_data_ptr(), count);
+    }
+    return result;
+}
+
 // `value` is small and real; the other operand is a number, or a tensor of the same shape and dtype.
 template <class Other>
 at::Tensor loop_over(Loop loop, const at::Tensor& value, const Other& other) {
     return with_type(value, [&]<class T>(T* type) { return loop_result<T>(loop, value, each_of(other, type)); });
 }
+// In place. `is_new`: nobody else has seen the tensor, so its version stays.
 template <class Other>
-void loop_over_(Loop loop, const at::Tensor& value, const Other& other) {
+void loop_over_(Loop loop, const at::Tensor& value, const Other& other, bool is_new = false) {
     with_type(value, [&]<class T>(T* type) { loop_in_place<T>(loop, value, each_of(other, type)); });
+    if (!is_new) value.unsafeGetTensorImpl()->bump_version();
 }
 
 }  // namespace tensorclass

@@ -4,12 +4,14 @@
 #include "constructing.h"
 #include "dictionary.h"
 #include "fields.h"
+#include "copies.h"
 #include "indexing.h"
 #include "joining.h"
 #include "lazy.h"
 #include "locks.h"
 #include "modules.h"
 #include "pointwise.h"
+#include "reducing.h"
 #include "shapes.h"
 #include "splitting.h"
 #include "trees.h"
@@ -110,6 +112,7 @@ static PyMethodDef* families[] = {buffer_methods,
     constructor_methods,
     dictionary_methods,
     field_methods,
+    copy_methods,
     index_methods,
     join_methods,
     lazy_methods,
@@ -117,6 +120,7 @@ static PyMethodDef* families[] = {buffer_methods,
     lock_methods,
     module_methods,
     pointwise_methods,
+    reduce_methods,
     shape_methods,
     split_methods,
     tree_methods,

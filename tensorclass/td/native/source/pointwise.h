@@ -41,8 +41,10 @@ inline const std::unordered_map<std::string, UnaryFunction>& unary_functions() {
         {"atan", {at::atan}},
         {"bitwise_not", {at::bitwise_not}},
         {"ceil", {at::ceil}},
+        {"clone", {[](const Tensor& a) { return a.clone(); }, Loop::Copy}},
         {"cos", {at::cos}},
         {"cosh", {at::cosh}},
+        {"empty_like", {[](const Tensor& a) { return at::empty_like(a); }}},
         {"erf", {at::erf}},
         {"erfc", {at::erfc}},
         {"exp", {at::exp}},
@@ -62,6 +64,7 @@ inline const std::unordered_map<std::string, UnaryFunction>& unary_functions() {
         {"log2", {at::log2}},
         {"logical_not", {at::logical_not}},
         {"neg", {at::neg, Loop::Neg}},
+        {"ones_like", {[](const Tensor& a) { return at::ones_like(a); }}},
         {"reciprocal", {at::reciprocal, Loop::Reciprocal}},
         {"round", {at::round}},
         {"rsqrt", {at::rsqrt}},
@@ -74,6 +77,7 @@ inline const std::unordered_map<std::string, UnaryFunction>& unary_functions() {
         {"tan", {at::tan}},
         {"tanh", {at::tanh}},
         {"trunc", {at::trunc}},
+        {"zeros_like", {[](const Tensor& a) { return at::zeros_like(a); }, Loop::Zeros}},
     };
     return table;
 }
@@ -166,6 +170,17 @@ bool remember(PyObject* function, const std::string& name, const std::unordered_
     return found != table.end();
 }
 
+inline Tensor applied(const UnaryFunction& by, const Tensor& value, bool unrecorded) {
+    if (unrecorded && by.loop != Loop::None) {
+        if (by.loop >= Loop::Copy) {
+            if (is_small(value)) return bytes_like(by.loop, value);
+        } else if (is_small_real(value)) {
+            return loop_over(by.loop, value, 0.0);
+        }
+    }
+    return by.function(value);
+}
+
 inline Ref unary(PyObject* collection, const UnaryFunction& by) {
     Tensors tensors;
     if (!collect_all(collection, tensors) || have_history(tensors)) return Ref();
@@ -173,10 +188,7 @@ inline Ref unary(PyObject* collection, const UnaryFunction& by) {
         pybind11::gil_scoped_release without_lock;
         const bool unrecorded = are_calls_unseen() && are_untracked(tensors);
         const Unrecorded guard(unrecorded);
-        for (Tensor& tensor : tensors) {
-            tensor = unrecorded && by.loop != Loop::None && is_small_real(tensor) ? loop_over(by.loop, tensor, 0.0)
-                                                                                  : by.function(tensor);
-        }
+        for (Tensor& tensor : tensors) tensor = applied(by, tensor, unrecorded);
     }
     return same(collection, tensors);
 }
