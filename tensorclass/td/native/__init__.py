@@ -190,8 +190,7 @@ def replaced(owner: type, name: str, before: object, member: object, calls_neste
     while todo:
         cls = todo.pop()
         todo += cls.__subclasses__()
-        own: dict[str, Any] = vars(cls)
-        if own.get("_NATIVE") or cls in _left_to_python:
+        if cls.__dict__.get("_NATIVE") or cls in _left_to_python:
             cls._NATIVE = overrides_nothing(cls)
             (_left_to_python.discard if cls._NATIVE else _left_to_python.add)(cls)
 
