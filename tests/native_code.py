@@ -15,12 +15,10 @@ from tensorclass.td.native import native_library
 #: test files that run in both modes, relative to ``tests``: those of the operations that have native code
 IN_BOTH_MODES = (
     "td/test_buffer_operations.py",
-    "td/columns/test_against_lists.py",
     "td/columns/test_text.py",
     "td/leaves/test_linked_list.py",
     "td/leaves/test_nontensor.py",
     "td/stores/lazy/test_lazy_stack.py",
-    "td/stores/lazy/test_lazy_stack_operations.py",
     "td/test_collection.py",
     "td/test_contains_itself.py",
     "td/test_context.py",

@@ -201,7 +201,7 @@ class Zarr(ArrayBackend):
             found = group[name]
         except KeyError:
             raise ValueError("its zarr metadata is damaged") from None
-        return self.checked(group, name, found)
+        return self._checked(group, name, found)
 
     def find_all(self, group: Any) -> Mapping[str, Any]:
         # one by one, each would wait for the library's thread
@@ -216,6 +216,10 @@ class Zarr(ArrayBackend):
             return {}
 
     def checked(self, group: Any, name: str, found: Any) -> Any:
+        group.store.names(f"{group.path}/{name}")  # raises for links
+        return self._checked(group, name, found)
+
+    def _checked(self, group: Any, name: str, found: Any) -> Any:
         if NOTE not in found.attrs and self.read_note(found) is None and self._lists(group, name):
             raise ValueError(f"its attribute {NOTE!r} is missing")
         if not self.is_group(found):

@@ -48,10 +48,13 @@ def _end_with_starter(folder: str) -> None:
     os._exit(1)
 
 
-if __name__ == "__main__":
-    name, source, folder = sys.argv[1:]
+def _main(name: str, source: str, folder: str) -> None:
     Thread(target=_end_with_starter, args=[folder], daemon=True).start()
     try:
         print(compile_extension(name, source, folder))
     except Exception as error:  # of setuptools, or of loading: what the compiler said is above
         sys.exit(f"{type(error).__name__}: {error}")
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])
