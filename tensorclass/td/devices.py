@@ -261,9 +261,9 @@ class Devices(Collection):
             (device(type='meta'), torch.float16)
         """
         if (
-            not is_dynamo_compiling() and native.ON and len(args) == 1 and device is None and dtype is None and not copy and memory_format is None
-            and batch_size is None and other is None and cast_filter is None and not inplace and not non_blocking_pin
-            and self._lock is None
+            not is_dynamo_compiling() and native.ON and len(args) == 1 and device is None and dtype is None and not copy
+            and memory_format is None and batch_size is None and other is None and cast_filter is None and not inplace
+            and not non_blocking_pin and self._lock is None
         ):  # fmt: skip
             found: Self | None = native.moved(self, args[0], CAST)
             if found is not None:

@@ -51,7 +51,7 @@ def stack(input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
         >>> stack(rows)["a"].shape
         torch.Size([4, 3])
     """
-    if out is None and native.ON and not is_dynamo_compiling():
+    if out is None and not is_dynamo_compiling() and native.ON:
         stacked = native.stack(input, dim)
         if stacked is not None:
             return stacked  # type: ignore[no-any-return]
@@ -96,7 +96,7 @@ def cat(input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
         >>> cat([TensorDict({"a": torch.zeros(3)}, [3]), TensorDict({"a": torch.zeros(2)}, [2])]).batch_size
         torch.Size([5])
     """
-    if out is None and native.ON and not is_dynamo_compiling():
+    if out is None and not is_dynamo_compiling() and native.ON:
         joined = native.cat(input, dim)
         if joined is not None:
             return joined  # type: ignore[no-any-return]

@@ -161,7 +161,7 @@ class Updating(Writing):
             size = self._batch_size
             ndim = len(size)
             given: Any = input_dict_or_td
-            if native.ON and not is_dynamo_compiling() and native.are_tensors_of(given, size):
+            if not is_dynamo_compiling() and native.ON and native.are_tensors_of(given, size):
                 self._store.update(given)
                 return self
             for key, value in given.items():

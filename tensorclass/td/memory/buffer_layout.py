@@ -133,7 +133,7 @@ class BufferLayout:
         They share the memory, but are no views of it to autograd: one can require a gradient, or be written while
         another is saved for the backward pass.
         """
-        if native.ON and not is_dynamo_compiling():
+        if not is_dynamo_compiling() and native.ON:
             found = native.views_of(memory, self.spans)
             if found is not None:
                 return found
