@@ -1,6 +1,7 @@
 // The dict interface: reading and writing by key, collections with other keys over the same values.
 #pragma once
 
+#include "indexing.h"
 #include "methods.h"
 
 namespace tensorclass {
@@ -88,9 +89,18 @@ inline PyObject* get(const Call& call) {
     return Py_NewRef(call.args[2]);
 }
 
-// __getitem__(self, key): values that are read as they are stored. Text and objects are unwrapped in Python.
+// __getitem__(self, key): values that are read as they are stored, and rows. Text and objects are unwrapped in Python.
 inline PyObject* getitem(const Call& call) {
     if (!call.by_position(2, 2)) return nullptr;
+    PyObject *collection = call.args[0], *key = call.args[1];
+    if (key == Py_Ellipsis) return Py_NewRef(collection);
+    if (PyLong_CheckExact(key) || PySlice_Check(key) || Py_TYPE(key) == bound.tensor) {
+        if (!is_plain(collection) || has_names(collection)) return nullptr;
+        PyObject* result = attempt([&] { return indexed(collection, key, Py_None); });
+        if (result != Py_None) return result;
+        Py_DECREF(result);
+        return nullptr;
+    }
     const Found found = find(call.args[0], call.args[1]);
     if (found.value == nullptr) return nullptr;
     const bool as_stored = Py_TYPE(found.value) == bound.tensor || is_tree(found.value);
