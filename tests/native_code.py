@@ -29,6 +29,7 @@ IN_BOTH_MODES = (
     "td/test_keys.py",
     "td/test_locking.py",
     "td/test_pointwise.py",
+    "td/test_pytree.py",
     "td/test_shape_operations.py",
     "td/test_stack_and_cat.py",
     "records/test_operations_keep_class.py",

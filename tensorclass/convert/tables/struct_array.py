@@ -105,10 +105,19 @@ def _shared_tensors(array: Any) -> dict[str, Any] | None:
     dtype = array.dtype
     if not _holds_numbers(dtype) or not array.flags.writeable:
         return None
+    if array.flags.c_contiguous and _is_regular(dtype):
+        return {name: torch.from_numpy(array[name]) for name in dtype.names}  # pyright: ignore[reportUnknownMemberType]
     for stride in array.strides:
         if stride < 0:
             return None
     return {name: as_packed_tensor(array[name]) for name in dtype.names}
+
+
+@functools.lru_cache(maxsize=256)
+def _is_regular(dtype: Any) -> bool:
+    """Return whether the fields of a contiguous array of a dtype are plain tensors: see :class:`PackedTensor`."""
+    sizes = [dtype[name].base.itemsize for name in dtype.names]
+    return all(size != 16 and dtype.itemsize % size == 0 for size in sizes)
 
 
 @functools.lru_cache(maxsize=256)

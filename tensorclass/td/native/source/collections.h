@@ -156,23 +156,20 @@ inline int64_t as_int(PyObject* number) {
     return value;
 }
 
-// A collection of the class of another; steals no references.
-inline Ref make(PyObject* like, PyObject* store, PyObject* batch_size, PyObject* names) {
-    PyTypeObject* cls = Py_TYPE(like);
+// A collection; steals no references.
+inline Ref make_of(PyTypeObject* cls, PyObject* store, PyObject* batch_size, PyObject* device, PyObject* names) {
     PyObject* made = cls->tp_alloc(cls, 0);
     if (made == nullptr) throw PythonError();
-    PyObject* device = slot(like, bound.device);
-    Py_INCREF(store);
-    Py_INCREF(batch_size);
-    Py_INCREF(device);
-    Py_INCREF(names);
-    Py_INCREF(Py_None);
-    slot(made, bound.store) = store;
-    slot(made, bound.batch_size) = batch_size;
-    slot(made, bound.device) = device;
-    slot(made, bound.names) = names;
-    slot(made, bound.lock) = Py_None;
+    slot(made, bound.store) = Py_NewRef(store);
+    slot(made, bound.batch_size) = Py_NewRef(batch_size);
+    slot(made, bound.device) = Py_NewRef(device);
+    slot(made, bound.names) = Py_NewRef(names);
+    slot(made, bound.lock) = Py_NewRef(Py_None);
     return Ref(made);
+}
+// A collection of the class and on the device of another.
+inline Ref make(PyObject* like, PyObject* store, PyObject* batch_size, PyObject* names) {
+    return make_of(Py_TYPE(like), store, batch_size, slot(like, bound.device), names);
 }
 
 inline Ref wrap(at::Tensor tensor) {

@@ -123,6 +123,38 @@ inline Ref restored(PyObject* collection) {
     return result;
 }
 
+// Whether a value has a shape that begins with a batch size: a tensor, or a plain collection with values.
+inline bool begins_with(PyObject* value, const Sizes& size) {
+    if (is_tensor(value)) {
+        const c10::IntArrayRef own = THPVariable_Unpack(value).sizes();
+        return own.size() >= size.size() && std::equal(size.begin(), size.end(), own.begin());
+    }
+    if (!is_collection(value) || !is_plain(value) || PyDict_GET_SIZE(store_of(value)) == 0) return false;
+    const Sizes own = sizes_of(batch_size_of(value));
+    return own.size() >= size.size() && std::equal(size.begin(), size.end(), own.begin());
+}
+
+// unflattened(cls, keys, values, device, batch_size, names): a node of torch's pytrees whose values have kept their batch
+// size; or None.
+inline PyObject* py_unflattened(PyObject*, PyObject* const* args, Py_ssize_t) {
+    PyObject *keys = args[1], *values = args[2];
+    if (_PyType_Lookup(reinterpret_cast<PyTypeObject*>(args[0]), bound.is_plain) != Py_True) Py_RETURN_NONE;
+    if (!PyTuple_CheckExact(keys) || !PyList_CheckExact(values) || Py_TYPE(args[4]) != bound.size) Py_RETURN_NONE;
+    const Py_ssize_t count = PyTuple_GET_SIZE(keys);
+    if (count == 0 || PyList_GET_SIZE(values) != count) Py_RETURN_NONE;
+    return attempt([&] {
+        const Sizes size = sizes_of(args[4]);
+        Ref store(PyDict_New());
+        if (!store) throw PythonError();
+        for (Py_ssize_t i = 0; i < count; ++i) {
+            PyObject* value = PyList_GET_ITEM(values, i);
+            if (!begins_with(value, size)) return Ref::borrowed(Py_None);
+            put(store.get(), PyTuple_GET_ITEM(keys, i), value);
+        }
+        return make_of(reinterpret_cast<PyTypeObject*>(args[0]), store.get(), args[4], args[3], args[5]);
+    });
+}
+
 // to_pytree(self)
 inline PyObject* to_pytree(const Call& call) {
     if (!call.by_position(1, 1) || trees.key == nullptr || !is_tensordict(call.args[0])) return nullptr;
@@ -139,7 +171,7 @@ inline PyObject* py_bind_trees(PyObject*, PyObject* const* args, Py_ssize_t coun
     Py_RETURN_NONE;
 }
 
-inline PyMethodDef tree_methods[] = {METHOD(bind_trees), {nullptr, nullptr, 0, nullptr}};
+inline PyMethodDef tree_methods[] = {METHOD(bind_trees), METHOD(unflattened), {nullptr, nullptr, 0, nullptr}};
 
 inline const Method tree_answers[] = {
     {"TensorCollection", "from_pytree", answered<from_pytree>},
