@@ -30,7 +30,8 @@ inline bool join_directly(const Column& parts, int64_t dim, bool stacked, bool r
         length += stacked ? 1 : own[dim];
         bytes += part->nbytes();
     }
-    if (bytes > SMALL) return false;
+    // kernels take long for each of many small parts
+    if (bytes > SMALL && (bytes > 64 * SMALL || bytes > 4096 * parts.size())) return false;
     Sizes joined(sizes.begin(), sizes.end());
     if (stacked) {
         joined.insert(joined.begin() + dim, length);
