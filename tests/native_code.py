@@ -21,7 +21,6 @@ IN_BOTH_MODES = (
     "td/stores/lazy/test_lazy_stack.py",
     "td/test_collection.py",
     "td/test_contains_itself.py",
-    "td/test_context.py",
     "td/test_get.py",
     "td/test_get_set_remove.py",
     "td/test_get_set_remove_model.py",
