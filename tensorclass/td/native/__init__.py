@@ -1,6 +1,6 @@
 """Operations in C++, which call torch's kernels without its Python interface: optional, built on the user's machine.
 
-``tensorclass native --build`` compiles ``source/`` for the installed torch into this folder, in some 15
+``tensorclass native --build`` compiles ``source/`` for the installed torch into this folder, in some 20
 seconds. Without it, or with the environment variable ``TENSORCLASS_NATIVE=0``, every operation runs in Python, with the
 same results.
 
