@@ -10,6 +10,7 @@
 #include <ATen/PythonTorchFunctionTLS.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <c10/util/SmallVector.h>
+#include <c10/util/safe_numerics.h>
 #include <torch/csrc/Exceptions.h>
 
 #include <structmember.h>
@@ -63,10 +64,23 @@ private:
     PyObject* object_ = nullptr;
 };
 
+// A name that lives as long as the program.
+inline PyObject* interned(const char* text) {
+    PyObject* made = PyUnicode_InternFromString(text);
+    if (made == nullptr) Py_FatalError("tensorclass: no memory for a name");
+    return made;
+}
+
 // Thrown where an operation is left to the Python code.
 struct NotNative {};
 // Thrown where a call into Python has set an error.
 struct PythonError {};
+
+inline Ref as_long(int64_t number) {
+    Ref made(PyLong_FromLongLong(number));
+    if (!made) throw PythonError();
+    return made;
+}
 
 inline PyObject*& slot(PyObject* object, Py_ssize_t offset) {
     return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + offset);
@@ -85,13 +99,22 @@ inline Py_ssize_t offset_of(PyObject* cls, const char* name) {
 inline PyObject* store_of(PyObject* collection) { return slot(collection, bound.store); }
 inline PyObject* batch_size_of(PyObject* collection) { return slot(collection, bound.batch_size); }
 
-inline bool is_collection(PyObject* value) { return PyObject_TypeCheck(value, bound.collection); }
+// A class of the package has Collection next to the end of its bases, which is quicker to see than to search.
+inline bool is_collection(PyObject* value) {
+    PyObject* bases = Py_TYPE(value)->tp_mro;
+    const Py_ssize_t count = bases == nullptr ? 0 : PyTuple_GET_SIZE(bases);
+    auto* collection = reinterpret_cast<PyObject*>(bound.collection);
+    return (count > 1 && PyTuple_GET_ITEM(bases, count - 2) == collection) || PyObject_TypeCheck(value, bound.collection);
+}
 
-// Whether native code may treat an object as a tree of values: a dict, and a class that overrides none of the methods.
+// Whether native code may treat an object as a tree of values: a collection on a dict, of a class that overrides none of
+// the methods, and not made halfway.
 inline bool is_plain(PyObject* value) {
-    return _PyType_Lookup(Py_TYPE(value), bound.is_plain) == Py_True && store_of(value) != nullptr &&
-           PyDict_CheckExact(store_of(value)) && batch_size_of(value) != nullptr &&
-           slot(value, bound.device) != nullptr && slot(value, bound.names) != nullptr;  // not made halfway
+    if (!is_collection(value) || _PyType_Lookup(Py_TYPE(value), bound.is_plain) != Py_True) return false;
+    PyObject *store = store_of(value), *size = batch_size_of(value);
+    return store != nullptr && PyDict_CheckExact(store) && size != nullptr && PyTuple_Check(size) &&
+           slot(value, bound.device) != nullptr && slot(value, bound.names) != nullptr &&
+           slot(value, bound.lock) != nullptr;
 }
 inline bool has_names(PyObject* collection) { return slot(collection, bound.names) != Py_None; }
 
@@ -125,28 +148,6 @@ inline bool has_own_memory(const at::Tensor& tensor) {
            c10::impl::TorchDispatchModeTLS::stack_len() == 0;
 }
 
-inline Sizes sizes_of(PyObject* size) {
-    Sizes sizes;
-    const Py_ssize_t count = PyTuple_GET_SIZE(size);
-    for (Py_ssize_t i = 0; i < count; ++i) {
-        PyObject* entry = PyTuple_GET_ITEM(size, i);
-        if (!PyLong_CheckExact(entry)) throw NotNative();
-        sizes.push_back(PyLong_AsLongLong(entry));
-    }
-    return sizes;
-}
-inline Ref as_size(c10::ArrayRef<int64_t> sizes) {
-    if (sizes.empty()) return Ref::borrowed(bound.no_dims);
-    Ref made(bound.size->tp_alloc(bound.size, static_cast<Py_ssize_t>(sizes.size())));  // a subclass of tuple
-    if (!made) throw PythonError();
-    for (size_t i = 0; i < sizes.size(); ++i) {
-        PyObject* entry = PyLong_FromLongLong(sizes[i]);
-        if (entry == nullptr) throw PythonError();
-        PyTuple_SET_ITEM(made.get(), static_cast<Py_ssize_t>(i), entry);
-    }
-    return made;
-}
-
 // Ints of Python, not bools or others that have an __index__.
 inline int64_t as_int(PyObject* number) {
     if (!PyLong_CheckExact(number)) throw NotNative();
@@ -156,14 +157,66 @@ inline int64_t as_int(PyObject* number) {
     return value;
 }
 
-// A collection; steals no references.
+inline Sizes sizes_of(PyObject* size) {
+    if (!PyTuple_Check(size)) throw NotNative();
+    Sizes sizes;
+    const Py_ssize_t count = PyTuple_GET_SIZE(size);
+    for (Py_ssize_t i = 0; i < count; ++i) sizes.push_back(as_int(PyTuple_GET_ITEM(size, i)));
+    return sizes;
+}
+inline Ref as_size(c10::ArrayRef<int64_t> sizes) {
+    if (sizes.empty()) return Ref::borrowed(bound.no_dims);
+    Ref made(bound.size->tp_alloc(bound.size, static_cast<Py_ssize_t>(sizes.size())));  // a subclass of tuple
+    if (!made) throw PythonError();
+    for (size_t i = 0; i < sizes.size(); ++i) {
+        PyTuple_SET_ITEM(made.get(), static_cast<Py_ssize_t>(i), as_long(sizes[i]).release());
+    }
+    return made;
+}
+
+// Whether two sizes have the same ints. False: they differ, or are no ints of Python.
+inline bool is_same_size(PyObject* first, PyObject* second) {
+    if (first == second) return true;
+    const Py_ssize_t ndim = PyTuple_GET_SIZE(first);
+    if (PyTuple_GET_SIZE(second) != ndim) return false;
+    for (Py_ssize_t dim = 0; dim < ndim; ++dim) {
+        PyObject *a = PyTuple_GET_ITEM(first, dim), *b = PyTuple_GET_ITEM(second, dim);
+        int overflow = 0, other_overflow = 0;
+        if (!PyLong_CheckExact(a) || !PyLong_CheckExact(b)) return false;
+        const int64_t size = PyLong_AsLongLongAndOverflow(a, &overflow);
+        if (size != PyLong_AsLongLongAndOverflow(b, &other_overflow) || overflow != 0 || other_overflow != 0) return false;
+    }
+    return true;
+}
+
+// Products and sums of sizes, which are left to Python where they do not fit into 64 bits.
+inline int64_t times(int64_t one, int64_t other) {
+    int64_t product = 0;
+    if (c10::mul_overflows(one, other, &product)) throw NotNative();
+    return product;
+}
+inline int64_t plus(int64_t one, int64_t other) {
+    int64_t sum = 0;
+    if (c10::add_overflows(one, other, &sum)) throw NotNative();
+    return sum;
+}
+
+// Memory that another thread can write meanwhile: what is checked is what is used.
+template <class T>
+T read_once(const T* address) {
+    return *static_cast<const volatile T*>(address);
+}
+
+// A collection; steals no references. What it is made of is owned before it is: making it can run Python code.
 inline Ref make_of(PyTypeObject* cls, PyObject* store, PyObject* batch_size, PyObject* device, PyObject* names) {
+    Ref kept_store = Ref::borrowed(store), kept_size = Ref::borrowed(batch_size), kept_device = Ref::borrowed(device),
+        kept_names = Ref::borrowed(names);
     PyObject* made = cls->tp_alloc(cls, 0);
     if (made == nullptr) throw PythonError();
-    slot(made, bound.store) = Py_NewRef(store);
-    slot(made, bound.batch_size) = Py_NewRef(batch_size);
-    slot(made, bound.device) = Py_NewRef(device);
-    slot(made, bound.names) = Py_NewRef(names);
+    slot(made, bound.store) = kept_store.release();
+    slot(made, bound.batch_size) = kept_size.release();
+    slot(made, bound.device) = kept_device.release();
+    slot(made, bound.names) = kept_names.release();
     slot(made, bound.lock) = Py_NewRef(Py_None);
     return Ref(made);
 }
@@ -178,80 +231,233 @@ inline Ref wrap(at::Tensor tensor) {
     return Ref(wrapped);
 }
 
+// Dicts are owned while they are read or written: a key of a class of its own can run Python code.
 inline void put(PyObject* dict, PyObject* key, PyObject* value) {
+    const Ref kept = Ref::borrowed(dict);
     if (PyDict_SetItem(dict, key, value) != 0) throw PythonError();
 }
 
-// A level of nesting: collections that contain themselves, or very deep ones, are left to Python, which raises the error.
-class NestedLevel {
+// The value under a key; null without one.
+inline Ref lookup(PyObject* dict, PyObject* key) {
+    const Ref kept = Ref::borrowed(dict);
+#if PY_VERSION_HEX >= 0x030D0000
+    PyObject* value = nullptr;
+    if (PyDict_GetItemRef(dict, key, &value) < 0) throw PythonError();
+    return Ref(value);
+#else
+    PyObject* value = PyDict_GetItemWithError(dict, key);
+    if (value == nullptr && PyErr_Occurred() != nullptr) throw PythonError();
+    return Ref::borrowed(value);
+#endif
+}
+
+// -- trees ------------------------------------------------------------------------------------------------------------
+
+// The entries of a dict at one moment, owned. Nothing else loops over a dict: no Python code runs while they are taken, and
+// whoever changes the dict afterwards does not change them.
+class Entries {
 public:
-    NestedLevel() {
-        if (Py_EnterRecursiveCall("") != 0) throw PythonError();
+    struct Entry {
+        PyObject *key, *value;
+    };
+    explicit Entries(PyObject* dict) {
+        entries_.reserve(PyDict_GET_SIZE(dict));
+        Py_ssize_t position = 0;
+        PyObject *key, *value;
+        while (PyDict_Next(dict, &position, &key, &value)) entries_.push_back({Py_NewRef(key), Py_NewRef(value)});
     }
-    NestedLevel(const NestedLevel&) = delete;
-    NestedLevel& operator=(const NestedLevel&) = delete;
-    ~NestedLevel() { Py_LeaveRecursiveCall(); }
+    Entries(const Entries&) = delete;
+    Entries& operator=(const Entries&) = delete;
+    ~Entries() {
+        for (const Entry& entry : entries_) {
+            Py_DECREF(entry.key);
+            Py_DECREF(entry.value);
+        }
+    }
+    const Entry* begin() const { return entries_.begin(); }
+    const Entry* end() const { return entries_.end(); }
+    size_t size() const { return entries_.size(); }
+
+private:
+    c10::SmallVector<Entry, 8> entries_;
 };
 
-// Append the tensors of all levels, in order. Values that are neither tensors nor plain trees are left out, or, without
-// `others`, leave the operation to Python.
-inline void collect(PyObject* collection, Tensors& tensors, bool others) {
-    const NestedLevel level;
-    Py_ssize_t position = 0;
-    PyObject *key, *value;
-    while (PyDict_Next(store_of(collection), &position, &key, &value)) {
-        if (is_tensor(value)) {
-            tensors.push_back(THPVariable_Unpack(value));
-        } else if (is_collection(value) && is_plain(value)) {
-            if (has_names(value)) throw NotNative();
-            collect(value, tensors, others);
-        } else if (!others) {
-            throw NotNative();
-        }
+// The items of a list at one moment, owned.
+class Items {
+public:
+    explicit Items(PyObject* list) {
+        items_.reserve(PyList_GET_SIZE(list));
+        for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) items_.push_back(Py_NewRef(PyList_GET_ITEM(list, i)));
     }
-}
+    Items(const Items&) = delete;
+    Items& operator=(const Items&) = delete;
+    ~Items() {
+        for (PyObject* item : items_) Py_DECREF(item);
+    }
+    PyObject* const* begin() const { return items_.begin(); }
+    PyObject* const* end() const { return items_.end(); }
+    PyObject* operator[](size_t i) const { return items_[i]; }
+    size_t size() const { return items_.size(); }
+    operator c10::ArrayRef<PyObject*>() const { return items_; }
 
-// Put a tree together from the tensors that belong at the places of those that `collect` found.
-//
-// `Shape` says what becomes of the rest: `size(collection)` returns the batch size of the result, `other(value)` what a
-// value becomes that is neither a tensor nor a plain tree, `done(result, source)` finishes each level.
-template <class Shape>
-Ref build(PyObject* source, Tensors& tensors, size_t& next, const Shape& shape, PyObject* names) {
-    const NestedLevel level;
-    Ref store(PyDict_New());
-    if (!store) throw PythonError();
-    Py_ssize_t position = 0;
-    PyObject *key, *value;
-    while (PyDict_Next(store_of(source), &position, &key, &value)) {
-        if (is_tensor(value)) {
-            if (next >= tensors.size()) throw NotNative();  // another thread has written
-            put(store.get(), key, wrap(std::move(tensors[next++])).get());
-        } else if (is_collection(value) && is_plain(value)) {
-            put(store.get(), key, build(value, tensors, next, shape, Py_None).get());
-        } else {
-            Ref kept_key = Ref::borrowed(key), kept = Ref::borrowed(value);  // Python code can change the store
-            Ref made = shape.other(value);
-            put(store.get(), key, made.get());
-        }
+private:
+    c10::SmallVector<PyObject*, 16> items_;
+};
+
+// Nested more deeply, collections are left to Python, which raises where they contain themselves.
+constexpr int DEEPEST = 200;
+
+// What a level of a collection is beside its values.
+struct Level {
+    Ref collection, size, device, names;
+    uint32_t position, above;  // among the levels of a tree, and of the level that it is a value of
+
+    explicit Level(PyObject* of, uint32_t at = 0, uint32_t above_it = 0)
+        : collection(Ref::borrowed(of)), size(Ref::borrowed(batch_size_of(of))),
+          device(Ref::borrowed(slot(of, bound.device))), names(Ref::borrowed(slot(of, bound.names))), position(at),
+          above(above_it) {}
+
+    bool is_root() const { return position == 0; }
+
+    Py_ssize_t ndim() const { return PyTuple_GET_SIZE(size.get()); }
+    bool has_names() const { return names.get() != Py_None; }
+    // A collection of the same class, on the same device.
+    Ref like(PyObject* store, PyObject* batch_size, PyObject* names_of_it) const {
+        return make_of(Py_TYPE(collection.get()), store, batch_size, device.get(), names_of_it);
     }
-    Ref size = shape.size(source);
-    Ref result = make(source, store.get(), size.get(), names);
-    shape.done(result.get(), source);
-    return result;
-}
+};
+
+// A plain collection with all that is below it at one moment, owned: keys and values are taken once, together. So a result
+// is put together from what its values were computed of, whatever other code does with the collection meanwhile.
+class Tree {
+public:
+    enum class Kind : uint8_t { Tensor, Level, Other };
+    struct Node {
+        Ref key, value;
+        Kind kind = Kind::Other;
+        uint32_t count = 0;  // of a level: its entries, which follow, each with its own entries behind it
+        uint32_t level = 0;  // that it is an entry of
+    };
+
+    explicit Tree(PyObject* collection) { count_ = take(collection, 0, 0); }
+    Tree(const Tree&) = delete;
+    Tree& operator=(const Tree&) = delete;
+
+    const Level& root() const { return levels_[0]; }
+    size_t size() const { return count_; }  // the entries of the root
+    const c10::SmallVector<Node, 8>& nodes() const { return nodes_; }
+    const std::vector<Level>& levels() const { return levels_; }
+    bool has_others() const { return others_ > 0; }
+    bool has_names_below() const { return names_below_; }
+
+    // The tensors of all levels, in order.
+    Tensors tensors() const {
+        Tensors found;
+        found.reserve(tensors_);
+        for (const Node& node : nodes_) {
+            if (node.kind == Kind::Tensor) found.push_back(THPVariable_Unpack(node.value.get()));
+        }
+        return found;
+    }
+
+    // Put the same tree together with other tensors, in the order of `tensors()`, which are used up.
+    //
+    // `shape` says what becomes of the rest: `size(level)` returns the batch size, `names(level)` the names, `other(value)`
+    // what a value becomes that is neither a tensor nor a plain tree, `done(result, level)` finishes each level.
+    template <class Shape>
+    Ref rebuilt(Tensors& tensors, const Shape& shape) const {
+        if (tensors.size() != tensors_) throw NotNative();
+        Building<Shape> building{*this, tensors, shape};
+        return building.level(count_);
+    }
+
+private:
+    c10::SmallVector<Node, 8> nodes_;
+    std::vector<Level> levels_;  // the root, then the others in the order of the nodes
+    size_t tensors_ = 0, others_ = 0;
+    uint32_t count_ = 0;
+    bool names_below_ = false;
+
+    // Append the entries of a level and of those below it. Return how many are its own.
+    uint32_t take(PyObject* collection, uint32_t above, int depth) {
+        if (depth > DEEPEST) throw NotNative();
+        const auto level = static_cast<uint32_t>(levels_.size());
+        levels_.emplace_back(collection, level, above);
+        if (depth > 0 && levels_.back().has_names()) names_below_ = true;
+        const Ref store = Ref::borrowed(store_of(collection));
+        Py_ssize_t position = 0;
+        uint32_t count = 0;
+        PyObject *key, *value;
+        for (; PyDict_Next(store.get(), &position, &key, &value); ++count) {
+            const size_t own = nodes_.size();
+            nodes_.push_back({Ref::borrowed(key), Ref::borrowed(value), Kind::Other, 0, level});
+            if (is_tensor(value)) {
+                nodes_[own].kind = Kind::Tensor;
+                ++tensors_;
+            } else if (is_plain(value)) {
+                nodes_[own].kind = Kind::Level;
+                const uint32_t below = take(value, level, depth + 1);
+                nodes_[own].count = below;
+            } else {
+                ++others_;
+            }
+        }
+        return count;
+    }
+
+    template <class Shape>
+    struct Building {
+        const Tree& tree;
+        Tensors& tensors;
+        const Shape& shape;
+        size_t next_node = 0, next_level = 0, next_tensor = 0;
+
+        Ref level(uint32_t count) {
+            const Level& source = tree.levels_[next_level++];
+            Ref store(PyDict_New());
+            if (!store) throw PythonError();
+            for (uint32_t i = 0; i < count; ++i) {
+                const Node& node = tree.nodes_[next_node++];
+                const Ref value = node.kind == Kind::Tensor  ? wrap(std::move(tensors[next_tensor++]))
+                                  : node.kind == Kind::Level ? level(node.count)
+                                                             : shape.other(node.value.get());
+                put(store.get(), node.key.get(), value.get());
+            }
+            const Ref size = shape.size(source);
+            Ref result = source.like(store.get(), size.get(), shape.names(source));
+            shape.done(result.get(), source);
+            return result;
+        }
+    };
+};
+
+// The same tree: only its tensors are others.
+struct Kept {
+    static Ref size(const Level& level) { return Ref::borrowed(level.size.get()); }
+    static PyObject* names(const Level& level) { return level.names.get(); }
+    static Ref other(PyObject*) { throw NotNative(); }
+    static void done(PyObject*, const Level&) {}
+};
+
+// -- calls ------------------------------------------------------------------------------------------------------------
 
 // Run an operation. Return None where it is left to Python; errors of torch are, as Python raises better ones.
 template <class Operation>
 PyObject* attempt(Operation&& operation) {
+    Ref result;  // outlives the handler, which raises warnings that are errors
     try {
-        torch::PyWarningHandler warnings;
-        try {
-            if (calls_are_watched()) Py_RETURN_NONE;
-            return operation().release();
-        } catch (...) {
-            warnings.set_in_exception();
-            throw;
+        if (calls_are_watched()) Py_RETURN_NONE;
+        {
+            torch::PyWarningHandler warnings;
+            try {
+                result = operation();
+            } catch (...) {
+                warnings.set_in_exception();
+                throw;
+            }
         }
+        if (!result) Py_RETURN_NONE;
+        return result.release();
     } catch (const NotNative&) {
     } catch (const PythonError&) {
     } catch (python_error& error) {
@@ -267,5 +473,23 @@ PyObject* attempt(Operation&& operation) {
 
 }  // namespace tensorclass
 
-// A line of a table of methods, for the function py_<name>.
-#define METHOD(name) {#name, reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(py_##name)), METH_FASTCALL, nullptr}
+namespace tensorclass {
+
+inline PyCFunction as_function(PyObject* (*function)(PyObject*, PyObject* const*, Py_ssize_t)) {
+    return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function));
+}
+inline PyObject* wrong_count(const char* name, Py_ssize_t expected, Py_ssize_t given) {
+    return PyErr_Format(PyExc_TypeError, "%s: expected %zd arguments, got %zd", name, expected, given);
+}
+
+}  // namespace tensorclass
+
+// A line of a table of functions: py_<name> is called with so many arguments.
+#define METHOD(name, expected)                                                                     \
+    {#name, as_function([](PyObject*, PyObject* const* args, Py_ssize_t given) -> PyObject* {      \
+         return given == expected ? py_##name(args) : wrong_count(#name, expected, given);         \
+     }),                                                                                           \
+     METH_FASTCALL, nullptr}
+#define END_OF_METHODS {nullptr, nullptr, 0, nullptr}
+// Not converted yet.
+#define METHOD_ANY(name) {#name, reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(py_##name)), METH_FASTCALL, nullptr}

@@ -200,17 +200,6 @@ inline Ref held(PyTypeObject* holder, PyObject* value, PyObject* batch_size) {
     return made;
 }
 
-inline bool is_same_size(PyObject* first, PyObject* second) {
-    if (first == second) return true;
-    const Py_ssize_t ndim = PyTuple_GET_SIZE(first);
-    if (PyTuple_GET_SIZE(second) != ndim) return false;
-    for (Py_ssize_t dim = 0; dim < ndim; ++dim) {
-        PyObject *a = PyTuple_GET_ITEM(first, dim), *b = PyTuple_GET_ITEM(second, dim);
-        if (!PyLong_CheckExact(a) || !PyLong_CheckExact(b) || PyLong_AsLongLong(a) != PyLong_AsLongLong(b)) return false;
-    }
-    return true;
-}
-
 inline Ref record_of_dict(PyTypeObject* cls, PyObject* source, PyObject* batch_size);
 
 // A record of values, one for each field, in order. Null: left to Python, or an error is set.
@@ -394,7 +383,7 @@ inline PyObject* to_dict(const Call& call) {
     return call.by_position(1, 1) && is_tree(call.args[0]) ? dict_of(call.args[0]).release() : nullptr;
 }
 
-inline PyMethodDef constructor_methods[] = {METHOD(answer_record), {nullptr, nullptr, 0, nullptr}};
+inline PyMethodDef constructor_methods[] = {METHOD_ANY(answer_record), {nullptr, nullptr, 0, nullptr}};
 
 inline const Method constructor_answers[] = {
     {"TensorCollection", "to_dict", answered<to_dict>},

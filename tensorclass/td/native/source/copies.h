@@ -45,79 +45,79 @@ inline Tensor cast(const Tensor& value, at::ScalarType dtype, bool unrecorded) {
 
 inline bool is_inexact(at::ScalarType dtype) { return at::isFloatingType(dtype) || at::isComplexType(dtype); }
 
-// A cast of all levels, as `to` and `type` do it; see td/devices.py.
-struct Cast {
-    at::ScalarType dtype;
-    bool unrecorded = false;
-    PyObject* inverse = nullptr;  // null: levels have none
+// Records keep integers if the dtype is floating or complex, also in what they contain.
+inline bool casts_integers(PyObject* collection) {
+    static PyObject* name = interned("_CASTS_INTEGERS");
+    return _PyType_Lookup(Py_TYPE(collection), name) == Py_True;
+}
 
-    // Records keep integers if the dtype is floating or complex, also in what they contain.
-    static bool casts_integers(PyObject* collection) {
-        static PyObject* name = PyUnicode_InternFromString("_CASTS_INTEGERS");
-        return _PyType_Lookup(Py_TYPE(collection), name) == Py_True;
-    }
-
-    Ref operator()(PyObject* source, const bool integers = true) const {
-        const bool all = (integers && casts_integers(source)) || !is_inexact(dtype);
-        Ref store(PyDict_New());
-        if (!store) throw PythonError();
-        Py_ssize_t position = 0;
-        PyObject *key, *value;
-        while (PyDict_Next(store_of(source), &position, &key, &value)) {
-            if (is_tensor(value)) {
-                const Tensor& tensor = THPVariable_Unpack(value);
-                const bool kept = !all && !is_inexact(tensor.scalar_type());
-                put(store.get(), key, kept ? value : wrap(cast(tensor, dtype, unrecorded)).get());
-            } else if (is_collection(value) && is_plain(value)) {
-                Ref made = (*this)(value, all);
-                if (all && inverse != nullptr) set_inverse(made.get(), value, inverse, bound.empty);
-                put(store.get(), key, made.get());
-            } else {
-                throw NotNative();
-            }
+// A cast of all levels, as `to` (with an inverse) and `type` (without one) do it; see td/devices.py.
+class Cast : public Kept {
+public:
+    Cast(const Tree& tree, at::ScalarType dtype, PyObject* inverse) : inverse_(inverse) {
+        for (const Level& level : tree.levels()) {
+            const bool all = whole_.empty() || whole_[level.above];
+            whole_.push_back((all && casts_integers(level.collection.get())) || !is_inexact(dtype));
         }
-        return make(source, store.get(), batch_size_of(source), slot(source, bound.names));
     }
+    // Whether a tensor of a level is cast.
+    bool takes(uint32_t level, at::ScalarType dtype) const { return whole_[level] || is_inexact(dtype); }
+
+    void done(PyObject* result, const Level& level) const {
+        if (inverse_ == nullptr || (!level.is_root() && !whole_[level.above])) return;
+        set_inverse(result, level.collection.get(), inverse_, bound.empty);
+    }
+
+private:
+    PyObject* inverse_;
+    std::vector<bool> whole_;  // of each level: whether integers are cast, too
 };
 
-// With the inverse of `to`, or without one as `type`.
-inline Ref cast_all(PyObject* collection, PyObject* dtype, PyObject* inverse) {
-    Tensors tensors;
-    if (!collect_all(collection, tensors)) return Ref();
-    const bool unrecorded = are_calls_unseen() && are_untracked(tensors);
-    const Unrecorded guard(unrecorded);
-    Ref result = Cast{reinterpret_cast<THPDtype*>(dtype)->scalar_type, unrecorded, inverse}(collection);
-    if (inverse != nullptr) set_inverse(result.get(), collection, inverse, bound.empty);
-    return result;
+inline Ref cast_all(PyObject* collection, PyObject* given, PyObject* inverse) {
+    const at::ScalarType dtype = reinterpret_cast<THPDtype*>(given)->scalar_type;
+    TensorTree tree(collection);
+    const Cast shape(tree, dtype, inverse);
+    c10::SmallVector<size_t, 8> positions;  // of the tensors that are cast
+    size_t next = 0;
+    for (const Tree::Node& node : tree.nodes()) {
+        if (node.kind != Tree::Kind::Tensor) continue;
+        const at::ScalarType own = tree.values[next].scalar_type();
+        if (own != dtype && shape.takes(node.level, own)) positions.push_back(next);
+        ++next;
+    }
+    run_kernels(!positions.empty(), [&] {
+        const bool unrecorded = are_calls_unseen() && are_untracked(tree.values);
+        const Unrecorded guard(unrecorded);
+        for (const size_t at : positions) tree.values[at] = cast(tree.values[at], dtype, unrecorded);
+    });
+    return tree.result(shape);
 }
 
 // -- moves ------------------------------------------------------------------------------------------------------------
 
-// `collection.to("cpu")` of tensors that are there, without nested collections. False: it is something else.
+// `collection.to("cpu")` of tensors that are there, without nested collections; null: it is something else.
 inline Ref placed_on_cpu(PyObject* collection, PyObject* inverse) {
     PyObject* before = slot(collection, bound.device);
-    if (before != Py_None && reinterpret_cast<THPDevice*>(before)->device == at::Device(at::kCPU)) {
+    if (THPDevice_Check(before) && reinterpret_cast<THPDevice*>(before)->device == at::Device(at::kCPU)) {
         return Ref::borrowed(collection);
     }
-    Py_ssize_t position = 0;
-    PyObject *key, *value;
-    while (PyDict_Next(store_of(collection), &position, &key, &value)) {
+    static PyObject* cpu = THPDevice_New(at::Device(at::kCPU));
+    if (cpu == nullptr) throw PythonError();
+    const Level level(collection);
+    const Ref store(PyDict_Copy(store_of(collection)));
+    if (!store) throw PythonError();
+    for (const auto& [key, value] : Entries(store.get())) {
         if (!is_tensor(value) || !THPVariable_Unpack(value).device().is_cpu()) return Ref();
     }
-    static PyObject* cpu = THPDevice_New(at::Device(at::kCPU));
-    Ref store(PyDict_Copy(store_of(collection)));
-    if (!store || cpu == nullptr) throw PythonError();
-    Ref result = make(collection, store.get(), batch_size_of(collection), slot(collection, bound.names));
-    Py_INCREF(cpu);
-    Py_XSETREF(slot(result.get(), bound.device), cpu);
+    Ref result = make_of(Py_TYPE(collection), store.get(), level.size.get(), cpu, level.names.get());
     set_inverse(result.get(), collection, inverse, bound.empty);
     return result;
 }
 
 // moved(collection, target, inverse): `collection.to(target)` for a dtype or the CPU.
-inline PyObject* py_moved(PyObject*, PyObject* const* args, Py_ssize_t) {
+inline PyObject* py_moved(PyObject* const* args) {
     if (!is_plain(args[0])) Py_RETURN_NONE;
-    return attempt_known([&]() -> Ref {
+    return attempt([&]() -> Ref {
         PyObject* target = args[1];
         if (THPDtype_Check(target)) return cast_all(args[0], target, args[2]);
         const bool cpu = PyUnicode_Check(target)
@@ -129,34 +129,34 @@ inline PyObject* py_moved(PyObject*, PyObject* const* args, Py_ssize_t) {
 }
 
 // retyped(collection, dtype): `collection.type(dtype)`.
-inline PyObject* py_retyped(PyObject*, PyObject* const* args, Py_ssize_t) {
+inline PyObject* py_retyped(PyObject* const* args) {
     if (!is_plain(args[0]) || !THPDtype_Check(args[1])) Py_RETURN_NONE;
-    return attempt_known([&] { return cast_all(args[0], args[1], nullptr); });
+    return attempt([&] { return cast_all(args[0], args[1], nullptr); });
 }
 
 // detach(collection).
-inline PyObject* py_detach(PyObject*, PyObject* const* args, Py_ssize_t) {
+inline PyObject* py_detach(PyObject* const* args) {
     if (!is_plain(args[0])) Py_RETURN_NONE;
-    return attempt_known([&]() -> Ref {
-        Tensors tensors;
-        if (!collect_all(args[0], tensors)) return Ref();
-        for (Tensor& tensor : tensors) tensor = tensor.detach();
-        return same(args[0], tensors);
+    return attempt([&] {
+        TensorTree tree(args[0]);
+        for (Tensor& value : tree.values) value = value.detach();
+        return tree.result();
     });
 }
 
 // contiguous(collection): tensors that are contiguous already are shared.
-inline PyObject* py_contiguous(PyObject*, PyObject* const* args, Py_ssize_t) {
+inline PyObject* py_contiguous(PyObject* const* args) {
     if (!is_plain(args[0])) Py_RETURN_NONE;
-    return attempt_known([&]() -> Ref {
-        Tensors tensors;
-        if (!collect_all(args[0], tensors)) return Ref();
-        for (Tensor& tensor : tensors) tensor = tensor.contiguous();
-        return same(args[0], tensors);
+    return attempt([&] {
+        TensorTree tree(args[0]);
+        run_kernels(!are_contiguous(tree.values), [&] {
+            for (Tensor& value : tree.values) value = value.contiguous();
+        });
+        return tree.result();
     });
 }
 
-inline PyMethodDef copy_methods[] = {METHOD(contiguous), METHOD(detach), METHOD(moved), METHOD(retyped),
-                                     {nullptr, nullptr, 0, nullptr}};
+inline PyMethodDef copy_methods[] = {METHOD(contiguous, 1), METHOD(detach, 1), METHOD(moved, 3), METHOD(retyped, 2),
+                                     END_OF_METHODS};
 
 }  // namespace tensorclass

@@ -15,12 +15,6 @@ struct KeyObjects {
 };
 extern KeyObjects key_objects;
 
-inline PyObject* interned(const char* text) {
-    PyObject* made = PyUnicode_InternFromString(text);
-    if (made == nullptr) Py_FatalError("tensorclass: no memory for a name");
-    return made;
-}
-
 // Whether this is a TensorDict itself, on a dict: any key fits, and no method is another class's.
 inline bool is_tensordict(PyObject* value) {
     return Py_TYPE(value) == bound.tensordict && store_of(value) != nullptr && PyDict_CheckExact(store_of(value)) &&
@@ -526,7 +520,7 @@ inline PyObject* py_bind_keys(PyObject*, PyObject* const* args, Py_ssize_t count
     Py_RETURN_NONE;
 }
 
-inline PyMethodDef dictionary_methods[] = {METHOD(bind_keys), {nullptr, nullptr, 0, nullptr}};
+inline PyMethodDef dictionary_methods[] = {METHOD_ANY(bind_keys), {nullptr, nullptr, 0, nullptr}};
 
 inline const Method dictionary_answers[] = {
     {"TensorCollection", "get", answered<get>},

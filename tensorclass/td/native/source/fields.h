@@ -104,6 +104,6 @@ inline PyObject* py_answer_field(PyObject*, PyObject* const* args, Py_ssize_t co
     Py_RETURN_NONE;
 }
 
-inline PyMethodDef field_methods[] = {METHOD(answer_field), {nullptr, nullptr, 0, nullptr}};
+inline PyMethodDef field_methods[] = {METHOD_ANY(answer_field), {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace tensorclass

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "leaves.h"
+#include "levels.h"
 
 #include <pybind11/pybind11.h>
 
@@ -12,7 +13,7 @@ template <class By>
 Ref other_at(PyObject* value, PyObject* item, const By& by) {
     Ref leaf = leaf_at(value, by);
     if (leaf) return leaf;
-    static PyObject* at = PyUnicode_InternFromString("_at");
+    static PyObject* at = interned("_at");
     Ref result(is_collection(value) ? PyObject_CallMethodOneArg(value, at, item) : PyObject_GetItem(value, item));
     if (!result) throw PythonError();
     return result;
@@ -83,6 +84,7 @@ inline bool as_views(PyObject* index, int64_t ndim, c10::SmallVector<View, 4>& v
 struct ByViews {
     c10::SmallVector<View, 4> views;
     PyObject* item;
+    PyObject* names_of_result = Py_None;
 
     at::Tensor operator()(const at::Tensor& value) const {
         at::Tensor result;
@@ -102,8 +104,7 @@ struct ByViews {
         return result.defined() ? result : at::alias(value);
     }
 
-    Ref size(PyObject* collection) const {
-        PyObject* old = batch_size_of(collection);
+    Ref size(PyObject* old) const {
         if (views.size() == 1 && views[0].kind == View::Select && PyTuple_GET_SIZE(old) == 1) {
             check_row(as_int(PyTuple_GET_ITEM(old, 0)), views[0].start);
             return Ref::borrowed(bound.no_dims);
@@ -128,6 +129,7 @@ struct ByViews {
         after.append(before.begin() + dim, before.end());
         return as_size(after);
     }
+    Ref size(const Level& level) const { return size(level.size.get()); }
 
     static void check_row(int64_t length, int64_t row) {
         if (row < -length || row >= length) throw NotNative();
@@ -135,15 +137,16 @@ struct ByViews {
 
     bool takes(const at::Tensor&) const { return true; }
     at::Tensor rows(const at::Tensor& spans) const { return (*this)(spans); }
+    PyObject* names(const Level& level) const { return level.is_root() ? names_of_result : Py_None; }
     Ref other(PyObject* value) const { return other_at(value, item, *this); }
-    void done(PyObject*, PyObject*) const {}
+    void done(PyObject*, const Level&) const {}
 };
 
 // One tensor of positions, along the first dimensions of the batch.
 struct ByPositions {
     at::Tensor positions;
     PyObject* item;
-    int64_t consumed = 1;
+    PyObject* names_of_result = Py_None;
 
     at::Tensor operator()(const at::Tensor& value) const {
         // index_select takes half the time of an index
@@ -153,13 +156,14 @@ struct ByPositions {
         return at::index(value, {positions});
     }
 
-    Ref size(PyObject* collection) const {
-        const Sizes before = sizes_of(batch_size_of(collection));
+    Ref size(PyObject* old) const {
+        const Sizes before = sizes_of(old);
         if (before.empty()) throw NotNative();
         Sizes after(positions.sizes().begin(), positions.sizes().end());
         after.append(before.begin() + 1, before.end());
         return as_size(after);
     }
+    Ref size(const Level& level) const { return size(level.size.get()); }
 
     // Codes lie in main memory, wherever the other values are.
     bool takes(const at::Tensor& tensor) const { return tensor.device() == positions.device(); }
@@ -174,32 +178,41 @@ struct ByPositions {
         const int64_t* from = spans.const_data_ptr<int64_t>();
         const int64_t* position = positions.const_data_ptr<int64_t>();
         int64_t* to = taken.mutable_data_ptr<int64_t>();
-        for (int64_t i = 0; i < count; ++i) {
-            const int64_t row = position[i];
-            if (row < 0 || row >= length) throw NotNative();
-            to[2 * i] = from[2 * row];
-            to[2 * i + 1] = from[2 * row + 1];
-        }
+        bool in_range = true;
+        run_kernels(count > MANY_ROWS, [&] {
+            for (int64_t i = 0; i < count && in_range; ++i) {
+                const int64_t row = read_once(position + i);
+                in_range = row >= 0 && row < length;
+                if (!in_range) break;
+                to[2 * i] = from[2 * row];
+                to[2 * i + 1] = from[2 * row + 1];
+            }
+        });
+        if (!in_range) throw NotNative();
         return taken;
     }
 
+    PyObject* names(const Level& level) const { return level.is_root() ? names_of_result : Py_None; }
     Ref other(PyObject* value) const { return other_at(value, item, *this); }
-    void done(PyObject*, PyObject*) const {}
+    void done(PyObject*, const Level&) const {}
 };
 
-// The positions of the true elements of a mask of one dimension.
+// The positions of the true elements of a mask of one dimension. Its elements are read once: others can write them.
 inline at::Tensor true_positions(const at::Tensor& mask) {
     if (!has_own_memory(mask) || !mask.is_contiguous()) return at::nonzero(mask).squeeze(1);
-    const bool* given = mask.const_data_ptr<bool>();
     const int64_t length = mask.numel();
-    int64_t count = 0;
-    for (int64_t i = 0; i < length; ++i) count += given[i] ? 1 : 0;
-    at::Tensor positions = at::empty({count}, at::kLong);
-    int64_t* found = positions.mutable_data_ptr<int64_t>();
-    for (int64_t i = 0, next = 0; next < count; ++i) {
-        found[next] = i;
-        next += given[i] ? 1 : 0;
-    }
+    const auto* given = static_cast<const uint8_t*>(mask.const_data_ptr());
+    at::Tensor positions;
+    run_kernels(length > MANY_ROWS, [&] {
+        c10::SmallVector<int64_t, 256> found(length);
+        int64_t count = 0;
+        for (int64_t i = 0; i < length; ++i) {
+            found[count] = i;
+            count += read_once(given + i) != 0 ? 1 : 0;
+        }
+        positions = at::empty({count}, at::kLong);
+        if (count > 0) std::memcpy(positions.mutable_data_ptr<int64_t>(), found.data(), count * sizeof(int64_t));
+    });
     return positions;
 }
 
@@ -207,7 +220,7 @@ inline at::Tensor true_positions(const at::Tensor& mask) {
 template <class Take>
 Ref by_index(PyObject* collection, PyObject* item, const Take& take) {
     if (Py_TYPE(item) == bound.tensor) {
-        const at::Tensor& given = THPVariable_Unpack(item);
+        const at::Tensor given = THPVariable_Unpack(item);
         ByPositions by{given, item};
         Ref positions;
         if (given.scalar_type() == at::kBool) {
@@ -225,51 +238,48 @@ Ref by_index(PyObject* collection, PyObject* item, const Take& take) {
     Ref whole;
     if (!as_views(item, PyTuple_GET_SIZE(batch_size_of(collection)), by.views, whole)) throw NotNative();
     if (whole) by.item = whole.get();
-    by.size(collection);  // before any work: an index out of range is left to Python
+    by.size(batch_size_of(collection));  // before any work: an index out of range is left to Python
     return take(by);
 }
 
-inline void apply(const ByViews& by, Tensors& tensors) {
+inline void index_all(const ByViews& by, Tensors& tensors) {
     for (at::Tensor& tensor : tensors) tensor = by(tensor);
 }
-inline void apply(const ByPositions& by, Tensors& tensors) {
+inline void index_all(const ByPositions& by, Tensors& tensors) {
     pybind11::gil_scoped_release without_lock;
     for (at::Tensor& tensor : tensors) tensor = by(tensor);
 }
 
 // `collection[item]`; `names` are those of the result.
 inline Ref indexed(PyObject* collection, PyObject* item, PyObject* names) {
-    return by_index(collection, item, [&](const auto& by) {
-        Tensors tensors;
-        size_t next = 0;
-        collect(collection, tensors, true);
-        apply(by, tensors);
-        return build(collection, tensors, next, by, names);
+    return by_index(collection, item, [&](auto& by) {
+        const Tree tree(collection);
+        if (tree.has_names_below()) throw NotNative();
+        Tensors tensors = tree.tensors();
+        by.names_of_result = names;
+        index_all(by, tensors);
+        return tree.rebuilt(tensors, by);
     });
 }
 
 // index(collection, item): `collection[item]`, of a collection without names.
-inline PyObject* py_index(PyObject*, PyObject* const* args, Py_ssize_t) {
+inline PyObject* py_index(PyObject* const* args) {
     if (!is_plain(args[0]) || has_names(args[0]) || args[1] == Py_Ellipsis) Py_RETURN_NONE;  // `data[...]` is the same
     return attempt([&] { return indexed(args[0], args[1], Py_None); });
 }
 
 // index_named(collection, item, names): `collection[item]` with the names of the result.
-inline PyObject* py_index_named(PyObject*, PyObject* const* args, Py_ssize_t) {
+inline PyObject* py_index_named(PyObject* const* args) {
     if (!is_plain(args[0])) Py_RETURN_NONE;
     return attempt([&] { return indexed(args[0], args[1], args[2]); });
 }
 
 // index_column(column, item): `column._at(item)` of text or ragged rows without names.
-inline PyObject* py_index_column(PyObject*, PyObject* const* args, Py_ssize_t) {
+inline PyObject* py_index_column(PyObject* const* args) {
     if (!is_column(args[0]) || !is_made(args[0])) Py_RETURN_NONE;
-    return attempt([&] {
-        Ref rows = by_index(args[0], args[1], [&](const auto& by) { return leaf_at(args[0], by); });
-        if (!rows) throw NotNative();
-        return rows;
-    });
+    return attempt([&] { return by_index(args[0], args[1], [&](const auto& by) { return leaf_at(args[0], by); }); });
 }
 
-inline PyMethodDef index_methods[] = {METHOD(index), METHOD(index_named), METHOD(index_column), {nullptr, nullptr, 0, nullptr}};
+inline PyMethodDef index_methods[] = {METHOD(index, 2), METHOD(index_named, 3), METHOD(index_column, 2), END_OF_METHODS};
 
 }  // namespace tensorclass

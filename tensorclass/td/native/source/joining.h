@@ -3,7 +3,7 @@
 
 #include "collections.h"
 #include "leaves.h"
-#include "memory.h"
+#include "levels.h"
 
 namespace tensorclass {
 
@@ -27,7 +27,7 @@ inline bool join_directly(const Column& parts, int64_t dim, bool stacked, bool r
         for (int64_t i = 0; i < static_cast<int64_t>(own.size()); ++i) {
             if (own[i] != sizes[i] && (stacked || i != dim)) return false;
         }
-        length += stacked ? 1 : own[dim];
+        length = plus(length, stacked ? 1 : own[dim]);
         bytes += part->nbytes();
     }
     // kernels take long for each of many small parts
@@ -55,7 +55,7 @@ inline Tensors joined(const std::vector<Column>& columns, int64_t dim, bool stac
     const bool direct = is_untransformed(), records_gradients = c10::GradMode::is_enabled();
     for (size_t i = 0; i < columns.size(); ++i) {
         if (direct && join_directly(columns[i], dim, stacked, records_gradients, results[i])) continue;
-        Tensors owned;  // another thread can write while the kernels run
+        Tensors owned;  // another thread can replace what a tensor of Python refers to while the kernels run
         owned.reserve(columns[i].size());
         for (const at::Tensor* part : columns[i]) owned.push_back(*part);
         left.emplace_back(i, std::move(owned));
@@ -66,165 +66,140 @@ inline Tensors joined(const std::vector<Column>& columns, int64_t dim, bool stac
     return results;
 }
 
-inline bool have_one_device(PyObject* one, PyObject* other) {
-    PyObject *device = slot(one, bound.device), *wanted = slot(other, bound.device);
-    return device == wanted || PyObject_RichCompareBool(device, wanted, Py_EQ) == 1;
+// Whether two devices, of which each can be None, are the same.
+inline bool is_same_device(PyObject* one, PyObject* other) {
+    return one == other || (THPDevice_Check(one) && THPDevice_Check(other) &&
+                            reinterpret_cast<THPDevice*>(one)->device == reinterpret_cast<THPDevice*>(other)->device);
 }
 
-// Trees that are joined: the tensors of all levels, level by level in the order of the first tree.
+// Trees that are joined: that of the first, and the values of the others under its keys, all owned.
 class Joining {
 public:
     // `alike`: the trees must also agree in devices and names, and hold tensors, objects and text only.
-    Joining(int64_t dim, bool stacked, bool alike = false) : dim_(dim), stacked_(stacked), alike_(alike) {}
-
-    // Look at one level of all trees. False: they are left to Python.
-    bool gather(c10::ArrayRef<PyObject*> trees) {
-        PyObject* first = trees[0];
-        if (!is_plain(first) || has_names(first)) return false;
-        Sizes size;
-        if (!join_sizes(trees, size)) return false;
-        sizes_.push_back(std::move(size));
-        Py_ssize_t position = 0;
-        PyObject *key, *value;
-        while (PyDict_Next(store_of(first), &position, &key, &value)) {
-            if (is_tensor(value) ? !gather_tensors(trees, key) : !gather_others(trees, key, value)) return false;
-        }
-        return true;
+    Joining(c10::ArrayRef<PyObject*> collections, int64_t dim, bool stacked, bool alike)
+        : tree_(collections[0]), count_(collections.size()), dim_(dim), stacked_(stacked), alike_(alike) {
+        if (tree_.has_names_below()) throw NotNative();
+        values_.reserve(tree_.nodes().size() * (count_ - 1));
+        gather(collections.slice(1), tree_.size());
     }
 
-    Ref build(PyObject* first) {
-        results_ = joined(columns_, dim_, stacked_);
-        return build_level(first);
+    Ref result() {
+        Tensors results = joined(columns_, dim_, stacked_);
+        return tree_.rebuilt(results, *this);
+    }
+
+    // What becomes of the rest of the tree.
+    Ref size(const Level& level) const { return as_size(sizes_[level.position]); }
+    static PyObject* names(const Level&) { return Py_None; }
+    static void done(PyObject*, const Level&) {}
+    Ref other(PyObject*) const {
+        static PyObject* names[] = {interned("_cat"), interned("_stack")};
+        const c10::SmallVector<PyObject*, 16>& values = others_[next_other_++];
+        if (stacked_) {
+            Ref made = stacked(values, dim_);
+            if (made) return made;
+        }
+        const Ref dim = as_long(dim_), list(PyList_New(static_cast<Py_ssize_t>(values.size())));
+        if (!list) throw PythonError();
+        for (size_t i = 0; i < values.size(); ++i) {
+            PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), Py_NewRef(values[i]));
+        }
+        Ref made(PyObject_CallMethodObjArgs(values[0], names[stacked_], list.get(), dim.get(), nullptr));
+        if (!made) throw PythonError();
+        return made;
     }
 
 private:
+    const Tree tree_;
+    size_t count_;  // of the trees
     int64_t dim_;
     bool stacked_, alike_;
+    std::vector<Ref> values_;  // of the other trees
     std::vector<Column> columns_;
-    std::vector<Ref> others_;  // lists of values that are neither tensors nor plain trees
-    std::vector<Sizes> sizes_;
-    Tensors results_;
-    size_t next_size_ = 0, next_result_ = 0, next_other_ = 0;
+    std::vector<c10::SmallVector<PyObject*, 16>> others_;  // values that are neither tensors nor plain trees
+    std::vector<Sizes> sizes_;                             // of the levels of the result
+    size_t next_node_ = 0;
+    mutable size_t next_other_ = 0;
 
-    // The batch size of the result. False: the trees do not fit together.
-    bool join_sizes(c10::ArrayRef<PyObject*> trees, Sizes& size) const {
-        PyObject* first = trees[0];
-        const Py_ssize_t count = PyDict_GET_SIZE(store_of(first));
-        size = sizes_of(batch_size_of(first));
+    // Look at one level of the other trees, which has so many entries.
+    void gather(c10::ArrayRef<PyObject*> others, size_t entries) {
+        const Level& first = tree_.levels()[sizes_.size()];
+        sizes_.push_back(joined_size(first, others));
+        c10::SmallVector<Ref, 16> stores;
+        for (PyObject* other : others) {
+            stores.push_back(Ref::borrowed(store_of(other)));
+            if (PyDict_GET_SIZE(stores.back().get()) != static_cast<Py_ssize_t>(entries)) throw NotNative();
+        }
+        for (size_t i = 0; i < entries; ++i) {
+            const Tree::Node& node = tree_.nodes()[next_node_++];
+            c10::SmallVector<PyObject*, 16> values{node.value.get()};
+            for (const Ref& store : stores) {
+                values_.push_back(lookup(store.get(), node.key.get()));
+                if (!values_.back()) throw NotNative();
+                values.push_back(values_.back().get());
+            }
+            if (node.kind == Tree::Kind::Tensor) {
+                Column& column = columns_.emplace_back();
+                for (PyObject* value : values) {
+                    if (!is_tensor(value)) throw NotNative();
+                    column.push_back(&THPVariable_Unpack(value));
+                }
+            } else if (node.kind == Tree::Kind::Level) {
+                gather(c10::ArrayRef<PyObject*>(values).slice(1), node.count);
+            } else {
+                for (PyObject* value : values) {
+                    if (!is_collection(value)) throw NotNative();
+                }
+                if (alike_ && !is_object(values[0]) && !is_stack(values[0]) && !is_column(values[0])) throw NotNative();
+                others_.push_back(std::move(values));
+            }
+        }
+    }
+
+    // The batch size of a level of the result.
+    Sizes joined_size(const Level& first, c10::ArrayRef<PyObject*> others) const {
+        Sizes size = sizes_of(first.size.get());
         const int64_t ndim = static_cast<int64_t>(size.size());
-        if (stacked_ ? dim_ > ndim : dim_ >= ndim) return false;
-        int64_t length = 0;
-        for (PyObject* tree : trees) {
-            if (Py_TYPE(tree) != Py_TYPE(first) || !is_plain(tree)) return false;
-            if (PyDict_GET_SIZE(store_of(tree)) != count) return false;
-            if (alike_ && (has_names(tree) || !have_one_device(tree, first))) return false;
-            if (batch_size_of(tree) == batch_size_of(first)) {
-                length += stacked_ ? 1 : size[dim_];
-                continue;
-            }
-            const Sizes own = sizes_of(batch_size_of(tree));
-            if (own.size() != size.size()) return false;
+        if (stacked_ ? dim_ > ndim : dim_ >= ndim) throw NotNative();
+        int64_t length = stacked_ ? 1 : size[dim_];
+        for (PyObject* other : others) {
+            if (Py_TYPE(other) != Py_TYPE(first.collection.get()) || !is_plain(other)) throw NotNative();
+            if (has_names(other) && (alike_ || sizes_.size() > 0)) throw NotNative();
+            if (alike_ && !is_same_device(slot(other, bound.device), first.device.get())) throw NotNative();
+            const Sizes own = sizes_of(batch_size_of(other));
+            if (own.size() != size.size()) throw NotNative();
             for (int64_t i = 0; i < ndim; ++i) {
-                if (own[i] != size[i] && (stacked_ || i != dim_)) return false;
+                if (own[i] != size[i] && (stacked_ || i != dim_)) throw NotNative();
             }
-            length += stacked_ ? 1 : own[dim_];
+            length = plus(length, stacked_ ? 1 : own[dim_]);
         }
         if (stacked_) {
             size.insert(size.begin() + dim_, length);
         } else {
             size[dim_] = length;
         }
-        return true;
-    }
-
-    bool gather_tensors(c10::ArrayRef<PyObject*> trees, PyObject* key) {
-        Column& column = columns_.emplace_back();
-        for (PyObject* tree : trees) {
-            PyObject* value = PyDict_GetItemWithError(store_of(tree), key);
-            if (value == nullptr || !is_tensor(value)) return false;
-            column.push_back(&THPVariable_Unpack(value));
-        }
-        return true;
-    }
-
-    bool gather_others(c10::ArrayRef<PyObject*> trees, PyObject* key, PyObject* value) {
-        if (!is_collection(value)) return false;
-        c10::SmallVector<PyObject*, 16> below;
-        for (PyObject* tree : trees) {
-            PyObject* own = PyDict_GetItemWithError(store_of(tree), key);
-            if (own == nullptr || !is_collection(own)) return false;
-            below.push_back(own);
-        }
-        if (is_plain(value)) return gather(below);
-        if (alike_ && !is_object(value) && !is_stack(value) && !is_column(value)) return false;
-        Ref list(PyList_New(static_cast<Py_ssize_t>(below.size())));
-        if (!list) throw PythonError();
-        for (size_t i = 0; i < below.size(); ++i) {
-            PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), Py_NewRef(below[i]));
-        }
-        others_.push_back(std::move(list));
-        return true;
-    }
-
-    Ref build_level(PyObject* first) {
-        Ref store(PyDict_New());
-        if (!store || next_size_ >= sizes_.size()) throw NotNative();
-        const Ref size = as_size(sizes_[next_size_++]);
-        Py_ssize_t position = 0;
-        PyObject *key, *value;
-        while (PyDict_Next(store_of(first), &position, &key, &value)) {
-            if (is_tensor(value)) {
-                if (next_result_ >= results_.size()) throw NotNative();  // another thread has written
-                put(store.get(), key, wrap(std::move(results_[next_result_++])).get());
-            } else if (is_collection(value) && is_plain(value)) {
-                put(store.get(), key, build_level(value).get());
-            } else {
-                const Ref kept_key = Ref::borrowed(key);
-                put(store.get(), key, join_others().get());
-            }
-        }
-        return make(first, store.get(), size.get(), Py_None);
-    }
-
-    Ref join_others() {
-        static PyObject* names[] = {PyUnicode_InternFromString("_cat"), PyUnicode_InternFromString("_stack")};
-        if (next_other_ >= others_.size()) throw NotNative();
-        const Ref list = std::move(others_[next_other_++]);
-        if (stacked_) {
-            Ref made = stacked(list.get(), dim_);
-            if (made) return made;
-        }
-        const Ref dim(PyLong_FromLongLong(dim_));
-        if (!dim) throw PythonError();
-        PyObject* name = names[stacked_];
-        Ref result(PyObject_CallMethodObjArgs(PyList_GET_ITEM(list.get(), 0), name, list.get(), dim.get(), nullptr));
-        if (!result) throw PythonError();
-        return result;
+        return size;
     }
 };
 
-inline PyObject* join(PyObject* items, PyObject* dim, bool stacked, bool alike = false) {
-    if (!PyList_CheckExact(items) || PyList_GET_SIZE(items) == 0 || !PyLong_CheckExact(dim)) Py_RETURN_NONE;
-    PyObject* first = PyList_GET_ITEM(items, 0);
-    if (!is_collection(first) || !is_plain(first) || has_names(first)) Py_RETURN_NONE;
-    const int64_t ndim = PyTuple_GET_SIZE(batch_size_of(first)) + (stacked ? 1 : 0);
-    int overflow = 0;
-    int64_t position = PyLong_AsLongLongAndOverflow(dim, &overflow);
-    if (position < 0) position += ndim;
-    if (overflow != 0 || position < 0 || position >= ndim) Py_RETURN_NONE;
-    return attempt([&] {
-        c10::SmallVector<PyObject*, 16> trees;
-        for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items); ++i) trees.push_back(PyList_GET_ITEM(items, i));
-        const Ref kept = Ref::borrowed(trees[0]);
-        Joining joining(position, stacked, alike);
-        return joining.gather(trees) ? joining.build(trees[0]) : Ref::borrowed(Py_None);
+inline PyObject* join(PyObject* given, PyObject* dim, bool stacked, bool alike = false) {
+    if (!PyList_CheckExact(given) || PyList_GET_SIZE(given) == 0) Py_RETURN_NONE;
+    return attempt([&]() -> Ref {
+        const Items items(given);
+        PyObject* first = items[0];
+        if (!is_plain(first) || has_names(first)) return Ref();
+        const int64_t ndim = PyTuple_GET_SIZE(batch_size_of(first)) + (stacked ? 1 : 0);
+        int64_t position = as_int(dim);
+        if (position < 0) position += ndim;
+        if (position < 0 || position >= ndim) return Ref();
+        return Joining(items, position, stacked, alike).result();
     });
 }
 
 // stack(items, dim), cat(items, dim): of a list of collections.
-inline PyObject* py_stack(PyObject*, PyObject* const* args, Py_ssize_t) { return join(args[0], args[1], true); }
-inline PyObject* py_cat(PyObject*, PyObject* const* args, Py_ssize_t) { return join(args[0], args[1], false); }
+inline PyObject* py_stack(PyObject* const* args) { return join(args[0], args[1], true); }
+inline PyObject* py_cat(PyObject* const* args) { return join(args[0], args[1], false); }
 
-inline PyMethodDef join_methods[] = {METHOD(stack), METHOD(cat), {nullptr, nullptr, 0, nullptr}};
+inline PyMethodDef join_methods[] = {METHOD(stack, 2), METHOD(cat, 2), END_OF_METHODS};
 
 }  // namespace tensorclass

@@ -20,7 +20,7 @@ extern Lazy lazy;
 inline bool is_part_like(PyObject* part, PyObject* first) {
     if (Py_TYPE(part) != Py_TYPE(first) || !is_plain(part) || has_names(part) || has_names(first)) return false;
     PyObject *size = batch_size_of(part), *wanted = batch_size_of(first);
-    return (size == wanted || PyObject_RichCompareBool(size, wanted, Py_EQ) == 1) && have_one_device(part, first);
+    return is_same_size(size, wanted) && is_same_device(slot(part, bound.device), slot(first, bound.device));
 }
 
 // Whether nothing but tensors lies in a tree, so that it cannot hold a lazy stack.
@@ -266,7 +266,7 @@ inline PyObject* py_bind_lazy(PyObject*, PyObject* const* args, Py_ssize_t count
 }
 
 inline PyMethodDef lazy_methods[] = {
-    METHOD(bind_lazy), METHOD(lazily), METHOD(stack_key), METHOD(set_key), METHOD(densify),
+    METHOD_ANY(bind_lazy), METHOD_ANY(lazily), METHOD_ANY(stack_key), METHOD_ANY(set_key), METHOD_ANY(densify),
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -26,14 +26,15 @@ inline bool is_column(PyObject* value) {
 }
 
 inline bool is_made(PyObject* leaf) {
-    return store_of(leaf) != nullptr && PyDict_CheckExact(store_of(leaf)) && batch_size_of(leaf) != nullptr &&
+    PyObject *store = store_of(leaf), *size = batch_size_of(leaf);
+    return store != nullptr && PyDict_CheckExact(store) && size != nullptr && PyTuple_Check(size) &&
            slot(leaf, bound.device) != nullptr && slot(leaf, bound.names) != nullptr;
 }
 
-// The tensor of a leaf; null where it is no plain one.
-inline PyObject* tensor_of(PyObject* leaf, PyObject* key) {
-    PyObject* value = PyDict_GetItemWithError(store_of(leaf), key);
-    return value != nullptr && is_tensor(value) ? value : nullptr;
+// The tensor of a leaf; undefined where it is no plain one.
+inline at::Tensor tensor_of(PyObject* leaf, PyObject* key) {
+    const Ref value = lookup(store_of(leaf), key);
+    return value && is_tensor(value.get()) ? THPVariable_Unpack(value.get()) : at::Tensor();
 }
 
 inline void share(PyObject* to, PyObject* from, Py_ssize_t offset) {
@@ -58,15 +59,11 @@ inline Ref object_like(PyObject* leaf, PyObject* batch_size) {
 }
 
 inline Ref object_of(PyObject* object, PyObject* batch_size, PyObject* device, PyObject* names) {
+    const Ref size = Ref::borrowed(batch_size), own_device = Ref::borrowed(device), own_names = Ref::borrowed(names);
     Ref objects(PyTuple_Pack(1, object));
-    Ref store(PyDict_New());
-    Ref made(leaves.object->tp_alloc(leaves.object, 0));
-    if (!objects || !store || !made) throw PythonError();
-    slot(made.get(), bound.store) = store.release();
-    slot(made.get(), bound.batch_size) = Py_NewRef(batch_size);
-    slot(made.get(), bound.device) = Py_NewRef(device);
-    slot(made.get(), bound.names) = Py_NewRef(names);
-    slot(made.get(), bound.lock) = Py_NewRef(Py_None);
+    const Ref store(PyDict_New());
+    if (!objects || !store) throw PythonError();
+    Ref made = make_of(leaves.object, store.get(), size.get(), own_device.get(), own_names.get());
     slot(made.get(), leaves.objects) = objects.release();
     slot(made.get(), leaves.metadata) = Py_NewRef(Py_None);
     return made;
@@ -74,40 +71,38 @@ inline Ref object_of(PyObject* object, PyObject* batch_size, PyObject* device, P
 
 // The object at one code, without batch dimensions.
 inline Ref object_at(PyObject* stack, int64_t code) {
-    Ref object(PySequence_GetItem(slot(stack, leaves.objects), code));
+    const Ref objects = Ref::borrowed(slot(stack, leaves.objects));
+    const Ref object(objects ? PySequence_GetItem(objects.get(), code) : nullptr);
     if (!object) throw PythonError();
     return object_of(object.get(), bound.no_dims, slot(stack, bound.device), Py_None);
 }
 
-inline Ref stack_of(PyObject* objects, at::Tensor codes, PyObject* device, PyObject* metadata) {
+inline Ref stack_of(const Ref& objects, at::Tensor codes, const Ref& device, const Ref& metadata) {
     const Ref size = as_size(codes.sizes());
-    Ref store = store_with(leaves.codes, std::move(codes));
-    Ref made(leaves.stack->tp_alloc(leaves.stack, 0));
-    if (!made) throw PythonError();
-    slot(made.get(), bound.store) = store.release();
-    slot(made.get(), bound.batch_size) = Py_NewRef(size.get());
-    slot(made.get(), bound.device) = Py_NewRef(device);
-    slot(made.get(), bound.names) = Py_NewRef(Py_None);
-    slot(made.get(), bound.lock) = Py_NewRef(Py_None);
-    slot(made.get(), leaves.objects) = Py_NewRef(objects);
-    slot(made.get(), leaves.metadata) = Py_XNewRef(metadata);
+    const Ref store = store_with(leaves.codes, std::move(codes));
+    Ref made = make_of(leaves.stack, store.get(), size.get(), device.get(), Py_None);
+    slot(made.get(), leaves.objects) = Py_NewRef(objects.get());
+    slot(made.get(), leaves.metadata) = Py_XNewRef(metadata.get());
     return made;
 }
 
 // A stack of the same objects with other codes; one object where these have no dimensions.
 inline Ref stack_like(PyObject* stack, at::Tensor codes) {
     if (codes.dim() == 0) {
-        if (!has_own_memory(codes)) throw NotNative();
-        return object_at(stack, *codes.const_data_ptr<int64_t>());
+        if (!has_own_memory(codes) || codes.scalar_type() != at::kLong) throw NotNative();
+        return object_at(stack, read_once(codes.const_data_ptr<int64_t>()));
     }
-    return stack_of(slot(stack, leaves.objects), std::move(codes), slot(stack, bound.device),
-                    slot(stack, leaves.metadata));
+    const Ref objects = Ref::borrowed(slot(stack, leaves.objects));
+    if (!objects) throw NotNative();
+    return stack_of(objects, std::move(codes), Ref::borrowed(slot(stack, bound.device)),
+                    Ref::borrowed(slot(stack, leaves.metadata)));
 }
 
 // A column over the same items with other spans.
 inline Ref column_like(PyObject* column, at::Tensor spans) {
-    Ref size = as_size(spans.sizes().slice(0, spans.dim() - 1));
-    Ref store = store_with(leaves.spans, std::move(spans));
+    if (spans.dim() == 0) throw NotNative();
+    const Ref size = as_size(spans.sizes().slice(0, spans.dim() - 1));
+    const Ref store = store_with(leaves.spans, std::move(spans));
     Ref made = make(column, store.get(), size.get(), Py_None);
     share(made.get(), column, leaves.items);
     slot(made.get(), leaves.is_compact) = Py_NewRef(Py_False);
@@ -121,10 +116,9 @@ Ref leaf_at(PyObject* leaf, const By& by) {
     const bool object = is_object(leaf), stack = !object && is_stack(leaf);
     if (!object && !stack && !is_column(leaf)) return Ref();
     if (!is_made(leaf) || has_names(leaf)) return Ref();
-    if (object) return object_like(leaf, by.size(leaf).get());
-    PyObject* tensor = tensor_of(leaf, stack ? leaves.codes : leaves.spans);
-    if (tensor == nullptr || !by.takes(THPVariable_Unpack(tensor))) return Ref();
-    const at::Tensor given = THPVariable_Unpack(tensor);
+    if (object) return object_like(leaf, by.size(batch_size_of(leaf)).get());
+    const at::Tensor given = tensor_of(leaf, stack ? leaves.codes : leaves.spans);
+    if (!given.defined() || !by.takes(given)) return Ref();
     return stack ? stack_like(leaf, by(given)) : column_like(leaf, by.rows(given));
 }
 
@@ -132,8 +126,10 @@ Ref leaf_at(PyObject* leaf, const By& by) {
 class Lists {
 public:
     Lists(PyObject* stack, PyObject* check, const at::Tensor& codes)
-        : stack_(stack), check_(check), objects_(slot(stack, leaves.objects)), sizes_(codes.sizes()),
-          strides_(codes.strides()) {}
+        : stack_(stack), check_(check), objects_(Ref::borrowed(slot(stack, leaves.objects))), sizes_(codes.sizes()),
+          strides_(codes.strides()) {
+        if (!objects_ || !PyTuple_CheckExact(objects_.get())) throw NotNative();
+    }
 
     Ref made(const int64_t* codes, size_t dim, PyObject* place) const {
         const int64_t count = sizes_[dim], stride = strides_[dim];
@@ -141,14 +137,14 @@ public:
         if (!items) throw PythonError();
         for (int64_t i = 0; i < count; ++i) {
             PyList_SET_ITEM(items.get(), i, dim + 1 == sizes_.size()
-                                                ? Py_NewRef(object(codes[i * stride]))
+                                                ? Py_NewRef(object(read_once(codes + i * stride)))
                                                 : below(codes + i * stride, dim + 1, place, i).release());
         }
         Ref list(leaves.list->tp_alloc(leaves.list, 0));
         if (!list) throw PythonError();
         take_items(list.get(), items.get());
         slot(list.get(), leaves.td) = Py_NewRef(stack_);
-        slot(list.get(), leaves.depth) = PyLong_FromSize_t(sizes_.size() - dim);
+        slot(list.get(), leaves.depth) = as_long(static_cast<int64_t>(sizes_.size() - dim)).release();
         slot(list.get(), leaves.place) = Py_NewRef(place);
         slot(list.get(), leaves.check) = Py_NewRef(check_);
         return list;
@@ -156,8 +152,8 @@ public:
 
 private:
     PyObject* object(int64_t code) const {
-        if (code < 0 || code >= PyTuple_GET_SIZE(objects_)) throw NotNative();
-        return PyTuple_GET_ITEM(objects_, code);
+        if (code < 0 || code >= PyTuple_GET_SIZE(objects_.get())) throw NotNative();
+        return PyTuple_GET_ITEM(objects_.get(), code);
     }
 
     Ref below(const int64_t* codes, size_t dim, PyObject* place, int64_t at) const {
@@ -165,7 +161,7 @@ private:
         Ref longer(PyTuple_New(count + 1));
         if (!longer) throw PythonError();
         for (Py_ssize_t i = 0; i < count; ++i) PyTuple_SET_ITEM(longer.get(), i, Py_NewRef(PyTuple_GET_ITEM(place, i)));
-        PyTuple_SET_ITEM(longer.get(), count, PyLong_FromLongLong(at));
+        PyTuple_SET_ITEM(longer.get(), count, as_long(at).release());
         return made(codes, dim, longer.get());
     }
 
@@ -179,19 +175,19 @@ private:
         Py_SET_SIZE(from, 0);
     }
 
-    PyObject *stack_, *check_, *objects_;
+    PyObject *stack_, *check_;
+    Ref objects_;
     c10::IntArrayRef sizes_, strides_;
 };
 
 // linked_lists(stack, check): the objects of a NonTensorStack as a LinkedList with this check, or None.
-inline PyObject* py_linked_lists(PyObject*, PyObject* const* args, Py_ssize_t) {
+inline PyObject* py_linked_lists(PyObject* const* args) {
     PyObject* stack = args[0];
-    if (!is_stack(stack) || !is_made(stack) || !PyTuple_CheckExact(slot(stack, leaves.objects))) Py_RETURN_NONE;
+    if (!is_stack(stack) || !is_made(stack)) Py_RETURN_NONE;
     return attempt([&] {
-        PyObject* tensor = tensor_of(stack, leaves.codes);
-        if (tensor == nullptr) throw NotNative();
-        const at::Tensor codes = THPVariable_Unpack(tensor);
-        if (codes.dim() == 0 || codes.scalar_type() != at::kLong || !has_own_memory(codes)) throw NotNative();
+        const at::Tensor codes = tensor_of(stack, leaves.codes);
+        if (!codes.defined() || codes.dim() == 0) throw NotNative();
+        if (codes.scalar_type() != at::kLong || !has_own_memory(codes)) throw NotNative();
         return Lists(stack, args[1], codes).made(codes.const_data_ptr<int64_t>(), 0, bound.empty);
     });
 }
@@ -199,9 +195,9 @@ inline PyObject* py_linked_lists(PyObject*, PyObject* const* args, Py_ssize_t) {
 // The stacks, or objects, at the positions of a dimension of a stack, as a tuple; null for other leaves.
 inline Ref unbound(PyObject* stack, int64_t dim) {
     if (!is_stack(stack) || !is_made(stack) || has_names(stack)) return Ref();
-    PyObject* tensor = tensor_of(stack, leaves.codes);
-    if (tensor == nullptr) return Ref();
-    std::vector<at::Tensor> codes = at::unbind(THPVariable_Unpack(tensor), dim);
+    const at::Tensor all = tensor_of(stack, leaves.codes);
+    if (!all.defined()) return Ref();
+    std::vector<at::Tensor> codes = at::unbind(all, dim);
     Ref rows(PyTuple_New(static_cast<Py_ssize_t>(codes.size())));
     if (!rows) throw PythonError();
     for (size_t i = 0; i < codes.size(); ++i) {
@@ -211,21 +207,14 @@ inline Ref unbound(PyObject* stack, int64_t dim) {
 }
 
 // object_of(object, batch size, device, names): NonTensorData. Nothing is checked.
-inline PyObject* py_object_of(PyObject*, PyObject* const* args, Py_ssize_t count) {
-    if (leaves.object == nullptr || count != 4) Py_RETURN_NONE;
-    try {
-        return object_of(args[0], args[1], args[2], args[3]).release();
-    } catch (const PythonError&) {
-        return nullptr;
-    }
+inline PyObject* py_object_of(PyObject* const* args) {
+    if (leaves.object == nullptr || Py_TYPE(args[1]) != bound.size) Py_RETURN_NONE;
+    return attempt([&] { return object_of(args[0], args[1], args[2], args[3]); });
 }
 
 // unbind_stack(stack, dim): the stacks, or objects, at the positions of a dimension, which is in range; or None.
-inline PyObject* py_unbind_stack(PyObject*, PyObject* const* args, Py_ssize_t) {
-    return attempt([&] {
-        Ref rows = unbound(args[0], as_int(args[1]));
-        return rows ? std::move(rows) : Ref::borrowed(Py_None);
-    });
+inline PyObject* py_unbind_stack(PyObject* const* args) {
+    return attempt([&] { return unbound(args[0], as_int(args[1])); });
 }
 
 // Whether all objects of a tuple are equal. Nothing: some are no strings, which are compared in Python.
@@ -253,27 +242,23 @@ inline at::Tensor codes_along(int64_t dim, const Sizes& size) {
     return codes;
 }
 
-// Single objects in a list, stacked along a dimension: one object, if all are equal; null for other leaves.
-inline Ref stacked(PyObject* list, int64_t dim) {
-    static PyObject* captures = PyUnicode_InternFromString("_captures");
-    const Py_ssize_t count = PyList_GET_SIZE(list);
-    PyObject* first = PyList_GET_ITEM(list, 0);
-    const Ref objects(PyTuple_New(count));
+// Single objects, stacked along a dimension: one object, if all are equal; null for other leaves.
+inline Ref stacked(c10::ArrayRef<PyObject*> list, int64_t dim) {
+    static PyObject* captures = interned("_captures");
+    PyObject* first = list[0];
+    const Ref objects(PyTuple_New(static_cast<Py_ssize_t>(list.size())));
     if (!objects) throw PythonError();
-    for (Py_ssize_t i = 0; i < count; ++i) {
-        PyObject* leaf = PyList_GET_ITEM(list, i);
+    for (size_t i = 0; i < list.size(); ++i) {
+        PyObject* leaf = list[i];
         if (!is_object(leaf) || !is_made(leaf) || has_names(leaf)) return Ref();
         PyObject* held = slot(leaf, leaves.objects);
-        if (!PyTuple_CheckExact(held) || PyTuple_GET_SIZE(held) != 1) return Ref();
-        if (batch_size_of(leaf) != batch_size_of(first) &&
-            PyObject_RichCompareBool(batch_size_of(leaf), batch_size_of(first), Py_EQ) != 1) {
-            return Ref();
-        }
-        PyTuple_SET_ITEM(objects.get(), i, Py_NewRef(PyTuple_GET_ITEM(held, 0)));
+        if (held == nullptr || !PyTuple_CheckExact(held) || PyTuple_GET_SIZE(held) != 1) return Ref();
+        if (!is_same_size(batch_size_of(leaf), batch_size_of(first))) return Ref();
+        PyTuple_SET_ITEM(objects.get(), static_cast<Py_ssize_t>(i), Py_NewRef(PyTuple_GET_ITEM(held, 0)));
     }
     Sizes size = sizes_of(batch_size_of(first));
     if (dim > static_cast<int64_t>(size.size())) return Ref();
-    size.insert(size.begin() + dim, count);
+    size.insert(size.begin() + dim, static_cast<int64_t>(list.size()));
     const std::optional<bool> equal = all_equal(objects.get());
     if (!equal) return Ref();
     if (*equal) {
@@ -281,7 +266,7 @@ inline Ref stacked(PyObject* list, int64_t dim) {
         if (!one) throw PythonError();
         if (one.get() == Py_True) return object_like(first, as_size(size).get());
     }
-    return stack_of(objects.get(), codes_along(dim, size), slot(first, bound.device), Py_None);
+    return stack_of(objects, codes_along(dim, size), Ref::borrowed(slot(first, bound.device)), Ref::borrowed(Py_None));
 }
 
 inline PyTypeObject* as_type(PyObject* cls) {
@@ -290,8 +275,7 @@ inline PyTypeObject* as_type(PyObject* cls) {
 }
 
 // bind_objects(NonTensorData, NonTensorStack, LinkedList, key of the codes)
-inline PyObject* py_bind_objects(PyObject*, PyObject* const* args, Py_ssize_t count) {
-    if (count != 4) Py_RETURN_NONE;
+inline PyObject* py_bind_objects(PyObject* const* args) {
     return attempt([&] {
         leaves.objects = offset_of(args[0], "_objects");
         leaves.metadata = offset_of(args[0], "_metadata");
@@ -308,8 +292,7 @@ inline PyObject* py_bind_objects(PyObject*, PyObject* const* args, Py_ssize_t co
 }
 
 // bind_column(class, key of the spans, whether it is Text; else it is Ragged)
-inline PyObject* py_bind_column(PyObject*, PyObject* const* args, Py_ssize_t count) {
-    if (count != 3) Py_RETURN_NONE;
+inline PyObject* py_bind_column(PyObject* const* args) {
     return attempt([&] {
         leaves.items = offset_of(args[0], "_items");
         leaves.is_compact = offset_of(args[0], "_is_compact");
@@ -321,8 +304,8 @@ inline PyObject* py_bind_column(PyObject*, PyObject* const* args, Py_ssize_t cou
 }
 
 inline PyMethodDef leaf_methods[] = {
-    METHOD(bind_objects), METHOD(bind_column), METHOD(object_of), METHOD(linked_lists), METHOD(unbind_stack),
-    {nullptr, nullptr, 0, nullptr},
+    METHOD(bind_objects, 4), METHOD(bind_column, 3), METHOD(object_of, 4), METHOD(linked_lists, 2),
+    METHOD(unbind_stack, 2), END_OF_METHODS,
 };
 
 }  // namespace tensorclass

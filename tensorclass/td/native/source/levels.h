@@ -7,55 +7,39 @@
 #include <ATen/record_function.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
 #include <optional>
 
 namespace tensorclass {
 
-// Append the tensors of all levels, in order. False: there are values of other classes, or tensors on other devices
-// than the CPU, for which the Python code has one launch for all.
-inline bool collect_all(PyObject* collection, Tensors& tensors) {
-    Py_ssize_t position = 0;
-    PyObject *key, *value;
-    while (PyDict_Next(store_of(collection), &position, &key, &value)) {
-        if (is_tensor(value)) {
-            tensors.push_back(THPVariable_Unpack(value));
-            if (!tensors.back().device().is_cpu()) return false;
-        } else if (!is_collection(value) || !is_plain(value) || !collect_all(value, tensors)) {
-            return false;
+// A collection of tensors of the CPU alone: for others the Python code has one launch for all, or asks each value.
+class TensorTree : public Tree {
+public:
+    Tensors values;  // the tensors; those of the result, after an operation
+
+    explicit TensorTree(PyObject* collection) : Tree(collection) {
+        if (has_others()) throw NotNative();
+        values = tensors();
+        for (const at::Tensor& value : values) {
+            if (!value.device().is_cpu()) throw NotNative();
         }
     }
-    return true;
-}
 
-// The same tree with other tensors: batch sizes, devices and names are kept.
-struct Kept {
-    static Ref size(PyObject* source) { return Ref::borrowed(batch_size_of(source)); }
-    static PyObject* names(PyObject* source) { return slot(source, bound.names); }
+    // The same tree of the results.
+    template <class Shape = Kept>
+    Ref result(const Shape& shape = {}) { return rebuilt(values, shape); }
 };
 
-// The tree of a collection with other tensors, whose levels have the sizes and names that `level` gives.
-template <class Level>
-Ref rebuilt(PyObject* source, Tensors& tensors, size_t& next, const Level& level) {
-    Ref store(PyDict_New());
-    if (!store) throw PythonError();
-    Py_ssize_t position = 0;
-    PyObject *key, *value;
-    while (PyDict_Next(store_of(source), &position, &key, &value)) {
-        if (is_tensor(value)) {
-            if (next >= tensors.size()) throw NotNative();  // another thread has written
-            put(store.get(), key, wrap(std::move(tensors[next++])).get());
-        } else if (is_collection(value) && is_plain(value)) {
-            put(store.get(), key, rebuilt(value, tensors, next, level).get());
-        } else {
-            throw NotNative();
-        }
-    }
-    return make(source, store.get(), level.size(source).get(), level.names(source));
+inline bool are_contiguous(const Tensors& tensors) {
+    return std::all_of(tensors.begin(), tensors.end(), [](const at::Tensor& tensor) { return tensor.is_contiguous(); });
 }
 
-inline Ref same(PyObject* source, Tensors& tensors) {
-    size_t next = 0;
-    return rebuilt(source, tensors, next, Kept());
+// Call `run`, with the lock released if it `copies`: other threads go on meanwhile.
+template <class Run>
+void run_kernels(bool copies, Run&& run) {
+    std::optional<pybind11::gil_scoped_release> without_lock;
+    if (copies) without_lock.emplace();
+    run();
 }
 
 // Whether nothing of torch wants to see the calls of its functions: no mode, transform, autocast or profiler.

@@ -129,7 +129,7 @@ inline PyObject* py_bind_locks(PyObject*, PyObject* const* args, Py_ssize_t coun
     Py_RETURN_NONE;
 }
 
-inline PyMethodDef lock_methods[] = {METHOD(bind_locks), {nullptr, nullptr, 0, nullptr}};
+inline PyMethodDef lock_methods[] = {METHOD_ANY(bind_locks), {nullptr, nullptr, 0, nullptr}};
 
 inline const Method lock_answers[] = {
     {"TensorCollection", "lock_", answered<lock>},

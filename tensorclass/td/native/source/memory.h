@@ -19,6 +19,8 @@ namespace tensorclass {
 
 // Content of more bytes is left to torch's kernels, which use several threads.
 constexpr size_t SMALL = 1 << 17;
+// Loops over more rows release the lock.
+constexpr int64_t MANY_ROWS = 1 << 14;
 
 // Whether an operation is what its kernel does: no mode or transform of torch has a say.
 inline bool is_untransformed() {

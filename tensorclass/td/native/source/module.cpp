@@ -104,7 +104,7 @@ static PyObject* py_switch_answers(PyObject*, PyObject* const* args, Py_ssize_t 
 }
 
 static PyMethodDef bind_methods[] = {
-    METHOD(bind), METHOD(answer), METHOD(switch_answers), {nullptr, nullptr, 0, nullptr}};
+    METHOD_ANY(bind), METHOD_ANY(answer), METHOD_ANY(switch_answers), {nullptr, nullptr, 0, nullptr}};
 
 // One table for each family, at the end of its header.
 static PyMethodDef* families[] = {buffer_methods, 

@@ -182,15 +182,14 @@ inline Tensor applied(const UnaryFunction& by, const Tensor& value, bool unrecor
 }
 
 inline Ref unary(PyObject* collection, const UnaryFunction& by) {
-    Tensors tensors;
-    if (!collect_all(collection, tensors) || have_history(tensors)) return Ref();
-    {
-        pybind11::gil_scoped_release without_lock;
-        const bool unrecorded = are_calls_unseen() && are_untracked(tensors);
+    TensorTree tree(collection);
+    if (have_history(tree.values)) return Ref();
+    run_kernels(true, [&] {
+        const bool unrecorded = are_calls_unseen() && are_untracked(tree.values);
         const Unrecorded guard(unrecorded);
-        for (Tensor& tensor : tensors) tensor = applied(by, tensor, unrecorded);
-    }
-    return same(collection, tensors);
+        for (Tensor& value : tree.values) value = applied(by, value, unrecorded);
+    });
+    return tree.result();
 }
 
 // -- second operands --------------------------------------------------------------------------------------------------
@@ -204,35 +203,45 @@ struct Second {
     bool is_real = false;  // whether `real` is that, exactly
 };
 
-// The tensors of a second tree with the keys of a first, in the order of the first. False: the trees differ.
-inline bool collect_beside(PyObject* first, PyObject* second, const Tensors& values, Tensors& others) {
-    if (PyDict_GET_SIZE(store_of(first)) != PyDict_GET_SIZE(store_of(second))) return false;
-    Py_ssize_t position = 0;
-    PyObject *key, *value;
-    while (PyDict_Next(store_of(first), &position, &key, &value)) {
-        PyObject* other = PyDict_GetItemWithError(store_of(second), key);
-        if (other == nullptr) {
-            if (PyErr_Occurred() != nullptr) throw PythonError();
-            return false;
-        }
-        if (is_tensor(value)) {
-            if (!is_tensor(other) || others.size() >= values.size()) return false;
-            others.push_back(THPVariable_Unpack(other));
-            if (others.back().sizes() != values[others.size() - 1].sizes()) return false;
-        } else if (!is_collection(other) || !is_plain(other) || !collect_beside(value, other, values, others)) {
-            return false;
+// The tensors of a second tree with the keys of a first, in the order of the first. Left to Python: the trees differ.
+class Beside {
+public:
+    Beside(const TensorTree& first, PyObject* second, Tensors& others) : first_(first), others_(others) {
+        others.reserve(first.values.size());
+        level(second, static_cast<uint32_t>(first.size()));
+    }
+
+private:
+    const TensorTree& first_;
+    Tensors& others_;
+    size_t next_ = 0;
+
+    void level(PyObject* second, uint32_t count) {
+        const Ref store = Ref::borrowed(store_of(second));
+        if (PyDict_GET_SIZE(store.get()) != count) throw NotNative();
+        for (uint32_t i = 0; i < count; ++i) {
+            const Tree::Node& node = first_.nodes()[next_++];
+            const Ref other = lookup(store.get(), node.key.get());
+            if (!other) throw NotNative();
+            if (node.kind == Tree::Kind::Tensor) {
+                if (!is_tensor(other.get())) throw NotNative();
+                others_.push_back(THPVariable_Unpack(other.get()));
+                if (others_.back().sizes() != first_.values[others_.size() - 1].sizes()) throw NotNative();
+            } else if (is_plain(other.get())) {
+                level(other.get(), node.count);
+            } else {
+                throw NotNative();
+            }
         }
     }
-    return true;
-}
+};
 
 // A tensor over the batch, with dimensions of size 1 so that it is aligned with the batch dimensions of each value.
-inline bool spread_over(PyObject* collection, const Tensor& other, const Tensors& values, Tensors& others) {
+inline bool spread_over(PyObject* batch_size, const Tensor& other, const Tensors& values, Tensors& others) {
     if (other.dim() == 0) {
         others.assign(values.size(), other);
         return true;
     }
-    PyObject* batch_size = batch_size_of(collection);
     const int64_t ndim = PyTuple_GET_SIZE(batch_size), missing = ndim - other.dim();
     if (missing < 0) return false;
     Sizes shape(missing, 1);
@@ -249,7 +258,7 @@ inline bool spread_over(PyObject* collection, const Tensor& other, const Tensors
     return true;
 }
 
-inline bool as_second(PyObject* collection, PyObject* given, const Tensors& values, Second& second) {
+inline bool as_second(const TensorTree& tree, PyObject* given, Second& second) {
     constexpr int64_t exact = int64_t(1) << 53;
     if (PyFloat_CheckExact(given)) {
         second.is_number = second.is_real = true;
@@ -264,15 +273,18 @@ inline bool as_second(PyObject* collection, PyObject* given, const Tensors& valu
         second.real = static_cast<double>(value);
     } else if (Py_TYPE(given) == bound.tensor) {
         if (!is_tensor(given)) return false;
-        const Tensor& other = THPVariable_Unpack(given);
-        if (!other.device().is_cpu() || !spread_over(collection, other, values, second.tensors)) return false;
+        const Tensor other = THPVariable_Unpack(given);
+        if (!other.device().is_cpu() || !spread_over(tree.root().size.get(), other, tree.values, second.tensors)) {
+            return false;
+        }
         if (other.dim() == 0 && is_untracked(other) && is_small_real(other)) {
             second.is_real = true;
             second.real = other.scalar_type() == at::kFloat ? *other.const_data_ptr<float>()
                                                             : *other.const_data_ptr<double>();
         }
     } else {
-        return is_collection(given) && is_plain(given) && collect_beside(collection, given, values, second.tensors);
+        if (!is_plain(given)) return false;
+        Beside(tree, given, second.tensors);
     }
     return true;
 }
@@ -303,18 +315,19 @@ inline Tensor combined(const BinaryFunction& by, const Tensor& value, const Seco
 }
 
 inline Ref binary(PyObject* collection, PyObject* given, const BinaryFunction& by) {
-    Tensors values;
+    TensorTree tree(collection);
     Second second;
-    if (!collect_all(collection, values) || !as_second(collection, given, values, second)) return Ref();
+    if (!as_second(tree, given, second)) return Ref();
     if (second.is_number ? by.number == nullptr : by.tensors == nullptr) return Ref();
-    if (have_history(values) || have_history(second.tensors)) return Ref();
-    {
-        pybind11::gil_scoped_release without_lock;
-        const bool unrecorded = are_calls_unseen() && are_untracked(values) && are_untracked(second.tensors);
+    if (have_history(tree.values) || have_history(second.tensors)) return Ref();
+    run_kernels(true, [&] {
+        const bool unrecorded = are_calls_unseen() && are_untracked(tree.values) && are_untracked(second.tensors);
         const Unrecorded guard(unrecorded);
-        for (size_t i = 0; i < values.size(); ++i) values[i] = combined(by, values[i], second, i, unrecorded);
-    }
-    return same(collection, values);
+        for (size_t i = 0; i < tree.values.size(); ++i) {
+            tree.values[i] = combined(by, tree.values[i], second, i, unrecorded);
+        }
+    });
+    return tree.result();
 }
 
 // -- in place ---------------------------------------------------------------------------------------------------------
@@ -335,13 +348,14 @@ inline bool is_apart(const Tensor& value, const Tensor& other) {
 }
 
 inline bool unary_(PyObject* collection, const UnaryWrite& by) {
-    Tensors tensors;
-    if (!collect_all(collection, tensors) || !are_calls_unseen()) return false;
+    if (!are_calls_unseen()) return false;
+    TensorTree tree(collection);
+    Tensors& tensors = tree.values;
     const bool any_dtype = by.loop == Loop::Zero;
     for (const Tensor& tensor : tensors) {
         if (!is_writable(tensor) || !(any_dtype || is_real(tensor))) return false;
     }
-    pybind11::gil_scoped_release without_lock;
+    const pybind11::gil_scoped_release without_lock;
     const at::AutoDispatchBelowAutograd guard;
     for (Tensor& tensor : tensors) {
         if (by.loop != Loop::None && is_small_real(tensor)) {
@@ -354,17 +368,18 @@ inline bool unary_(PyObject* collection, const UnaryWrite& by) {
 }
 
 inline bool binary_(PyObject* collection, PyObject* given, const BinaryWrite& by) {
-    Tensors values;
-    Second second;
-    if (!collect_all(collection, values) || !as_second(collection, given, values, second)) return false;
     if (!are_calls_unseen()) return false;
+    const TensorTree tree(collection);
+    const Tensors& values = tree.values;
+    Second second;
+    if (!as_second(tree, given, second)) return false;
     for (size_t i = 0; i < values.size(); ++i) {
         if (!is_writable(values[i]) || !is_real(values[i])) return false;
         if (second.is_number) continue;
         const Tensor& other = second.tensors[i];
         if (!is_untracked(other) || !are_alike(values[i], other) || !is_apart(values[i], other)) return false;
     }
-    pybind11::gil_scoped_release without_lock;
+    const pybind11::gil_scoped_release without_lock;
     const at::AutoDispatchBelowAutograd guard;
     for (size_t i = 0; i < values.size(); ++i) {
         const bool loops = by.loop != Loop::None && is_small_real(values[i]);
@@ -381,55 +396,43 @@ inline bool binary_(PyObject* collection, PyObject* given, const BinaryWrite& by
 // -- methods ----------------------------------------------------------------------------------------------------------
 
 // know(function, name): take calls of a function of Python for the entry of a name. Whether there is one.
-inline PyObject* py_know(PyObject*, PyObject* const* args, Py_ssize_t count) {
-    const char* name = count == 2 ? PyUnicode_AsUTF8(args[1]) : nullptr;
-    if (name == nullptr) {
-        if (PyErr_Occurred() == nullptr) PyErr_SetString(PyExc_TypeError, "know: expected a function and a name");
-        return nullptr;
-    }
+inline PyObject* py_know(PyObject* const* args) {
+    const char* name = PyUnicode_AsUTF8(args[1]);
+    if (name == nullptr) return nullptr;
     const bool found = remember(args[0], name, unary_functions()) || remember(args[0], name, unary_writes()) ||
                        remember(args[0], name, binary_functions()) || remember(args[0], name, binary_writes());
     return PyBool_FromLong(found);
 }
 
-// `attempt` of an operation whose result is no object where it does not know the values.
-template <class Operation>
-PyObject* attempt_known(Operation&& operation) {
-    return attempt([&] {
-        Ref result = operation();
-        return result ? std::move(result) : Ref::borrowed(Py_None);
-    });
-}
-
 // unary(collection, function).
-inline PyObject* py_unary(PyObject*, PyObject* const* args, Py_ssize_t) {
+inline PyObject* py_unary(PyObject* const* args) {
     const UnaryFunction* by = is_plain(args[0]) ? entry_of<UnaryFunction>(args[1]) : nullptr;
     if (by == nullptr) Py_RETURN_NONE;
-    return attempt_known([&] { return unary(args[0], *by); });
+    return attempt([&] { return unary(args[0], *by); });
 }
 
 // unary_(collection, function): the collection, if it was written.
-inline PyObject* py_unary_(PyObject*, PyObject* const* args, Py_ssize_t) {
+inline PyObject* py_unary_(PyObject* const* args) {
     const UnaryWrite* by = is_plain(args[0]) ? entry_of<UnaryWrite>(args[1]) : nullptr;
     if (by == nullptr) Py_RETURN_NONE;
-    return attempt_known([&] { return unary_(args[0], *by) ? Ref::borrowed(args[0]) : Ref(); });
+    return attempt([&] { return unary_(args[0], *by) ? Ref::borrowed(args[0]) : Ref(); });
 }
 
 // binary(collection, function, other).
-inline PyObject* py_binary(PyObject*, PyObject* const* args, Py_ssize_t) {
+inline PyObject* py_binary(PyObject* const* args) {
     const BinaryFunction* by = is_plain(args[0]) ? entry_of<BinaryFunction>(args[1]) : nullptr;
     if (by == nullptr) Py_RETURN_NONE;
-    return attempt_known([&] { return binary(args[0], args[2], *by); });
+    return attempt([&] { return binary(args[0], args[2], *by); });
 }
 
 // binary_(collection, function, other): the collection, if it was written.
-inline PyObject* py_binary_(PyObject*, PyObject* const* args, Py_ssize_t) {
+inline PyObject* py_binary_(PyObject* const* args) {
     const BinaryWrite* by = is_plain(args[0]) ? entry_of<BinaryWrite>(args[1]) : nullptr;
     if (by == nullptr) Py_RETURN_NONE;
-    return attempt_known([&] { return binary_(args[0], args[2], *by) ? Ref::borrowed(args[0]) : Ref(); });
+    return attempt([&] { return binary_(args[0], args[2], *by) ? Ref::borrowed(args[0]) : Ref(); });
 }
 
-inline PyMethodDef pointwise_methods[] = {METHOD(know),   METHOD(unary),   METHOD(unary_),
-                                          METHOD(binary), METHOD(binary_), {nullptr, nullptr, 0, nullptr}};
+inline PyMethodDef pointwise_methods[] = {METHOD(know, 2),   METHOD(unary, 2),   METHOD(unary_, 2),
+                                          METHOD(binary, 3), METHOD(binary_, 3), END_OF_METHODS};
 
 }  // namespace tensorclass

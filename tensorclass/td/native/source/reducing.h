@@ -28,12 +28,13 @@ inline const std::unordered_map<std::string, Reduction>& reductions() {
 }
 
 // Batch sizes without a dimension, or with 1 in it.
-struct Reduced {
+struct Reduced : Kept {
     int64_t dim;
     bool keeps;
 
-    Ref size(PyObject* source) const {
-        Sizes sizes = sizes_of(batch_size_of(source));
+    Reduced(int64_t of, bool keepdim) : dim(of), keeps(keepdim) {}
+    Ref size(const Level& level) const {
+        Sizes sizes = sizes_of(level.size.get());
         if (dim >= static_cast<int64_t>(sizes.size())) throw NotNative();
         if (keeps) {
             sizes[dim] = 1;
@@ -42,8 +43,8 @@ struct Reduced {
         }
         return as_size(sizes);
     }
-    static PyObject* names(PyObject* source) {
-        if (has_names(source)) throw NotNative();
+    static PyObject* names(const Level& level) {
+        if (level.has_names()) throw NotNative();
         return Py_None;
     }
 };
@@ -58,34 +59,31 @@ inline Tensor reduced(const Reduction& by, const Tensor& value, int64_t dim, boo
 }
 
 inline Ref reduce(PyObject* collection, const Reduction& by, int64_t dim, bool keeps) {
-    const int64_t ndim = PyTuple_GET_SIZE(batch_size_of(collection));
+    TensorTree tree(collection);
+    const int64_t ndim = tree.root().ndim();
     if (dim < -ndim || dim >= ndim) return Ref();
-    const Reduced level{dim < 0 ? dim + ndim : dim, keeps};
-    Tensors tensors;
-    if (!collect_all(collection, tensors)) return Ref();
-    for (const Tensor& tensor : tensors) {
-        if (level.dim >= tensor.dim() || tensor.size(level.dim) == 0) return Ref();
-        if (by.of_fractions && !is_inexact(tensor.scalar_type())) return Ref();
+    const Reduced shape(dim < 0 ? dim + ndim : dim, keeps);
+    for (const Tensor& value : tree.values) {
+        if (shape.dim >= value.dim() || value.size(shape.dim) == 0) return Ref();
+        if (by.of_fractions && !is_inexact(value.scalar_type())) return Ref();
     }
-    {
-        pybind11::gil_scoped_release without_lock;
-        const bool unrecorded = are_calls_unseen() && are_untracked(tensors);
+    run_kernels(true, [&] {
+        const bool unrecorded = are_calls_unseen() && are_untracked(tree.values);
         const Unrecorded guard(unrecorded);
-        for (Tensor& tensor : tensors) tensor = reduced(by, tensor, level.dim, keeps, unrecorded);
-    }
-    size_t next = 0;
-    return rebuilt(collection, tensors, next, level);
+        for (Tensor& value : tree.values) value = reduced(by, value, shape.dim, keeps, unrecorded);
+    });
+    return tree.result(shape);
 }
 
 // reduce(collection, function, dim, keepdim), of collections without names, along one batch dimension.
-inline PyObject* py_reduce(PyObject*, PyObject* const* args, Py_ssize_t) {
+inline PyObject* py_reduce(PyObject* const* args) {
     const Reduction* by = is_plain(args[0]) ? entry_of<Reduction>(args[1]) : nullptr;
-    if (by == nullptr || has_names(args[0]) || !PyLong_CheckExact(args[2]) || !PyBool_Check(args[3])) Py_RETURN_NONE;
-    return attempt_known([&] { return reduce(args[0], *by, as_int(args[2]), args[3] == Py_True); });
+    if (by == nullptr || has_names(args[0]) || !PyBool_Check(args[3])) Py_RETURN_NONE;
+    return attempt([&] { return reduce(args[0], *by, as_int(args[2]), args[3] == Py_True); });
 }
 
 // know_reduction(function, name).
-inline PyObject* py_know_reduction(PyObject*, PyObject* const* args, Py_ssize_t) {
+inline PyObject* py_know_reduction(PyObject* const* args) {
     const char* name = PyUnicode_AsUTF8(args[1]);
     return name == nullptr ? nullptr : PyBool_FromLong(remember(args[0], name, reductions()));
 }
@@ -109,20 +107,20 @@ inline Tensor rows_where(const Tensor& mask, const Tensor& value, const Tensor& 
 }
 
 inline Ref where(PyObject* collection, const Tensor& mask, PyObject* given) {
-    Tensors values, others;
     if (mask.scalar_type() != at::kBool || !mask.device().is_cpu()) return Ref();
-    if (!collect_all(collection, values) || !collect_beside(collection, given, values, others)) return Ref();
-    for (const Tensor& value : values) {
+    TensorTree tree(collection);
+    Tensors others;
+    Beside(tree, given, others);
+    for (const Tensor& value : tree.values) {
         if (mask.dim() > value.dim() || mask.sizes() != value.sizes().slice(0, mask.dim())) return Ref();
     }
-    {
-        pybind11::gil_scoped_release without_lock;
+    run_kernels(true, [&] {
         const bool unrecorded =
-            are_calls_unseen() && is_untracked(mask) && are_untracked(values) && are_untracked(others);
+            are_calls_unseen() && is_untracked(mask) && are_untracked(tree.values) && are_untracked(others);
         const Unrecorded guard(unrecorded);
         const bool loops = unrecorded && is_small(mask);
-        for (size_t i = 0; i < values.size(); ++i) {
-            Tensor& value = values[i];
+        for (size_t i = 0; i < tree.values.size(); ++i) {
+            Tensor& value = tree.values[i];
             const Tensor& other = others[i];
             if (loops && is_small(value) && is_small(other) && value.scalar_type() == other.scalar_type()) {
                 value = rows_where(mask, value, other);
@@ -132,17 +130,19 @@ inline Ref where(PyObject* collection, const Tensor& mask, PyObject* given) {
             shape.resize(value.dim(), 1);
             value = at::where(mask.reshape(shape), value, other);
         }
-    }
-    return same(collection, values);
+    });
+    return tree.result();
 }
 
 // where(collection, mask, other): two trees of the same keys and shapes, a mask over their first dimensions.
-inline PyObject* py_where(PyObject*, PyObject* const* args, Py_ssize_t) {
-    if (!is_plain(args[0]) || !is_collection(args[2]) || !is_plain(args[2]) || !is_tensor(args[1])) Py_RETURN_NONE;
-    return attempt_known([&] { return where(args[0], THPVariable_Unpack(args[1]), args[2]); });
+inline PyObject* py_where(PyObject* const* args) {
+    if (!is_plain(args[0]) || !is_plain(args[2]) || !is_tensor(args[1])) Py_RETURN_NONE;
+    return attempt([&] {
+        const Tensor mask = THPVariable_Unpack(args[1]);
+        return where(args[0], mask, args[2]);
+    });
 }
 
-inline PyMethodDef reduce_methods[] = {METHOD(know_reduction), METHOD(reduce), METHOD(where),
-                                       {nullptr, nullptr, 0, nullptr}};
+inline PyMethodDef reduce_methods[] = {METHOD(know_reduction, 2), METHOD(reduce, 4), METHOD(where, 3), END_OF_METHODS};
 
 }  // namespace tensorclass

@@ -1,7 +1,7 @@
 // Operations that change the batch dimensions: reshape, view, flatten, unflatten, squeeze, unsqueeze, expand, permute.
 #pragma once
 
-#include "collections.h"
+#include "levels.h"
 
 namespace tensorclass {
 
@@ -10,19 +10,25 @@ struct Inverses {
 };
 extern Inverses inverses;
 
+// An argument of a method, of which there can be too few.
+inline PyObject* argument(PyObject* args, Py_ssize_t position) {
+    if (position >= PyTuple_GET_SIZE(args)) throw NotNative();
+    return PyTuple_GET_ITEM(args, position);
+}
+
 // The ints of arguments given one by one or as one sequence.
 inline Sizes ints_of(PyObject* args) {
     if (PyTuple_GET_SIZE(args) == 1 && !PyLong_CheckExact(PyTuple_GET_ITEM(args, 0))) args = PyTuple_GET_ITEM(args, 0);
     if (PyTuple_Check(args)) return sizes_of(args);
     if (!PyList_CheckExact(args)) throw NotNative();
     Sizes sizes;
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(args); ++i) sizes.push_back(as_int(PyList_GET_ITEM(args, i)));
+    for (PyObject* item : Items(args)) sizes.push_back(as_int(item));
     return sizes;
 }
 
 inline int64_t product(c10::ArrayRef<int64_t> sizes) {
     int64_t count = 1;
-    for (const int64_t size : sizes) count *= size;
+    for (const int64_t size : sizes) count = times(count, size);
     return count;
 }
 
@@ -43,18 +49,19 @@ struct Prefix {
 
     Sizes of(c10::IntArrayRef before) const {
         Sizes sizes(after);
+        if (static_cast<int64_t>(before.size()) < ndim) throw NotNative();
         sizes.append(before.begin() + ndim, before.end());
         return sizes;
     }
 
-    Ref size(PyObject* collection) const {
-        PyObject* before = batch_size_of(collection);
-        if (PyTuple_GET_SIZE(before) == ndim) return as_size(after);
-        return as_size(of(sizes_of(before)));
+    Ref size(const Level& level) const {
+        if (level.ndim() == ndim) return as_size(after);
+        return as_size(of(sizes_of(level.size.get())));
     }
+    static PyObject* names(const Level&) { return Py_None; }
 
     Ref other(PyObject* value) const {
-        static PyObject* hidden = PyUnicode_InternFromString("_hidden_members");
+        static PyObject* hidden = interned("_hidden_members");
         if (is_collection(value)) {  // a field may have the name of the method
             PyObject* members = _PyType_Lookup(Py_TYPE(value), hidden);
             if (members != nullptr && members != Py_None) throw NotNative();
@@ -67,9 +74,7 @@ struct Prefix {
         } else {
             Ref shape(PyObject_GetAttrString(value, "shape"));
             if (!shape || !PyTuple_Check(shape.get())) throw NotNative();
-            const Sizes before = sizes_of(shape.get());
-            if (static_cast<int64_t>(before.size()) < ndim) throw NotNative();
-            Ref size = as_size(of(before));
+            const Ref size = as_size(of(sizes_of(shape.get())));
             result = Ref(PyObject_CallObject(called.get(), size.get()));
         }
         if (!result) throw PythonError();
@@ -83,18 +88,17 @@ struct Prefix {
         Ref all(PyTuple_New(dims));
         if (!all) throw PythonError();
         for (Py_ssize_t dim = 0; dim < dims; ++dim) {
-            PyObject* entry = dim < count ? Py_NewRef(PyTuple_GET_ITEM(order, dim)) : PyLong_FromSsize_t(dim);
-            if (entry == nullptr) throw PythonError();
-            PyTuple_SET_ITEM(all.get(), dim, entry);
+            Ref entry = dim < count ? Ref::borrowed(PyTuple_GET_ITEM(order, dim)) : as_long(dim);
+            PyTuple_SET_ITEM(all.get(), dim, entry.release());
         }
         return all;
     }
 
-    void done(PyObject* result, PyObject* source) const {
+    void done(PyObject* result, const Level& source) const {
         if (inverse == nullptr) return;
-        Ref reference(PyWeakref_NewRef(source, nullptr));
+        const Ref reference(PyWeakref_NewRef(source.collection.get(), nullptr));
         if (!reference) throw PythonError();
-        Ref own = order == nullptr ? Ref() : order_of(PyTuple_GET_SIZE(batch_size_of(source)));
+        const Ref own = order == nullptr ? Ref() : order_of(source.ndim());
         PyObject* context = order == nullptr ? PyTuple_Pack(3, bound.empty, inverse, reference.get())
                                              : PyTuple_Pack(4, bound.empty, inverse, reference.get(), own.get());
         if (context == nullptr) throw PythonError();
@@ -102,13 +106,16 @@ struct Prefix {
     }
 };
 
+// The collection with `leaf` of each tensor. `copies`: it copies those that are not contiguous.
 template <class Leaf>
-Ref reshaped(PyObject* collection, const Prefix& prefix, const Leaf& leaf) {
-    Tensors tensors;
-    collect(collection, tensors, true);
-    for (at::Tensor& tensor : tensors) tensor = leaf(tensor);
-    size_t next = 0;
-    return build(collection, tensors, next, prefix, Py_None);
+Ref reshaped(PyObject* collection, const Prefix& prefix, const Leaf& leaf, bool copies = false, bool others = true) {
+    const Tree tree(collection);
+    if (tree.has_names_below() || (tree.has_others() && !others)) throw NotNative();
+    Tensors tensors = tree.tensors();
+    run_kernels(copies && !are_contiguous(tensors), [&] {
+        for (at::Tensor& tensor : tensors) tensor = leaf(tensor);
+    });
+    return tree.rebuilt(tensors, prefix);
 }
 
 // The batch size that `reshape` gives, with -1 replaced.
@@ -121,7 +128,7 @@ inline Sizes new_shape(const Sizes& before, Sizes shape) {
         } else if (shape[dim] < 0) {
             throw NotNative();
         } else {
-            known *= shape[dim];
+            known = times(known, shape[dim]);
         }
     }
     const int64_t count = product(before);
@@ -139,7 +146,7 @@ inline Ref reshape(PyObject* collection, PyObject* args) {
     Prefix prefix{new_shape(before, ints_of(args)), static_cast<int64_t>(before.size()), "reshape"};
     prefix.inverse = inverses.copied;
     return reshaped(collection, prefix,
-                    [&](const at::Tensor& tensor) { return tensor.reshape(prefix.of(tensor.sizes())); });
+                    [&](const at::Tensor& tensor) { return tensor.reshape(prefix.of(tensor.sizes())); }, true);
 }
 
 inline Ref view(PyObject* collection, PyObject* args) {
@@ -153,8 +160,8 @@ inline Ref view(PyObject* collection, PyObject* args) {
 inline Ref flatten(PyObject* collection, PyObject* args) {
     const Sizes before = sizes_of(batch_size_of(collection));
     const int64_t ndim = static_cast<int64_t>(before.size());
-    const int64_t first = wrapped(as_int(PyTuple_GET_ITEM(args, 0)), ndim);
-    const int64_t last = wrapped(as_int(PyTuple_GET_ITEM(args, 1)), ndim);
+    const int64_t first = wrapped(as_int(argument(args, 0)), ndim);
+    const int64_t last = wrapped(as_int(argument(args, 1)), ndim);
     if (first > last) throw NotNative();
     Ref wrapped_args(Py_BuildValue("(LL)", static_cast<long long>(first), static_cast<long long>(last)));
     if (!wrapped_args) throw PythonError();
@@ -162,17 +169,17 @@ inline Ref flatten(PyObject* collection, PyObject* args) {
     prefix.after.append(before.begin(), before.begin() + first);
     prefix.after.push_back(product(c10::ArrayRef<int64_t>(before.data() + first, last - first + 1)));
     prefix.after.append(before.begin() + last + 1, before.end());
-    return reshaped(collection, prefix, [&](const at::Tensor& tensor) { return tensor.flatten(first, last); });
+    return reshaped(collection, prefix, [&](const at::Tensor& tensor) { return tensor.flatten(first, last); }, true);
 }
 
 // unflatten(collection, (dim, sizes)).
 inline Ref unflatten(PyObject* collection, PyObject* args) {
     const Sizes before = sizes_of(batch_size_of(collection));
     const int64_t ndim = static_cast<int64_t>(before.size());
-    const int64_t dim = wrapped(as_int(PyTuple_GET_ITEM(args, 0)), ndim);
-    if (!PyTuple_Check(PyTuple_GET_ITEM(args, 1))) throw NotNative();
-    const Sizes sizes = new_shape({before[dim]}, sizes_of(PyTuple_GET_ITEM(args, 1)));
-    Ref wrapped_args(Py_BuildValue("(LO)", static_cast<long long>(dim), PyTuple_GET_ITEM(args, 1)));
+    const int64_t dim = wrapped(as_int(argument(args, 0)), ndim);
+    if (!PyTuple_Check(argument(args, 1))) throw NotNative();
+    const Sizes sizes = new_shape({before[dim]}, sizes_of(argument(args, 1)));
+    Ref wrapped_args(Py_BuildValue("(LO)", static_cast<long long>(dim), argument(args, 1)));
     if (!wrapped_args) throw PythonError();
     Prefix prefix{{}, ndim, "unflatten", wrapped_args.get(), inverses.resized};
     prefix.after.append(before.begin(), before.begin() + dim);
@@ -185,7 +192,7 @@ inline Ref unflatten(PyObject* collection, PyObject* args) {
 inline Ref squeeze(PyObject* collection, PyObject* args) {
     const Sizes before = sizes_of(batch_size_of(collection));
     const int64_t ndim = static_cast<int64_t>(before.size());
-    PyObject* given = PyTuple_GET_ITEM(args, 0);
+    PyObject* given = argument(args, 0);
     const int64_t only = given == Py_None ? -1 : wrapped(as_int(given), ndim);
     Prefix prefix{{}, ndim, "squeeze", nullptr, inverses.resized};
     Sizes dims;
@@ -197,8 +204,8 @@ inline Ref squeeze(PyObject* collection, PyObject* args) {
         }
     }
     // one dimension is an int, as in the Python code, so that gradients have the same functions
-    Ref removed = dims.size() == 1 ? Ref(PyLong_FromLongLong(dims[0])) : as_size(dims);
-    Ref arguments(removed ? PyTuple_Pack(1, removed.get()) : nullptr);
+    const Ref removed = dims.size() == 1 ? as_long(dims[0]) : as_size(dims);
+    const Ref arguments(PyTuple_Pack(1, removed.get()));
     if (!arguments) throw PythonError();
     prefix.arguments = arguments.get();
     return reshaped(collection, prefix, [&](const at::Tensor& tensor) {
@@ -210,7 +217,7 @@ inline Ref squeeze(PyObject* collection, PyObject* args) {
 inline Ref unsqueeze(PyObject* collection, PyObject* args) {
     const Sizes before = sizes_of(batch_size_of(collection));
     const int64_t ndim = static_cast<int64_t>(before.size());
-    const int64_t dim = wrapped(as_int(PyTuple_GET_ITEM(args, 0)), ndim + 1);
+    const int64_t dim = wrapped(as_int(argument(args, 0)), ndim + 1);
     Ref wrapped_args(Py_BuildValue("(L)", static_cast<long long>(dim)));
     if (!wrapped_args) throw PythonError();
     Prefix prefix{before, ndim, "unsqueeze", wrapped_args.get(), inverses.resized};
@@ -240,29 +247,26 @@ inline Ref permute(PyObject* collection, PyObject* args) {
     if (static_cast<int64_t>(order.size()) != ndim || ndim == 0) throw NotNative();
     Prefix prefix{{}, ndim, "permute", nullptr, inverses.permuted, args};
     for (const int64_t dim : order) prefix.after.push_back(before[wrapped(dim, ndim)]);
-    Tensors tensors;
-    collect(collection, tensors, false);  // others take one argument for each of their own dimensions
     Sizes all(order);
-    for (at::Tensor& tensor : tensors) {
+    const auto permuted = [&](const at::Tensor& tensor) {
         all.resize(ndim);
         for (int64_t dim = ndim; dim < tensor.dim(); ++dim) all.push_back(dim);
-        tensor = tensor.permute(all);
-    }
-    size_t next = 0;
-    return build(collection, tensors, next, prefix, Py_None);
+        return tensor.permute(all);
+    };
+    return reshaped(collection, prefix, permuted, false, /*others=*/false);  // they take an argument for each dimension
 }
 
 // transpose(collection, (dim0, dim1)).
 inline Ref transpose(PyObject* collection, PyObject* args) {
     const Sizes before = sizes_of(batch_size_of(collection));
     const int64_t ndim = static_cast<int64_t>(before.size());
-    const int64_t first = wrapped(as_int(PyTuple_GET_ITEM(args, 0)), ndim);
-    const int64_t second = wrapped(as_int(PyTuple_GET_ITEM(args, 1)), ndim);
+    const int64_t first = wrapped(as_int(argument(args, 0)), ndim);
+    const int64_t second = wrapped(as_int(argument(args, 1)), ndim);
     Ref dims(Py_BuildValue("(LL)", static_cast<long long>(first), static_cast<long long>(second)));
     Ref order(PyTuple_New(ndim));
     if (!dims || !order) throw PythonError();
     for (int64_t dim = 0; dim < ndim; ++dim) {
-        PyTuple_SET_ITEM(order.get(), dim, PyLong_FromLongLong(dim == first ? second : dim == second ? first : dim));
+        PyTuple_SET_ITEM(order.get(), dim, as_long(dim == first ? second : dim == second ? first : dim).release());
     }
     Prefix prefix{before, ndim, "transpose", dims.get(), inverses.permuted, order.get()};
     std::swap(prefix.after[first], prefix.after[second]);
@@ -270,36 +274,31 @@ inline Ref transpose(PyObject* collection, PyObject* args) {
 }
 
 // bind_inverses(copied, resized, permuted): how a `with` statement undoes an operation; see td/context.py.
-inline PyObject* py_bind_inverses(PyObject*, PyObject* const* args, Py_ssize_t count) {
-    if (count != 3) {
-        PyErr_SetString(PyExc_TypeError, "bind_inverses: expected three inverses");
-        return nullptr;
-    }
+inline PyObject* py_bind_inverses(PyObject* const* args) {
     inverses = {Py_NewRef(args[0]), Py_NewRef(args[1]), Py_NewRef(args[2])};
     Py_RETURN_NONE;
 }
 
 // Shape operations: name(collection, arguments), where the arguments are those of the method, as a tuple.
-#define SHAPE_OPERATION(name)                                                     \
-    inline PyObject* py_##name(PyObject*, PyObject* const* args, Py_ssize_t) {    \
-        if (!is_plain(args[0]) || has_names(args[0])) Py_RETURN_NONE;             \
-        return attempt([&] { return name(args[0], args[1]); });                   \
-    }
-SHAPE_OPERATION(reshape)
-SHAPE_OPERATION(view)
-SHAPE_OPERATION(flatten)
-SHAPE_OPERATION(unflatten)
-SHAPE_OPERATION(squeeze)
-SHAPE_OPERATION(unsqueeze)
-SHAPE_OPERATION(expand)
-SHAPE_OPERATION(permute)
-SHAPE_OPERATION(transpose)
+template <Ref (*Operation)(PyObject*, PyObject*)>
+PyObject* shape_operation(PyObject* const* args) {
+    if (!is_plain(args[0]) || has_names(args[0]) || !PyTuple_Check(args[1])) Py_RETURN_NONE;
+    return attempt([&] { return Operation(args[0], args[1]); });
+}
+constexpr auto py_reshape = shape_operation<reshape>;
+constexpr auto py_view = shape_operation<view>;
+constexpr auto py_flatten = shape_operation<flatten>;
+constexpr auto py_unflatten = shape_operation<unflatten>;
+constexpr auto py_squeeze = shape_operation<squeeze>;
+constexpr auto py_unsqueeze = shape_operation<unsqueeze>;
+constexpr auto py_expand = shape_operation<expand>;
+constexpr auto py_permute = shape_operation<permute>;
+constexpr auto py_transpose = shape_operation<transpose>;
 
 inline PyMethodDef shape_methods[] = {
-    METHOD(bind_inverses), METHOD(reshape), METHOD(view),      METHOD(flatten),
-    METHOD(unflatten),     METHOD(squeeze), METHOD(unsqueeze), METHOD(expand),
-    METHOD(permute),       METHOD(transpose),
-    {nullptr, nullptr, 0, nullptr},
+    METHOD(bind_inverses, 3), METHOD(reshape, 2), METHOD(view, 2),      METHOD(flatten, 2),
+    METHOD(unflatten, 2),     METHOD(squeeze, 2), METHOD(unsqueeze, 2), METHOD(expand, 2),
+    METHOD(permute, 2),       METHOD(transpose, 2), END_OF_METHODS,
 };
 
 }  // namespace tensorclass

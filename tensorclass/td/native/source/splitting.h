@@ -25,7 +25,7 @@ struct Splitting {
             Ref rows = unbound(value, dim);
             if (rows && PyTuple_GET_SIZE(rows.get()) == static_cast<Py_ssize_t>(count)) return rows;
         }
-        static PyObject* hidden = PyUnicode_InternFromString("_hidden_members");
+        static PyObject* hidden = interned("_hidden_members");
         if (is_collection(value)) {  // a field may have the name of the method
             PyObject* members = _PyType_Lookup(Py_TYPE(value), hidden);
             if (members != nullptr && members != Py_None) throw NotNative();
@@ -41,8 +41,8 @@ struct Splitting {
     }
 
     // The batch sizes of the parts, given that of the whole.
-    std::vector<Ref> batch_sizes(PyObject* collection) const {
-        Sizes size = sizes_of(batch_size_of(collection));
+    std::vector<Ref> batch_sizes(const Level& level) const {
+        Sizes size = sizes_of(level.size.get());
         if (dim >= static_cast<int64_t>(size.size())) throw NotNative();
         std::vector<Ref> found;
         if (sizes == nullptr) {
@@ -60,40 +60,48 @@ struct Splitting {
     }
 };
 
-inline std::vector<Ref> parts_of(PyObject* collection, const Splitting& splitting, PyObject* names) {
-    std::vector<Ref> stores;
-    for (size_t i = 0; i < splitting.count; ++i) {
-        stores.emplace_back(PyDict_New());
-        if (!stores.back()) throw PythonError();
-    }
-    Py_ssize_t position = 0;
-    PyObject *next_key, *next_value;
-    while (PyDict_Next(store_of(collection), &position, &next_key, &next_value)) {
-        const Ref key = Ref::borrowed(next_key), value = Ref::borrowed(next_value);  // Python code can change the store
-        if (is_tensor(value.get())) {
-            Tensors parts = splitting.of(THPVariable_Unpack(value.get()));
-            for (size_t i = 0; i < parts.size(); ++i) put(stores[i].get(), key.get(), wrap(std::move(parts[i])).get());
-        } else if (is_collection(value.get()) && is_plain(value.get())) {
-            if (has_names(value.get())) throw NotNative();
-            const std::vector<Ref> parts = parts_of(value.get(), splitting, Py_None);
-            for (size_t i = 0; i < parts.size(); ++i) put(stores[i].get(), key.get(), parts[i].get());
-        } else {
-            const Ref parts = splitting.of_other(value.get());
-            for (size_t i = 0; i < splitting.count; ++i) {
-                put(stores[i].get(), key.get(), PyTuple_GET_ITEM(parts.get(), static_cast<Py_ssize_t>(i)));
+// The parts of the levels of a tree.
+struct Parting {
+    const Tree& tree;
+    const Splitting& splitting;
+    size_t next_node = 0, next_level = 0;
+
+    std::vector<Ref> level(size_t entries, PyObject* names) {
+        const Level& source = tree.levels()[next_level++];
+        std::vector<Ref> stores;
+        for (size_t i = 0; i < splitting.count; ++i) {
+            stores.emplace_back(PyDict_New());
+            if (!stores.back()) throw PythonError();
+        }
+        for (size_t entry = 0; entry < entries; ++entry) {
+            const Tree::Node& node = tree.nodes()[next_node++];
+            PyObject *key = node.key.get(), *value = node.value.get();
+            if (node.kind == Tree::Kind::Tensor) {
+                Tensors parts = splitting.of(THPVariable_Unpack(value));
+                for (size_t i = 0; i < parts.size(); ++i) put(stores[i].get(), key, wrap(std::move(parts[i])).get());
+            } else if (node.kind == Tree::Kind::Level) {
+                const std::vector<Ref> parts = level(node.count, Py_None);
+                for (size_t i = 0; i < parts.size(); ++i) put(stores[i].get(), key, parts[i].get());
+            } else {
+                const Ref parts = splitting.of_other(value);
+                for (size_t i = 0; i < splitting.count; ++i) {
+                    put(stores[i].get(), key, PyTuple_GET_ITEM(parts.get(), static_cast<Py_ssize_t>(i)));
+                }
             }
         }
+        std::vector<Ref> found;
+        const std::vector<Ref> sizes = splitting.batch_sizes(source);
+        for (size_t i = 0; i < splitting.count; ++i) {
+            found.push_back(source.like(stores[i].get(), sizes[i].get(), names));
+        }
+        return found;
     }
-    std::vector<Ref> found;
-    const std::vector<Ref> sizes = splitting.batch_sizes(collection);
-    for (size_t i = 0; i < splitting.count; ++i) {
-        found.push_back(make(collection, stores[i].get(), sizes[i].get(), names));
-    }
-    return found;
-}
+};
 
 inline Ref split(PyObject* collection, const Splitting& splitting, PyObject* names) {
-    std::vector<Ref> parts = parts_of(collection, splitting, names);
+    const Tree tree(collection);
+    if (tree.has_names_below()) throw NotNative();
+    std::vector<Ref> parts = Parting{tree, splitting}.level(tree.size(), names);
     Ref result(PyTuple_New(static_cast<Py_ssize_t>(parts.size())));
     if (!result) throw PythonError();
     for (size_t i = 0; i < parts.size(); ++i) {
@@ -103,8 +111,8 @@ inline Ref split(PyObject* collection, const Splitting& splitting, PyObject* nam
 }
 
 // unbind(collection, dim, names): `dim` is wrapped, `names` are those of the rows.
-inline PyObject* py_unbind(PyObject*, PyObject* const* args, Py_ssize_t) {
-    static PyObject* method = PyUnicode_InternFromString("unbind");
+inline PyObject* py_unbind(PyObject* const* args) {
+    static PyObject* method = interned("unbind");
     if (!is_plain(args[0])) Py_RETURN_NONE;
     return attempt([&] {
         const int64_t dim = as_int(args[1]);
@@ -117,26 +125,28 @@ inline PyObject* py_unbind(PyObject*, PyObject* const* args, Py_ssize_t) {
 }
 
 // split(collection, sizes, dim): `sizes` is a list, `dim` is wrapped.
-inline PyObject* py_split(PyObject*, PyObject* const* args, Py_ssize_t) {
-    static PyObject* method = PyUnicode_InternFromString("split_with_sizes");
+inline PyObject* py_split(PyObject* const* args) {
+    static PyObject* method = interned("split_with_sizes");
     if (!is_plain(args[0]) || !PyList_CheckExact(args[1])) Py_RETURN_NONE;
     return attempt([&] {
         const int64_t dim = as_int(args[2]);
         const Sizes size = sizes_of(batch_size_of(args[0]));
+        if (dim < 0 || dim >= static_cast<int64_t>(size.size())) throw NotNative();
         Sizes lengths;
-        int64_t rest = dim >= 0 && dim < static_cast<int64_t>(size.size()) ? size[dim] : -1;
-        for (Py_ssize_t i = 0; i < PyList_GET_SIZE(args[1]); ++i) {
-            lengths.push_back(as_int(PyList_GET_ITEM(args[1], i)));
-            rest -= lengths.back();
+        int64_t total = 0;
+        for (PyObject* item : Items(args[1])) {
+            lengths.push_back(as_int(item));
             if (lengths.back() < 0) throw NotNative();
+            total = plus(total, lengths.back());
         }
-        if (rest != 0) throw NotNative();
+        if (total != size[dim]) throw NotNative();
+        const Ref names = Ref::borrowed(slot(args[0], bound.names));
         const Ref arguments(PyTuple_Pack(2, args[1], args[2]));
         if (!arguments) throw PythonError();
-        return split(args[0], {dim, &lengths, lengths.size(), method, arguments.get()}, slot(args[0], bound.names));
+        return split(args[0], {dim, &lengths, lengths.size(), method, arguments.get()}, names.get());
     });
 }
 
-inline PyMethodDef split_methods[] = {METHOD(unbind), METHOD(split), {nullptr, nullptr, 0, nullptr}};
+inline PyMethodDef split_methods[] = {METHOD(unbind, 3), METHOD(split, 3), END_OF_METHODS};
 
 }  // namespace tensorclass

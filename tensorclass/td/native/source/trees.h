@@ -171,7 +171,7 @@ inline PyObject* py_bind_trees(PyObject*, PyObject* const* args, Py_ssize_t coun
     Py_RETURN_NONE;
 }
 
-inline PyMethodDef tree_methods[] = {METHOD(bind_trees), METHOD(unflattened), {nullptr, nullptr, 0, nullptr}};
+inline PyMethodDef tree_methods[] = {METHOD_ANY(bind_trees), METHOD_ANY(unflattened), {nullptr, nullptr, 0, nullptr}};
 
 inline const Method tree_answers[] = {
     {"TensorCollection", "from_pytree", answered<from_pytree>},

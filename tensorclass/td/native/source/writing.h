@@ -5,7 +5,7 @@
 
 #include "collections.h"
 #include "indexing.h"
-#include "memory.h"
+#include "levels.h"
 
 #include <ATen/Dispatch.h>
 
@@ -20,7 +20,7 @@ struct Selection {
     int64_t length = 0;                   // of the first batch dimension
     int64_t start = 0, count = 0;         // of the rows
     bool is_row = false;                  // one row, without its dimension
-    const at::Tensor* given = nullptr;    // the index, if it is a tensor
+    at::Tensor given;                     // the index, if it is a tensor
     at::Tensor positions;                 // of the rows, each in [0, length)
     std::optional<ByViews> views;         // every other index
 
@@ -42,16 +42,22 @@ struct Selection {
 };
 
 // Positions in [0, length), from an index of ints that can be negative. False: one is out of range.
+//
+// They are copied, and it is the copy that is checked: another thread can write to the index until the rows are written.
 inline bool wrap_positions(const at::Tensor& index, int64_t length, at::Tensor& wrapped) {
     const int64_t count = index.numel();
     const int64_t* given = index.const_data_ptr<int64_t>();
-    bool as_given = true;
-    for (int64_t i = 0; i < count; ++i) {
-        if (given[i] < -length || given[i] >= length) return false;
-        as_given = as_given && given[i] >= 0;
-    }
-    wrapped = as_given ? index : at::where(index < 0, index + length, index);
-    return true;
+    wrapped = at::empty({count}, at::kLong);
+    int64_t* found = wrapped.mutable_data_ptr<int64_t>();
+    bool in_range = true;
+    run_kernels(count > MANY_ROWS, [&] {
+        for (int64_t i = 0; i < count; ++i) {
+            const int64_t position = read_once(given + i);
+            in_range = in_range && position >= -length && position < length;
+            found[i] = position < 0 ? position + length : position;
+        }
+    });
+    return in_range;
 }
 
 // False: an index that is not known here.
@@ -64,9 +70,8 @@ inline bool select_rows(PyObject* index, const Sizes& batch, Selection& selectio
     if (batch.empty()) return false;
     const int64_t length = selection.length = batch[0];
     if (Py_TYPE(index) == bound.tensor) {
-        const at::Tensor& given = THPVariable_Unpack(index);
+        const at::Tensor& given = selection.given = THPVariable_Unpack(index);
         if (!is_block(given) || given.dim() != 1) return false;
-        selection.given = &given;
         if (given.scalar_type() == at::kBool) {
             if (given.numel() != length) return false;
             selection.positions = true_positions(given);
@@ -103,7 +108,7 @@ inline bool select_rows(PyObject* index, const Sizes& batch, Selection& selectio
 // Whether rows of a batch size belong at an index.
 inline bool fits(const Selection& selection, PyObject* collection, const Sizes& batch, const Sizes& rows) {
     if (selection.views) {
-        const Ref expected = selection.views->size(collection);
+        const Ref expected = selection.views->size(batch_size_of(collection));
         return sizes_of(expected.get()) == rows;
     }
     return selection.selects(batch, rows);
@@ -170,8 +175,12 @@ public:
             for (Step& step : steps_) write(step);
             return;
         }
+        // without the lock another thread can change where the memory of a tensor lies, so kernels write all
+        for (Step& step : steps_) {
+            if (step.start != nullptr) step.target = selection_.view(step.target);
+        }
         const pybind11::gil_scoped_release without_lock;
-        for (Step& step : steps_) write(step);
+        for (Step& step : steps_) step.target.copy_(step.source);
     }
 
 private:
@@ -193,7 +202,7 @@ private:
 
     // Whether a write to a tensor would change the index.
     bool is_index(const at::Tensor& target) const {
-        return selection_.given != nullptr && share_storage(target, *selection_.given);
+        return selection_.given.defined() && share_storage(target, selection_.given);
     }
 
     void place(Step& step) const {
@@ -253,40 +262,37 @@ private:
 // The entries of a source: a plain collection or a dict. Null for others.
 inline PyObject* entries_of(PyObject* source) {
     if (PyDict_CheckExact(source)) return source;
-    return is_collection(source) && is_plain(source) ? store_of(source) : nullptr;
+    return is_plain(source) ? store_of(source) : nullptr;
 }
 
-// Look at the values of `entries` (with `whole`: at those of the store) and at those that they are written into. `dicts`
+// Look at the values of `given` (with `whole`: at those of the store) and at those that they are written into. `dicts`
 // can stand for nested collections.
-inline bool add_all(PyObject* store, PyObject* entries, bool whole, bool dicts, Writes& writes) {
-    Py_ssize_t position = 0;
-    PyObject *key, *found;
-    while (PyDict_Next(whole ? store : entries, &position, &key, &found)) {
+inline bool add_all(PyObject* store, PyObject* given, bool whole, bool dicts, Writes& writes, int depth = 0) {
+    if (depth > DEEPEST) return false;
+    const Ref kept_store = Ref::borrowed(store), kept_given = Ref::borrowed(given);
+    for (const auto& [key, found] : Entries(whole ? store : given)) {
         if (!PyUnicode_CheckExact(key)) return false;
-        PyObject* current = whole ? found : PyDict_GetItemWithError(store, key);
-        PyObject* value = whole ? PyDict_GetItemWithError(entries, key) : found;
-        if (current == nullptr || value == nullptr) return false;
+        const Ref other = lookup(whole ? given : store, key);
+        PyObject *current = whole ? found : other.get(), *value = whole ? other.get() : found;
+        if (!other) return false;
         if (is_tensor(current)) {
             if (!is_tensor(value) || !writes.add(THPVariable_Unpack(current), THPVariable_Unpack(value))) return false;
             continue;
         }
-        if (!is_collection(current) || !is_plain(current)) return false;
+        if (!is_plain(current)) return false;
         PyObject* below = entries_of(value);
         if (below == nullptr) return false;
         if (below == value ? !dicts : Py_TYPE(value) != Py_TYPE(current)) return false;  // records check their classes
-        if (!add_all(store_of(current), below, whole, dicts, writes)) return false;
+        if (!add_all(store_of(current), below, whole, dicts, writes, depth + 1)) return false;
     }
     return true;
 }
 
-inline bool fill_all(PyObject* store, const c10::Scalar& number, Writes& writes) {
-    Py_ssize_t position = 0;
-    PyObject *key, *value;
-    while (PyDict_Next(store, &position, &key, &value)) {
-        if (is_tensor(value) ? !writes.add(THPVariable_Unpack(value), number)
-                             : !is_collection(value) || !is_plain(value) || !fill_all(store_of(value), number, writes)) {
-            return false;
-        }
+inline bool fill_all(PyObject* collection, const c10::Scalar& number, Writes& writes) {
+    const Tree tree(collection);
+    if (tree.has_others()) return false;
+    for (const at::Tensor& tensor : tree.tensors()) {
+        if (!writes.add(tensor, number)) return false;
     }
     return true;
 }
@@ -308,18 +314,18 @@ inline bool as_number(PyObject* value, c10::Scalar& number) {
 inline Ref done(bool written) { return Ref::borrowed(written ? Py_True : Py_None); }
 
 // write(collection, index, value): `collection[index] = value`, rows or a number. True if all is written.
-inline PyObject* py_write(PyObject*, PyObject* const* args, Py_ssize_t) {
+inline PyObject* py_write(PyObject* const* args) {
     PyObject *collection = args[0], *value = args[2];
     if (!is_plain(collection) || !is_untransformed()) Py_RETURN_NONE;
-    if (is_collection(value) ? !is_plain(value) : !PyLong_Check(value) && !PyFloat_CheckExact(value)) Py_RETURN_NONE;
+    if (!PyLong_Check(value) && !PyFloat_CheckExact(value) && !is_plain(value)) Py_RETURN_NONE;
     return attempt([&] {
         const Sizes batch = sizes_of(batch_size_of(collection));
         Selection selection;
         c10::Scalar number;
         if (!select_rows(args[1], batch, selection)) return done(false);
         Writes writes(selection);
-        if (!is_collection(value)) {
-            if (!as_number(value, number) || !fill_all(store_of(collection), number, writes)) return done(false);
+        if (!is_plain(value)) {
+            if (!as_number(value, number) || !fill_all(collection, number, writes)) return done(false);
         } else if (!fits(selection, collection, batch, sizes_of(batch_size_of(value))) ||
                    !add_all(store_of(collection), store_of(value), false, false, writes)) {
             return done(false);
@@ -330,7 +336,7 @@ inline PyObject* py_write(PyObject*, PyObject* const* args, Py_ssize_t) {
 }
 
 // write_all(collection, source, whole): the values of a source (or all of the collection) in place, as `update_` does.
-inline PyObject* py_write_all(PyObject*, PyObject* const* args, Py_ssize_t) {
+inline PyObject* py_write_all(PyObject* const* args) {
     if (!is_plain(args[0]) || !is_untransformed()) Py_RETURN_NONE;
     PyObject* entries = entries_of(args[1]);
     if (entries == nullptr) Py_RETURN_NONE;
@@ -345,11 +351,12 @@ inline PyObject* py_write_all(PyObject*, PyObject* const* args, Py_ssize_t) {
 }
 
 // write_key(collection, key, value): the tensor under a key in place, as `set_` does.
-inline PyObject* py_write_key(PyObject*, PyObject* const* args, Py_ssize_t) {
+inline PyObject* py_write_key(PyObject* const* args) {
     if (!is_plain(args[0]) || !PyUnicode_CheckExact(args[1]) || !is_tensor(args[2])) Py_RETURN_NONE;
-    PyObject* current = PyDict_GetItemWithError(store_of(args[0]), args[1]);
-    if (current == nullptr || !is_tensor(current) || !is_untransformed()) Py_RETURN_NONE;
     return attempt([&] {
+        const Ref found = lookup(store_of(args[0]), args[1]);
+        PyObject* current = found.get();
+        if (current == nullptr || !is_tensor(current) || !is_untransformed()) return done(false);
         Selection all;
         all.whole = true;
         Writes writes(all);
@@ -360,12 +367,11 @@ inline PyObject* py_write_key(PyObject*, PyObject* const* args, Py_ssize_t) {
 }
 
 // are_tensors_of(entries, batch_size): whether a dict has only tensors of this batch size, under strings.
-inline PyObject* py_are_tensors_of(PyObject*, PyObject* const* args, Py_ssize_t) {
+inline PyObject* py_are_tensors_of(PyObject* const* args) {
+    if (!PyDict_Check(args[0])) Py_RETURN_NONE;
     return attempt([&] {
         const Sizes size = sizes_of(args[1]);
-        Py_ssize_t position = 0;
-        PyObject *key, *value;
-        while (PyDict_Next(args[0], &position, &key, &value)) {
+        for (const auto& [key, value] : Entries(args[0])) {
             if (!PyUnicode_CheckExact(key) || !is_tensor(value)) return done(false);
             const c10::IntArrayRef own = THPVariable_Unpack(value).sizes();
             if (own.size() < size.size() || !std::equal(size.begin(), size.end(), own.begin())) return done(false);
@@ -375,7 +381,7 @@ inline PyObject* py_are_tensors_of(PyObject*, PyObject* const* args, Py_ssize_t)
 }
 
 inline PyMethodDef write_methods[] = {
-    METHOD(write), METHOD(write_all), METHOD(write_key), METHOD(are_tensors_of), {nullptr, nullptr, 0, nullptr},
+    METHOD(write, 3), METHOD(write_all, 3), METHOD(write_key, 3), METHOD(are_tensors_of, 2), END_OF_METHODS,
 };
 
 }  // namespace tensorclass
