@@ -466,6 +466,7 @@ PyObject* attempt(Operation&& operation) {
     }
     if (PyErr_Occurred() != nullptr) {
         if (!PyErr_ExceptionMatches(PyExc_Exception)) return nullptr;  // an interrupt
+        if (PyErr_ExceptionMatches(PyExc_RecursionError)) return nullptr;  // trying again at each level would not end
         PyErr_Clear();
     }
     Py_RETURN_NONE;
