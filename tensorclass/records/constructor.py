@@ -17,7 +17,7 @@ from tensorclass.td.collection import DeviceLike
 
 from .checked_lines import checked_lines
 from .fields import FieldSpec, Kind, evaluated
-from .filling import FieldPlan, filling_lines, native_fields
+from .filling import FieldPlan, asking_lines, filling_lines, native_fields
 from .frozen import IN_POST_INIT
 from .name_errors import REQUIRED, refused_arguments
 from .record import METADATA, RecordMeta, TensorClass
@@ -90,21 +90,23 @@ def generate_init(
         namespace["__refused"] = refused
     ranks = {name: rank for name, rank in cls._item_ranks.items() if name in arguments.values}
     taken_specs = [specs[name] for name in arguments.values]
-    plan: FieldPlan | None = None
+    last = _last_lines(cls, me, arguments, namespace)
     if checks is None:
         plan = FieldPlan(tuple(taken_specs), arguments.factories, ranks, refused)
-        lines += filling_lines(plan, arguments.values, me, given, namespace)
+        filling = filling_lines(plan, arguments.values, me, given, namespace)
+        fields = None if native.WHY_OFF else native_fields(plan, arguments.values)
+        if fields is not None:
+            whole = not last and not arguments.init_vars
+            filling = asking_lines(fields, whole, arguments.values, me, given, namespace, filling)
+        lines += filling
     else:
         lines += arguments.default_lines(namespace)
         lines += checked_lines(taken_specs, checks, ranks, me, given, namespace)
-    last = _last_lines(cls, me, arguments, namespace)
     lines += last
     shown = [me, *[_shown(one) for one in taken], "**__unknown"]
     shown.insert(1 + sum([one.kind is _POSITIONAL for one in taken]), "*__more")
     source = f"def __init__({', '.join(shown)}):\n    " + "\n    ".join(lines) + "\n"
     init = _compiled(cls, source, namespace)
-    if plan is not None and not last and not native.WHY_OFF:
-        _let_native_code_make(cls, init, plan, arguments)
     init.__signature__ = Signature([Parameter(me, _POSITIONAL), *taken], return_annotation=None)
     init.__annotations__ = {**{one.name: one.annotation for one in taken}, "return": None}
     init.__doc__ = "Make a record of the values of its fields; for ``batch_size``, ``device``, ``names`` see the bases."
@@ -113,15 +115,6 @@ def generate_init(
         # jaxtyping's annotations describe one item: its checker of calls would refuse a batch
         init.__no_type_check__ = True
     return init  # type: ignore[no-any-return]
-
-
-def _let_native_code_make(cls: Any, init: Any, plan: FieldPlan, arguments: _Arguments) -> None:
-    """Let native code make records of usual values, without a call of ``__init__``."""
-    fields = native_fields(plan, arguments.values)
-    names = [*arguments.values]
-    by_position = [one.name for one in arguments.parameters if one.kind is _POSITIONAL]
-    if fields is not None and not arguments.init_vars and {*by_position} <= {*names}:
-        native.answer_record(cls, init, fields, tuple([names.index(name) for name in by_position]))
 
 
 def _checks(cls: Any, specs: Mapping[str, FieldSpec]) -> Checks | None:

@@ -56,13 +56,17 @@ def field_property(spec: FieldSpec, frozen: bool) -> property:
         return value if isinstance(value, Tensor) else self._out(value, name)
 
     def set_tensor(self: TensorClass, value: Any) -> None:
+        if not is_dynamo_compiling() and native.ON and native.set_field(self, name, value):
+            return
         try:
-            fits = (
-                self._lock is None
-                and isinstance(value, Tensor)
-                and value.shape[: len(self._batch_size)] == self._batch_size
-                and (self._device is None or value.device == self._device)
-            )
+            size = self._batch_size
+            if self._lock is None and isinstance(value, Tensor):
+                shape = value.shape
+                ndim = len(size)  # comparing ints takes half the time
+                fits = (shape[0] == size[0]) if ndim == 1 and shape else shape[:ndim] == size
+                fits = fits and (self._device is None or value.device == self._device)
+            else:
+                fits = False
         except RuntimeError:  # a nested tensor can have no shape
             fits = False
         except AttributeError as error:
@@ -87,12 +91,7 @@ def field_property(spec: FieldSpec, frozen: bool) -> property:
 
     getter: Callable[[Any], Any] = get_object if not tensor else get_optional if spec.optional else get_value
     setter = set_tensor if plain and not frozen else set_value
-    made = property(getter, setter, delete, f"A field: {spec.shown}")
-    if not native.WHY_OFF:
-        getter.__name__ = name  # native code reads it
-        getter.__qualname__ = f"{field_property.__qualname__}.<locals>.{name}"
-        native.answer_field(made, "written" if setter is set_tensor else "read" if tensor else "object")
-    return made
+    return property(getter, setter, delete, f"A field: {spec.shown}")
 
 
 def hidden_member(name: str, frozen: bool) -> Any:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import Size, Tensor
+from torch.compiler import is_dynamo_compiling
 
 from tensorclass.contracts.checking import ItemRank, inferred_size
-from tensorclass.td import shapes
+from tensorclass.td import native, shapes
 from tensorclass.td.collection import as_device
 from tensorclass.td.value_checks import all_begin_with, batch_mismatch, explained
 
@@ -69,22 +70,47 @@ def filling_lines(
     ]
 
 
-def native_fields(
-    plan: FieldPlan, values: Mapping[str, str]
-) -> tuple[tuple[str, type | None, type | None], ...] | None:
-    """Return the fields as native code takes them: name, class and holder; ``None`` if it cannot make such records."""
+def native_fields(plan: FieldPlan, values: Mapping[str, str]) -> tuple[object, ...] | None:
+    """Return name, class and holder of each field, one behind the other; ``None`` if native code cannot set them."""
     if plan.factories or plan.ranks or [*values] != [*values.values()] or not _unusual(plan.specs, {}):
         return None
-    return tuple(
-        [
-            (
-                spec.name,
-                None if spec.kind is Kind.TENSOR else spec.types[0],
-                spec.holder if spec.kind is Kind.OBJECT else None,
-            )
-            for spec in plan.specs
+    fields: list[object] = []
+    for spec in plan.specs:
+        fields += [
+            spec.name,
+            None if spec.kind is Kind.TENSOR else spec.types[0],
+            spec.holder if spec.kind is Kind.OBJECT else None,
         ]
-    )
+    return tuple(fields)
+
+
+def asking_lines(
+    fields: tuple[object, ...],
+    whole: bool,
+    values: Mapping[str, str],
+    me: str,
+    given: Mapping[str, str],
+    namespace: dict[str, Any],
+    lines: Sequence[str],
+) -> list[str]:
+    """Return lines that ask native code to set the metadata and the fields, before others that do it in Python.
+
+    Args:
+        fields: the fields as native code takes them.
+        whole: whether the constructor does nothing else, so that native code can make records by itself.
+        values: the expression for the value of each field.
+        me: the variable of the record.
+        given: the expressions for batch size, device and names.
+        namespace: the globals of the function.
+        lines: those in Python.
+    """
+    plan = "__native_fields" if whole else "__some_fields"  # native code looks for the first of them
+    namespace.update({"__native": native, "__compiling": is_dynamo_compiling, plan: fields})
+    call = f"__native.fill_record({', '.join([me, plan, *given.values(), *values.values()])})"
+    return [
+        f"if __compiling() or not __native.ON or __more or __unknown or not {call}:",
+        *[f"    {line}" for line in lines],
+    ]
 
 
 def _unusual(specs: Sequence[FieldSpec], namespace: dict[str, Any]) -> list[str]:

@@ -12,7 +12,6 @@ from . import native, registry, shapes
 from .apply import Applying
 from .attributes import Attributes
 from .collection import Collection, is_tree
-from .context import FLAT_KEYS, NESTED_KEYS, Inverse
 from .converting import Converting
 from .creation import Creation
 from .delegated.class_instance_methods import ClassInstances
@@ -30,7 +29,6 @@ from .delegated.table_file_methods import TableFiles
 from .delegated.table_methods import Tables
 from .devices import Devices
 from .gather_and_take import Gathering
-from .get import MISSING, NO_DEFAULT, KeyView, WalkedKeyView
 from .gradients import Gradients
 from .hidden_members import with_members
 from .indexing import Indexing
@@ -248,9 +246,4 @@ for _family in TensorCollection.__mro__:
 
 copy_inherited(TensorCollection)
 native.know_methods(TensorCollection)
-if native.ON:
-    native.bind_keys(MISSING, NO_DEFAULT, KeyView, WalkedKeyView, FLAT_KEYS, NESTED_KEYS)
-    native.bind_locks(Inverse)
-    for _answered in (TensorCollection, KeyView, WalkedKeyView):
-        native.answer(_answered)
 registry.register(TensorCollection)

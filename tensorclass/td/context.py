@@ -104,6 +104,7 @@ VIEWED = Inverse(_viewed_back)
 
 if native.ON:
     native.bind_inverses(COPIED, RESIZED, PERMUTED)
+    native.bind_locks(((), "lock_"), ((), "_unlock"), NOTHING)
 
 
 # -- inverses of casts and of operations on keys ----------------------------------------------------------------------
@@ -370,10 +371,11 @@ class Contexts(Collection):
         self._context = (getattr(self, "_context", NOTHING)[0], undo)
 
     def __enter__(self) -> Self:
-        blocks, undo, *rest = context = getattr(self, "_context", NOTHING)
+        context = getattr(self, "_context", NOTHING)
+        blocks, undo = context[0], context[1]
         if isinstance(undo, Inverse):  # it can be entered again
-            block = Block(self, undo, rest[0], tuple(rest[1:]))
-            self._context = ((*blocks, (block, context)), undo, *rest)
+            block = Block(self, undo, context[2], context[3:])
+            self._context = ((*blocks, (block, context)), *context[1:])
         else:
             self._context = ((*blocks, (undo, (blocks, None))), None)
         return self

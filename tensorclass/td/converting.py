@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
+from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from tensorclass.support.printable import printable
 
+from . import native
 from .collection import Collection
 from .columns.utf8_rows import EncodingError
 from .hidden_members import with_members
@@ -44,14 +47,16 @@ class Converting(Collection):
             >>> TensorDict({"a": 1, "b": {"c": "text"}}).to_dict(convert_tensors=True)
             {'a': 1, 'b': {'c': 'text'}}
         """
-        result: dict[str, Any] = {}
+        if retain_none and not (convert_tensors or tolist_first) and not is_dynamo_compiling() and native.ON:
+            found = native.to_dict(self)
+            if found is not None:
+                return found
         copied = self._exports_store()
+        result: dict[str, Any] = {**self._store} if copied else {}
         items: Any = self._store.items() if copied else self._items_for_export(retain_none)
-        if copied:
-            result.update(self._store)
         for key, value in items:
             entry: Any
-            if type(value) is torch.Tensor and not convert_tensors:
+            if type(value) is Tensor and not convert_tensors:
                 if not copied:
                     result[key] = value
                 continue
@@ -171,7 +176,7 @@ class Converting(Collection):
         def unbind(self, dim: int = 0) -> tuple[Self, ...]: ...
 
 
-def _array(key: str, value: torch.Tensor) -> Any:
+def _array(key: str, value: Tensor) -> Any:
     if value.requires_grad:
         raise RuntimeError(
             f"{printable(key)}: the tensor requires a gradient, which an array cannot have; call detach() first"

@@ -239,6 +239,8 @@ class Indexing(Collection):
                     return None
                 raise self._key_error(index) from None
             return found if type(found) is Tensor else self._out(found, index)
+        if kind is tuple and index and (type(index[0]) is str or (type(index[0]) is tuple and is_nested_key(index))):
+            return self._get_key(index)
         if not is_dynamo_compiling() and native.ON:
             indexed = native.index(self, index)
             if indexed is not None:
@@ -257,8 +259,6 @@ class Indexing(Collection):
         elif kind is slice:
             if batch_size:
                 return self._index((index,))
-        elif kind is tuple and index and (type(index[0]) is str or (type(index[0]) is tuple and is_nested_key(index))):
-            return self._get_key(index)
         elif index is None:
             store = {key: value[None] for key, value in self._store.items()}
             return self._like(store, shapes.inserted(batch_size, 0, 1), shapes.names_padded(self._names, 1))
@@ -353,8 +353,8 @@ class Indexing(Collection):
         """
         given: object = index
         kind = type(given)
-        first = index[0] if kind is tuple and index else None
-        if kind is str or type(first) is str or (type(first) is tuple and is_nested_key(index)):
+        first = index if kind is str else index[0] if kind is tuple and index else None
+        if type(first) is str or (type(first) is tuple and is_nested_key(index)):
             (with_members(self) if self._hidden_members else self).set(index, value)
             return
         if not is_dynamo_compiling() and native.ON and native.write(self, index, value):

@@ -9,6 +9,7 @@ from typing import Any
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
+from . import native
 from .collection import Collection
 from .context import Contexts
 from .hidden_members import with_members
@@ -53,6 +54,8 @@ class Locking(Contexts):
             >>> data.is_locked, sorted(data.keys())
             (True, ['a', 'b'])
         """
+        if not is_dynamo_compiling() and native.ON and native.lock_keys(self, True):
+            return self
         if self._lock is None:
             self._lock_under(())
             self._undoes("_unlock")
@@ -75,6 +78,8 @@ class Locking(Contexts):
             >>> data.is_locked
             False
         """
+        if not is_dynamo_compiling() and native.ON and native.lock_keys(self, False):
+            return self
         if self._lock is None:
             self._undoes(None)
         else:

@@ -70,6 +70,10 @@ class Removing(Updating):
             (tensor(2), None)
         """
         if type(key) is str:
+            if self._lock is None:
+                value = self._store.pop(key, MISSING)
+                if value is not MISSING:
+                    return value
             parent, last = self, key
         else:
             *path, last = unravel_key_to_tuple(key)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
-from . import registry, shapes
+from . import native, registry, shapes
 from .collection import Collection, DeviceLike, as_device, is_tree
 from .context import FLAT_KEYS, NESTED_KEYS
 from .get import MISSING
@@ -94,6 +95,13 @@ class KeySelecting(Removing):
 
     # -- selecting ----------------------------------------------------------------------------------------------------
 
+    def _shallow(self) -> Self:
+        if not is_dynamo_compiling() and native.ON:
+            copied = native.shallow(self)
+            if copied is not None:
+                return copied  # type: ignore[no-any-return]
+        return Collection._shallow(self)
+
     def copy(self) -> Self:
         """Return new collections, at every level, that share the tensors.
 
@@ -134,6 +142,12 @@ class KeySelecting(Removing):
             >>> list(data.keys(True)), data.device
             (['b'], device(type='cpu'))
         """
+        if batch_size is None and device is MISSING and names is MISSING and not recurse:
+            if not is_dynamo_compiling() and native.ON:
+                made = native.empty(self)
+                if made is not None:
+                    return made  # type: ignore[no-any-return]
+            return self._same({})
         size = self._batch_size if batch_size is None else shapes.as_size(batch_size)
         if names is MISSING:
             new_names = shapes.names_fitted(self._names, len(size))
@@ -175,7 +189,18 @@ class KeySelecting(Removing):
             >>> list(TensorDict({"a": 1, "b": {"c": 2, "d": 3}}).select(("b", "c")).keys(True, True))
             [('b', 'c')]
         """
-        store = self._selected(tree_of(keys), strict)
+        if not (inplace or as_tensordict or is_dynamo_compiling()) and native.ON:
+            found = native.select(self, keys)
+            if found is not None:
+                return found  # type: ignore[no-any-return]
+        own, store = self._store, {}
+        if keys and own.__class__ is dict:  # the most frequent case: keys of this level
+            for key in keys:
+                if type(key) is not str or key not in own:
+                    break
+                store[key] = own[key]
+        if not keys or len(store) != len(keys):
+            store = self._selected(tree_of(keys), strict)
         if not inplace:
             return self._as_tensordict(store) if as_tensordict else self._same(store)  # type: ignore[return-value]
         self._check_unlocked()
@@ -215,6 +240,10 @@ class KeySelecting(Removing):
             >>> list(TensorDict({"a": 1, "b": {"c": 2, "d": 3}}).exclude("a", ("b", "c")).keys(True, True))
             [('b', 'd')]
         """
+        if not (inplace or is_dynamo_compiling()) and native.ON:
+            left = native.exclude(self, keys)
+            if left is not None:
+                return left  # type: ignore[no-any-return]
         store = self._excluded(tree_of(keys))
         if not inplace:
             return self._same(store)
@@ -223,6 +252,8 @@ class KeySelecting(Removing):
         return self
 
     def _excluded(self, tree: Any) -> Store:
+        if not any(tree.values()):  # the most frequent case: keys of this level
+            return {key: value for key, value in self._store.items() if key not in tree}
         store: Store = {}
         for key, value in self._store.items():
             below = tree.get(key, MISSING)
@@ -468,8 +499,12 @@ class KeySelecting(Removing):
             >>> list(TensorDict({"a": 1, "b": {"c": 2}}).flatten_keys().keys())
             ['a', 'b.c']
         """
-        store: Store = {}
-        self._flatten_into(store, "", separator, is_leaf)
+        store: Store | None = None
+        if is_leaf is None and not is_dynamo_compiling() and native.ON:
+            store = native.flat_store(self, separator)
+        if store is None:
+            store = {}
+            self._flatten_into(store, "", separator, is_leaf)
         if not inplace:
             result = self._untyped(store)
             result._context = ((), FLAT_KEYS, ref(self), separator)
@@ -512,6 +547,21 @@ class KeySelecting(Removing):
         """
         if inplace:
             self._check_unlocked()
+        nested: Store | None = None
+        if not is_dynamo_compiling() and native.ON:
+            nested = native.nested_store(self, separator)
+        if nested is None:
+            nested = self._nested(self._unflattened(separator))
+        if not inplace:
+            result = self._untyped(nested)
+            result._context = ((), NESTED_KEYS, ref(self), separator)
+            return result  # type: ignore[return-value]
+        self._store.clear()
+        self._store.update(nested)
+        return self
+
+    def _unflattened(self, separator: str) -> dict[str, Any]:
+        """Return the values in dicts of nested keys."""
         store: dict[str, Any] = {}
         nodes: dict[str, dict[str, Any]] = {}  # prefix -> where its keys go
         for key, value in self._store.items():
@@ -531,14 +581,7 @@ class KeySelecting(Removing):
                 node[last].update(value._store)
             else:
                 raise KeyError(f"unflatten_keys: {key!r} has two values, or other keys lie below it")
-        nested = self._nested(store)
-        if not inplace:
-            result = self._untyped(nested)
-            result._context = ((), NESTED_KEYS, ref(self), separator)
-            return result  # type: ignore[return-value]
-        self._store.clear()
-        self._store.update(nested)
-        return self
+        return store
 
     def _nested(self, tree: Any) -> Store:
         """Convert a tree of dicts in place: each dict below becomes a collection with this one's batch size."""

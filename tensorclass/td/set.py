@@ -198,6 +198,8 @@ class Writing(Reading):
         """
         if kwargs:
             raise TypeError(f"set: unknown arguments {sorted(kwargs)}")
+        if not inplace and not is_dynamo_compiling() and native.ON and native.set_tensor(self, key, item):
+            return self
         if type(key) is str:
             self._set(key, item, inplace, non_blocking)
         else:

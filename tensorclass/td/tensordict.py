@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from torch import Size, Tensor
+from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from . import native, pytree, registry, shapes
@@ -63,6 +64,15 @@ class TensorDict(TensorCollection, DataFrameNames):
         lock: bool = False,
         **kwargs: Any,
     ) -> None:
+        if (
+            device is None
+            and names is None
+            and not (lock or kwargs)
+            and not is_dynamo_compiling()
+            and native.ON
+            and native.fill_tensordict(self, source, batch_size)
+        ):
+            return
         if source is None:
             source = kwargs
         elif kwargs:
@@ -80,8 +90,8 @@ class TensorDict(TensorCollection, DataFrameNames):
                     f"TensorDict: expected a mapping or a collection as the source, got {type(source).__name__}; "
                     "values can also be given by keyword: TensorDict(a=..., b=...)"
                 )
-        self._batch_size = size = shapes.as_size(batch_size)
-        self._device = as_device(device)
+        self._batch_size = size = batch_size if type(batch_size) is Size else shapes.as_size(batch_size)
+        self._device = None if device is None else as_device(device)
         self._names = None if names is None else shapes.as_names(names, len(size))
         self._lock = None
         is_dict = items.__class__ is dict  # others may compute their values
@@ -186,7 +196,7 @@ def fromkeys(keys: Iterable[NestedKey], value: Any = 0) -> TensorDict:
 
 
 if native.ON:
-    native.answer(TensorDict)
+    native.bind_tensordict(TensorDict)
 registry.register(TensorDict)
 
 pytree.register(TensorDict)

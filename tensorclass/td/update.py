@@ -21,7 +21,7 @@ from .get import MISSING
 from .hidden_members import with_members
 from .keys import NestedKey, tree_of, unravel_key_to_tuple
 from .set import Writing, leaf_above
-from .value_checks import Misfit, shape_of
+from .value_checks import Misfit, all_begin_with, have_plain_keys, shape_of
 
 if TYPE_CHECKING:
     from .collection import Value
@@ -159,15 +159,11 @@ class Updating(Writing):
             )
         ):  # the most frequent case: tensors that fit replace others, and nothing can fail
             size = self._batch_size
-            ndim = len(size)
             given: Any = input_dict_or_td
             if not is_dynamo_compiling() and native.ON and native.are_tensors_of(given, size):
                 self._store.update(given)
                 return self
-            for key, value in given.items():
-                if type(key) is not str or type(value) is not Tensor or value.is_nested or value.shape[:ndim] != size:
-                    break
-            else:
+            if have_plain_keys(given) and all_begin_with(given.values(), size):
                 self._store.update(given)
                 return self
         if (

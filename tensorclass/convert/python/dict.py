@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 from typing_extensions import Unpack
 
 from tensorclass.convert.conversion_options import BatchSize, ConversionKwargs, ConversionOptions
@@ -19,7 +20,7 @@ from tensorclass.convert.conversion_steps import (
 from tensorclass.convert.converter_registry import converter_of, describe_source
 from tensorclass.convert.tensor_trees import of_tensors, record_of_tensors
 from tensorclass.records.record import TensorClass
-from tensorclass.td import shapes
+from tensorclass.td import native, shapes
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.tensordict import TensorDict
@@ -40,6 +41,10 @@ def from_dict(
     if type(input_dict) is dict and names is None and device is None:
         given: Any = input_dict  # pyright: ignore[reportUnknownVariableType]
         made: Any = None
+        if batch_dims is None and not auto_batch_size and not is_dynamo_compiling() and native.ON:
+            made = native.from_dict(cls, given, batch_size)
+            if made is not None:
+                return made  # type: ignore[no-any-return]
         if cls is not TensorDict:
             is_given = batch_dims is None and not auto_batch_size
             if strict and is_given and issubclass(cls, TensorClass):

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Size, Tensor
 from torch._C._functorch import is_functorch_wrapped_tensor
+from torch.compiler import is_dynamo_compiling
 from torch.utils import _pytree
 from typing_extensions import Unpack
 
@@ -55,6 +56,10 @@ def from_pytree(
     **kwargs: Unpack[ConversionKwargs],
 ) -> Any:
     """See :meth:`TensorDict.from_pytree`."""
+    if cls is TensorDict and not (namespace or kwargs) and not is_dynamo_compiling() and native.ON:
+        made = native.from_pytree(pytree)
+        if made is not None:
+            return made
     options = ConversionOptions.of(f"{cls.__name__}.from_pytree", **kwargs)
     if issubclass(cls, TensorClass) and not isinstance(pytree, cls):
         return build(cls, _fields(cls, pytree, namespace, options), options)
@@ -71,6 +76,10 @@ def from_pytree(
 
 def to_pytree(data: TensorCollection) -> Any:
     """See :meth:`TensorDict.to_pytree`."""
+    if not is_dynamo_compiling() and native.ON:
+        tree = native.to_pytree(data)
+        if tree is not None:
+            return tree
     return _restore_record(data) if isinstance(data, TensorClass) else _restore(data, None)
 
 

@@ -85,6 +85,12 @@ inline Ref as_long(int64_t number) {
 inline PyObject*& slot(PyObject* object, Py_ssize_t offset) {
     return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + offset);
 }
+// Replace what a slot refers to.
+inline void replace(PyObject*& place, PyObject* value) {
+    PyObject* before = place;
+    place = Py_NewRef(value);
+    Py_XDECREF(before);
+}
 // Where a slot of a class lies in its instances.
 inline Py_ssize_t offset_of(PyObject* cls, const char* name) {
     Ref member(PyObject_GetAttrString(cls, name));
@@ -116,6 +122,8 @@ inline bool is_plain(PyObject* value) {
            slot(value, bound.device) != nullptr && slot(value, bound.names) != nullptr &&
            slot(value, bound.lock) != nullptr;
 }
+// Whether this is a TensorDict itself: any key fits, and no method is another class's.
+inline bool is_tensordict(PyObject* value) { return Py_TYPE(value) == bound.tensordict && is_plain(value); }
 inline bool has_names(PyObject* collection) { return slot(collection, bound.names) != Py_None; }
 
 // Whether a value is a tensor that torch's kernels take as it is; subclasses have a say of their own.
@@ -304,8 +312,20 @@ private:
     c10::SmallVector<PyObject*, 16> items_;
 };
 
-// Nested more deeply, collections are left to Python, which raises where they contain themselves.
-constexpr int DEEPEST = 200;
+// A level of a nested structure. What is nested more deeply is left to Python, which raises where it contains itself.
+class Nesting {
+public:
+    Nesting() {
+        if (depth >= 200) throw NotNative();
+        ++depth;
+    }
+    Nesting(const Nesting&) = delete;
+    Nesting& operator=(const Nesting&) = delete;
+    ~Nesting() { --depth; }
+
+private:
+    static inline thread_local int depth = 0;
+};
 
 // What a level of a collection is beside its values.
 struct Level {
@@ -321,6 +341,8 @@ struct Level {
 
     Py_ssize_t ndim() const { return PyTuple_GET_SIZE(size.get()); }
     bool has_names() const { return names.get() != Py_None; }
+    // The same on another store.
+    Ref on(PyObject* store) const { return like(store, size.get(), names.get()); }
     // A collection of the same class, on the same device.
     Ref like(PyObject* store, PyObject* batch_size, PyObject* names_of_it) const {
         return make_of(Py_TYPE(collection.get()), store, batch_size, device.get(), names_of_it);
@@ -339,7 +361,7 @@ public:
         uint32_t level = 0;  // that it is an entry of
     };
 
-    explicit Tree(PyObject* collection) { count_ = take(collection, 0, 0); }
+    explicit Tree(PyObject* collection) { count_ = take(collection, 0); }
     Tree(const Tree&) = delete;
     Tree& operator=(const Tree&) = delete;
 
@@ -379,11 +401,11 @@ private:
     bool names_below_ = false;
 
     // Append the entries of a level and of those below it. Return how many are its own.
-    uint32_t take(PyObject* collection, uint32_t above, int depth) {
-        if (depth > DEEPEST) throw NotNative();
+    uint32_t take(PyObject* collection, uint32_t above) {
+        const Nesting nesting;
         const auto level = static_cast<uint32_t>(levels_.size());
         levels_.emplace_back(collection, level, above);
-        if (depth > 0 && levels_.back().has_names()) names_below_ = true;
+        if (level > 0 && levels_.back().has_names()) names_below_ = true;
         const Ref store = Ref::borrowed(store_of(collection));
         Py_ssize_t position = 0;
         uint32_t count = 0;
@@ -396,7 +418,7 @@ private:
                 ++tensors_;
             } else if (is_plain(value)) {
                 nodes_[own].kind = Kind::Level;
-                const uint32_t below = take(value, level, depth + 1);
+                const uint32_t below = take(value, level);
                 nodes_[own].count = below;
             } else {
                 ++others_;
@@ -441,23 +463,14 @@ struct Kept {
 
 // -- calls ------------------------------------------------------------------------------------------------------------
 
-// Run an operation. Return None where it is left to Python; errors of torch are, as Python raises better ones.
-template <class Operation>
-PyObject* attempt(Operation&& operation) {
-    Ref result;  // outlives the handler, which raises warnings that are errors
+// Call `run`. Return None where it throws, and where it returns null, as the operation is left to Python. So are errors of
+// torch and of Python, as Python raises better ones, but for interrupts, and for nesting that is too deep: trying again at
+// each level would not end.
+template <class Run>
+PyObject* unless_left(Run&& run) {
     try {
-        if (calls_are_watched()) Py_RETURN_NONE;
-        {
-            torch::PyWarningHandler warnings;
-            try {
-                result = operation();
-            } catch (...) {
-                warnings.set_in_exception();
-                throw;
-            }
-        }
-        if (!result) Py_RETURN_NONE;
-        return result.release();
+        Ref result = run();
+        if (result) return result.release();
     } catch (const NotNative&) {
     } catch (const PythonError&) {
     } catch (python_error& error) {
@@ -465,11 +478,33 @@ PyObject* attempt(Operation&& operation) {
     } catch (const std::exception&) {
     }
     if (PyErr_Occurred() != nullptr) {
-        if (!PyErr_ExceptionMatches(PyExc_Exception)) return nullptr;  // an interrupt
-        if (PyErr_ExceptionMatches(PyExc_RecursionError)) return nullptr;  // trying again at each level would not end
+        if (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_RecursionError)) return nullptr;
         PyErr_Clear();
     }
     Py_RETURN_NONE;
+}
+
+// Run an operation whose kernels can warn; modes of torch that watch calls see those of Python.
+template <class Operation>
+PyObject* attempt(Operation&& operation) {
+    return unless_left([&] {
+        Ref result;  // outlives the handler, which raises warnings that are errors
+        if (calls_are_watched()) return result;
+        torch::PyWarningHandler warnings;
+        try {
+            result = operation();
+        } catch (...) {
+            warnings.set_in_exception();
+            throw;
+        }
+        return result;
+    });
+}
+
+// Run an operation without kernels.
+template <class Operation>
+PyObject* attempt_quietly(Operation&& operation) {
+    return unless_left([&] { return calls_are_watched() ? Ref() : operation(); });
 }
 
 }  // namespace tensorclass
@@ -492,5 +527,3 @@ inline PyObject* wrong_count(const char* name, Py_ssize_t expected, Py_ssize_t g
      }),                                                                                           \
      METH_FASTCALL, nullptr}
 #define END_OF_METHODS {nullptr, nullptr, 0, nullptr}
-// Not converted yet.
-#define METHOD_ANY(name) {#name, reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(py_##name)), METH_FASTCALL, nullptr}

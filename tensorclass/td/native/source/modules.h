@@ -53,8 +53,8 @@ private:
 };
 
 // The parameters and buffers of a module. A module that is registered twice gives the same collection twice.
-inline Ref tree_of(PyObject* module, bool filter_empty, PyTypeObject* cls, Seen& seen, int depth = 0) {
-    if (depth > DEEPEST) throw NotNative();  // a module can contain itself
+inline Ref tree_of(PyObject* module, bool filter_empty, PyTypeObject* cls, Seen& seen) {
+    const Nesting level;  // a module can contain itself
     const Tables tables(module);
     Ref store(PyDict_New());
     if (!store) throw PythonError();
@@ -69,7 +69,7 @@ inline Ref tree_of(PyObject* module, bool filter_empty, PyTypeObject* cls, Seen&
         if (child == Py_None) continue;
         if (is_collection(child)) throw NotNative();
         PyObject* known = seen.find(child);
-        const Ref below = known != nullptr ? Ref::borrowed(known) : tree_of(child, filter_empty, cls, seen, depth + 1);
+        const Ref below = known != nullptr ? Ref::borrowed(known) : tree_of(child, filter_empty, cls, seen);
         if (!filter_empty || PyDict_GET_SIZE(store_of(below.get())) > 0) put(store.get(), name, below.get());
     }
     Ref node = node_of(cls, store.get());
@@ -85,9 +85,9 @@ struct Swap {
     PyObject *done, *recurrent;
     Seen seen{};
 
-    Ref swap(PyObject* node, PyObject* module, int depth = 0) {
+    Ref swap(PyObject* node, PyObject* module) {
         static PyObject* flat_weights = interned("_flat_weights");
-        if (depth > DEEPEST) throw NotNative();  // a module can contain itself
+        const Nesting level;  // a module can contain itself
         if (Py_TYPE(node) != cls || store_of(node) == nullptr || !PyDict_CheckExact(store_of(node))) throw NotNative();
         const Tables tables(module);
         const Ref given = Ref::borrowed(store_of(node));
@@ -103,7 +103,7 @@ struct Swap {
                 before = lookup(table, key);
             }
             if (!before) {
-                put(old.get(), key, below(tables.children.get(), key, value.get(), depth).get());
+                put(old.get(), key, below(tables.children.get(), key, value.get()).get());
                 continue;
             }
             if (is_parameter) {
@@ -128,11 +128,11 @@ struct Swap {
     }
 
 private:
-    Ref below(PyObject* children, PyObject* key, PyObject* value, int depth) {
+    Ref below(PyObject* children, PyObject* key, PyObject* value) {
         const Ref child = lookup(children, key);
         if (!child || child.get() == Py_None || !is_collection(value)) throw NotNative();
         PyObject* known = seen.find(child.get());
-        return known != nullptr ? Ref::borrowed(known) : swap(value, child.get(), depth + 1);
+        return known != nullptr ? Ref::borrowed(known) : swap(value, child.get());
     }
 
     Ref as_parameter(Ref value, PyObject* before) const {

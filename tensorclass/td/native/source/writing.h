@@ -267,8 +267,8 @@ inline PyObject* entries_of(PyObject* source) {
 
 // Look at the values of `given` (with `whole`: at those of the store) and at those that they are written into. `dicts`
 // can stand for nested collections.
-inline bool add_all(PyObject* store, PyObject* given, bool whole, bool dicts, Writes& writes, int depth = 0) {
-    if (depth > DEEPEST) return false;
+inline bool add_all(PyObject* store, PyObject* given, bool whole, bool dicts, Writes& writes) {
+    const Nesting level;
     const Ref kept_store = Ref::borrowed(store), kept_given = Ref::borrowed(given);
     for (const auto& [key, found] : Entries(whole ? store : given)) {
         if (!PyUnicode_CheckExact(key)) return false;
@@ -283,7 +283,7 @@ inline bool add_all(PyObject* store, PyObject* given, bool whole, bool dicts, Wr
         PyObject* below = entries_of(value);
         if (below == nullptr) return false;
         if (below == value ? !dicts : Py_TYPE(value) != Py_TYPE(current)) return false;  // records check their classes
-        if (!add_all(store_of(current), below, whole, dicts, writes, depth + 1)) return false;
+        if (!add_all(store_of(current), below, whole, dicts, writes)) return false;
     }
     return true;
 }

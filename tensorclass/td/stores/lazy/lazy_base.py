@@ -260,7 +260,13 @@ class LazyParts(OnStore):
             >>> data["a"]
             tensor([1, 2])
         """
-        self.insert(len(self._store.items_), tensordict)
+        parts = self._store
+        if self._lock is None and self._device is None and not is_dynamo_compiling() and native.ON:
+            size = native.append_part(parts.items_, tensordict, self._batch_size, parts.dim)
+            if size is not None:
+                self._batch_size = size
+                return
+        self.insert(len(parts.items_), tensordict)
 
     def insert(self, index: int, tensordict: Any) -> None:
         """Insert a part before the one at ``index``.

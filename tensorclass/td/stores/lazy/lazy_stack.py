@@ -28,7 +28,7 @@ from tensorclass.td.state_dict import placed
 from tensorclass.td.stores.store_classes import on_store
 from tensorclass.td.tensordict import TensorDict
 
-from .lazy_base import LazyParts, checked, forms_given, lazily, stacked_names, stacked_size
+from .lazy_base import checked, forms_given, lazily, stacked_names, stacked_size
 from .lazy_keys import LazyKeys
 from .lazy_rows import LazyRows
 from .lazy_shapes import LazyShaping
@@ -779,8 +779,6 @@ setattr(TensorDict, f"_class_on_{LazyStacked.__name__}", LazyStackedTensorDict)
 registry.register(LazyStacked, lazily, lazy_stack, maybe_dense_stack)
 if native.ON:
     native.bind_lazy(Parts, lazily, f"_class_on_{LazyStacked.__name__}")
-    for _answered in (LazyParts, LazyRows, LazyShaping):
-        native.answer(_answered)
 
 
 LazyStackedTensorDict._register()
