@@ -1,0 +1,128 @@
+"""Python code in the middle of operations: a short run of :mod:`tests.td.native.reentrancy`, and what it finds."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from tensorclass import TensorDict
+from tensorclass.td import native
+from tensorclass.td.native.native_library import SOURCES
+from tests import fresh_python
+from tests.td.native import intruder as intruders
+from tests.td.native import reentrancy
+from tests.td.native.intruder import Intruder, content_of, fire
+
+
+@pytest.mark.parametrize("on", [pytest.param(1, marks=pytest.mark.skipif(not native.ON, reason=native.WHY_OFF)), 0])
+def test_a_change_in_the_middle_gives_a_whole_result_or_an_error(on: int) -> None:
+    """``python -m tests.td.native.reentrancy --count 200000`` is the long run."""
+    command = ["-m", "tests.td.native.reentrancy", "--count", "600", "--seed", "1", "--native", str(on), "--jobs", "1"]
+    done = fresh_python.run(command)
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-3000:]
+    counts = json.loads(done.stdout)["native" if on else "python"]
+    assert counts["whole"] > 50
+    assert counts["survived"] > 50
+
+
+@pytest.mark.skipif(not native.ON, reason=native.WHY_OFF)
+def test_operations_call_every_function_of_the_library() -> None:
+    assert reentrancy.entries()["not called"] == set()
+
+
+def test_operations_call_every_method_that_native_code_answers() -> None:
+    source = "".join([file.read_text() for file in sorted(SOURCES.glob("*.h"))])
+    answered = set(re.findall(r'\{"\w+", "(\w+)", answered', source))
+    called: set[str] = set()
+
+    def note(frame: Any, event: str, argument: object) -> None:
+        if event == "call" and "tensorclass" in frame.f_code.co_filename:
+            called.add(frame.f_code.co_name)
+
+    with reentrancy.native_code(False):
+        sys.setprofile(note)
+        try:
+            reentrancy.run_each()
+        finally:
+            sys.setprofile(None)
+    assert answered - called == set()
+
+
+# -- what it would find -----------------------------------------------------------------------------------------------
+
+
+def found(operation: Any, at: int, form: str = "flat", change: str = "pop_and_add") -> str:
+    """What comes of an operation whose collection is changed at a moment."""
+    intruder = Intruder("test")
+    intruder.schedule = {at}
+    intruder.kinds_of_changes = (getattr(intruders, change),)
+    return reentrancy.compared(operation, intruder, form).partition(":")[0]
+
+
+def _with_firing(make: Any) -> Any:
+    def operation(d: Any) -> Any:
+        fire()
+        return make(d)
+
+    return operation
+
+
+def _later(d: Any) -> Any:
+    """A copy whose keys are read before its values."""
+    keys = list(d._store)
+    fire()
+    values: list[Tensor] = list(d._store.values())
+    return TensorDict(dict(zip(keys, values, strict=False)), d.batch_size)
+
+
+def _some(d: Any) -> Any:
+    """A copy of what is left, of the keys that there were."""
+    keys = list(d._store)
+    fire()
+    return TensorDict({key: d._store[key] for key in keys if key in d._store}, d.batch_size)
+
+
+def test_a_whole_result_is_that_of_a_state() -> None:
+    assert found(_with_firing(lambda d: TensorDict(dict(d._store), d.batch_size)), 1) == "whole"
+
+
+@pytest.mark.parametrize("operation", [_later, _some])
+def test_a_result_of_no_state_is_found(operation: Any) -> None:
+    with reentrancy.native_code(False):
+        outcomes = {found(operation, at, change=change) for at in range(1, 9) for change in ("pop_and_add", "refill")}
+    assert "PARTIAL" in outcomes
+
+
+def test_a_partial_write_is_found() -> None:
+    def write(d: Any) -> None:
+        for key in list(d._store):
+            fire()
+            if key in d._store:
+                d._store[key].zero_()
+
+    with reentrancy.native_code(False):
+        assert "PARTIAL" in {found(write, at, change="swap") for at in range(1, 30)} | {
+            found(write, at, change="refill") for at in range(1, 30)
+        }
+
+
+def test_values_are_told_apart() -> None:
+    intruder = Intruder("test")
+    first, second = intruder.collection("flat"), intruder.collection("flat")
+    no_number = lambda value: None
+    assert content_of(first, no_number) == content_of(first.clone(), no_number)
+    assert content_of(first, no_number) != content_of(second, no_number)
+    assert content_of(torch.zeros(2), no_number) != content_of(torch.zeros(2, 1), no_number)
+
+
+def test_a_process_that_crashes_is_reported() -> None:
+    assert reentrancy.ended(-11, "noise\nFatal Python error: Segmentation fault\n  line").splitlines()[:2] == [
+        "CRASH: SIGSEGV",
+        "    Fatal Python error: Segmentation fault",
+    ]
