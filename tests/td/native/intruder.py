@@ -322,8 +322,8 @@ class Intruder:
                     return None
                 options.append(below)
             keys = [key for key, _ in entries]
-            for values in itertools.islice(itertools.product(*options), MANY + 1):
-                found.append(("tree", number, history.form, size, tuple(zip(keys, values, strict=True))))
+            chosen = itertools.islice(itertools.product(*options), MANY + 1)
+            found += [("tree", number, history.form, size, tuple(zip(keys, values, strict=True))) for values in chosen]
             if len(found) > MANY:
                 return None
         return found

@@ -1,7 +1,7 @@
-"""Python code in the middle of operations: ``python -m tests.td.native.reentrancy --count 200000 --seed 1``.
+"""Code in the middle of operations: ``python -m tests.td.native.reentrancy --count 200000 --seed 1``.
 
-Each operation runs on new collections, which an intruder (:mod:`tests.td.native.intruder`) changes from within: from the
-garbage collector, which runs at each allocation, from finalizers and callbacks of weak references, from subclasses,
+Each operation runs on new collections, which an intruder (:mod:`tests.td.native.intruder`) changes from within: from
+the garbage collector, which runs at each allocation, from finalizers and callbacks of weak references, from subclasses,
 modes and hooks of torch, from keys, sizes, mappings and lists of the user's. All of it runs in child processes, with
 native code and without. Afterwards:
 
