@@ -226,7 +226,7 @@ class _Theirs:
             return self._locked(
                 package.LazyStackedTensorDict(*parts, stack_dim=source.stack_dim, stack_dim_name=name), source
             )
-        entries = {key: self.value(value) for key, value in source._store.items()}
+        entries = {key: self.value(value) for key, value in source._now().items()}
         if isinstance(source, TensorDictParams):
             return package.TensorDictParams(package.TensorDict(entries, source._batch_size), no_convert=True)
         new = package.TensorDict(entries, batch_size=source._batch_size, device=source._device, names=names)

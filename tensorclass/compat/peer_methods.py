@@ -41,7 +41,7 @@ def state_dict(
     """See :meth:`TensorDict.state_dict`. Objects are in the attribute ``_metadata``, as ``tensordict`` has them."""
     result = _PLAIN["state_dict"](self, destination, prefix, keep_vars, flatten)
     metadata: dict[str, Any] = getattr(result, "_metadata", {})
-    for key, value in self._store.items():
+    for key, value in self._now().items():
         if isinstance(value, NonTensorDataBase):
             one = isinstance(value, NonTensorData)
             metadata[prefix + key] = {
@@ -177,7 +177,7 @@ def _items_of_members(
         for position, part in enumerate(data.tensordicts):
             yield from _items_of_members(part, include_nested, leaves_only, is_leaf, (*path, str(position)))
         return
-    for key, value in data._store.items():
+    for key, value in data._now().items():
         cls: type = value.__class__
         leaf = is_leaf(cls)
         if leaf or not leaves_only:

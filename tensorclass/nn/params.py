@@ -105,7 +105,7 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
         self._device = source._device
         self._names = source._names
         self._lock = None
-        for key, value in source._store.items():
+        for key, value in source._now().items():
             self._store[key] = value
 
     def _describe(self, dense: Any, convert: bool) -> None:
@@ -212,7 +212,7 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
         new._device = values._device
         new._names = values._names
         new._lock = None
-        for key, value in values._store.items():
+        for key, value in values._now().items():
             own = self._store[key]
             if isinstance(own, TensorDictParams):
                 new._modules[key] = own._again(value)

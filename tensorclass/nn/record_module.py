@@ -340,6 +340,6 @@ def _as_tensordict(record: TensorCollection) -> TensorDict:
         record,
         {
             key: _as_tensordict(value) if isinstance(value, TensorClass) else value
-            for key, value in record._store.items()
+            for key, value in record._now().items()
         },
     )

@@ -47,7 +47,7 @@ class Contracted(TensorCollection):
 
     def _check_changed(self, before: Mapping[str, Value]) -> None:
         if self._checks is not None:
-            changed = {key: value for key, value in self._store.items() if before.get(key) is not value}
+            changed = {key: value for key, value in self._now().items() if before.get(key) is not value}
             if changed:
                 self._checks.entering(self, changed)
 

@@ -331,7 +331,7 @@ class TensorClass(Contracted, DataFrameNames, metaclass=RecordMeta, is_base=True
 
     def _check_rows(self, rows: Collection, ndim: int, row_ndim: int, path: tuple[str, ...]) -> None:
         super()._check_rows(rows, ndim, row_ndim, path)
-        for key, row in rows._store.items():
+        for key, row in rows._now().items():
             if type(row) is not Tensor or key not in self._store:
                 self._spec(key).check(self, row, key not in self._store)
                 if key not in self._store and self._checks is not None:

@@ -68,7 +68,7 @@ def as_keys(by: Keys) -> list[tuple[str, ...]]:
 def leaf_keys(data: TensorCollection) -> list[tuple[str, ...]]:
     """Return the keys of all values that are no nested collections."""
     found: list[tuple[str, ...]] = []
-    for key, value in data._store.items():
+    for key, value in data._now().items():
         below = value if isinstance(value, Collection) and value._is_tree() else None
         found += [(key,)] if below is None else [(key, *rest) for rest in leaf_keys(cast("TensorCollection", below))]
     return found

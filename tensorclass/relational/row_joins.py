@@ -68,7 +68,7 @@ def join(
         alone = (left.counts()[right.codes] == 0).nonzero()[:, 0]
         rows, others = torch.cat([rows, torch.full_like(alone, -1)]), torch.cat([others, alone])
     filler = _Filler(fill or {})
-    result = TensorDict(filler.columns(self, rows, {key: key for key in self._store}, keys), [len(rows)], self._device)
+    result = TensorDict(filler.columns(self, rows, {key: key for key in self._now()}, keys), [len(rows)], self._device)
     if how in ("right", "full"):  # the keys of rows without a partner here are those of the other side
         places = torch.where(rows < 0, others + split, rows)
         for key, column in zip(keys, columns, strict=True):
@@ -82,7 +82,7 @@ def join(
 def _names_beside(left: Any, right: Any, keys: Sequence[tuple[str, ...]], suffix: str) -> dict[str, str]:
     """Return the keys of the other side that are not those of the join, and their names in the result."""
     names: dict[str, str] = {}
-    for key in right._store:
+    for key in right._now():
         if (key,) in keys:
             continue
         names[key] = key if key not in left._store else key + suffix
@@ -168,7 +168,7 @@ class _Filler:
             return column
         if isinstance(column, Collection) and column._is_tree():
             nested: Any = column
-            below = {one: self._filled(nested._store[one], alone, (*key, one), "", without) for one in nested._store}
+            below = {one: self._filled(value, alone, (*key, one), "", without) for one, value in nested._now().items()}
             return TensorDict(below, nested._batch_size, nested._device)
         value = self._fill.get(name, self._fill.get(dotted(key), _NOTHING))
         if isinstance(column, Tensor) and not column.is_nested:
@@ -221,5 +221,5 @@ def _empty_like(column: Any, rows: int) -> Any:
         return column._of(column._items, column._spans().new_zeros((rows, *column._spans().shape[1:])))
     if isinstance(column, Collection) and column._is_tree():
         nested: Any = column
-        return TensorDict({key: _empty_like(below, rows) for key, below in nested._store.items()}, [rows])
+        return TensorDict({key: _empty_like(below, rows) for key, below in nested._now().items()}, [rows])
     return Column.from_list([None] * rows)

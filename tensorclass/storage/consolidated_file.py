@@ -87,7 +87,8 @@ def consolidate(
         raise ValueError("consolidate: expected one of share_memory and pin_memory, got both")
     if inplace:
         data._check_unlocked()
-    own, dense = data, dense_tensors(data)  # most collections have no other values
+    own, data = data, data._captured([])
+    dense = dense_tensors(data)  # most collections have no other values
     if dense is None:
         data = all_packed(_with_compact_columns(data))
     parts = _buffers_of(data) if dense is None else dense

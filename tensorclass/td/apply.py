@@ -268,7 +268,10 @@ class Applying(Collection):
         is_leaf: Callable[[type], bool] | None,
         num_threads: int,
     ) -> Callable[..., Any]:
-        """Call a function on all values, in threads. Return one that gives the results in the order of the calls."""
+        """Call a function on all values, in threads. Return one that gives the results by nested key.
+
+        Components of a lazy stack have the same keys, so a key can have several results.
+        """
         if isinstance(num_threads, bool) or not isinstance(num_threads, int) or num_threads < 1:
             raise ValueError(f"num_threads: expected a positive number of threads, got {num_threads!r}")
         calls: list[tuple[Any, ...]] = []
@@ -280,10 +283,13 @@ class Applying(Collection):
             note, others, (), None, _KEEP, _KEEP, False, default, None, False, call_on_nested, is_leaf, None
         )  # fmt: skip
         with ThreadPoolExecutor(num_threads) as pool:
-            results = iter([call.result() for call in [pool.submit(fn, *args) for args in calls]])
+            running = [(args[0], pool.submit(fn, *args)) for args in calls]
+        results: dict[Any, list[Any]] = {}
+        for key, call in reversed(running):
+            results.setdefault(key, []).append(call.result())
 
-        def result(*args: Any) -> Any:
-            return next(results)
+        def result(key: Any, *args: Any) -> Any:
+            return results[key].pop()
 
         return result
 
@@ -329,7 +335,7 @@ class Applying(Collection):
         store: Store = {}
         size = self._batch_size
         ndim = len(size)
-        for key, value in self._store.items():
+        for key, value in self._now().items():
             if isinstance(value, Collection):
                 try:
                     part = value._plain_apply(fn) if is_tree(value) else _applied(value, fn)
@@ -354,7 +360,7 @@ class Applying(Collection):
         store: Store = {}
         size = self._batch_size
         ndim = len(size)
-        for key, value in self._store.items():
+        for key, value in self._now().items():
             name = (*path, key) if path else key
             if isinstance(value, Collection):
                 below = None if path is None else (*path, key)
@@ -394,7 +400,7 @@ class Applying(Collection):
     ) -> Self:
         size = self._batch_size if batch_size is None else shapes.as_size(batch_size)
         store: Store = {}
-        for key, value in self._store.items():
+        for key, value in self._now().items():
             operands = [_other(other, key, default) for other in others]
             call = not isinstance(value, Collection) or call_on_nested or (is_leaf is not None and is_leaf(type(value)))
             if isinstance(value, Collection) and not value._is_tree() and (is_leaf is None or not is_leaf(type(value))):

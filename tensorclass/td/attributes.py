@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -53,21 +53,24 @@ class Attributes(Collection):
         if unknown := [name for name in wanted if name not in _ATTRIBUTES]:
             wrong = f"{unknown}{did_you_mean(unknown, _ATTRIBUTES)}"
             raise ValueError(f"attrs: expected some of the fields {list(_ATTRIBUTES)}, got {wrong}")
+        read = partial(_read_attributes, wanted=wanted)
         if not num_threads or num_threads < 2:
-            return self._attrs(wanted)
+            return self._attrs(read)
         from concurrent.futures import ThreadPoolExecutor
 
+        leaves: list[Tensor] = []
+        tree = self._captured(leaves)
         with ThreadPoolExecutor(num_threads) as pool:
-            read = list(pool.map(partial(_read_attributes, wanted=wanted), self._leaves()))
-        return self._attrs(wanted, iter(read))
+            found = dict(zip(map(id, leaves), pool.map(read, leaves), strict=True))
+        return tree._attrs(lambda leaf: found[id(leaf)] if id(leaf) in found else read(leaf))
 
-    def _attrs(self, wanted: tuple[str, ...], read: Any = None) -> TensorCollection:
+    def _attrs(self, read: Callable[[Tensor], dict[str, Any]]) -> TensorCollection:
         store: Store = {}
-        for key, value in self._store.items():
+        for key, value in self._now().items():
             if isinstance(value, Tensor):
-                store[key] = registry.TensorAttrs(**(_read_attributes(value, wanted) if read is None else next(read)))
+                store[key] = registry.TensorAttrs(**read(value))
             elif is_tree(value):
-                store[key] = value._attrs(wanted, read)
+                store[key] = value._attrs(read)
             else:
                 store[key] = value
         return self._untyped({})._like(store, Size())
@@ -90,7 +93,7 @@ class Attributes(Collection):
             True
         """
         store: Store = {}
-        for key, value in self._store.items():
+        for key, value in self._now().items():
             if isinstance(value, Tensor):
                 store[key] = torch.tensor(value.untyped_storage().data_ptr() if storage else value.data_ptr())
             elif is_tree(value) and (below := with_members(value).data_ptr(storage=storage))._store:

@@ -34,7 +34,8 @@ def _outputs(outputs: Any, gradients: Any) -> tuple[list[Tensor], list[Tensor | 
             continue
         if gradient is not None and not isinstance(gradient, Collection):
             raise ValueError(f"the gradient of a collection is a collection with its keys, got {gradient!r}")
-        leaves = list(output._leaves())
+        leaves: list[Tensor] = []
+        output = output._captured(leaves)
         own = [None] * len(leaves) if gradient is None else aligned_operands(output, gradient)
         for leaf, operand in zip(leaves, own, strict=True):
             if leaf.requires_grad:
@@ -51,26 +52,27 @@ def _differentiable(leaf: Tensor) -> bool:
 
 def _inputs(inputs: Any) -> Iterator[Tensor]:
     """Yield the tensors to differentiate with respect to. Integers in a collection have no gradient."""
-    for given in _sequence(inputs):
+    for given in inputs:
         if isinstance(given, Collection):
             yield from filter(_differentiable, given._leaves())
         else:
             yield given
 
 
-def _gradient_of(given: Any, gradients: Iterator[Tensor | None], batched: int | None) -> Any:
-    """Return the gradient of an input: for a collection one of its class, without the values that were not used."""
+def _gradient_of(given: Any, tree: Any, gradients: Iterator[Tensor | None], batched: int | None) -> Any:
+    """Return the gradient of an input: for a collection one of its class, without the values that were not used.
+
+    ``tree`` holds the values of the collection as they were at the start.
+    """
     if not isinstance(given, Applying):
         return next(gradients)
     if batched is not None and not _stands_on_dicts(given):
         raise NotImplementedError("is_grads_batched: lazy stacks have no gradients in batches; stack them first")
     size = None if batched is None else (batched, *given._batch_size)
-    return with_members(given).apply(
-        lambda leaf: next(gradients) if _differentiable(leaf) else None,
-        batch_size=size,
-        filter_empty=False,
-        propagate_lock=True,
+    result = with_members(tree).apply(
+        lambda leaf: next(gradients) if _differentiable(leaf) else None, batch_size=size, filter_empty=False
     )
+    return result if given._lock is None else with_members(result).lock_()
 
 
 def grad(
@@ -87,12 +89,14 @@ def grad(
     """``torch.autograd.grad`` where outputs or inputs are collections. For a collection as ``inputs``, return one."""
     tensors, gradients = _outputs(outputs, grad_outputs)
     batched = len(gradients[0]) if is_grads_batched and gradients and gradients[0] is not None else None
+    sources = list(_sequence(inputs))
+    trees = [given._captured([]) if isinstance(given, Collection) else given for given in sources]
     found = torch.autograd.grad(
-        tensors, list(_inputs(inputs)), gradients, retain_graph, create_graph, only_inputs, allow_unused,
+        tensors, list(_inputs(trees)), gradients, retain_graph, create_graph, only_inputs, allow_unused,
         is_grads_batched, materialize_grads,
     )  # fmt: skip
     each = iter(found)
-    results = tuple([_gradient_of(given, each, batched) for given in _sequence(inputs)])
+    results = tuple([_gradient_of(*pair, each, batched) for pair in zip(sources, trees, strict=True)])
     # torch passes a single input on as a tuple
     return results[0] if len(results) == 1 and isinstance(results[0], Collection) else results
 
@@ -107,7 +111,7 @@ def backward(
 ) -> None:
     """``torch.autograd.backward`` from collections."""
     outputs, gradients = _outputs(tensors, grad_variables if grad_tensors is None else grad_tensors)
-    targets = None if inputs is None else list(_inputs(inputs))
+    targets = None if inputs is None else list(_inputs(_sequence(inputs)))
     if targets and any(isinstance(given, Collection) for given in _sequence(inputs)):
         for target in targets:
             if not target.is_leaf:  # torch takes a collection apart into its rows before it asks for this function

@@ -169,7 +169,7 @@ class TensorCollection(
 
     def _items_for_export(self, retain_none: bool) -> Any:
         """Return the items of the store. Records add the fields that are ``None`` if ``retain_none`` is set."""
-        return self._store.items()
+        return self._now().items()
 
     @classmethod
     def _from_mapping(cls, source: Mapping[Any, Any], batch_size: Any, device: Any, names: Any) -> Self:
@@ -205,7 +205,7 @@ class TensorCollection(
     def _find_batch_size(self, batch_dims: int | None, keep_compliant_size: bool) -> None:
         sizes: list[Size] = []
         without: list[Collection] = []
-        for value in self._store.values():
+        for value in self._now().values():
             if isinstance(value, Collection):
                 if is_tree(value) and not keep_compliant_size:
                     value._find_batch_size(batch_dims, False)
@@ -232,7 +232,7 @@ def has_shape(value: Any) -> bool:
     """Return whether a value has a shape of its own. Empty collections and objects of a whole batch have none."""
     if not isinstance(value, Collection):
         return True
-    for item in value._store.values():  # noqa: SIM110  (a generator would cost more than the loop)
+    for item in value._now().values():  # noqa: SIM110  (a generator would cost more than the loop)
         if has_shape(item):
             return True
     return False

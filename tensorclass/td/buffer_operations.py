@@ -104,7 +104,7 @@ def _collect(data: Any, methods: tuple[str, ...], columns: bool, leaves: list[Te
     """Collect the tensors of a tree. Return ``False`` for a tree with values of other classes."""
     if data._store.__class__ is not dict:
         return False
-    for value in data._store.values():
+    for value in data._now().values():
         if value.__class__ is Tensor:
             leaves.append(value)
         elif not isinstance(value, Collection):
@@ -172,7 +172,7 @@ def _have_same_layout(own: BufferMark | None, other: BufferMark | None, ours: An
 def _have_same_keys(ours: Any, theirs: Any) -> bool:
     if [*ours._store] != [*theirs._store]:
         return False
-    for key, value in ours._store.items():
+    for key, value in ours._now().items():
         if isinstance(value, Collection):
             other = theirs._store[key]
             if not isinstance(other, Collection) or not _have_same_keys(value, other):

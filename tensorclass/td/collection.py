@@ -149,6 +149,14 @@ class Collection:
         new._device = device
         return new
 
+    def _now(self) -> Store:
+        """Return the store as it is now: a copy of a dict, whose keys other threads may set and remove meanwhile.
+
+        Loops go over it, and results are put under its keys, so that each value stays under its own key. One call of C
+        makes the copy. Other stores are returned themselves.
+        """
+        return {**self._store}
+
     def _untyped(self, store: Store) -> TensorCollection:
         """:meth:`_same` for a result with other keys. Records return a TensorDict here."""
         return self._same(store)  # type: ignore[return-value]
@@ -203,7 +211,7 @@ class Collection:
     def _check_batch_size(self, size: Size, path: tuple[str, ...]) -> None:
         """Raise if the shape of a value does not begin with ``size`` and the value cannot take it."""
         ndim = len(size)
-        for key, value in self._store.items():
+        for key, value in self._now().items():
             shape = value._batch_size if isinstance(value, Collection) else value.shape
             if shape[:ndim] != size:
                 if not isinstance(value, Collection) or len(shape) >= ndim:
@@ -215,14 +223,14 @@ class Collection:
 
     def _check_behind(self, size: Size) -> None:
         """Raise if the dimensions of a value behind the batch size do not fit. Records override this."""
-        for value in self._store.values():
+        for value in self._now().values():
             if isinstance(value, Collection) and len(value._batch_size) < len(size):
                 value._check_behind(size)
 
     def _take_batch_size(self, size: Size) -> None:
         """Set a checked batch size, also in nested collections that have fewer dimensions."""
         ndim = len(size)
-        for value in self._store.values():
+        for value in self._now().values():
             if isinstance(value, Collection) and len(value._batch_size) < ndim:
                 value._take_batch_size(size)
         self._batch_size = size
@@ -447,7 +455,7 @@ class Collection:
     def _set_names(self, names: Names) -> None:
         """Set checked names, also for the leading dimensions of nested collections."""
         self._names = names
-        for value in self._store.values():
+        for value in self._now().values():
             if isinstance(value, Collection):
                 own = shapes.names_padded(value._names, -len(self._batch_size))
                 value._set_names(
@@ -549,7 +557,7 @@ class Collection:
     def _shallow(self) -> Self:
         """Return new collections with the same values, at every level."""
         return self._same(
-            {key: value._shallow() if isinstance(value, Collection) else value for key, value in self._store.items()}
+            {key: value._shallow() if isinstance(value, Collection) else value for key, value in self._now().items()}
         )
 
     # -- the tree -----------------------------------------------------------------------------------------------------
@@ -569,7 +577,7 @@ class Collection:
     def _nodes(self) -> list[TensorCollection | Leaf]:
         """Return the collections one level below, which locks and devices reach next."""
         nodes: list[TensorCollection | Leaf] = []
-        for value in self._store.values():  # before Python 3.12 a comprehension would cost more than the loop
+        for value in self._now().values():  # before Python 3.12 a comprehension would cost more than the loop
             if value.__class__ is not Tensor and isinstance(value, Collection):
                 nodes.append(value)  # noqa: PERF401
         return nodes
@@ -596,20 +604,30 @@ class Collection:
 
     def _content(self) -> tuple[Any, ...]:
         """Return the content of a leaf that is not a tensor. It has changed if one of these is another object."""
-        return tuple(self._store.values())
+        return tuple(self._now().values())
 
     def _leaves(self) -> Iterator[Tensor]:
         """Yield the tensors of the tree, depth first, in the order of the keys."""
-        for value in self._store.values():
+        for value in self._now().values():
             if isinstance(value, Collection):
                 yield from value._leaves()
             else:
                 yield value
 
+    def _captured(self, leaves: list[Tensor]) -> Self:
+        """Return the tree as it is now, its dicts copied at every level, and append the tensors of :meth:`_leaves`."""
+        store = self._now()
+        for key, value in store.items():
+            if value.__class__ is not Tensor and isinstance(value, Collection):
+                store[key] = value._captured(leaves)
+            else:
+                leaves.append(value)
+        return self._same(store)
+
     def _named_leaves(self) -> list[tuple[tuple[str, ...], Tensor]]:
         """Return the tensors of the tree with their keys as flat tuples."""
         leaves: list[tuple[tuple[str, ...], Tensor]] = []
-        for key, value in self._store.items():
+        for key, value in self._now().items():
             if isinstance(value, Tensor):
                 leaves.append(((key,), value))
             else:
@@ -625,13 +643,13 @@ class Collection:
         return self._same(
             {
                 key: value._with_leaves(leaves) if isinstance(value, Collection) else next(leaves)
-                for key, value in self._store.items()
+                for key, value in self._now().items()
             }
         )
 
     def _arrays(self) -> Iterator[Tensor]:
         """Yield the tensors that hold all values: those of :meth:`_leaves`, and items and spans of columns."""
-        for value in self._store.values():
+        for value in self._now().values():
             if isinstance(value, Collection):
                 yield from value._arrays()
             else:
@@ -645,7 +663,7 @@ class Collection:
         """Return the memory of all values in bytes; of columns that of the rows, not of the buffer."""
         return sum(
             value._bytes() if isinstance(value, Collection) else value.numel() * value.element_size()
-            for value in self._store.values()
+            for value in self._now().values()
         )
 
     def _with_arrays(self, buffers: Iterator[Tensor]) -> Self:
@@ -653,23 +671,23 @@ class Collection:
         return self._same(
             {
                 key: value._with_arrays(buffers) if isinstance(value, Collection) else next(buffers)
-                for key, value in self._store.items()
+                for key, value in self._now().items()
             }
         )
 
     def _compacted(self) -> Self:
         """Return the same tree with compact columns; the tree itself if there are no others."""
         new = {
-            key: value._compacted() if isinstance(value, Collection) else value for key, value in self._store.items()
+            key: value._compacted() if isinstance(value, Collection) else value for key, value in self._now().items()
         }
-        return self._same(new) if any(new[key] is not value for key, value in self._store.items()) else self
+        return self._same(new) if any(new[key] is not value for key, value in self._now().items()) else self
 
     def _compact_in_place(self) -> None:
         """Drop items that no row refers to. Only columns have such items."""
 
     def _put_leaves(self, leaves: Iterator[Tensor]) -> None:
         """Take back the tensors of :meth:`_leaves` after writes into them: other stores may have returned copies."""
-        for value in self._store.values():
+        for value in self._now().values():
             if isinstance(value, Collection):
                 value._put_leaves(leaves)
             else:

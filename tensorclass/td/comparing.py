@@ -60,7 +60,7 @@ def assert_close(
     if equal_nan and rtol is None and atol is None and are_identical(actual, expected):
         return True
     path = unravel_key_to_tuple(prefix) if prefix else ()
-    ours, theirs = actual._store, expected._store
+    ours, theirs = actual._now(), expected._now()
     if not intersection and ours.keys() != theirs.keys():
         raise KeyError(
             f"assert_close: the keys{f' under {path}' if path else ''} differ: {sorted(ours.keys() - theirs.keys())} "

@@ -130,7 +130,7 @@ def _nested_path(source: Removing, path: Path, separator: str) -> Path:
     found: list[str] = []
     node: Any = source
     while node is not None and name not in node._store:
-        for key, value in node._store.items():
+        for key, value in node._now().items():
             if isinstance(value, Collection) and value._is_tree() and name.startswith(key + separator):
                 found.append(key)
                 name = name[len(key) + len(separator) :]
@@ -172,7 +172,7 @@ def _version(value: Tensor) -> int | None:
 def _snapshot(node: Collection, copies: bool, entered: list[Any]) -> dict[str, tuple[Any, Any]]:
     """Record the values of every level, each with a mark by which a write in place can be detected."""
     noted: dict[str, tuple[Any, Any]] = {}
-    for key, value in node._store.items():
+    for key, value in node._now().items():
         if isinstance(value, Tensor):
             noted[key] = (value, _version(value) if copies else SHARED)
         elif not value._is_tree():
@@ -208,7 +208,7 @@ class _Changes:
         for key in before:
             if key not in now._store:
                 self.removed.append((*path, key))
-        for key, value in now._store.items():
+        for key, value in now._now().items():
             here = (*path, key)
             old, note = before.get(key, (None, None))
             if value is not old:
@@ -261,7 +261,7 @@ class Block:
         """Yield the new values; instead of a nested collection under a new key its values."""
         for path, new in replaced:
             if is_tree(new) and new._store and not self._had(path):
-                yield from self._by_key([((*path, key), value) for key, value in new._store.items()])
+                yield from self._by_key([((*path, key), value) for key, value in new._now().items()])
             else:
                 yield path, new
 
@@ -358,7 +358,7 @@ class Contexts(Collection):
             False
         """
         self._context = (getattr(self, "_context", NOTHING)[0], None)
-        for value in self._store.values():
+        for value in self._now().values():
             if isinstance(value, Contexts):
                 with_members(value).clear_refs_for_compile_()
         return self

@@ -52,8 +52,9 @@ class Converting(Collection):
             if found is not None:
                 return found
         copied = self._exports_store()
-        result: dict[str, Any] = {**self._store} if copied else {}
-        items: Any = self._store.items() if copied else self._items_for_export(retain_none)
+        now = self._now() if copied else {}
+        result: dict[str, Any] = {**now}
+        items: Any = now.items() if copied else self._items_for_export(retain_none)
         for key, value in items:
             entry: Any
             if type(value) is Tensor and not convert_tensors:
@@ -103,7 +104,7 @@ class Converting(Collection):
             {'a': array([1, 2]), 'b': {'c': 'text'}}
         """
         result: dict[str, Any] = {}
-        for key, value in self._store.items():
+        for key, value in self._now().items():
             try:
                 result[key] = with_members(value).numpy() if isinstance(value, Converting) else _array(key, value)
             except EncodingError as error:

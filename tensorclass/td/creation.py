@@ -34,7 +34,7 @@ class Creation(Collection):
 
     def _each(self, function: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Self:
         """Call ``function(value, *args, **kwargs)`` for each value, nested ones included."""
-        result = self._same({key: function(value, *args, **kwargs) for key, value in self._store.items()})
+        result = self._same({key: function(value, *args, **kwargs) for key, value in self._now().items()})
         if kwargs.get("device") is not None:
             result._device = as_device(kwargs["device"])
         return result
@@ -50,7 +50,7 @@ class Creation(Collection):
             key: getattr(value, name)(batch_size + value.shape[ndim:], *args, **kwargs)
             if not empty_lazy or isinstance(value, Tensor)
             else getattr(value, name)(batch_size + value.shape[ndim:], *args, **kwargs, empty_lazy=True)
-            for key, value in member_items(self._store)
+            for key, value in member_items(self._now())
         }
         result = self._like(store, batch_size)
         if "device" in kwargs:

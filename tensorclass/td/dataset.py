@@ -280,9 +280,10 @@ def _stacked(rows: list[Any]) -> Any:
     try:
         return stack(rows)
     except RuntimeError:
-        columns = {key: [row._store.get(key) for row in rows] for key in first._store}
+        stores = [row._now() for row in rows]
+        columns = {key: [store.get(key) for store in stores] for key in stores[0]}
         tensors = [column for column in columns.values() if isinstance(column[0], Tensor)]
-        alike = all(row._store.keys() == columns.keys() for row in rows) and all(
+        alike = all(store.keys() == columns.keys() for store in stores) and all(
             isinstance(value, Tensor) and value.shape == column[0].shape for column in tensors for value in column
         )
         if not alike or not first._is_tree():

@@ -148,15 +148,15 @@ class Devices(Collection):
                 found: Self | None = native.unary(self, torch.clone)
                 if found is not None:
                     return found
-            return self._same({key: value.clone() for key, value in member_items(self._store)})
-        return self._same({key: value.clone(memory_format=memory_format) for key, value in member_items(self._store)})
+            return self._same({key: value.clone() for key, value in member_items(self._now())})
+        return self._same({key: value.clone(memory_format=memory_format) for key, value in member_items(self._now())})
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         import copy
 
         new = self._same({})
         memo[id(self)] = new
-        for key, value in self._store.items():
+        for key, value in self._now().items():
             new._store[key] = copy.deepcopy(value, memo)
         return new
 
@@ -337,7 +337,7 @@ class Devices(Collection):
     def _as_described(self, attrs: Any, non_blocking: builtins.bool) -> Self:
         """Convert each tensor to the device and the dtype that ``attrs()`` of another collection has under its key."""
         store: Store = {}
-        for key, value in self._store.items():
+        for key, value in self._now().items():
             wanted = attrs._store.get(key)
             if wanted is None:
                 store[key] = value
@@ -361,7 +361,7 @@ class Devices(Collection):
         return self._on(
             {
                 key: self._store[key] if value.device == device else value.to(device, non_blocking=non_blocking)
-                for key, value in member_items(self._store)
+                for key, value in member_items(self._now())
             },
             device,
         )
@@ -384,7 +384,7 @@ class Devices(Collection):
         if dtype is not None and not (numbers and self._CASTS_INTEGERS) and _is_inexact(dtype):
             return self._moved_inexact(device, dtype, non_blocking, copy, memory_format)
         if device is None and not copy and memory_format is None:
-            return self._same({key: value.to(dtype) for key, value in member_items(self._store)})
+            return self._same({key: value.to(dtype) for key, value in member_items(self._now())})
         kwargs: dict[str, Any] = {"non_blocking": non_blocking, "copy": copy}
         if device is not None:
             kwargs["device"] = device
@@ -392,7 +392,7 @@ class Devices(Collection):
             kwargs["dtype"] = dtype
         if memory_format is not None:
             kwargs["memory_format"] = memory_format
-        store = {key: value.to(**kwargs) for key, value in member_items(self._store)}
+        store = {key: value.to(**kwargs) for key, value in member_items(self._now())}
         return self._on(store, self._device if device is None else device)
 
     def _moved_inexact(
@@ -411,7 +411,7 @@ class Devices(Collection):
         if memory_format is not None:
             kwargs["memory_format"] = memory_format
         store: Store = {}
-        for key, value in self._store.items():
+        for key, value in self._now().items():
             if isinstance(value, Devices):
                 store[key] = value._moved(device, dtype, non_blocking, copy, memory_format, False)
             elif value.is_floating_point() or value.is_complex():
@@ -424,7 +424,7 @@ class Devices(Collection):
         """Replace the values by those of a collection with the same keys, at every level, and take its device."""
         if source is not self:
             self._check_unlocked()
-            for key, value in source._store.items():
+            for key, value in source._now().items():
                 current = self._store.get(key)
                 if isinstance(current, Devices) and isinstance(value, Collection) and current._is_tree():
                     current._take_values(value)
@@ -489,10 +489,12 @@ class Devices(Collection):
         """
         if not inplace and (made := buffer_operations.pinned(self)) is not None:
             return made  # type: ignore[no-any-return]
-        pinned = _in_threads(list(self._leaves()), Tensor.pin_memory, num_threads or 0)
+        leaves: list[Tensor] = []
+        tree = self._captured(leaves)
+        pinned = _in_threads(leaves, Tensor.pin_memory, num_threads or 0)
         if not inplace:
-            return self._with_leaves(iter(pinned))
-        for leaf, new in zip(self._leaves(), pinned, strict=True):
+            return tree._with_leaves(iter(pinned))
+        for leaf, new in zip(leaves, pinned, strict=True):
             leaf.data = new
         return self
 
@@ -545,7 +547,7 @@ class Devices(Collection):
             'TensorDict'
         """
         store: Store = {}
-        for key, value in self._store.items():
+        for key, value in self._now().items():
             plain = getattr(with_members(value), "as_tensor", None)
             store[key] = value if plain is None else plain()
         return self._same(store)
@@ -601,7 +603,7 @@ class Devices(Collection):
 
     def _set_device(self, device: torch.device) -> None:
         self._device = device
-        for value in self._store.values():
+        for value in self._now().values():
             if isinstance(value, Devices):
                 value._set_device(device)
 
@@ -635,18 +637,18 @@ class Devices(Collection):
                     return found
             if not self._CASTS_INTEGERS and _is_inexact(dtype := _as_dtype(dst_type)):
                 store: Store = {}
-                for key, value in self._store.items():
+                for key, value in self._now().items():
                     if isinstance(value, Devices):
                         store[key] = value._moved(None, dtype, False, False, None, False)
                     else:  # torch is faster with type() than with to()
                         store[key] = value.type(dtype) if value.is_floating_point() or value.is_complex() else value
                 return self._same(store)
-            return self._same({key: value.type(dst_type) for key, value in member_items(self._store)})
+            return self._same({key: value.type(dst_type) for key, value in member_items(self._now())})
         return self._filtered_cast(dst_type, cast_filter, ())
 
     def _filtered_cast(self, dtype: torch.dtype, cast_filter: CastFilter, path: tuple[str, ...]) -> Self:
         store: Store = {}
-        for key, value in self._store.items():
+        for key, value in self._now().items():
             if isinstance(value, Devices):
                 store[key] = value._filtered_cast(dtype, cast_filter, (*path, key))
             else:
@@ -720,7 +722,7 @@ def _as_dtype(given: Any) -> torch.dtype:
 
 def _is_described(collection: Collection) -> builtins.bool:
     """Return whether a collection is a result of ``attrs()``."""
-    for value in collection._store.values():
+    for value in collection._now().values():
         if type(value) is registry.TensorAttrs or (
             isinstance(value, Collection) and value._is_tree() and _is_described(value)
         ):

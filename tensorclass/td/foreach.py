@@ -8,7 +8,7 @@ value is nested.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -19,6 +19,9 @@ from . import in_place_checks, native
 from .collection import Collection
 from .hidden_members import member_values
 from .stack_and_cat import _append_dims
+
+if TYPE_CHECKING:
+    from .collection import Store
 
 #: a foreach kernel -> the tensor method that does the same
 SINGLE: dict[Callable[..., Any], str] = {}
@@ -60,11 +63,11 @@ def foreach_over_trees(kernel: Callable[..., Any], first: list[Any], *rest: Any,
     leaves: list[Tensor] = []
     lists_of: list[Any] = [arg for arg in rest if isinstance(arg, (list, tuple))]
     lists: list[list[Any]] = [[] for _ in lists_of]
-    for position, item in enumerate(first):
+    items = [*first]
+    for position, item in enumerate(items):
         operands: list[Any] = [arg[position] for arg in lists_of]
         if isinstance(item, Collection):
-            own = list(item._leaves())
-            leaves.extend(own)
+            items[position] = item = item._captured(leaves)
             for target, operand in zip(lists, operands, strict=True):
                 target.extend(aligned_operands(item, operand))
         else:
@@ -77,14 +80,14 @@ def foreach_over_trees(kernel: Callable[..., Any], first: list[Any], *rest: Any,
         if leaves:
             run_kernel(kernel, leaves, args, kwargs)
         written = iter(leaves)
-        for item in first:
+        for item in items:
             if isinstance(item, Collection):
                 item._put_leaves(written)
             else:
                 next(written)
         return None
     results = iter(run_kernel(kernel, leaves, args, kwargs) if leaves else ())
-    return [item._with_leaves(results) if isinstance(item, Collection) else next(results) for item in first]
+    return [item._with_leaves(results) if isinstance(item, Collection) else next(results) for item in items]
 
 
 def aligned_operands(tree: Any, operand: Any) -> Iterator[Any]:
@@ -109,14 +112,14 @@ def aligned_operands(tree: Any, operand: Any) -> Iterator[Any]:
                 yield from aligned_operands(part, own)
         return
     if isinstance(operand, Tensor):
-        for value in tree._store.values():
+        for value in tree._now().values():
             if isinstance(value, Collection):
                 yield from aligned_operands(value, operand)
             else:
                 yield _append_dims(operand, value.ndim)
         return
     check_same_keys(tree, operand)
-    for key, value in tree._store.items():
+    for key, value in tree._now().items():
         if isinstance(value, Collection):
             yield from aligned_operands(value, operand._store[key])
         else:
@@ -133,14 +136,16 @@ def require_leaf(operand: Any) -> Any:
 def check_same_keys(left: Collection, right: Collection) -> None:
     """Raise if two collections have different keys."""
     if left._store.keys() != right._store.keys():
-        ours, theirs = (
-            sorted(left._store.keys() - right._store.keys()),
-            sorted(right._store.keys() - left._store.keys()),
-        )
-        raise KeyError(
-            f"the two collections differ in their keys: only the first has {ours}, only the second has {theirs}; "
-            "select() the common keys, or pass default= a value (or 'intersection') to a method such as .add()"
-        )
+        raise keys_differ(left._store, right._store)
+
+
+def keys_differ(left: Store, right: Store) -> KeyError:
+    """Return the error for two stores with different keys."""
+    ours, theirs = sorted(left.keys() - right.keys()), sorted(right.keys() - left.keys())
+    return KeyError(
+        f"the two collections differ in their keys: only the first has {ours}, only the second has {theirs}; "
+        "select() the common keys, or pass default= a value (or 'intersection') to a method such as .add()"
+    )
 
 
 def run_kernel(kernel: Callable[..., Any], values: list[Any], args: Any = (), kwargs: Any = {}) -> Any:  # noqa: B006

@@ -57,7 +57,7 @@ class Gathering(Collection):
             key: _gather(value, dim, index, ndim)
             if isinstance(value, Tensor)
             else with_members(value).gather(dim, _deeper(index, value))
-            for key, value in self._store.items()
+            for key, value in self._now().items()
         }
         result = self._like(store, shape, self._names)
         if out is not None:

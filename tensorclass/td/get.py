@@ -412,7 +412,7 @@ class Reading(Collection):
 
     def _keys_into(self, keys: list[FlatKey], leaves_only: bool, path: tuple[str, ...]) -> None:
         """Append the keys of all levels, in the order of :meth:`_walk`."""
-        for key, value in self._store.items():
+        for key, value in self._now().items():
             if type(value) is Tensor:
                 keys.append((*path, key) if path else key)
             elif isinstance(value, Reading) and value._is_tree():
@@ -424,7 +424,7 @@ class Reading(Collection):
 
     def _items_into(self, entries: list[tuple[FlatKey, Value]], leaves_only: bool, path: tuple[str, ...]) -> None:
         """Append the entries of all levels, in the order of :meth:`_walk`."""
-        for key, value in self._store.items():
+        for key, value in self._now().items():
             if type(value) is Tensor:
                 entries.append(((*path, key) if path else key, value))
             elif isinstance(value, Reading) and value._is_tree():
@@ -443,7 +443,7 @@ class Reading(Collection):
         sort: bool,
         path: tuple[str, ...],
     ) -> None:
-        store = self._store
+        store = self._now()
         for key, value in sorted(store.items(), key=_first) if sort else store.items():
             if type(value) is Tensor and is_leaf is None:
                 entries.append(((*path, key) if path else key, value))
@@ -568,4 +568,4 @@ class Reading(Collection):
             >>> TensorDict({"a": {"b": {}}}).is_empty()
             True
         """
-        return all(isinstance(value, Reading) and with_members(value).is_empty() for value in self._store.values())
+        return all(isinstance(value, Reading) and with_members(value).is_empty() for value in self._now().values())

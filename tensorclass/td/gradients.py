@@ -42,7 +42,7 @@ class Gradients(Collection):
             found: Self | None = native.detach(self)
             if found is not None:
                 return found
-        return self._same({key: value.detach() for key, value in member_items(self._store)})
+        return self._same({key: value.detach() for key, value in member_items(self._now())})
 
     def detach_(self) -> Self:
         """Detach the values from the graph that computed them, in place.
@@ -142,7 +142,7 @@ class Gradients(Collection):
     def _plain(self) -> Self:
         # not through the property `data`, which is another one in non-tensor data
         return self._same(
-            {key: value.data if isinstance(value, Tensor) else value._plain() for key, value in self._store.items()}
+            {key: value.data if isinstance(value, Tensor) else value._plain() for key, value in self._now().items()}
         )
 
     @property
@@ -171,7 +171,7 @@ class Gradients(Collection):
     def _gradient(self) -> Self | None:
         store: Store = {}
         found = False
-        for key, value in self._store.items():
+        for key, value in self._now().items():
             if isinstance(value, Gradients) and not value._is_tree() and value._held() is None:
                 store[key] = value
             elif (gradient := value._gradient() if isinstance(value, Gradients) else value.grad) is not None:
@@ -267,4 +267,6 @@ def _leaf_pairs(owner: Collection, values: Collection, what: str) -> Iterable[tu
         raise TypeError(f"{what}: expected a collection, got a {type(values).__name__}")
     from .foreach import aligned_operands
 
-    return zip(list(owner._leaves()), list(aligned_operands(owner, values)), strict=True)
+    leaves: list[Tensor] = []
+    tree = owner._captured(leaves)
+    return zip(leaves, list(aligned_operands(tree, values)), strict=True)

@@ -250,7 +250,7 @@ class Indexing(Collection):
             if batch_size:
                 store = {
                     key: value[index] if type(value) is Tensor else _at(value, index)
-                    for key, value in self._store.items()
+                    for key, value in self._now().items()
                 }
                 if not store and not -batch_size[0] <= index < batch_size[0]:
                     raise IndexError(f"index {index} is out of bounds for dimension 0 with size {batch_size[0]}")
@@ -260,7 +260,7 @@ class Indexing(Collection):
             if batch_size:
                 return self._index((index,))
         elif index is None:
-            store = {key: value[None] for key, value in self._store.items()}
+            store = {key: value[None] for key, value in self._now().items()}
             return self._like(store, shapes.inserted(batch_size, 0, 1), shapes.names_padded(self._names, 1))
         elif index is Ellipsis:
             return self
@@ -277,7 +277,7 @@ class Indexing(Collection):
 
     def _index(self, index: tuple[Any, ...]) -> Self:
         """Index with a prepared index."""
-        source = self._store
+        source = self._now()
         batch_size = self._batch_size
         item = index[0] if len(index) == 1 else index
         if not is_dynamo_compiling() and native.ON:
@@ -316,7 +316,7 @@ class Indexing(Collection):
     def _index_bound(self, index: tuple[Any, ...], plain: tuple[Any, ...]) -> Self:
         """Index with first-class dimensions; see :func:`first_class_dims.split`."""
         store: dict[str, Any] = {}
-        for key, value in self._store.items():
+        for key, value in self._now().items():
             held: Any = value
             is_tensor = first_class_dims.is_tensor(value)
             store[key] = held[index] if is_tensor else held._index_bound(index, plain)
@@ -387,7 +387,7 @@ class Indexing(Collection):
 
     def _copy_bound(self, index: tuple[Any, ...], rows: Collection) -> None:
         value: Any
-        for key, value in rows._store.items():
+        for key, value in rows._now().items():
             own: Any = self._store.get(key)
             if own is None:
                 raise self._key_error(key)
@@ -402,7 +402,7 @@ class Indexing(Collection):
         """Raise if values are read as copies, into which nothing can be written."""
         if self._store.__class__ is not dict:
             raise first_class_dims.BoundIndex(next(filter(first_class_dims.is_bound_item, index)))
-        for value in self._store.values():
+        for value in self._now().values():
             if isinstance(value, Indexing) and value._is_tree():
                 value._check_bound(index)
 
@@ -434,7 +434,7 @@ class Indexing(Collection):
     def _fill(self, item: Any, value: Any) -> None:
         """Write one value into every tensor at an index."""
         leaf: Any
-        for leaf in self._store.values():
+        for leaf in self._now().values():
             if isinstance(leaf, Indexing):
                 leaf._fill(item, value)
             else:
@@ -449,7 +449,7 @@ class Indexing(Collection):
             ndim: the number of batch dimensions before indexing, also for nested collections with more of them.
         """
         leaf: Any
-        for key, leaf in self._store.items():
+        for key, leaf in self._now().items():
             if not isinstance(leaf, Tensor):
                 if leaf._is_tree():
                     leaf._check_value(shape, target, ndim, (*path, key))
@@ -494,7 +494,7 @@ class Indexing(Collection):
         item = index[0] if len(index) == 1 else index
         views: list[Tensor] = []
         sources: list[Tensor] = []
-        for key, row in rows._store.items():
+        for key, row in rows._now().items():
             value = store.get(key)
             if type(value) is not Tensor or type(row) is not Tensor:
                 return False
@@ -518,7 +518,7 @@ class Indexing(Collection):
             return False
         ndim = len(self._batch_size)
         pairs: list[tuple[Tensor, Tensor]] = []
-        for key, row in rows._store.items():
+        for key, row in rows._now().items():
             value = store.get(key)
             if type(value) is not Tensor or type(row) is not Tensor or value.dtype is not row.dtype:
                 return False
@@ -550,7 +550,7 @@ class Indexing(Collection):
     def _check_rows(self, rows: Collection, ndim: int, row_ndim: int, path: tuple[str, ...]) -> None:
         """Raise if rows do not fit: their shapes behind the index, their types, or their new keys."""
         store = self._store
-        for key, row in rows._store.items():
+        for key, row in rows._now().items():
             value = store.get(key)
             if type(value) is Tensor and type(row) is Tensor:
                 behind = value.ndim - ndim
@@ -590,7 +590,7 @@ class Indexing(Collection):
         found: list[ObjectRows] = []
         store = self._store
         if store.__class__ is dict:  # values that are read from another store may come from a file
-            for key, row in rows._store.items():
+            for key, row in rows._now().items():
                 value = store.get(key)
                 if isinstance(value, Indexing):
                     found += value._object_rows(row, (*path, key))  # type: ignore[arg-type]
@@ -608,7 +608,7 @@ class Indexing(Collection):
         store = self._store
         item = index[0] if len(index) == 1 else index
         row: Any
-        for key, row in rows._store.items():
+        for key, row in rows._now().items():
             value: Any = store.get(key)
             if type(value) is Tensor:
                 # torch casts if the index gives a view, and raises otherwise

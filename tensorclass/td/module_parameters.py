@@ -116,14 +116,15 @@ def _without_strided_nested(tree: Any) -> Any:
 
 
 def _as_dict(node: Collection) -> dict[str, Any]:
-    return {key: _as_dict(value) if isinstance(value, Collection) else value for key, value in node._store.items()}
+    return {key: _as_dict(value) if isinstance(value, Collection) else value for key, value in node._now().items()}
 
 
 def _stacked(
     trees: list[Any], path: tuple[str, ...], expand_identical: bool, cls: type[Any], made: dict[tuple[int, ...], Tensor]
 ) -> Any:
     """Return the parameters of several modules, stacked densely. Tied parameters stay tied."""
-    keys = [set(tree._store) for tree in trees]
+    stores = [tree._now() for tree in trees]
+    keys = [set(store) for store in stores]
     if any(other != keys[0] for other in keys):
         where = f"below {'.'.join(path)!r} " if path else ""
         raise RuntimeError(
@@ -132,8 +133,8 @@ def _stacked(
             + ". Give lazy_stack=True for modules that differ"
         )
     store: dict[str, Any] = {}
-    for key, first in trees[0]._store.items():
-        values = [tree._store[key] for tree in trees]
+    for key, first in stores[0].items():
+        values = [store[key] for store in stores]
         if isinstance(first, Tensor):
             store[key] = _stacked_tensors(values, (*path, key), expand_identical, made)
         elif first._is_tree():
@@ -201,7 +202,7 @@ class _Swapping:
         buffers: dict[str, Any] = module._buffers
         given = node._store
         done = self.done.append
-        for key, value in given.items():
+        for key, value in node._now().items():
             if key in parameters:
                 table = parameters
                 before = table[key]

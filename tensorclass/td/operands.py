@@ -13,7 +13,7 @@ from typing_extensions import Self
 
 from . import buffer_operations, in_place_checks, native, registry, shapes
 from .collection import Collection
-from .foreach import SINGLE, call_methods, check_same_keys, is_undispatched, require_leaf, run_kernel
+from .foreach import SINGLE, call_methods, check_same_keys, is_undispatched, keys_differ, require_leaf, run_kernel
 from .hidden_members import member_values, with_members
 from .indexing import _broadcasts
 from .stack_and_cat import _append_dims
@@ -54,7 +54,7 @@ def _with_shapes(data: Collection, other: Any, operands: Any, error: Exception) 
             sizes = f"{list(data._batch_size)} and {list(other._batch_size)}"
             return RuntimeError(f"two collections of the batch sizes {sizes} do not broadcast to one size")
     if operands.__class__ is list:
-        for (key, value), operand in zip(data._store.items(), operands, strict=False):
+        for (key, value), operand in zip(data._now().items(), operands, strict=False):
             if isinstance(value, Tensor) and isinstance(operand, Tensor):
                 try:
                     shapes.broadcast(value.shape, operand.shape)
@@ -70,36 +70,38 @@ class Operands(Collection):
 
     __slots__ = ()
 
-    def _operands(self, other: Any) -> Any:
+    def _operands(self, other: Any, store: Store) -> Any:
         """Return ``other`` as a foreach kernel takes it: a list with one operand for each value, or a number.
 
-        Return ``NotImplemented`` for anything else, as operators expect.
+        Return ``NotImplemented`` for anything else, as operators expect. ``store`` holds the values, as :meth:`_now`
+        returns them.
         """
         if isinstance(other, Collection):
             theirs = other._store
-            if len(theirs) == len(self._store):
+            if len(theirs) == len(store):
                 try:
-                    return [theirs[key] for key in self._store]
+                    return [theirs[key] for key in store]
                 except KeyError:
                     pass
-            check_same_keys(self, other)
+            raise keys_differ(store, theirs)
         if isinstance(other, Tensor):
-            return self._spread(other)
+            return self._spread(other, store)
         if isinstance(other, (int, float, complex, torch.SymInt, torch.SymFloat)):
             return other
         source: Any = other
         if isinstance(other, Mapping):
-            return self._operands(registry.TensorDict(source, self._batch_size))
+            return self._operands(registry.TensorDict(source, self._batch_size), store)
         return NotImplemented
 
     def _in_place(self, kernel: Callable[..., Any], others: tuple[Any, ...], **kwargs: Any) -> Self:
         """Run a kernel in place with these operands."""
-        operands = tuple([self._required(other) for other in others])
-        if self._store:
+        store = self._now()
+        operands = tuple([self._required(other, store) for other in others])
+        if store:
             try:
-                run_kernel(kernel, [*self._store.values()], operands, kwargs)
+                run_kernel(kernel, [*store.values()], operands, kwargs)
             except RuntimeError:
-                self._check_all_operands(others, operands)
+                self._same(store)._check_all_operands(others, operands)
                 raise
         return self
 
@@ -111,12 +113,13 @@ class Operands(Collection):
 
     def _check_operand(self, operand: Collection, path: tuple[str, ...]) -> None:
         """Raise if a value of another collection cannot be combined in place with the value here."""
-        operands: Any = self._required(operand)
-        self._check_operands(operands, path)
+        store = self._now()
+        operands: Any = self._required(operand, store)
+        self._same(store)._check_operands(operands, path)
 
     def _check_operands(self, operands: list[Any], path: tuple[str, ...]) -> None:
         """Raise if an operand cannot be combined in place with its value."""
-        for (key, value), operand in zip(self._store.items(), operands, strict=True):
+        for (key, value), operand in zip(self._now().items(), operands, strict=True):
             if isinstance(value, Operands):
                 if value._is_tree() and isinstance(operand, Collection):
                     value._check_operand(operand, (*path, key))
@@ -130,20 +133,20 @@ class Operands(Collection):
                         f"that broadcasts to it, got {list(operand.shape)}; nothing was changed",
                     )
 
-    def _required(self, other: Any) -> list[Any] | complex | torch.SymInt | torch.SymFloat:
+    def _required(self, other: Any, store: Store) -> list[Any] | complex | torch.SymInt | torch.SymFloat:
         """:meth:`_operands` that raises ``TypeError`` instead of returning ``NotImplemented``."""
-        operands: list[Any] | complex | torch.SymInt | torch.SymFloat = self._operands(other)
+        operands: list[Any] | complex | torch.SymInt | torch.SymFloat = self._operands(other, store)
         if operands is NotImplemented:
             raise TypeError(f"expected a collection, a tensor or a number, got {other!r} ({type(other).__name__})")
         return operands
 
-    def _spread(self, other: Tensor) -> list[Any]:
+    def _spread(self, other: Tensor, store: Store) -> list[Any]:
         """Return a tensor over the batch for each value, with dimensions appended so that both broadcast."""
         ndim = len(self._batch_size)
         if is_strided_nested(other):
             raise strided_nested("operand")
         if other.ndim == 0:
-            return [other] * len(self._store)
+            return [other] * len(store)
         try:
             fits = shapes.broadcast(other.shape, self._batch_size) == self._batch_size
         except RuntimeError:
@@ -154,7 +157,7 @@ class Operands(Collection):
             other = other.reshape((1,) * (ndim - other.ndim) + other.shape)
         return [
             other.reshape(other.shape + (1,) * (value.ndim - ndim)) if value.ndim > ndim else other
-            for value in member_values(self._store.values())
+            for value in member_values(store.values())
         ]
 
     def _widened(self, error: WiderOperand) -> Self:
@@ -170,26 +173,30 @@ class Operands(Collection):
             found: Self | None = native.binary(self, kernel, other)
             if found is not None:
                 return found
+        store = self._now()
         try:
-            operands = self._required(other)
+            operands = self._required(other, store)
         except WiderOperand as error:
             return self._widened(error)._binary(kernel, other)
-        return self._operate(kernel, other, operands)
+        return self._computed(kernel, store, other, operands)
 
-    def _operate(self, kernel: Callable[..., Any], other: Any, operands: Any = None) -> Self:
+    def _operate(self, kernel: Callable[..., Any], other: Any) -> Self:
         """Run ``kernel`` on the values and ``other``. Return ``NotImplemented`` for an invalid operand."""
-        store = self._store
-        if operands is None:
-            if not is_dynamo_compiling() and native.ON:
-                found: Self | None = native.binary(self, kernel, other)
-                if found is not None:
-                    return found
-            try:
-                operands = other if type(other) in _NUMBERS else self._operands(other)
-            except WiderOperand as error:
-                return self._widened(error)._operate(kernel, other)
-            if operands is NotImplemented:
-                return NotImplemented  # type: ignore[no-any-return]
+        if not is_dynamo_compiling() and native.ON:
+            found: Self | None = native.binary(self, kernel, other)
+            if found is not None:
+                return found
+        store = self._now()
+        try:
+            operands = other if type(other) in _NUMBERS else self._operands(other, store)
+        except WiderOperand as error:
+            return self._widened(error)._operate(kernel, other)
+        if operands is NotImplemented:
+            return NotImplemented  # type: ignore[no-any-return]
+        return self._computed(kernel, store, other, operands)
+
+    def _computed(self, kernel: Callable[..., Any], store: Store, other: Any, operands: Any) -> Self:
+        """Return the results of ``kernel`` on the values and their operands."""
         if not store:
             return self._same({})
         if not is_dynamo_compiling() and not _transforms_active():  # inside vmap there are no such kernels
@@ -197,14 +204,15 @@ class Operands(Collection):
                 return self._same(dict(zip(store, kernel([*store.values()], operands))))  # noqa: B905
             except (RuntimeError, TypeError) as error:
                 if not is_undispatched(error):
-                    raise _with_shapes(self, other, operands, error) from None
+                    raise _with_shapes(self._same(store), other, operands, error) from None
         return self._same(dict(zip(store, call_methods(kernel, [*store.values()], (operands,), {}))))  # noqa: B905
 
     def _binary_(self, kernel: Callable[..., Any], other: Any) -> Self:
         if not is_dynamo_compiling() and native.ON and native.binary_(self, kernel, other) is not None:
             return self
         if isinstance(other, Collection) and not is_dynamo_compiling() and not _transforms_active():
-            operands, values = self._operands(other), [*self._store.values()]
+            store = self._now()
+            operands, values = self._operands(other, store), [*store.values()]
             if values and in_place_checks.alike(values, operands):  # the usual case
                 try:
                     kernel(values, operands)
@@ -217,7 +225,6 @@ class Operands(Collection):
     def _pairwise(self, function: Callable[..., Any], other: Any, default: Any = None) -> Self:
         if default is not None and isinstance(other, Collection):
             return self._with_default(function, other, default)
-        store = self._store
         if self._lock is not None and isinstance(other, Collection):
             made: Self | None = buffer_operations.compared(function, self, other)
             if made is not None:
@@ -226,6 +233,7 @@ class Operands(Collection):
             found: Self | None = native.binary(self, function, other)
             if found is not None:
                 return found
+        store = self._now()
         if isinstance(other, Collection) and len(other._store) == len(store):
             theirs = other._store
             try:
@@ -234,7 +242,7 @@ class Operands(Collection):
                 check_same_keys(self, other)
                 raise
         try:
-            operands = self._required(other)
+            operands = self._required(other, store)
         except WiderOperand as error:
             return self._widened(error)._pairwise(function, other)
         if type(operands) is list:
@@ -249,8 +257,8 @@ class Operands(Collection):
         if not common and not isinstance(default, Tensor):
             default = torch.as_tensor(default)
         store: Store = {}
-        theirs = other._store
-        for key, value in self._store.items():
+        ours, theirs = self._now(), other._now()
+        for key, value in ours.items():
             if key in theirs:
                 operand = theirs[key]
                 if isinstance(value, Operands) and isinstance(operand, Collection):
@@ -265,7 +273,7 @@ class Operands(Collection):
                 )
         if not common:
             for key, operand in theirs.items():
-                if key not in self._store:
+                if key not in ours:
                     store[key] = _with_default_first(function, operand, default)
         return self._same(store)
 
@@ -273,7 +281,9 @@ class Operands(Collection):
 def _with_default_first(function: Callable[..., Any], operand: Any, default: Any) -> Any:
     """Return ``function(default, operand)``, also for a tree."""
     if isinstance(operand, Collection):
-        return operand._with_leaves(iter([_with_default_first(function, leaf, default) for leaf in operand._leaves()]))
+        leaves: list[Tensor] = []
+        operand = operand._captured(leaves)
+        return operand._with_leaves(iter([_with_default_first(function, leaf, default) for leaf in leaves]))
     return function(_broadcastable(default, operand), operand)
 
 

@@ -350,7 +350,7 @@ class _Structure:
         self.nested: list[tuple[FlatKey, Size, type | None]] = []
 
     def visit(self, tree: Any, path: tuple[str, ...]) -> None:
-        for name, value in tree._store.items():
+        for name, value in tree._now().items():
             key = join_key(path, name)
             if isinstance(value, Tensor):
                 self.leaves[key] = value

@@ -75,16 +75,16 @@ class Padding(Collection):
 
     def _check_padding(self, pairs: Pairs) -> None:
         """Raise if a value cannot get new rows."""
-        for item in self._store.values():
+        for item in self._now().values():
             if isinstance(item, Padding):
                 item._check_padding(pairs)
 
     def _padded(self, pairs: Pairs, value: float) -> Self:
-        store = {key: _pad_value(item, pairs, value) for key, item in self._store.items()}
+        store = {key: _pad_value(item, pairs, value) for key, item in self._now().items()}
         return self._like(store, _padded_size(self._batch_size, pairs), self._names)
 
     def _pad_in_place(self, pairs: Pairs, value: float) -> None:
-        for key, item in list(self._store.items()):
+        for key, item in list(self._now().items()):
             if isinstance(item, Padding) and item._is_tree():
                 item._pad_in_place(pairs, value)
             else:
@@ -239,7 +239,7 @@ class _Padder:
         size = Size((len(items), *self.longest([item._batch_size for item in items], self.dim, where)))
         store: Store = {}
         masks: Store = {}
-        for key, value in first._store.items():
+        for key, value in first._now().items():
             here = (*path, key)
             values: list[Any] = [item._store[key] for item in items]
             if isinstance(value, Collection) and value._is_tree():
@@ -350,7 +350,7 @@ class _MaskRuns:
         self.of: dict[tuple[str, ...], list[tuple[int, int]]] = {}
 
     def find(self, source: Any, mask: Any, path: tuple[str, ...]) -> None:
-        for key, value in source._store.items():
+        for key, value in source._now().items():
             here = (*path, key)
             below = mask
             if isinstance(mask, Collection):
@@ -395,7 +395,7 @@ class _MaskRuns:
         if run is not None:
             size = Size((*size[: self.dim], run[number][1], *size[self.dim + 1 :]))
         store: Store = {}
-        for key, value in source._store.items():
+        for key, value in source._now().items():
             here, entry = (*path, key), value
             if isinstance(value, Collection) and value._is_tree():
                 store[key] = self.cut(value, number, here)

@@ -35,7 +35,7 @@ class Permuting(Collection):
         ndim = len(order)
         if order:
             result = self._like(
-                {key: value.permute(*order, *range(ndim, value.ndim)) for key, value in member_items(self._store)},
+                {key: value.permute(*order, *range(ndim, value.ndim)) for key, value in member_items(self._now())},
                 shapes.permuted(self._batch_size, order),
                 self._names and shapes.names_permuted(self._names, order),
             )
@@ -95,7 +95,7 @@ class Permuting(Collection):
         ndim = len(order)
         dim0, dim1 = dim0 % ndim, dim1 % ndim
         result = self._like(
-            {key: value.transpose(dim0, dim1) for key, value in member_items(self._store)},
+            {key: value.transpose(dim0, dim1) for key, value in member_items(self._now())},
             shapes.permuted(self._batch_size, order),
             self._names and shapes.names_permuted(self._names, order),
         )
@@ -192,7 +192,7 @@ class Permuting(Collection):
             args = (dims,)
         wrapped = shapes.wrap_dims(shapes.as_sequence(args), len(self._batch_size))
         if wrapped:
-            result = self._same({key: value.flip(*wrapped) for key, value in member_items(self._store)})
+            result = self._same({key: value.flip(*wrapped) for key, value in member_items(self._now())})
         else:
             result = self._copied()
         result._context = ((), FLIPPED, ref(self), wrapped)
@@ -253,7 +253,7 @@ class Permuting(Collection):
             wrapped = tuple(
                 shapes.wrap_dim(d, len(self._batch_size)) for d in ((dims,) if isinstance(dims, int) else dims)
             )
-            result = self._same({key: value.roll(shifts, wrapped) for key, value in member_items(self._store)})
+            result = self._same({key: value.roll(shifts, wrapped) for key, value in member_items(self._now())})
         result._context = ((), ROLLED, ref(self), shifts, wrapped)
         return self._done(result, inplace)
 
@@ -265,7 +265,7 @@ class Permuting(Collection):
                 key: value._rolled(shifts, ndim)
                 if isinstance(value, Permuting)
                 else value.reshape(count, *value.shape[ndim:]).roll(shifts, 0).reshape(value.shape)
-                for key, value in self._store.items()
+                for key, value in self._now().items()
             }
         )
 

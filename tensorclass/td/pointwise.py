@@ -332,14 +332,15 @@ class Pointwise(Operands):
             >>> data.lerp(torch.zeros(2), 0.5)["x"]
             tensor([0.5000, 1.0000])
         """
+        store = self._now()
         try:
-            ends, weights = self._required(end), self._required(weight)
+            ends, weights = self._required(end, store), self._required(weight, store)
         except WiderOperand as error:
             return self._widened(error).lerp(end, weight)
-        if not self._store:
+        if not store:
             return self._same({})
-        results = run_kernel(_LERP, [*self._store.values()], (ends, weights))
-        return self._same(dict(zip(self._store, results, strict=True)))
+        results = run_kernel(_LERP, [*store.values()], (ends, weights))
+        return self._same(dict(zip(store, results, strict=True)))
 
     def lerp_(self, end: Collection | Tensor, weight: Collection | Tensor | float) -> Self:
         """Linear interpolation in place, ``self + weight * (end - self)``; ``torch.Tensor.lerp_``.
@@ -416,14 +417,15 @@ class Pointwise(Operands):
         return self._three(_ADDCDIV, other1, other2, value)
 
     def _three(self, kernel: Callable[..., Any], other1: Any, other2: Any, value: float | None) -> Self:
-        if not self._store:
+        store = self._now()
+        if not store:
             return self._same({})
         try:
-            args = (self._required(other1), self._required(other2))
+            args = (self._required(other1, store), self._required(other2, store))
         except WiderOperand as error:
             return self._widened(error)._three(kernel, other1, other2, value)
-        results = run_kernel(kernel, [*self._store.values()], args, {"value": 1 if value is None else value})
-        return self._same(dict(zip(self._store, results, strict=True)))
+        results = run_kernel(kernel, [*store.values()], args, {"value": 1 if value is None else value})
+        return self._same(dict(zip(store, results, strict=True)))
 
     def addcmul_(self, other1: Collection | Tensor, other2: Collection | Tensor, *, value: float | None = 1) -> Self:
         """``self + value * other1 * other2``, in place; ``torch.Tensor.addcmul_``.
@@ -541,7 +543,7 @@ class Pointwise(Operands):
                     [3., 4.]])
         """
         return self._same(
-            {key: item.masked_fill(_append_dims(mask, item.ndim), value) for key, item in member_items(self._store)}
+            {key: item.masked_fill(_append_dims(mask, item.ndim), value) for key, item in member_items(self._now())}
         )
 
     def masked_fill_(self, mask: Tensor, value: float | bool) -> Self:
@@ -567,14 +569,14 @@ class Pointwise(Operands):
                     [3., 4.]])
         """
         self._check_mask(mask, value, ())
-        for item in member_values(self._store.values()):
+        for item in member_values(self._now().values()):
             item.masked_fill_(_append_dims(mask, item.ndim), value)
         return self
 
     def _check_mask(self, mask: Tensor, value: Any, path: tuple[str, ...]) -> None:
         """Raise if a mask does not fit a tensor: torch would notice only after it has written others."""
         fits_reals = mask.dtype is torch.bool and type(value) in (bool, int, float)
-        for key, item in self._store.items():
+        for key, item in self._now().items():
             if isinstance(item, Pointwise):
                 if item._is_tree():
                     item._check_mask(mask, value, (*path, key))
@@ -679,7 +681,7 @@ class Pointwise(Operands):
         return with_members(self).abs()
 
     def __invert__(self) -> Self:
-        return self._same({key: value.__invert__() for key, value in self._store.items()})
+        return self._same({key: value.__invert__() for key, value in self._now().items()})
 
     def __eq__(self, other: object) -> Self:  # type: ignore[override]
         """Compare element by element, to a collection of booleans. ``False`` for objects that cannot be compared."""

@@ -141,7 +141,7 @@ def unary(name: str, summary: str, result: str, values: str = POSITIVE) -> Unary
             found: Pointwise | None = native.unary(self, kernel)
             if found is not None:
                 return found
-        store = self._store
+        store = self._now()
         if not store:
             return self._same({})
         return self._same(dict(zip(store, run_kernel(kernel, [*store.values()]))))  # noqa: B905
@@ -161,7 +161,7 @@ def unary_(name: str, summary: str = "", result: str = "", values: str = POSITIV
         if not is_dynamo_compiling() and native.ON and native.unary_(self, kernel) is not None:
             return self
         if self._store:
-            run_kernel(kernel, [*self._store.values()])
+            run_kernel(kernel, [*self._now().values()])
         return self
 
     made: Unary = _document(method, name, _text(name, summary, result, values))
@@ -180,7 +180,7 @@ def single(name: str, summary: str, result: str, values: str = POSITIVE) -> Unar
             found: Pointwise | None = native.unary(self, function)
             if found is not None:
                 return found
-        return self._same({key: function(value) for key, value in self._store.items()})
+        return self._same({key: function(value) for key, value in self._now().items()})
 
     made: Unary = _document(method, name, _text(name, summary, result, values))
     return made

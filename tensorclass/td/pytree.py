@@ -87,19 +87,19 @@ def _traced_origin(collection: Any) -> Any:
 _BOUND = 1 << 30
 
 
-def _context(collection: Any, values: list[Any]) -> Context:
+def _context(collection: Any, keys: tuple[str, ...], values: list[Any]) -> Context:
     """Return the context of a flattened collection: everything except its values."""
     cls = collection.__class__
     if is_dynamo_compiling():
         made_as, objects = getattr(collection, "_dense", cls), getattr(collection, "_objects", None)
-        return made_as, tuple(collection._store), collection._device, objects, _traced_origin(collection)
+        return made_as, keys, collection._device, objects, _traced_origin(collection)
     level = functorch.get_dynamic_layer_stack_depth() if _transforms_active() else 0
     if values and values[0].__class__ is not Tensor and isinstance(values[0], Tensor) and is_bound(values[0]):
         level = _BOUND
     form = NODE_CLASSES.get(cls) or _node_class(cls)
     return (
         form[0] or getattr(collection, "_dense", cls),  # unflattened on a plain dict, whatever the store
-        tuple(collection._store),
+        keys,
         collection._device,
         collection._objects if form[1] else None,
         _Origin(collection._batch_size, collection._names, level, (), False, values if level else None),
@@ -107,8 +107,9 @@ def _context(collection: Any, values: list[Any]) -> Context:
 
 
 def _flatten(collection: Any) -> tuple[list[Any], Context]:
-    values = list(collection._store.values())
-    return values, _context(collection, values)
+    store = collection._now()
+    values = list(store.values())
+    return values, _context(collection, tuple(store), values)
 
 
 def _flatten_with_keys(collection: Any) -> tuple[list[tuple[Any, Any]], Context]:
@@ -135,7 +136,7 @@ def _unflatten(values: Iterable[Any], context: Context) -> Any:
     if objects is not None:
         new._objects = objects  # type: ignore[attr-defined]
         new._metadata = None  # type: ignore[attr-defined]
-    for value in new._store.values():
+    for value in new._now().values():
         if isinstance(value, (Tensor, Collection)):
             break
     else:  # torch compares structures with other objects as leaves
@@ -154,10 +155,10 @@ def _fit(new: TensorCollection) -> None:
             refuse_strided_nested(new._store)
         return
     if not is_dynamo_compiling():  # comparing with the old size would make it a constant of the graph
-        if all_begin_with(new._store.values(), new._batch_size):
+        if all_begin_with(new._now().values(), new._batch_size):
             return
         try:
-            for value in new._store.values():
+            for value in new._now().values():
                 if type(value) is Tensor:
                     shape = value.shape
                 elif isinstance(value, Collection) and _is_known(value):
@@ -172,7 +173,7 @@ def _fit(new: TensorCollection) -> None:
             raise explained(error, new._store) from None
     size = None
     empty: list[Any] = []
-    for value in new._store.values():
+    for value in new._now().values():
         if isinstance(value, Collection):
             if not _has_tensors(value):
                 empty.append(value)
@@ -271,7 +272,7 @@ def _longer(new: TensorCollection, origin: _Origin) -> bool:
 
     This is a quick check: most trees that are unflattened under transforms fail it.
     """
-    now, before = _first_tensor(new._store.values()), _first_tensor(origin.values or ())
+    now, before = _first_tensor(new._now().values()), _first_tensor(origin.values or ())
     return now is not None and before is not None and now.ndim == before.ndim + 1
 
 
@@ -309,7 +310,7 @@ def _gather_lost(node: Collection, level: int, lost: list[int], empty: list[Any]
 
     Nested collections without such tensors are appended to ``empty``.
     """
-    store: Any = node._store
+    store: Any = node._now()
     if not store:
         return
     bdim, level_of = functorch.maybe_get_bdim, functorch.maybe_get_level
@@ -384,7 +385,7 @@ def _tensors(node: Collection) -> list[Tensor]:
     store: Any = node._store
     if type(store) is not dict:
         return [leaf for leaf in node._leaves() if isinstance(leaf, Tensor)]
-    return _tensors_among(node._store.values())
+    return _tensors_among(node._now().values())
 
 
 def _tensors_among(values: Iterable[Any]) -> list[Tensor]:
@@ -403,7 +404,7 @@ def _first_tensor(values: Iterable[Any]) -> Tensor | None:
         if isinstance(value, Tensor):
             return value
         if isinstance(value, Collection):
-            store: Any = value._store
+            store: Any = value._now()
             found = _first_tensor(store.values() if store.__class__ is dict else _tensors(value))
             if found is not None:
                 return found
@@ -424,7 +425,7 @@ def _change(new: Collection, size: Callable[[Size], Size], names: Callable[[Name
     """Change batch size and names of a collection, and of those below it without tensors."""
     new._names = names(new._names)
     new._batch_size = size(new._batch_size)
-    for value in new._store.values():
+    for value in new._now().values():
         if isinstance(value, Collection) and not _has_tensors(value):
             _change(value, size, names)
 

@@ -306,7 +306,7 @@ class Reductions(Collection):
     def _under(self, shape: Size) -> Self:
         """The same values, which have ``shape`` in front of their own shapes already."""
         store = {
-            key: value._under(shape) if isinstance(value, Reductions) else value for key, value in self._store.items()
+            key: value._under(shape) if isinstance(value, Reductions) else value for key, value in self._now().items()
         }
         return self._like(store, shape + self._batch_size, shapes.names_padded(self._names, len(shape)))
 
@@ -349,7 +349,7 @@ class Reductions(Collection):
     def _transformed(self, key_transform: KeyTransform) -> TensorCollection:
         """Rename the keys of every level. Entries whose new key is ``None`` are left out."""
         result = self._untyped({})
-        for key, value in self._store.items():
+        for key, value in self._now().items():
             name = key_transform(key)
             if name is not None:
                 below = (
@@ -467,7 +467,7 @@ class Reductions(Collection):
         result: dict[str, Any] = {}
         key, value = "", None
         try:
-            for key, value in self._store.items():
+            for key, value in self._now().items():
                 if isinstance(value, Reductions):
                     try:
                         result[key] = value._reduce(function, dim, keepdim, kwargs)
@@ -485,7 +485,7 @@ class Reductions(Collection):
         """Call a method that keeps the shape of each value along a batch dimension."""
         dim = shapes.wrap_dim(dim, len(self._batch_size))
         result: dict[str, Any] = {}
-        for key, value in member_items(self._store):
+        for key, value in member_items(self._now()):
             try:
                 # the method of this name can mean something else for the rows of a leaf
                 is_leaf = isinstance(value, Reductions) and not value._is_tree()
@@ -565,7 +565,7 @@ class Reductions(Collection):
     def _values_and_indices(self, name: str, args: tuple[Any, ...], size: Size, names: shapes.Names) -> Any:
         """Call a torch function that returns values and indices on each value; return two collections."""
         pairs: dict[str, Any] = {}
-        for key, value in member_items(self._store):
+        for key, value in member_items(self._now()):
             try:
                 is_leaf = isinstance(value, Reductions) and not value._is_tree()
                 pairs[key] = getattr(Reductions, name)(value, *args) if is_leaf else getattr(value, name)(*args)

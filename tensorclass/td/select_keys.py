@@ -158,7 +158,7 @@ class KeySelecting(Removing):
             ndim = len(self._batch_size)
             nested = {
                 key: with_members(value).empty(recurse=True, batch_size=size + value._batch_size[ndim:], device=device)
-                for key, value in self._store.items()
+                for key, value in self._now().items()
                 if isinstance(value, KeySelecting) and value._is_tree()
             }
         result = self._like(nested, size, new_names)
@@ -255,7 +255,7 @@ class KeySelecting(Removing):
         if not any(tree.values()):  # the most frequent case: keys of this level
             return {key: value for key, value in self._store.items() if key not in tree}
         store: Store = {}
-        for key, value in self._store.items():
+        for key, value in self._now().items():
             below = tree.get(key, MISSING)
             if isinstance(below, dict) and isinstance(value, KeySelecting) and value._is_tree():
                 store[key] = value._same(value._excluded(below))
@@ -266,7 +266,7 @@ class KeySelecting(Removing):
     def _replace_store(self, store: Store) -> None:
         self._check_unlocked()
         own = self._store
-        for key in [key for key in own if key not in store]:
+        for key in [key for key in [*own] if key not in store]:
             del own[key]
         for key, value in store.items():
             current = own[key]
@@ -334,7 +334,7 @@ class KeySelecting(Removing):
     def _classed(self, part: Collection) -> Store:
         """Return the values of a partial copy. Nested collections get the classes that they have in this collection."""
         store: Store = {}
-        for key, value in part._store.items():
+        for key, value in part._now().items():
             own = self._store.get(key)
             if (
                 value is not own
@@ -402,7 +402,7 @@ class KeySelecting(Removing):
             ['a']
         """
         self._check_unlocked()
-        for key, value in list(self._store.items()):
+        for key, value in list(self._now().items()):
             if not isinstance(value, KeySelecting) or not value._is_tree():
                 continue
             if with_members(value).is_empty():
@@ -423,7 +423,7 @@ class KeySelecting(Removing):
             ['a']
         """
         store: Store = {}
-        for key, value in self._store.items():
+        for key, value in self._now().items():
             if not isinstance(value, Collection) or value._held() is not None:
                 store[key] = value
             elif is_tree(value):
@@ -515,7 +515,7 @@ class KeySelecting(Removing):
         return self
 
     def _flatten_into(self, store: Store, prefix: str, separator: str, is_leaf: IsLeaf | None) -> None:
-        for key, value in self._store.items():
+        for key, value in self._now().items():
             name = prefix + key
             if type(value) is not Tensor and isinstance(value, Collection):
                 if not is_tree(value):
@@ -564,7 +564,7 @@ class KeySelecting(Removing):
         """Return the values in dicts of nested keys."""
         store: dict[str, Any] = {}
         nodes: dict[str, dict[str, Any]] = {}  # prefix -> where its keys go
-        for key, value in self._store.items():
+        for key, value in self._now().items():
             prefix, found, last = key.rpartition(separator)
             node = nodes.get(prefix) if found else store
             if node is None:

@@ -64,7 +64,7 @@ class Shaping(Collection):
         ndim = len(old)
         if new:
             result = self._like(
-                {key: value.reshape(*new, *value.shape[ndim:]) for key, value in member_items(self._store)},
+                {key: value.reshape(*new, *value.shape[ndim:]) for key, value in member_items(self._now())},
                 new,
                 self._names and shapes.names_reshaped(self._names, old, new),
             )
@@ -124,7 +124,7 @@ class Shaping(Collection):
         ndim = len(old)
         if new:
             result = self._like(
-                {key: value.view(*new, *value.shape[ndim:]) for key, value in member_items(self._store)},
+                {key: value.view(*new, *value.shape[ndim:]) for key, value in member_items(self._now())},
                 new,
                 self._names and shapes.names_reshaped(self._names, old, new),
             )
@@ -137,7 +137,7 @@ class Shaping(Collection):
         """Read the memory of the values as another dtype. ``batch_size`` is that of the result, at every level."""
         store: Store = {}
         size = self._batch_size if batch_size is None else batch_size
-        for key, value in self._store.items():
+        for key, value in self._now().items():
             new = value._viewed(dtype, batch_size) if isinstance(value, Shaping) else value.view(dtype)
             if new.shape[: len(size)] != size:
                 raise RuntimeError(
@@ -179,7 +179,7 @@ class Shaping(Collection):
                 return self._done(found, inplace)
         start, end = shapes.flat_range(self._batch_size, first, last)
         result = self._like(
-            {key: value.flatten(start, end) for key, value in member_items(self._store)},
+            {key: value.flatten(start, end) for key, value in member_items(self._now())},
             shapes.flattened(self._batch_size, start, end),
             self._names and shapes.names_flattened(self._names, start, end),
         )
@@ -214,7 +214,7 @@ class Shaping(Collection):
                 return self._done(found, inplace)
         dim = shapes.wrap_dim(dim, len(self._batch_size))
         result = self._like(
-            {key: value.unflatten(dim, sizes) for key, value in member_items(self._store)},
+            {key: value.unflatten(dim, sizes) for key, value in member_items(self._now())},
             shapes.unflattened(self._batch_size, dim, sizes),
             self._names and shapes.names_unflattened(self._names, dim, len(sizes)),
         )
@@ -256,7 +256,7 @@ class Shaping(Collection):
         dims = shapes.squeezed_dims(self._batch_size, dim)
         removed = dims[0] if len(dims) == 1 else dims
         result = self._like(
-            {key: value.squeeze(removed) for key, value in member_items(self._store)},
+            {key: value.squeeze(removed) for key, value in member_items(self._now())},
             Size(shapes.without(self._batch_size, dims)),
             self._names and shapes.names_without(self._names, dims),
         )
@@ -287,7 +287,7 @@ class Shaping(Collection):
                 return found
         dim = shapes.unsqueezed_dim(len(self._batch_size), dim)
         result = self._like(
-            {key: value.unsqueeze(dim) for key, value in member_items(self._store)},
+            {key: value.unsqueeze(dim) for key, value in member_items(self._now())},
             shapes.inserted(self._batch_size, dim, 1),
             self._names and shapes.names_inserted(self._names, dim),
         )
@@ -368,9 +368,9 @@ class Shaping(Collection):
         more = len(new) - ndim
         if new[more:] == self._batch_size:  # only new dimensions in front
             front = new[:more]
-            store = {key: value.expand(*front, *value.shape) for key, value in member_items(self._store)}
+            store = {key: value.expand(*front, *value.shape) for key, value in member_items(self._now())}
         else:
-            store = {key: value.expand(*new, *value.shape[ndim:]) for key, value in member_items(self._store)}
+            store = {key: value.expand(*new, *value.shape[ndim:]) for key, value in member_items(self._now())}
         return self._like(store, new, self._names and shapes.names_padded(self._names, more))
 
     def expand_as(self, other: TensorCollection | Tensor) -> Self:
@@ -430,7 +430,7 @@ class Shaping(Collection):
             return self._done(self._copied(), inplace)
         return self._done(
             self._like(
-                {key: value.repeat(*counts, *(1,) * (value.ndim - ndim)) for key, value in member_items(self._store)},
+                {key: value.repeat(*counts, *(1,) * (value.ndim - ndim)) for key, value in member_items(self._now())},
                 shapes.repeated(self._batch_size, counts),
                 self._names,
             ),
@@ -501,7 +501,7 @@ class Shaping(Collection):
             self._like(
                 {
                     key: with_members(value).repeat_interleave(repeats, dim, output_size=total)
-                    for key, value in member_items(self._store)
+                    for key, value in member_items(self._now())
                 },
                 shapes.with_size(self._batch_size, dim, total),
                 self._names,
@@ -511,7 +511,7 @@ class Shaping(Collection):
 
     def _copied(self) -> Self:
         """Return a copy: the result of an operation that copies but has nothing to do."""
-        return self._same({key: value.clone() for key, value in member_items(self._store)})
+        return self._same({key: value.clone() for key, value in member_items(self._now())})
 
     # -- memory -------------------------------------------------------------------------------------------------------
 
@@ -538,9 +538,9 @@ class Shaping(Collection):
             if found is not None:
                 return self._done(found, inplace)
         if canonical:
-            store = {key: _canonical(value) for key, value in self._store.items()}
+            store = {key: _canonical(value) for key, value in self._now().items()}
         else:
-            store = {key: value.contiguous() for key, value in member_items(self._store)}
+            store = {key: value.contiguous() for key, value in member_items(self._now())}
         return self._done(self._same(store), inplace)
 
     def is_contiguous(self) -> bool:

@@ -73,7 +73,7 @@ class Splitting(Collection):
             if found is not None:
                 return found
         batch_size = self._batch_size
-        store = self._store
+        store = self._now()
         try:
             columns = [value.split_with_sizes(sizes, dim) for value in member_values(store.values())]
         except (RuntimeError, ValueError):  # jagged tensors with holes raise a ValueError
@@ -175,13 +175,12 @@ class Splitting(Collection):
             found: tuple[Self, ...] | None = native.unbind(self, dim, names)
             if found is not None:
                 return found
-        store = self._store
+        store = self._now()
         if not store:
             return tuple([self._like({}, batch_size, names) for _ in range(self._batch_size[dim])])
         columns = [value.unbind(dim) for value in member_values(store.values())]
         like = self._like
-        keys = list(store)
-        return tuple([like(dict(zip(keys, row)), batch_size, names) for row in zip(*columns)])  # noqa: B905
+        return tuple([like(dict(zip(store, row)), batch_size, names) for row in zip(*columns)])  # noqa: B905
 
     def narrow(self, dim: int, start: int, length: int) -> Self:
         """Return a range of items along a batch dimension.

@@ -196,11 +196,12 @@ def _merged(items: list[Any], callback: Callable[..., Any], count: int, path: tu
     ``callback`` returns the function for a nested key, or ``None``.
     """
     result = items[0]._same({})
-    for item in items:
-        for key, value in item._store.items():
+    stores: list[Any] = [item._now() for item in items]
+    for store in stores:
+        for key, value in store.items():
             if key in result._store:
                 continue
-            values: list[Any] = [other._store[key] for other in items if key in other._store]
+            values: list[Any] = [other[key] for other in stores if key in other]
             here = (*path, key)
             trees = [isinstance(other, Collection) and other._is_tree() for other in values]
             if any(trees):
@@ -218,7 +219,7 @@ def _merged(items: list[Any], callback: Callable[..., Any], count: int, path: tu
 
 
 class Combining(Collection):
-    """The methods behind :func:`stack`, :func:`cat_rows` and :func:`where`. Non-tensor data overrides them."""
+    """The methods behind :func:`stack`, :func:`cat` and :func:`where`. Non-tensor data overrides them."""
 
     __slots__ = ()
 
@@ -227,8 +228,10 @@ class Combining(Collection):
 
     def _stack(self, items: Any, dim: int) -> Self:
         cls, batch_size = self.__class__, self._batch_size
-        count = len(self._store)
+        own = self._now()
+        count = len(own)
         one_class = True
+        key: str | None = None
         try:
             stores: list[Store] = []
             for item in items:
@@ -243,15 +246,17 @@ class Combining(Collection):
             if not count:
                 self._check_kinds("stack", items)
             store: Store = {}
-            for key, value in self._store.items():
+            for key, value in own.items():
                 column: list[Any] = [s[key] for s in stores]
                 if type(value) is not Tensor and isinstance(value, Combining):
                     # directly, because torch.stack would dispatch back to it (see torch_functions)
                     store[key] = value._stack(column, dim)
                 else:
                     store[key] = torch.stack(column, dim)
+        except RecursionError:
+            raise
         except (AttributeError, KeyError, RuntimeError, TypeError) as error:
-            self._cannot_combine("stack", items, None, error)
+            self._cannot_combine("stack", items, None, error, key)
         return self._like(
             store,
             shapes.inserted(batch_size, dim, len(items)),
@@ -259,13 +264,12 @@ class Combining(Collection):
         )
 
     def _cat(self, items: Any, dim: int) -> Self:
-        return self._cat_by(torch.cat, items, dim)
-
-    def _cat_by(self, join: Callable[..., Any], items: Any, dim: int) -> Self:
         cls, batch_size = self.__class__, self._batch_size
-        count = len(self._store)
+        own = self._now()
+        count = len(own)
         total = 0
         one_class = True
+        key: str | None = None
         try:
             stores: list[Store] = []
             for item in items:
@@ -283,20 +287,31 @@ class Combining(Collection):
             if not count:
                 self._check_kinds("cat", items)
             store: Store = {}
-            for key, value in self._store.items():
+            for key, value in own.items():
                 column: list[Any] = [s[key] for s in stores]
                 if type(value) is not Tensor and isinstance(value, Combining):
                     store[key] = value._cat(column, dim)
                 else:
-                    store[key] = join(column, dim)
+                    try:
+                        store[key] = torch.cat(column, dim)
+                    except (RuntimeError, ValueError):
+                        if not jagged.any_nested(column):
+                            raise
+                        store[key] = jagged.cat_rows(column, dim)
+        except RecursionError:
+            raise
         except (AttributeError, KeyError, RuntimeError, TypeError, IndexError) as error:
-            if join is torch.cat and jagged.any_nested(self._store.values()):
-                return self._cat_by(jagged.cat_rows, items, dim)
-            self._cannot_combine("cat", items, dim, error)
+            self._cannot_combine("cat", items, dim, error, key)
         return self._like(store, shapes.with_size(batch_size, dim, total), self._names)
 
-    def _cannot_combine(self, what: str, items: list[Any], dim: int | None, error: Exception | None = None) -> NoReturn:
-        """Raise an error that says why the collections do not fit. Collections that fit do not pay for these checks."""
+    def _cannot_combine(
+        self, what: str, items: list[Any], dim: int | None, error: Exception | None = None, key: str | None = None
+    ) -> NoReturn:
+        """Raise an error that says why the collections do not fit. Collections that fit do not pay for these checks.
+
+        ``error`` was raised for the values under ``key``. They are not joined again: that would take twice the time at
+        each level of a deep tree.
+        """
         self._check_classes(what, items)
         for position, item in enumerate(items):
             if not isinstance(item, Collection):
@@ -328,18 +343,15 @@ class Combining(Collection):
                 raise RuntimeError(
                     f"{what}: item 0 is a {type(self).__name__}, item {position} a {type(item).__name__}"
                 )
-        for key in self._store if self._is_tree() else ():
-            try:
-                getattr(torch, what)([item._store[key] for item in items], dim or 0)
-            except (RuntimeError, TypeError, IndexError) as reason:
-                why = f"{what}: {printable(key)}: {str(reason).removeprefix(f'{what}: ').removesuffix('.')}"
-                shapes_there = {getattr(item._store[key], "shape", None) for item in items}
-                if type(self._store[key]) is Tensor and len(shapes_there) > 1:
-                    why += (
-                        "; pad_sequence pads rows of different lengths, lazy_stack keeps them, a field declared Ragged "
-                        f"takes them{help_link('different-lengths')}"
-                    )
-                raise RuntimeError(why) from None
+        if key is not None and isinstance(error, (RuntimeError, TypeError, IndexError)):
+            why = f"{what}: {printable(key)}: {str(error).removeprefix(f'{what}: ').removesuffix('.')}"
+            column = [item._store.get(key) for item in items]
+            if type(column[0]) is Tensor and len({getattr(value, "shape", None) for value in column}) > 1:
+                why += (
+                    "; pad_sequence pads rows of different lengths, lazy_stack keeps them, a field declared Ragged "
+                    f"takes them{help_link('different-lengths')}"
+                )
+            raise RuntimeError(why) from None
         raise error if error is not None else RuntimeError(f"{what}: the collections do not fit together")
 
     def _check_kinds(self, what: str, items: list[Any], first: int = 0) -> None:
@@ -491,7 +503,7 @@ class Combining(Collection):
         return self._same(
             {
                 key: with_members(value).densify(layout) if isinstance(value, Combining) else value
-                for key, value in self._store.items()
+                for key, value in self._now().items()
             }
         )
 
@@ -528,7 +540,7 @@ class Combining(Collection):
         mask: Tensor | None = None
         masks: dict[str, Tensor] = {}
         size = self._batch_size
-        for key, value in self._store.items():
+        for key, value in self._now().items():
             if isinstance(value, Combining):
                 store[key], own = value._as_padded(padding)
                 if own is not None:
@@ -615,12 +627,13 @@ class Combining(Collection):
     def _where(self, condition: Tensor, other: Any, pad: float | None, path: tuple[str, ...]) -> Self:
         if not isinstance(other, Collection):
             return self._same(
-                {key: _where_value((*path, key), condition, value, other, pad) for key, value in self._store.items()}
+                {key: _where_value((*path, key), condition, value, other, pad) for key, value in self._now().items()}
             )
-        theirs: Any = other._store
+        ours = self._now()
+        theirs: Any = other._now()
         store: Store = {}
         spread: dict[int, Tensor] = {}  # number of dimensions of a value -> the condition, broadcastable to it
-        for key, value in self._store.items():
+        for key, value in ours.items():
             operand = theirs.get(key)
             if type(value) is Tensor and type(operand) is Tensor and value.shape == operand.shape:
                 ndim = value.ndim
@@ -642,7 +655,7 @@ class Combining(Collection):
             else:
                 store[key] = _where_value(here, condition, value, theirs[key], pad)
         for key, value in theirs.items():
-            if key not in self._store:
+            if key not in ours:
                 here = (*path, key)
                 store[key] = _where_value(here, ~condition, value, _padding_of(here, pad, "first", value), pad)
         return self._same(store)

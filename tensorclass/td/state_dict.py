@@ -70,7 +70,7 @@ class State(Collection):
         if hasattr(result, "_metadata"):
             result._metadata[prefix[:-1]] = {"batch_size": self._batch_size, "device": self._device}
         cls = type(self)
-        for key, value in self._store.items():
+        for key, value in self._now().items():
             key = stored_name(cls, key)
             if isinstance(value, Tensor):
                 result[prefix + key] = value if keep_vars else value.detach()
@@ -225,7 +225,7 @@ class State(Collection):
         """Return the columns of the tree, whose state is several tensors, with their keys as flat tuples."""
         return [
             ((key, *path), column)
-            for key, value in self._store.items()
+            for key, value in self._now().items()
             if isinstance(value, Collection)
             for path, column in value._named_columns()
         ]
@@ -233,7 +233,7 @@ class State(Collection):
     def _sizes_below(self, path: tuple[str, ...]) -> dict[str, Size]:
         """Return the batch size of each collection of the tree, by joined key."""
         sizes = {".".join(path): self._batch_size}
-        for key, value in self._store.items():
+        for key, value in self._now().items():
             if isinstance(value, State) and value._is_tree():
                 sizes |= value._sizes_below((*path, key))
         return sizes
@@ -246,7 +246,7 @@ class State(Collection):
         if size != self._batch_size:
             self._check_batch_size(size, ())
             self._take_batch_size(size)
-        for key, value in self._store.items():
+        for key, value in self._now().items():
             if isinstance(value, State) and value._is_tree():
                 value._take_sizes(sizes, (*path, key))
 
@@ -333,7 +333,7 @@ class State(Collection):
 
     def _levels(self) -> int:
         return max(
-            (1 + value._levels() for value in self._store.values() if isinstance(value, State) and value._is_tree()),
+            (1 + value._levels() for value in self._now().values() if isinstance(value, State) and value._is_tree()),
             default=0,
         )
 
@@ -384,7 +384,7 @@ class State(Collection):
 
 def _tree_of(data: Any) -> tuple[Any, ...]:
     """Return a tree of tensors without the tensors: keys, trees by key, and the other arguments of :func:`rebuild`."""
-    store = data._store
+    store = data._now()
     below = {key: _tree_of(value) for key, value in store.items() if isinstance(value, Collection)}
     cls, size, locked = written(data.__class__), tuple(data._batch_size), data._lock is not None
     return tuple(store), below, cls, size, data._device, data._names, locked, *data._pickled()

@@ -6,7 +6,7 @@ import functools
 import inspect
 import operator
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -19,6 +19,9 @@ from .collection import Collection
 from .foreach import SINGLE, foreach_over_trees
 from .hidden_members import with_members
 from .pointwise import NAMES
+
+if TYPE_CHECKING:
+    from .collection import Store
 
 #: torch function -> handler that ``TorchFunctions.__torch_function__`` calls with its arguments
 HANDLERS: dict[Callable[..., Any], Callable[..., Any]] = {
@@ -251,7 +254,7 @@ def _like(function: Callable[..., Any]) -> Callable[..., Any]:
         store: Any = input._store
         if args or kwargs or type(store) is not dict or not input._is_tree():
             return input._each(function, *args, **kwargs)
-        return input._same({key: function(value) for key, value in input._store.items()})
+        return input._same({key: function(value) for key, value in input._now().items()})
 
     return call
 
@@ -310,10 +313,11 @@ def _loss(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _losses(function: Callable[..., Any], input: Any, target: Any, reduction: str, options: dict[str, Any]) -> Any:
-    targets = input._required(target)
-    each = {name: _each_value(input, option) for name, option in options.items()}
+    values = input._now()
+    targets = input._required(target, values)
+    each = {name: _each_value(input, option, values) for name, option in options.items()}
     store: dict[str, Any] = {}
-    for position, (key, value) in enumerate(input._store.items()):
+    for position, (key, value) in enumerate(values.items()):
         operand, own = targets[position], {name: values[position] for name, values in each.items()}
         if not isinstance(value, Collection):
             own = {name: _whole(option, value) for name, option in own.items()}
@@ -330,9 +334,9 @@ def _whole(operand: Any, value: Tensor) -> Any:
     return operand.expand(value.shape) if isinstance(operand, Tensor) else operand
 
 
-def _each_value(input: Any, option: Any) -> Any:
+def _each_value(input: Any, option: Any, values: Store) -> Any:
     """Return an option for each value: from a tensor over the batch, a collection, or a number for all."""
-    return input._required(option) if isinstance(option, (Tensor, Collection)) else [option] * len(input._store)
+    return input._required(option, values) if isinstance(option, (Tensor, Collection)) else [option] * len(values)
 
 
 for _name in ("l1_loss", "mse_loss", "smooth_l1_loss", "huber_loss"):

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 def entries_of(source: Any) -> Any:
     """Return the mapping of a source's entries: the store of a collection, or a mapping itself."""
     if isinstance(source, Collection):
-        return source._store
+        return source._now()
     if not hasattr(source, "items"):
         raise TypeError(f"expected a mapping or a collection to update from, got {source!r} ({type(source).__name__})")
     return source
@@ -212,7 +212,7 @@ class Updating(Writing):
         """Take over the batch size of a source, which must replace all values that this batch size does not fit."""
         undo.append((self, {**self._store}, self._batch_size, self._names))
         size = source._batch_size
-        for key, value in self._store.items():
+        for key, value in self._now().items():
             new = source._store.get(key) if wanted is None or key in wanted else None
             if isinstance(value, Updating) and value._is_tree() and isinstance(new, Updating) and new._is_tree():
                 value._make_room(new, None if wanted is None else wanted[key], undo)
@@ -240,7 +240,7 @@ class Updating(Writing):
         if node is self:
             return ()
         holds = self._holds_values()
-        below = [((key,), value) for key, value in self._store.items()] if holds else [((), x) for x in self._nodes()]
+        below = [((key,), value) for key, value in self._now().items()] if holds else [((), x) for x in self._nodes()]
         for key, value in below:
             path = value._path_to(node) if isinstance(value, Updating) else None
             if path is not None:
@@ -330,7 +330,7 @@ class Updating(Writing):
         entries: Any = source._store if isinstance(source, Updating) else source
         if store.__class__ is not dict or entries.__class__ is not dict:
             return False
-        for key in store if whole else entries:
+        for key in [*(store if whole else entries)]:
             current, value = store.get(key), entries.get(key)
             if type(current) is Tensor and type(value) is Tensor:
                 if current.shape != value.shape or value.is_meta:
@@ -362,7 +362,7 @@ class Updating(Writing):
         if self._write_at_once(source, False, non_blocking):
             return self
         self._require(source, None, True)
-        for key, value in source._store.items():
+        for key, value in source._now().items():
             self._set_(key, value, non_blocking)
         return self
 
@@ -564,7 +564,7 @@ class Updating(Writing):
         store: Any = self._store
         if type(store) is not dict:
             return False
-        for key, row in rows._store.items():
+        for key, row in rows._now().items():
             value: Any = self._store.get(key)
             if isinstance(value, Tensor) and isinstance(row, Tensor):
                 view = value[index]

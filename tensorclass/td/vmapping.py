@@ -167,7 +167,7 @@ def _batch_dim(node: Collection, dim: int, more: int) -> int:
 
 def _ndims(node: Collection) -> set[int]:
     """Return the numbers of dimensions of the tensors in a tree."""
-    store: Any = node._store
+    store: Any = node._now()
     if store.__class__ is not dict:
         raise _Unusual
     found: set[int] = set()
@@ -177,7 +177,7 @@ def _ndims(node: Collection) -> set[int]:
 
 
 def _has_tensors(node: Collection) -> bool:
-    store: Any = node._store
+    store: Any = node._now()
     if store.__class__ is not dict:  # a lazy stack would stack a value
         return any(isinstance(leaf, Tensor) for leaf in node._leaves())
     for value in store.values():  # noqa: SIM110 -- the first value nearly always decides; a generator costs more
@@ -222,7 +222,7 @@ def _same(leaf: Any) -> Any:
 
 
 def _made(node: Any) -> tuple[Any, Any]:
-    """Return an empty collection of a node's class on a plain dict, with device and objects; and the node's store."""
+    """Return an empty collection of a node's class on a plain dict, with device and objects; and the node's values."""
     form = NODE_CLASSES.get(node.__class__)
     if form is None:
         return _made(_stacked(node))
@@ -233,7 +233,7 @@ def _made(node: Any) -> tuple[Any, Any]:
         setattr(new, slot, getattr(node, slot))
     for slot, content in form[2].items():
         setattr(new, slot, content)
-    return new, node._store
+    return new, node._now()
 
 
 def _stacked(node: Any) -> Any:

@@ -45,8 +45,8 @@ def from_namedtuple(
 
 def to_namedtuple(data: TensorCollection, dest_cls: type[Any] | None = None) -> Any:
     """See :meth:`TensorDict.to_namedtuple`."""
-    if dest_cls is None and data._exports_store() and all_begin_with(data._store.values(), _NO_DIMS):  # tensors alone
-        return _class_of(target_class(data).__name__, tuple(data._store))(*data._store.values())
+    if dest_cls is None and data._exports_store() and all_begin_with((store := data._now()).values(), _NO_DIMS):
+        return _class_of(target_class(data).__name__, tuple(store))(*store.values())  # tensors alone
     hints = {} if dest_cls is None else _hints(dest_cls)
     values: dict[str, Any] = {}
     problems = Problems("to_namedtuple")

@@ -71,7 +71,9 @@ def prepare_reduction(data: TensorCollection, group: GroupCall) -> ReductionInpu
     except TypeError:
         if not any(map(is_sharded, data._leaves())):
             raise
-        data = data._with_leaves(iter([_local(leaf, group, placements) for leaf in data._leaves()]))
+        leaves: list[Tensor] = []
+        data = data._captured(leaves)
+        data = data._with_leaves(iter([_local(leaf, group, placements) for leaf in leaves]))
         found = flatten_record(data)
     layout, tensors = found.layout, found.tensors
     if layout.columns:
@@ -268,7 +270,7 @@ def _names_in_tree_order(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tu
         for at, part in enumerate(value._store.items_):
             yield from _names_in_tree_order(part, (*path, str(at)))
         return
-    for key, item in value._store.items():
+    for key, item in value._now().items():
         where = (*path, key)
         if isinstance(item, Tensor):
             yield where, ""
@@ -288,6 +290,6 @@ def structure_of(value: Any) -> str:
     """Return classes, batch sizes and names of a record and its nested collections, which a layout lacks."""
     if isinstance(value, LazyStacked):
         return f"[{','.join(structure_of(part) for part in value._store.items_)}]{value._names}"
-    below = [f"{key}:{structure_of(item)}" for key, item in value._store.items() if isinstance(item, Collection)]
+    below = [f"{key}:{structure_of(item)}" for key, item in value._now().items() if isinstance(item, Collection)]
     names = "" if value._names is None else str(value._names)
     return f"{type(value).__qualname__}{list(value._batch_size)}{names}{sorted(below)}"

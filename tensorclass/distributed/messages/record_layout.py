@@ -225,7 +225,7 @@ def _add_specs(
         for at, item in enumerate(store.items_):
             _add_specs(item, (*path, str(at)), specs, entries, objects, columns, problems)
         return
-    for key, item in value._store.items():
+    for key, item in value._now().items():
         below = (*path, key)
         if isinstance(item, NonTensorDataBase):
             single = isinstance(item, NonTensorData)

@@ -134,7 +134,7 @@ def _describe(
     cls: Any = value.__class__
     node["entries"] = {
         name: _describe(item, (*path, name), leaves, problems, allow_pickle, string_arrays)
-        for name, item in ((stored_name(cls, key), item) for key, item in value._store.items())
+        for name, item in ((stored_name(cls, key), item) for key, item in value._now().items())
     }
     return node
 

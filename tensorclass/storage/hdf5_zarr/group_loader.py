@@ -109,7 +109,7 @@ class GroupLoader:
         """Make the collection of a group to which ``data`` was just written, without looking at the file."""
         store = GroupStore(self.file, names)
         result = self.on_group(TensorDict, store, data._batch_size, data._names)
-        for key, value in data._store.items():
+        for key, value in data._now().items():
             if type(value) is TensorDict:
                 store.children[key] = self.on_written(value, (*names, escaped(key)))
         return result
@@ -513,5 +513,5 @@ def _bytes_of(data: Any) -> int:
 def _is_plain(value: Any) -> bool:
     """Return whether a collection and all nested ones are of the class ``TensorDict``."""
     return type(value) is TensorDict and all(
-        _is_plain(item) for item in value._store.values() if isinstance(item, Collection)
+        _is_plain(item) for item in value._now().values() if isinstance(item, Collection)
     )

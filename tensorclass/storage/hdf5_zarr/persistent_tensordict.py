@@ -570,7 +570,7 @@ class PersistentTensorDict(WrittenBack):
     def _take(self, values: Any, objects: bool = True) -> None:
         store = self._store
         store.file.check_writable()
-        for key, value in values._store.items():
+        for key, value in values._now().items():
             nested = store.children.get(key)
             if isinstance(value, Collection) and not value._is_tree() and not objects:
                 continue
@@ -640,7 +640,7 @@ class PersistentTensorDict(WrittenBack):
         store = self._store
         store.file.check_writable()
         row: Any
-        for key, row in rows._store.items():
+        for key, row in rows._now().items():
             if key not in store:
                 shape = self._batch_size[:ndim] + row.shape[row_ndim:]
                 if isinstance(row, Tensor):
@@ -711,7 +711,7 @@ def _in_memory(value: Any) -> Any:
         return value._with_parts([_in_memory(item) for item in value._store.items_])  # shapes may differ between items
     if not isinstance(value, PersistentTensorDict):
         return value
-    return value._same({key: _in_memory(item) for key, item in value._store.items()})
+    return value._same({key: _in_memory(item) for key, item in value._now().items()})
 
 
 def _undo(data: Any) -> Any:
@@ -742,7 +742,7 @@ def _snapshot(data: Any) -> dict[str, Any]:
     """Return the values of a collection and those nested in it, to find changed ones later."""
     return {
         key: (value, _snapshot(value) if isinstance(value, Collection) and value._is_tree() else None)
-        for key, value in data._store.items()
+        for key, value in data._now().items()
     }
 
 

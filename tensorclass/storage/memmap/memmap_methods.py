@@ -205,6 +205,7 @@ def _early(return_early: bool, what: str, work: Callable[[], Any]) -> Any:
 
 def _materialize_meta(data: Any) -> Any:
     """Return the collection with tensors on the device ``meta`` replaced by expanded zeros, which take no memory."""
+    data = data._captured([])
     leaves = list(data._arrays())
     if not any(leaf.is_meta and leaf.layout is torch.strided for leaf in leaves):
         return data
@@ -228,7 +229,7 @@ def _with_empty_rows(data: Any) -> Any:
     if not data._is_tree():
         return _empty_column(data) if isinstance(data, BufferColumn) else data
     return data._same(
-        {key: _with_empty_rows(value) if isinstance(value, Collection) else value for key, value in data._store.items()}
+        {key: _with_empty_rows(value) if isinstance(value, Collection) else value for key, value in data._now().items()}
     )
 
 
@@ -240,7 +241,7 @@ def _empty_column(column: Any) -> Any:
 
 def _in_shared_memory(data: Any, values: bool, what: str) -> Any:
     """Return the collection with its tensors in memory that processes share."""
-    data = all_packed(data._compacted())
+    data = all_packed(data._captured([])._compacted())
     if without := [".".join(path) for path, leaf in named_buffers(data) if leaf.is_meta]:
         raise TypeError(f"{what}: tensors on the device meta have no values: {without}")
     leaves = [
@@ -283,7 +284,7 @@ def _take_values(data: Any, made: Any) -> None:
             items.append(other)
         del items[len(others) :]
         return
-    for key, value in made._store.items():
+    for key, value in made._now().items():
         own = data._store.get(key)
         if isinstance(own, TensorCollection) and own._is_tree():
             _take_values(own, value)

@@ -88,6 +88,10 @@ class Leaf(
     def _leaves(self) -> Iterator[Tensor]:
         return iter(())
 
+    def _captured(self, leaves: list[Tensor]) -> Self:
+        leaves.extend(self._leaves())
+        return self
+
     def _with_leaves(self, leaves: Iterator[Tensor]) -> Self:
         return self._shallow()
 

@@ -485,11 +485,11 @@ def _rebuild(cls: Any, tensor: Tensor, batch_size: tuple[int, ...], names: Names
 
 
 def _flatten(node: Any) -> tuple[list[Any], Any]:
-    return [node._tensor], pytree._context(node, [node._tensor])
+    return [node._tensor], pytree._context(node, (), [node._tensor])
 
 
 def _flatten_with_keys(node: Any) -> tuple[list[tuple[Any, Any]], Any]:
-    return [(_pytree.GetAttrKey("data"), node._tensor)], pytree._context(node, [node._tensor])
+    return [(_pytree.GetAttrKey("data"), node._tensor)], pytree._context(node, (), [node._tensor])
 
 
 def _unflatten(leaves: Any, context: Any) -> Any:

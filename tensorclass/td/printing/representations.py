@@ -49,8 +49,8 @@ class Printing(Collection):
         order: Any = OPTIONS.everywhere["sort_keys"]
         given: Any = order
         if callable(order):
-            return sorted(self._store.items(), key=lambda item: given(item[0]))
-        return self._store.items() if order == "insertion" else sorted(self._store.items())
+            return sorted(self._now().items(), key=lambda item: given(item[0]))
+        return self._now().items() if order == "insertion" else sorted(self._now().items())
 
     def _names_for_repr(self) -> list[str]:
         """Return the keys for the short form."""
@@ -64,7 +64,7 @@ class Printing(Collection):
 
     def _values_for_repr(self) -> Iterable[Any]:
         """Return tensors and collections with the shapes and devices of all values."""
-        return list(self._store.values()) if self._is_tree() else self._arrays()
+        return list(self._now().values()) if self._is_tree() else self._arrays()
 
     def _marks_for_repr(self) -> tuple[str, ...]:
         """Return what is special about the store."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from torch import Size
+from torch import Size, Tensor
 from typing_extensions import Self
 
 from tensorclass.td import pytree, registry
@@ -45,6 +45,13 @@ class OnStore(TensorCollection, DataFrameNames):
 
     def _same(self, store: Store) -> Any:
         return self._like(store, self._batch_size, self._names)
+
+    def _now(self) -> Store:
+        return self._store
+
+    def _captured(self, leaves: list[Tensor]) -> Self:
+        leaves.extend(self._leaves())
+        return self
 
     @classmethod
     def _register(cls) -> None:

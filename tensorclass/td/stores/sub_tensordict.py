@@ -312,7 +312,7 @@ def _set_up(new: Any, source: TensorCollection, index: tuple[Any, ...]) -> None:
 def _objects(values: Any) -> Any:
     """Return the non-tensor data among values."""
     found: dict[str, Any] = {}
-    for key, value in values._store.items():
+    for key, value in values._now().items():
         if isinstance(value, Collection):
             part = _objects(value) if value._is_tree() else value
             if part._store or not value._is_tree():

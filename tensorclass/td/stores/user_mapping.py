@@ -72,7 +72,7 @@ class Entries(MutableMapping[str, "Value"]):
             metadata = value._batch_size, value._device, value._names
             nested: Any = through(dense_class(value.__class__), source, *metadata)
             self.nested[key], entries = nested, nested._store
-            for name, below in value._store.items():
+            for name, below in value._now().items():
                 entries._remember(name, below)
 
     def __delitem__(self, key: str) -> None:
@@ -107,7 +107,7 @@ class OnMapping(WrittenBack):
 
     def _take(self, values: Any, objects: bool = True) -> None:
         store = self._store
-        for key, value in values._store.items():
+        for key, value in values._now().items():
             given, current = value, None
             if isinstance(value, Collection):
                 if value._is_tree():
@@ -169,7 +169,7 @@ def check(collection: Any, path: tuple[str, ...] = ()) -> None:
         if type(key) is not str:
             raise TypeError(f"from_store: keys are strings, got {key!r}; use a nested mapping for a nested collection")
     collection._check_keys(source, complete=True)
-    for key, value in collection._store.items():
+    for key, value in collection._now().items():
         shape = shape_of(value, (*path, key))
         if shape[: len(size)] != size:
             raise batch_mismatch((*path, key), size, shape)

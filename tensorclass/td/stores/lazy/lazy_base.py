@@ -440,6 +440,9 @@ class LazyParts(OnStore):
         for part in self._store.items_:
             yield from part._leaves()
 
+    def _captured(self, leaves: list[Tensor]) -> Self:
+        return self._with_parts([part._captured(leaves) for part in self._store.items_])
+
     def _with_leaves(self, leaves: Iterator[Tensor]) -> Self:
         return self._with_parts([part._with_leaves(leaves) for part in self._store.items_])
 
