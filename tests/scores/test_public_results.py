@@ -101,7 +101,7 @@ def test_a_model_on_more_prompts_is_compared_on_those_that_both_hold(public: Pat
 
 
 def test_through_the_command(public: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["scores", "--json", *map(str, sorted(public.glob("*.jsonl")))]) == 0
+    assert main(["scores", "--json", *map(str, sorted(public.glob("*.eval_results_*.jsonl")))]) == 0
     runs = json.loads(capsys.readouterr().out)["runs"]
     assert [one["name"] for one in runs] == list(EXPECTED)
     for one in runs:
@@ -109,4 +109,4 @@ def test_through_the_command(public: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_all_files_give_a_run_for_each_model(public: Path) -> None:
-    assert [run.name for run in read_runs(sorted(public.glob("*.jsonl")))] == list(EXPECTED)
+    assert [run.name for run in read_runs(sorted(public.glob("*.eval_results_*.jsonl")))] == list(EXPECTED)
