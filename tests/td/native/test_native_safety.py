@@ -1,0 +1,174 @@
+"""Native code with what no method of the package hands to it: it raises, or leaves the call to Python; it never crashes."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import types
+import warnings
+from contextlib import suppress
+from random import Random
+from typing import Any
+
+import pytest
+import torch
+
+from tensorclass import NonTensorStack, TensorDict, Text, lazy_stack
+from tensorclass.td import native
+from tests import fresh_python
+
+pytestmark = pytest.mark.skipif(not native.ON, reason="native code is not built, or switched off")
+
+
+class Foreign:
+    _NATIVE = True
+
+
+class ForeignList(list[Any]):
+    _NATIVE = True
+
+
+def functions() -> dict[str, Any]:
+    """Return the functions of the library, but for those that it is bound with."""
+    found = {key: value for key, value in vars(native).items() if isinstance(value, types.BuiltinFunctionType)}
+    return {key: value for key, value in found.items() if not key.startswith("bind")}
+
+
+def hostile_arguments() -> list[Any]:
+    data = TensorDict({"a": torch.zeros(2, 3)}, [2])
+    text = TensorDict({"t": Text(["x", "y"])}, [2])
+    half = TensorDict.__new__(TensorDict)
+    wrong_size = TensorDict({"a": torch.zeros(2)}, [2])
+    wrong_size._batch_size = 5
+    huge = TensorDict({}, [2])
+    huge._batch_size = torch.Size([2**62, 8])
+    stack = NonTensorStack("x", "y")
+    values: list[Any] = [data, text, half, wrong_size, huge, stack, text["t"], lazy_stack([data, data])]
+    values += [Foreign(), ForeignList(), None, True, -1, 2**70, "a", "cpu", b"a", 0.5, (), ("a",), (2**62, 4), (-1, 3)]
+    values += [[], [data], [data, Foreign()], [half], [(1, 2, 3, 4, 5)], {}, {"a": 1}, {1: 2}, torch.zeros(2), torch.tensor([9])]
+    values += [torch.Size([2]), torch.float32, torch.device("meta"), TensorDict, int, lambda: None]
+    return values
+
+
+def arity(name: str, function: Any) -> int:
+    """Return how many arguments a function takes, which its error says."""
+    if name == "fill_record":  # takes a value for each field
+        return 7
+    with pytest.raises(TypeError, match=rf"^{name}: expected \d arguments, got 9$") as raised:
+        function(*range(9))
+    return int(str(raised.value).partition("expected ")[2][0])
+
+
+def test_functions_check_what_they_are_called_with() -> None:
+    random = Random(0)
+    assert len(functions()) > 30
+    for name, function in functions().items():
+        count, values = arity(name, function), hostile_arguments()
+        for first, _ in itertools.product(values, range(12)):
+            arguments = [first, *random.choices(values, k=count - 1)]
+            with suppress(Exception):  # any error will do, and so will None
+                function(*arguments)
+
+
+def test_a_method_with_nonsense_raises() -> None:
+    data = TensorDict({"a": torch.zeros(4)}, [4])
+    with pytest.raises((TypeError, IndexError)):
+        data._permute("a")  # type: ignore[arg-type]
+
+
+def test_a_class_that_says_it_is_native_is_no_collection() -> None:
+    for function, arguments in itertools.product(
+        ("index", "contiguous", "unbind", "reshape"), [(Foreign(), 0, None), (Foreign(), (2,)), (Foreign(),)]
+    ):
+        try:
+            assert getattr(native, function)(*arguments) is None
+        except TypeError as error:
+            assert "arguments" in str(error)
+
+
+@pytest.mark.parametrize("name", ["to", "type"])
+def test_warnings_that_are_errors_keep_no_result(name: str, request: pytest.FixtureRequest) -> None:
+    torch.set_warn_always(True)
+    request.addfinalizer(lambda: torch.set_warn_always(False))
+    data = TensorDict({"a": torch.zeros(4, dtype=torch.complex64)}, [4])
+
+    def count() -> int:
+        gc.collect()
+        return sum(type(value) is TensorDict for value in gc.get_objects())
+
+    before = count()
+    for _ in range(20):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with pytest.raises(UserWarning, match="omplex"):
+                getattr(data, name)(torch.float32)
+    assert count() <= before + 1
+
+
+def test_batch_sizes_beyond_64_bits_are_told_with_the_field() -> None:
+    with pytest.raises(Exception, match=r"a: batch dimension mismatch.*1180591620717411303424"):
+        TensorDict({"a": torch.zeros(4)}, [2**70])
+
+
+@pytest.mark.parametrize(
+    ("size", "change"),
+    [
+        ([2**62, 2], "reshape(-1, 3, 6148914691236517205)"),
+        ([0], "reshape(2**32, 2**32)"),
+        ([4], "reshape(2**62 + 1, 4)"),
+        ([2**62, 4], "flatten()"),
+        ([2**40, 2**40], "flatten(0, 1)"),
+        ([4], "unflatten(0, (2**62 + 1, 4))"),
+    ],
+)
+def test_sizes_that_overflow_raise(size: list[int], change: str) -> None:
+    data = TensorDict({}, size)
+    with pytest.raises(RuntimeError):
+        eval(f"data.{change}", {"data": data})
+
+
+def test_joining_lengths_that_overflow_raises() -> None:
+    data = TensorDict({}, [2**62])
+    with pytest.raises(RuntimeError):
+        torch.cat([data, data])
+
+
+DEEP = """
+import torch
+from tensorclass import TensorDict
+
+def deep(levels):
+    made = TensorDict({"a": torch.zeros(4)}, [4])
+    for _ in range(levels):
+        outer = TensorDict({}, [4])
+        outer._store["below"] = made
+        made = outer
+    return made
+
+operations = {
+    "exp": lambda d: d.exp(), "add": lambda d: d + 1, "add_all": lambda d: d + d, "row": lambda d: d[0],
+    "rows": lambda d: d[1:3], "detach": lambda d: d.detach(), "clone": lambda d: d.clone(),
+    "cast": lambda d: d.to(torch.float64), "reshape": lambda d: d.reshape(2, 2), "unbind": lambda d: d.unbind(0),
+    "split": lambda d: d.split(2), "mean": lambda d: d.mean(0), "update_": lambda d: d.update_(d),
+    "write": lambda d: d.__setitem__(0, 0), "stack": lambda d: torch.stack([d, d]), "contiguous": lambda d: d.contiguous(),
+    "where": lambda d: d.where(torch.ones(4, dtype=torch.bool), d), "copy": lambda d: d.copy(),
+    "to_dict": lambda d: d.to_dict(), "keys": lambda d: list(d.keys(True, True)), "flat": lambda d: d.flatten_keys(),
+}
+own = TensorDict({"a": torch.zeros(4)}, [4])
+own._store["own"] = own._store["again"] = own
+for data in (deep(60_000), own):
+    for name, operation in operations.items():
+        try:
+            operation(data)
+        except RecursionError:
+            continue
+        raise SystemExit(name)
+    assert all(operation(deep(30)) is not NotImplemented for operation in operations.values())
+own._store.clear()
+print("all raised")
+"""
+
+
+def test_deep_trees_raise_recursion_errors() -> None:
+    done = fresh_python.run(["-c", DEEP])
+    assert (done.stdout.strip(), done.returncode) == ("all raised", 0), done.stderr[-2000:]
