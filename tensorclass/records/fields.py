@@ -35,7 +35,7 @@ from tensorclass.td.columns.ragged import Ragged
 from tensorclass.td.columns.spans import first_row
 from tensorclass.td.leaves.batch_object import BatchObject, RowsDiffer, one_object
 from tensorclass.td.leaves.nontensor import NonTensorData, NonTensorDataBase, NonTensorStack
-from tensorclass.td.leaves.object_codes import Deferred, flatten_lists
+from tensorclass.td.leaves.object_codes import Deferred, drop_unused, flatten_lists
 from tensorclass.td.modes import LIST_TO_STACK
 from tensorclass.td.same_named_classes import namesake
 from tensorclass.td.tensordict import TensorDict
@@ -331,9 +331,7 @@ class FieldSpec:
                 value = self._as_collection(record, value)
             return value_checks.fit_collection(record, self.name, value, non_blocking)
         if isinstance(value, NonTensorDataBase):
-            for item in self._to_check(value._objects):
-                if not self._is_item(item):
-                    raise self.mismatch(item)
+            value = self._with_checked_objects(value)
             if kind is Kind.OBJECT and not self._options["stack_objects"]:
                 value = self._one_object(value)
             return value_checks.fit_collection(record, self.name, value, non_blocking)
@@ -347,7 +345,7 @@ class FieldSpec:
         if kind is Kind.COLUMN:
             fits = isinstance(rows, self.types)
         elif isinstance(rows, NonTensorDataBase):
-            fits = kind in (Kind.OBJECT, Kind.ANY) and all(map(self._is_item, self._to_check(rows._objects)))
+            fits = kind in (Kind.OBJECT, Kind.ANY) and all(map(self._is_item, self._to_check(rows)))
         else:
             fits = not is_new or not self.types or isinstance(rows, self.types)
         if not fits:
@@ -356,7 +354,7 @@ class FieldSpec:
     def check_items(self, value: Any, depth: int) -> None:
         """Raise if the field does not accept the objects in lists for rows, nested ``depth`` lists deep."""
         for item in flatten_lists(value, depth)[0]:
-            held = self._to_check(item._objects) if isinstance(item, NonTensorDataBase) else (item,)
+            held = self._to_check(item) if isinstance(item, NonTensorDataBase) else (item,)
             for one in held:
                 if not self._is_item(one):
                     raise self.mismatch(one)
@@ -495,11 +493,27 @@ class FieldSpec:
                 return False
         return True
 
-    def _to_check(self, objects: Sequence[Any]) -> Sequence[Any]:
+    def _to_check(self, value: NonTensorDataBase) -> Sequence[Any]:
         """Return the objects to check: one is enough if all are known to be of one class."""
-        if isinstance(objects, Deferred) and len(objects) and not self._literals:
+        objects = value._objects
+        if isinstance(objects, Deferred) and len(objects) and not (self._literals or objects.kind is None):
             return (objects[0],)
-        return objects
+        return objects if len(objects) == 1 else drop_unused(objects, value._codes())[0]
+
+    def _with_checked_objects(self, value: NonTensorDataBase) -> NonTensorDataBase:
+        """Return objects that are checked, or will be when they are read from a file."""
+        objects = value._objects
+        if isinstance(objects, Deferred) and objects.kind is None and len(objects) <= value._batch_size.numel():
+            new = value._shallow()
+            new._objects = objects.checked(self._check_object)
+            return new
+        for item in self._to_check(value):
+            self._check_object(0, item)
+        return value
+
+    def _check_object(self, position: int, item: Any) -> None:
+        if not self._is_item(item):
+            raise self.mismatch(item)
 
     def _is_item(self, value: Any) -> bool:
         return self.optional if value is None else self._is_object(value)

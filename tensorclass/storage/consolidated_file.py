@@ -53,6 +53,8 @@ from .memmap.memmap_methods import take_values
 VERSION = 1
 _MARK = b"tensorcl"
 _NAMES = frozenset(("cls", "non_tensors", "leaves", "cls_metadata"))  #: reserved keys in the peer's description
+#: types of nodes that the peer reads as collections
+_WITH_ENTRIES = ("collection", "lazy_stack", "objects", "column", *collection_tree.OBJECT_ARRAYS)
 _LONGEST = 2**30  #: bytes of a description
 _LARGE = 2**18  #: bytes of a buffer that is not zeroed as a whole
 _requires_grad: Any = operator.attrgetter("requires_grad")
@@ -250,7 +252,7 @@ def _to_peer_layout(node: Node, spans: Iterator[tuple[TensorSpan, int]]) -> Node
             leaves[f"<NJT_OFFSETS>{key}"] = [*_leaf_for_peer(*next(spans)), 1]  # the ragged dimension
         elif entry["type"] == "object" and entry.get("kind") is None and TAG not in str(entry["data"]):
             objects[key] = [entry["data"], entry["batch_size"], None]
-        elif entry["type"] in ("collection", "lazy_stack", "objects", "column", "strings") and key not in _NAMES:
+        elif entry["type"] in _WITH_ENTRIES and key not in _NAMES:
             below[key] = _to_peer_layout(entry, spans)
         else:
             raise _NoPeerLayout
@@ -292,7 +294,7 @@ def from_consolidated(
         blank = rebuild_collection.needs_no_values(target)
         memory = _mapped(file.fileno(), 0 if blank else size)
         with _disable_current_modes():
-            strings = _mapped(file.fileno(), size) if collection_tree.has_strings(node) else memory
+            strings = _mapped(file.fileno(), size) if collection_tree.has_object_arrays(node) else memory
     spans = collection_tree.Spans(name)
 
     def read(where: collection_tree.Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Tensor:

@@ -187,7 +187,7 @@ def _to_peer_metadata(node: Node, path: collection_tree.Path) -> Node | None:
     for key, entry in node["entries"].items() if "entries" in node else ():
         if entry["type"] == "tensor":
             keys[key] = {"tensor": _name((*path, key), "")}
-        elif entry["type"] in ("collection", "column", "strings"):
+        elif entry["type"] in ("collection", "column", *collection_tree.OBJECT_ARRAYS):
             keys[key] = {"td": _to_peer_metadata(entry, (*path, key))}
         elif entry["type"] == "object" and "kind" not in entry and TAG not in str(entry["data"]):
             keys[key] = {"non_tensor": entry["data"]}

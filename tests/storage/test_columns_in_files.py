@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import pickle
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import h5py
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -21,6 +23,7 @@ from torch import Tensor
 
 from tensorclass import (
     Column,
+    NonTensorData,
     NonTensorStack,
     Ragged,
     TensorClass,
@@ -30,7 +33,7 @@ from tensorclass import (
     lazy_stack,
     load_memmap,
 )
-from tensorclass.storage.common import describe_collection
+from tensorclass.storage.common import describe_collection, stored_objects
 from tensorclass.storage.common.collection_tree import FileError
 from tensorclass.storage.hdf5_zarr import group_loader
 from tensorclass.td.memory.mapped_tensor import MemoryMappedTensor
@@ -199,7 +202,7 @@ def test_without_values_there_are_shapes(path: Path) -> None:
 @pytest.mark.parametrize("checked", [False, True])
 @pytest.mark.parametrize("fewest", [1000, 4, 1])
 def test_appended_rows_follow_the_others(path: Path, checked: bool, fewest: int, monkeypatch: Any) -> None:
-    monkeypatch.setattr(describe_collection, "STRINGS_FROM", fewest)
+    monkeypatch.setattr(describe_collection, "ARRAYS_FROM", fewest)
     rows_of(1)[:2].memmap(path, checksum=checked)
     for number in (2, 3):
         TensorDict.append_memmap(path, rows_of(number)[[2, 0]])
@@ -375,11 +378,38 @@ def test_many_objects_are_extended(backend: str, path: Path) -> None:
         assert file["objects"][998:] == [{"at": 998}, {"at": 999}, {"at": 0}, {"at": 1}]
 
 
+@pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.parametrize("backend", ["h5", "zarr"])
+def test_extending_many_objects_reads_none_of_the_others(backend: str, form: str, path: Path, monkeypatch: Any) -> None:
+    many: list[Any] = [f"é{at}" if form == "text" else [f"é{at}"] for at in range(2000)]
+    data = TensorDict({"objects": NonTensorStack(*many)}, [2000])
+    with getattr(data[:1500], f"to_{backend}")(path, resizable=True, checksum=True) as file:
+        library = type(file._store.file.backend)
+        read, counts = library.read, []
+
+        def counted(self: Any, array: Any, box: Any) -> Any:
+            values = read(self, array, box)
+            counts.append(values.nbytes)
+            return values
+
+        with monkeypatch.context() as patch:
+            patch.setattr(library, "read", counted)
+            file.extend(data[1500:1900])
+            file.extend(data[1900:])
+            file.extend(TensorDict({"objects": NonTensorData(many[0], batch_size=[2])}, [2]))
+        assert sum(counts) < 1000
+        assert file["objects"] == [*many, many[0], many[0]]
+        file.extend(TensorDict({"objects": NonTensorStack((1,), "\ud800")}, [2]))  # text no more
+        assert file["objects"][2000:] == [many[0], many[0], (1,), "\ud800"]
+    with getattr(TensorDict, f"from_{backend}")(path) as file:
+        assert file["objects"][1999:] == [many[1999], many[0], many[0], (1,), "\ud800"]
+
+
 @pytest.mark.parametrize("backend", ["h5", "zarr"])
 def test_objects_in_arrays_of_text_of_older_files_are_read(backend: str, path: Path, monkeypatch: Any) -> None:
     many = [{"at": at} for at in range(1200)]
     with monkeypatch.context() as patch:
-        patch.setattr(describe_collection, "STRINGS_FROM", 10**9)
+        patch.setattr(describe_collection, "ARRAYS_FROM", 10**9)
         getattr(TensorDict({"objects": NonTensorStack(*many)}, [1200]), f"to_{backend}")(path).close()
     with getattr(TensorDict, f"from_{backend}")(path) as file:
         assert file["objects"] == many
@@ -397,7 +427,7 @@ def test_a_row_of_a_stored_column_of_objects_is_a_column(backend: str, path: Pat
 
 @pytest.mark.parametrize("damage", ["null", "{"], ids=["missing", "no JSON"])
 def test_a_damaged_row_of_objects_is_an_error_that_names_it(damage: str, path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(describe_collection, "STRINGS_FROM", 1)
+    monkeypatch.setattr(describe_collection, "ARRAYS_FROM", 1)
     TensorDict({"objects": NonTensorStack(["a"], ["b"])}, [2]).to_h5(path).close()
     with h5py.File(path, "r+") as file:
         if damage == "{":
@@ -533,7 +563,7 @@ def test_many_strings_come_back_as_they_were(name: str, path: Path) -> None:
 def test_many_strings_of_older_files_are_read(name: str, path: Path, monkeypatch: Any) -> None:
     many = [f"row {row}" for row in range(1200)]
     with monkeypatch.context() as patch:
-        patch.setattr(describe_collection, "STRINGS_FROM", 10**9)  # as older versions wrote all objects
+        patch.setattr(describe_collection, "ARRAYS_FROM", 10**9)  # as older versions wrote all objects
         FORMATS[name].save(TensorDict({"strings": many}, [1200]), path)
     assert FORMATS[name].load(path)["strings"] == many
     if name == "folder":
@@ -543,20 +573,177 @@ def test_many_strings_of_older_files_are_read(name: str, path: Path, monkeypatch
 
 
 @pytest.mark.parametrize("other", [1, None, "\ud800"])
-def test_objects_that_are_no_text_stay_json(other: Any, path: Path) -> None:
+@pytest.mark.parametrize("name", FORMATS)
+def test_many_objects_among_which_one_is_no_text_come_back_as_they_were(name: str, other: Any, path: Path) -> None:
     many = ["a"] * 1000 + [other]
-    TensorDict({"mixed": NonTensorStack(*many)}, [1001]).memmap(path)
-    assert sorted(file.name for file in (path / "mixed").iterdir()) == ["meta.json"]
-    assert TensorDict.load_memmap(path)["mixed"].tolist() == many
+    FORMATS[name].save(TensorDict({"mixed": NonTensorStack(*many)}, [1001]), path)
+    assert FORMATS[name].load(path)["mixed"].tolist() == many
 
 
 @pytest.mark.parametrize("codes", [[5, 0, 0], [-1, 0, 0]])
 def test_codes_without_a_string_are_an_error(path: Path, codes: list[int], monkeypatch: Any) -> None:
-    monkeypatch.setattr(describe_collection, "STRINGS_FROM", 1)
+    monkeypatch.setattr(describe_collection, "ARRAYS_FROM", 1)
     TensorDict({"strings": NonTensorStack("a", "b", "c")}, [3]).memmap(path)
     (path / "strings" / "codes.memmap").write_bytes(torch.tensor(codes).numpy().tobytes())
-    with pytest.raises(FileError, match="strings: expected codes of its 3 strings"):
-        TensorDict.load_memmap(path)
+    loaded = TensorDict.load_memmap(path)
+    with pytest.raises(FileError, match="strings: expected codes of its 3 objects"):
+        loaded["strings"]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# objects of a folder, which are read when they are asked for
+
+
+class Tagged(TensorClass):
+    tags: Column[list[str]]
+    x: Tensor
+
+
+def tagged(start: int, count: int) -> Tagged:
+    return Tagged([[f"tag {row}"] for row in range(start, start + count)], torch.arange(start, start + count))
+
+
+@pytest.fixture
+def made(monkeypatch: Any) -> list[str]:
+    """The texts of which objects were made."""
+    found: list[str] = []
+    real = stored_objects.parse_value
+    monkeypatch.setattr(stored_objects, "parse_value", lambda text: (found.append(text), real(text))[1])
+    return found
+
+
+def test_an_append_of_objects_rewrites_none_of_the_others(path: Path, made: list[str]) -> None:
+    tagged(0, 1500).memmap(path)
+    files = [path / "tags" / f"{name}.memmap" for name in ("values", "spans", "codes")]
+    inodes, described = [file.stat().st_ino for file in files], (path / "tags" / "meta.json").stat().st_size
+    for start in (1500, 1520, 1540):
+        before = [file.stat().st_size for file in files]
+        Tagged.append_memmap(path, tagged(start, 20))
+        assert [file.stat().st_size - size for file, size in zip(files, before, strict=True)] == [20 * 12, 320, 160]
+        assert [file.stat().st_ino for file in files] == inodes
+        assert abs((path / "tags" / "meta.json").stat().st_size - described) < 10
+    assert made == []
+    assert Tagged.load_memmap(path).tags.tolist() == tagged(0, 1560).tags.tolist()
+
+
+@pytest.mark.parametrize("target", [Tagged, TensorDict])
+@pytest.mark.parametrize("device", [None, "cpu", "meta"])
+def test_opening_a_folder_makes_no_object(path: Path, made: list[str], target: Any, device: str | None) -> None:
+    tagged(0, 3000).memmap(path)
+    loaded = target.load_memmap(path, device=device)
+    assert loaded.batch_size == torch.Size([3000])
+    assert made == []
+    assert loaded.get("tags")[7:9].tolist() == [["tag 7"], ["tag 8"]]
+    assert len(made) == 2
+    if device is None:
+        assert (loaded[9].get("tags").data if target is TensorDict else loaded[9].tags.item()) == ["tag 9"]
+        assert "tag 0" in repr(loaded)
+        assert len(pickle.dumps(loaded[2900:2910].get("tags"))) < 2000
+        assert len(made) < 30
+
+
+def test_objects_of_a_folder_keep_changes_and_copies_are_apart(path: Path) -> None:
+    tagged(0, 1200).memmap(path)
+    loaded = Tagged.load_memmap(path)
+    loaded.tags[3].append("more")
+    copies = [loaded.clone(), copy.deepcopy(loaded)]
+    loaded.tags[3].append("after")
+    assert loaded.tags[3] is loaded[2:].tags[1]
+    assert loaded.tags[3] == ["tag 3", "more", "after"] == loaded.tags.tolist()[3]
+    for each in copies:
+        assert each.tags[3] == ["tag 3", "more"]
+        each.tags[4].append("here alone")
+        assert each.tags.tolist()[3:5] == [["tag 3", "more"], ["tag 4", "here alone"]]
+    assert loaded.tags[4] == ["tag 4"]
+
+
+def test_an_object_of_a_folder_is_checked_when_it_is_read(path: Path) -> None:
+    TensorDict({"tags": Column([["a"]] * 1100 + [[1]]), "x": torch.arange(1101)}, [1101]).memmap(path)
+    loaded = Tagged.load_memmap(path)
+    assert loaded.tags[:3].tolist() == [["a"]] * 3
+    message = r"tags: Column\[list\[str\]\]: row 1100: expected list\[str\], got list \[1\]"
+    for read in (lambda: loaded.tags[1100], lambda: loaded.tags.tolist(), lambda: loaded[1100].tags.item()):
+        with pytest.raises(FileError, match=message):
+            read()
+    with pytest.raises(ValueError, match="checksums"):  # nothing was asked for
+        Tagged.load_memmap(path, verify=True)
+
+    class Named(TensorClass, stack_objects=True):
+        tags: list
+        x: Tensor
+
+    TensorDict({"tags": NonTensorStack(*[["a"]] * 1100, 1), "x": torch.arange(1101)}, [1101]).memmap(path)
+    other: Any = Named.load_memmap(path)
+    assert other[5].tags == ["a"]
+    with pytest.raises(FileError, match=r"tags: Named.tags: expected list, got int 1"):
+        _ = other[1100].tags
+
+
+@pytest.mark.parametrize(
+    "name, at, value, message",
+    [
+        ("values", 0, ord("{"), r"tags: row 0: "),
+        ("values", 2, 255, r"tags: row 0: the bytes are not UTF-8"),
+        ("spans", 0, -1, r"tags: row 0: expected items within the \d+ of the buffer, got start -1"),
+        ("spans", 1, 10**9, r"tags: row 0: expected items within"),
+        ("spans", 1, -1, r"tags: row 0: "),
+        ("codes", 0, 10**9, r"tags: expected codes of its 1200 objects"),
+    ],
+)
+def test_a_damaged_object_of_a_folder_is_an_error_that_names_it(
+    path: Path, name: str, at: int, value: int, message: str
+) -> None:
+    tagged(0, 1200).memmap(path, checksum=True)
+    file = path / "tags" / f"{name}.memmap"
+    stored = np.fromfile(file, np.uint8 if name == "values" else np.int64)
+    stored[at] = value
+    stored.tofile(file)
+    loaded = Tagged.load_memmap(path)
+    assert loaded.tags[1:3].tolist() == [["tag 1"], ["tag 2"]]
+    with pytest.raises(FileError, match=message):
+        _ = loaded.tags[0]
+    with pytest.raises(FileError, match="tags: "):
+        loaded.tags.tolist()
+    with pytest.raises(FileError, match="tags"):
+        Tagged.load_memmap(path, verify=True)
+
+
+def test_texts_of_objects_that_share_bytes_are_refused(path: Path) -> None:
+    tagged(0, 1200).memmap(path)
+    size = (path / "tags" / "values.memmap").stat().st_size
+    np.array([[0, size]] * 1200, np.int64).tofile(path / "tags" / "spans.memmap")
+    with pytest.raises(FileError, match=r"tags: its rows have .* some are shared"):
+        Tagged.load_memmap(path).tags.tolist()
+
+
+def test_a_pickle_of_an_object_is_not_loaded_unless_that_is_allowed(path: Path) -> None:
+    many = [slice(row) for row in range(1200)]
+    TensorDict({"slices": Column(many)}, [1200]).memmap(path, allow_pickle=True)
+    with pytest.raises(FileError, match=r"slices: row 0: .*pass allow_pickle=True"):
+        TensorDict.load_memmap(path)["slices"]
+    assert TensorDict.load_memmap(path, allow_pickle=True)["slices"] == many
+
+
+@pytest.mark.parametrize("checked", [False, True])
+def test_objects_of_older_folders_grow_in_arrays(path: Path, checked: bool, monkeypatch: Any) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(describe_collection, "ARRAYS_FROM", 10**9)  # as older versions wrote all objects
+        tagged(0, 1200).memmap(path, checksum=checked)
+        assert not (path / "tags" / "spans.memmap").exists()
+        assert Tagged.load_memmap(path).tags[7] == ["tag 7"]
+    for start in (1200, 1220):
+        Tagged.append_memmap(path, tagged(start, 20))
+        assert (path / "tags" / "spans.memmap").is_file()
+    assert Tagged.load_memmap(path, verify=checked).tags.tolist() == tagged(0, 1240).tags.tolist()
+
+
+def test_other_objects_are_appended_to_one_of_all_rows(path: Path) -> None:
+    TensorDict({"of": NonTensorData(("all",), batch_size=[1500])}, [1500]).memmap(path)
+    TensorDict.append_memmap(path, TensorDict({"of": NonTensorData(("all",), batch_size=[2])}, [2]))
+    assert not (path / "of" / "codes.memmap").exists()
+    TensorDict.append_memmap(path, TensorDict({"of": NonTensorStack(("one",), "two")}, [2]))
+    assert TensorDict.load_memmap(path)["of"].tolist() == [("all",)] * 1502 + [("one",), "two"]
+    assert (path / "of" / "values.memmap").stat().st_size < 100
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -112,8 +112,8 @@ def of_node(node: Any, read: Read, path: tuple[str, ...] = ()) -> Any:
         return checked(kind, node, parts)
     if kind == "column":
         return column(node, {key: of_node(entry, read, (*path, key)) for key, entry in node["entries"].items()})
-    if kind == "strings":
-        return strings(node, {key: of_node(entry, read, (*path, key)) for key, entry in node["entries"].items()})
+    if kind in ("strings", "object_rows"):
+        return texts(node, {key: of_node(entry, read, (*path, key)) for key, entry in node["entries"].items()})
     return objects(node)
 
 
@@ -124,12 +124,14 @@ def column(node: Any, entries: dict[str, Any]) -> Any:
     return ["column", node["column"], node.get("names"), entries["values"], entries["spans"]]
 
 
-def strings(node: Any, entries: dict[str, Any]) -> Any:
+def texts(node: Any, entries: dict[str, Any]) -> Any:
     text = entries["values"][1].raw
     spans = np.frombuffer(entries["spans"][1].raw, np.int64).reshape(-1, 2).tolist()
     codes = np.frombuffer(entries["codes"][1].raw, np.int64).tolist()
     assert entries["codes"][1].shape == node["batch_size"]
-    rows = [text[start : start + length].decode() for start, length in spans]
+    rows: list[Any] = [text[start : start + length].decode() for start, length in spans]
+    if node["type"] == "object_rows":
+        rows = [object_of(json.loads(row)) for row in rows]
     return ["objects", node["batch_size"], [rows[code] for code in codes]]
 
 
@@ -186,7 +188,7 @@ def of_folder(file: Callable[[str], bytes], inside: str = "") -> Any:
             for _ in here["batch_size"][1:] if here["type"] == "objects" else ():
                 data = [item for row in data for item in row]
             entries[key] = objects({**here, "data": data})
-        elif here.get("type") in ("collection", "lazy_stack", "column", "strings"):
+        elif here.get("type") in ("collection", "lazy_stack", "column", "strings", "object_rows"):
             entries[key] = of_folder(file, f"{inside}{name_of(key)}/")
         elif "type" in here:
             entries[key] = of_node(here, read, (key,))
@@ -199,8 +201,9 @@ def of_folder(file: Callable[[str], bytes], inside: str = "") -> Any:
             entries[key] = of_folder(file, f"{inside}{name_of(key)}/")
     if "column" in more:
         return column(more["column"], entries)
-    if "strings" in more:
-        return strings({"batch_size": meta["shape"]}, entries)
+    for kind in ("strings", "object_rows"):
+        if kind in more:
+            return texts({"type": kind, "batch_size": meta["shape"]}, entries)
     return collection({**more, "batch_size": meta["shape"], "names": meta.get("_names")}, entries)
 
 

@@ -191,7 +191,7 @@ def _dicts(columns: Mapping[str, Any], size: Sequence[int]) -> Any:
 
 
 def _cast_objects(spec: FieldSpec, value: NonTensorDataBase) -> NonTensorDataBase:
-    if isinstance(value._objects, Deferred) and all(map(spec._is_item, spec._to_check(value._objects))):
+    if isinstance(value._objects, Deferred) and all(map(spec._is_item, spec._to_check(value))):
         return value
     try:
         cast_ones = [one if spec._is_item(one) else spec.types[0](one) for one in value._objects]

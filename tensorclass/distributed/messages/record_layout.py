@@ -309,7 +309,7 @@ def describe_with_tensors(
 
 def whole_record(data: TensorCollection, layout: RecordLayout, what: str, allow_pickle: bool = False) -> bytes:
     """Return the JSON of :func:`describe_record` with the buffers of columns behind it, for :func:`rebuild_whole`."""
-    node, leaves = describe_collection.describe(data, what, allow_pickle, string_arrays=False)
+    node, leaves = describe_collection.describe(data, what, allow_pickle, object_arrays=False)
     text = json.dumps(node, allow_nan=False, separators=(",", ":")).encode()
     plain = {spec[:2] for spec in layout.specs}
     rest = sorted([leaf for leaf in leaves if leaf[:2] not in plain], key=lambda leaf: leaf[:2])

@@ -14,8 +14,9 @@ A *node* is a dict with a ``"type"``:
   that of the outermost column, for the peer, which reads a collection of ``values`` and ``spans``;
 - ``strings``: many objects that are strings, with their ``batch_size``. ``entries`` has the nodes of ``values`` (UTF-8)
   and ``spans`` of the distinct strings, and of ``codes``, the string of each row;
-- ``object``: one object for all rows as ``data``, and the ``batch_size``; ``objects``: ``data`` is a flat list with an
-  object for each row. :mod:`tensorclass.storage.common.object_json` turns objects into JSON.
+- ``object_rows``: many objects in the same arrays; the strings are the JSON of the objects;
+- ``object``: one object for all rows as ``data``, and the ``batch_size``; ``objects``: few objects, ``data`` is a flat
+  list with one for each row. :mod:`tensorclass.storage.common.object_json` turns objects into JSON.
 
 Nodes of tensors have ``crc32`` if checksums were asked for: a number for each buffer, in the order of writing.
 
@@ -62,7 +63,7 @@ class TensorLeaf(NamedTuple):
     buffer: str  #: ``""`` for the values, ``"offsets"`` for those of a jagged tensor
     tensor: Tensor
     node: Node  #: the node of the tensor
-    of_objects: bool = False  #: it holds strings of a stack of objects, and is no tensor of the collection
+    of_objects: bool = False  #: it holds texts of a stack of objects, and is no tensor of the collection
 
 
 class TensorReader(Protocol):
@@ -77,6 +78,11 @@ class FileError(ValueError):
     def __init__(self, *args: object) -> None:
         # names of files and keys are not trusted
         super().__init__(*(printable(one, lines=True) if isinstance(one, str) else one for one in args))
+
+
+def damaged(file: str, path: Path, why: str) -> FileError:
+    """Return an error that names the file and the key."""
+    return FileError(f"{file}: {dotted(path) + ': ' if path else ''}{why}")
 
 
 class Unfit(FileError):
@@ -108,20 +114,24 @@ class Source(NamedTuple):
     same_objects: bool = False  #: take the objects of the target, of which the file has copies
     verify: bool = False  #: compare values with their checksums
     checksum: Callable[[Tensor], int] | None = None  #: computes checksums in place of :func:`checksum_of`
-    #: reads strings, if ``read`` makes tensors without values or on another device
+    #: reads texts of objects, if ``read`` makes tensors without values or on another device
     read_strings: TensorReader | None = None
     check_text: bool = False  #: check the encoding of text, as ``verify`` does
 
     def damaged(self, path: Path, why: str) -> FileError:
         """Return an error that names the file and the key."""
-        return FileError(f"{self.file}: {dotted(path) + ': ' if path else ''}{why}")
+        return damaged(self.file, path, why)
 
 
-def has_strings(node: Any) -> bool:
-    """Return whether a tree has strings in arrays, which are read also where tensors get no values."""
+#: the types of nodes of objects whose texts lie in arrays
+OBJECT_ARRAYS = ("strings", "object_rows")
+
+
+def has_object_arrays(node: Any) -> bool:
+    """Return whether a tree has objects in arrays, which are read also where tensors get no values."""
     known = as_dict(node) or {}
     parts = [*(as_dict(known.get("entries")) or {}).values(), *(as_list(known.get("parts")) or ())]
-    return known.get("type") == "strings" or any(map(has_strings, parts))
+    return known.get("type") in OBJECT_ARRAYS or any(map(has_object_arrays, parts))
 
 
 def tensor_nodes(node: Any, path: Path = ()) -> Iterator[tuple[Path, str, Node]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -35,7 +37,7 @@ def describe(
     allow_pickle: bool | None = False,
     checksum: bool = False,
     within: Path = (),
-    string_arrays: bool = True,
+    object_arrays: bool = True,
 ) -> tuple[Node, list[TensorLeaf]]:
     """Return the tree of a collection, and its tensors.
 
@@ -45,14 +47,14 @@ def describe(
         allow_pickle: pickle objects that have no JSON form; ``None`` if the format has no pickles.
         checksum: add checksums to the nodes of tensors.
         within: the key of the collection in an existing file, for errors; paths of tensors do not begin with it.
-        string_arrays: describe many strings by arrays, not in the tree.
+        object_arrays: describe many objects by arrays, not in the tree.
 
     Raises:
         TypeError: some values cannot be written, or could not be loaded again. The message lists all of them.
     """
     leaves: list[TensorLeaf] = []
     problems: list[str] = []
-    node = _describe(data, within, leaves, problems, allow_pickle, string_arrays)
+    node = _describe(data, within, leaves, problems, allow_pickle, object_arrays)
     if within:
         leaves = [leaf._replace(path=leaf.path[len(within) :]) for leaf in leaves]
     if problems:
@@ -66,7 +68,7 @@ def describe(
 def describe_value(value: Any, path: Path, allow_pickle: bool, strict: bool = True) -> tuple[Node, list[str]]:
     """Return the node of one value, and the reasons why it cannot be written; raise for these if ``strict``.
 
-    Strings are never in arrays of their own: HDF5 and zarr have arrays of strings.
+    Objects are never in arrays of their own: HDF5 and zarr have rows of text.
     """
     problems: list[str] = []
     node = _describe(value, path, [], problems, allow_pickle, False)
@@ -102,13 +104,12 @@ def _describe(
     leaves: list[TensorLeaf],
     problems: list[str],
     allow_pickle: bool | None,
-    string_arrays: bool = True,
+    object_arrays: bool = True,
 ) -> Node:
     if isinstance(value, Tensor):
         return describe_tensor(value, path, leaves, problems)
     if isinstance(value, NonTensorDataBase):
-        strings = _describe_strings(value, path, leaves, problems) if string_arrays else None
-        return _describe_objects(value, path, problems, allow_pickle) if strings is None else strings
+        return _describe_objects(value, path, leaves, problems, allow_pickle, object_arrays)
     if isinstance(value, BufferColumn):
         return _describe_column(value, path, leaves, problems)
     if isinstance(value, UnbatchedTensor):
@@ -125,7 +126,7 @@ def _describe(
             "stack_dim": store.dim,
             "stack_dim_name": store.name,
             "parts": [
-                _describe(item, (*path, str(at)), leaves, problems, allow_pickle, string_arrays)
+                _describe(item, (*path, str(at)), leaves, problems, allow_pickle, object_arrays)
                 for at, item in enumerate(store.items_)
             ],
         }
@@ -133,7 +134,7 @@ def _describe(
     node: Node = {"type": "collection", **collection_head(value)}
     cls: Any = value.__class__
     node["entries"] = {
-        name: _describe(item, (*path, name), leaves, problems, allow_pickle, string_arrays)
+        name: _describe(item, (*path, name), leaves, problems, allow_pickle, object_arrays)
         for name, item in ((stored_name(cls, key), item) for key, item in value._now().items())
     }
     return node
@@ -199,37 +200,96 @@ def column_head(value: Any) -> Node:
     return node
 
 
-#: the fewest rows of strings that are written as arrays; fewer are JSON, which people and the peer read
-STRINGS_FROM = 1000
+#: the fewest rows of objects that are written as arrays; fewer are in the tree, which people and the peer read
+ARRAYS_FROM = 1000
 
 
-def _describe_strings(
-    value: NonTensorDataBase, path: Path, leaves: list[TensorLeaf], problems: list[str]
-) -> Node | None:
-    """Return the node of many strings; ``None`` if there are few, or other objects."""
-    size = value._batch_size
-    if size.numel() < STRINGS_FROM or isinstance(value, NonTensorData) or value._metadata is not None:
-        return None
-    objects, codes = drop_unused(value._objects, value._codes())
-    if not all(type(item) is str for item in objects):
-        return None
-    return describe_strings(objects, codes, path, leaves, problems)
-
-
-def describe_strings(
-    objects: Sequence[str], codes: Tensor, path: Path, leaves: list[TensorLeaf], problems: list[str]
-) -> Node | None:
-    """Return the node of strings; ``None`` if one of them is not Unicode text. Appends its buffers to ``leaves``."""
+def _describe_objects(
+    value: NonTensorDataBase,
+    path: Path,
+    leaves: list[TensorLeaf],
+    problems: list[str],
+    allow_pickle: bool | None,
+    object_arrays: bool,
+) -> Node:
+    _check_size(value._batch_size, path, problems)
     try:
-        text = Text.from_list(objects)
-    except ValueError:  # half of a surrogate pair, which JSON can hold
-        return None
+        if isinstance(value, NonTensorData):
+            return _describe_object(value, allow_pickle)
+        forms, codes = forms_of(value, allow_pickle)
+    except Unwritable as error:
+        problems.append(f"{dotted(path)}: {error}")
+        return {}
+    if object_arrays:
+        return describe_forms(forms, codes, path, leaves, problems)
+    return _forms_in_tree(forms, codes)
+
+
+def _describe_object(value: NonTensorData, allow_pickle: bool | None) -> Node:
+    data = encode(value._objects[0], allow_pickle)
+    node: Node = {"type": "object", "batch_size": list(value._batch_size), "data": data}
+    if value._metadata is not None:
+        node["metadata"] = encode(value._metadata, allow_pickle)
+    if isinstance(value, MetaData):
+        node["kind"] = "MetaData"
+    return node
+
+
+def forms_of(value: NonTensorDataBase, allow_pickle: bool | None) -> tuple[list[Any], Tensor]:
+    """Return the JSON forms of objects, and the codes, which index them.
+
+    Raises:
+        Unwritable: an object has no JSON form.
+    """
+    objects, codes = drop_unused(value._objects, value._codes())
+    return [encode(item, allow_pickle) for item in objects], codes
+
+
+def describe_forms(
+    forms: Sequence[Any],
+    codes: Tensor,
+    path: Path,
+    leaves: list[TensorLeaf],
+    problems: list[str],
+    as_type: str | None = None,
+) -> Node:
+    """Return the node of the JSON forms of objects: many are described by arrays, which are appended to ``leaves``.
+
+    Args:
+        forms: the forms.
+        codes: the form of each row.
+        path: the key.
+        leaves: gets the arrays.
+        problems: gets the reasons why they cannot be written.
+        as_type: the type of the node. Default: ``strings`` or ``object_rows`` for many objects, else ``objects``.
+    """
+    if as_type is None and codes.numel() < ARRAYS_FROM:
+        return _forms_in_tree(forms, codes)
+    text = None if as_type == "object_rows" else as_strings(forms)
+    kind = "object_rows" if text is None else "strings"
+    text = Text.from_list(list(map(_json, forms))) if text is None else text
     parts = {"values": text.values, "spans": text.spans, "codes": codes.contiguous()}
     found: list[TensorLeaf] = []
-    node: Node = {"type": "strings", "batch_size": list(codes.shape)}
+    node: Node = {"type": kind, "batch_size": list(codes.shape)}
     node["entries"] = {key: describe_tensor(part, (*path, key), found, problems) for key, part in parts.items()}
     leaves += [leaf._replace(of_objects=True) for leaf in found]
     return node
+
+
+def as_strings(forms: Sequence[Any]) -> Text | None:
+    """Return the text of JSON forms that are all strings; ``None`` if one is something else, or not Unicode text."""
+    if all(type(form) is str for form in forms):
+        with contextlib.suppress(ValueError):  # half of a surrogate pair, which JSON can hold
+            return Text.from_list(forms)
+    return None
+
+
+def _forms_in_tree(forms: Sequence[Any], codes: Tensor) -> Node:
+    flat: list[int] = to_lists(codes.reshape(-1))
+    return {"type": "objects", "batch_size": list(codes.shape), "data": [forms[code] for code in flat]}
+
+
+_json = json.JSONEncoder(allow_nan=False).encode
 
 
 def _check_size(size: Size, path: Path, problems: list[str]) -> None:
@@ -245,22 +305,3 @@ def check_loadable_size(size: Size, path: Path, what: str) -> None:
     _check_size(size, path, problems)
     if problems:
         raise ValueError(f"{what}: {problems[0]}")
-
-
-def _describe_objects(value: NonTensorDataBase, path: Path, problems: list[str], allow_pickle: bool | None) -> Node:
-    size = list(value._batch_size)
-    _check_size(value._batch_size, path, problems)
-    try:
-        if isinstance(value, NonTensorData):
-            node = {"type": "object", "batch_size": size, "data": encode(value._objects[0], allow_pickle)}
-            if value._metadata is not None:
-                node["metadata"] = encode(value._metadata, allow_pickle)
-            if isinstance(value, MetaData):
-                node["kind"] = "MetaData"
-            return node
-        codes: list[int] = to_lists(value._codes().reshape(-1))
-        forms = [encode(item, allow_pickle) for item in value._objects]
-        return {"type": "objects", "batch_size": size, "data": [forms[code] for code in codes]}
-    except Unwritable as error:
-        problems.append(f"{dotted(path)}: {error}")
-        return {}

@@ -48,6 +48,7 @@ from .collection_tree import (
     parse_size,
 )
 from .object_json import decode
+from .stored_objects import StoredObjects
 from .unimported_classes import stand_in
 
 
@@ -68,7 +69,8 @@ def rebuild(node: Any, target: type[TensorCollection] | TensorCollection | None,
     kind = (as_dict(node) or {}).get("type")
     if kind not in ("collection", "lazy_stack"):  # objects are allowed if no other class is asked for
         cls = dense_class(target) if isinstance(target, type) else type(target)
-        if kind not in ("object", "objects", "strings", "column") or issubclass(cls, (TensorDict, TensorClass)):
+        leaves = ("object", "objects", "column", *collection_tree.OBJECT_ARRAYS)
+        if kind not in leaves or issubclass(cls, (TensorDict, TensorClass)):
             raise source.damaged((), f"expected a collection, got {ascii(kind)[:40]}")
     try:
         return _rebuild(node, target, source, ())
@@ -89,8 +91,8 @@ def _rebuild(node: Any, target: Any, source: Source, path: Path) -> Any:
         return _objects(found, target, source, path)
     if kind == "column":
         return _column(found, target, source, path)
-    if kind == "strings":
-        return _strings(found, target, source, path)
+    if kind in collection_tree.OBJECT_ARRAYS:
+        return _object_arrays(found, target, source, path)
     if kind == "lazy_stack":
         return _lazy_stack(found, target, source, path)
     if kind == "unbatched":
@@ -414,7 +416,8 @@ def column_of(
     try:
         span_functions.check(spans, len(items), base.__name__)
         if not (chosen or needs_no_values(spans.device)):
-            compact = _check_rows(spans, len(items), bool(node["missing"]))
+            total = span_functions.check_unshared(spans, len(items), has_missing=bool(node["missing"]))
+            compact = total == len(items) and torch.equal(spans, span_functions.from_lengths(spans[..., 1]))
         names = parse_names(node.get("names"), spans.shape[:-1], source, path)
         made: Any = _column_class(base, target)._of(items, spans, names, compact=compact)
         if (source.verify or source.check_text) and isinstance(made, Text):
@@ -435,25 +438,6 @@ def _column_class(base: Any, target: Any) -> Any:
 _COLUMNS: dict[str, Any] = {"Text": Text, "Ragged": Ragged}
 
 
-def _check_rows(spans: Tensor, size: int, missing: bool) -> bool:
-    """Raise if rows share items or have no value against the description. Return whether they fill the buffer in order.
-
-    Files have no rows that share items: a copy of many rows that are the whole buffer would take any amount of memory.
-    """
-    lengths = spans[..., 1]
-    total = int(lengths.clamp(min=0).sum())
-    if total > size or total < 0:
-        raise ValueError(f"its rows have {total} items together, more than the {size} of the buffer: some are shared")
-    if not missing:
-        none = (lengths < 0).nonzero()
-        if len(none):
-            row = to_lists(none[0])
-            raise ValueError(
-                f"row {row[0] if len(row) == 1 else row} has no value, but its description has no such row"
-            )
-    return total == size and torch.equal(spans, span_functions.from_lengths(lengths))
-
-
 def _buffer_nodes(node: Node, names: tuple[str, ...], source: Source, path: Path) -> list[Node]:
     """Return the nodes of the buffers of a column or of strings."""
     entries = as_dict(node.get("entries")) or {}
@@ -469,45 +453,45 @@ def _buffer(node: Node, source: Source, path: Path) -> Tensor:
     return _tensor(node, source, path)
 
 
-def _strings(node: Node, target: Any, source: Source, path: Path) -> Any:
+def _object_arrays(node: Node, target: Any, source: Source, path: Path) -> NonTensorDataBase:
+    """Return objects whose texts lie in arrays. They are read when they are asked for, or now to verify them."""
     size = parse_size(node.get("batch_size"), source, path)
     if source.same_objects and isinstance(target, NonTensorDataBase) and target._batch_size == size:
         return target._shallow()
-    nodes = _buffer_nodes(node, ("values", "spans", "codes"), source, path)
-    has_values = not needs_no_values(source.device)
+    makes_fakes = needs_no_values(None)
+    names = ("values", "spans", "codes")
+    nodes = _buffer_nodes(node, names, source, path)
     with _disable_current_modes():
         reading = source._replace(read=source.read_strings or source.read)
-        values, spans, codes = [
-            _buffer(one, reading, (*path, key)).as_subclass(Tensor).cpu()
-            for key, one in zip(("values", "spans", "codes"), nodes, strict=True)
-        ]
-        if spans.ndim != 2 or codes.dtype is not torch.int64 or codes.shape != size:
-            raise source.damaged(path, f"expected a string for each position of the batch size {list(size)}")
-        if codes.numel() and not 0 <= int(codes.min()) <= int(codes.max()) < len(spans):
-            raise source.damaged(path, f"expected codes of its {len(spans)} strings")
-        text = column_of(
-            {"column": "Text", "missing": False},
-            values,
-            spans,
-            None,
-            source._replace(verify=False, check_text=False),
-            path,
+        arrays = {
+            key: _buffer(one, reading, (*path, key)).as_subclass(Tensor).cpu()
+            for key, one in zip(names, nodes, strict=True)
+        }
+        values, spans, codes = arrays.values()
+        if values.dtype is not torch.uint8 or values.ndim != 1:
+            raise source.damaged(path, f"expected UTF-8 as uint8 of one dimension, got {values.dtype}")
+        if spans.dtype is not torch.int64 or spans.ndim != 2 or spans.shape[1] != 2:
+            raise source.damaged(path, f"expected spans int64[n, 2], got {spans.dtype}{list(spans.shape)}")
+        if codes.dtype is not torch.int64 or codes.shape != size or (size.numel() and not len(spans)):
+            raise source.damaged(path, f"expected an object for each position of the batch size {list(size)}")
+        objects = StoredObjects(
+            arrays,
+            is_json=node["type"] == "object_rows",
+            file=source.file,
+            path=path,
+            allow_pickle=source.allow_pickle,
         )
-        try:
-            objects: list[str] = text._strings()
-        except ValueError as error:
-            raise source.damaged(path, str(error)) from None
-        if not has_values:
-            flat: list[int] = to_lists(codes.reshape(-1))
-            objects = [objects[code] for code in flat]
-        codes = codes.clone()  # so that the strings need no file
-    return stack_of(tuple(objects), codes if has_values else codes_row_by_row(size), source.device, None)
+        if source.verify:
+            objects.made()
+        if not makes_fakes:
+            return stack_of(objects, codes, source.device, None)
+        listed = tuple([objects[code] for code in to_lists(codes.reshape(-1))])
+    return stack_of(listed, codes_row_by_row(size), source.device, None)
 
 
-def read_strings(node: Node, source: Source) -> list[str]:
-    """Return the string of each row of a node of strings."""
-    objects = _strings(node, None, source, ())
-    return [objects._objects[code] for code in to_lists(objects._codes().reshape(-1))]
+def rebuild_objects(node: Node, source: Source, path: Path) -> NonTensorDataBase:
+    """Return the objects of a node of arrays."""
+    return _object_arrays(node, None, source, path)
 
 
 def _objects(node: Node, target: Any, source: Source, path: Path) -> Any:

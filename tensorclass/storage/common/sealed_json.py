@@ -127,5 +127,6 @@ def _no_number(text: str) -> Any:
 
 
 _loads = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_number).decode
+parse_value = _loads  #: parses any JSON in which no key occurs twice; raises ValueError
 _loads_nan = json.JSONDecoder(object_pairs_hook=_unique).decode
 _loads_intact = json.JSONDecoder(parse_constant=_no_number).decode

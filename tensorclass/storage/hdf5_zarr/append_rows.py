@@ -10,6 +10,7 @@ from torch import Size, Tensor
 
 from tensorclass.td.collection import Collection
 from tensorclass.td.keys import dotted
+from tensorclass.td.leaves.nontensor_base import NonTensorDataBase
 from tensorclass.td.stores.write_back import WrittenBack
 
 from .array_backend import Note
@@ -35,6 +36,8 @@ def check_room(data: Any, rows: Any, path: tuple[str, ...], problems: list[str])
                 problems.append(f"{where}: its array has a fixed size; write the file with resizable=True")
         elif (column := data._column(key)) is not None:
             _check_column_room(store, key, column[2], row, where, problems)
+        elif isinstance(row, NonTensorDataBase) and data._node(key, "object_rows") is not None:
+            continue
         elif isinstance(store[key], WrittenBack) and isinstance(row, Collection):
             check_room(store[key], row, (*path, key), problems)
         elif isinstance(store[key], Collection) and not store[key]._is_tree() and isinstance(row, Collection):
@@ -94,6 +97,8 @@ def append_rows(data: Any, rows: Any, steps: list[AppendStep]) -> None:
         elif (column := data._column(key)) is not None:
             _, _, node, note = column
             _append_to_column(data, key, node, note or {}, rows._store[key].to("cpu").compact(), steps)
+        elif _append_objects(data, key, rows._store[key], steps):
+            continue
         elif isinstance(store[key], WrittenBack):
             append_rows(store[key], rows._store[key], steps)
         else:
@@ -119,6 +124,22 @@ def _append_to_column(data: Any, key: str, group: Any, note: Note, rows: Any, st
         steps.append(AppendStep(data, key, 0, group, note))
         store.file.backend.write_note(group, {**note, "missing": True})
     _append_to_array(data, key, spans, spans_note, torch.stack((own[..., 0] + before, own[..., 1]), -1), steps)
+
+
+def _append_objects(data: Any, key: str, rows: Any, steps: list[AppendStep]) -> bool:
+    """Append objects to those in rows of text; return whether that is possible."""
+    found = data._node(key, "object_rows")
+    if found is None or not isinstance(rows, NonTensorDataBase):
+        return False
+    store, _, group, note = found
+    arrays = [store.column_array(key, group, name)[0] for name in ("values", "spans")]
+    if not all(map(store.file.backend.can_resize, arrays)):
+        return False
+    text = store.file.text_rows(rows, note.get("form"), (*store.path, key))
+    if text is None:
+        return False
+    _append_to_column(data, key, group, note, text, steps)
+    return True
 
 
 def _append_to_array(data: Any, key: str, array: Any, note: Note | None, rows: Tensor, steps: list[AppendStep]) -> None:

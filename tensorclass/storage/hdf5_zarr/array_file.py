@@ -6,7 +6,7 @@ import json
 import os
 import weakref
 from collections.abc import Callable, Generator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -355,7 +355,7 @@ class ArrayFile:
     def _write_objects(self, parent: Any, name: str, value: NonTensorDataBase) -> Any:
         node, _ = describe_collection.describe_value(value, (name,), self.options.allow_pickle)
         data = node.pop("data")
-        if node["type"] == "objects" and len(data) >= describe_collection.STRINGS_FROM and not self.writes_zeros:
+        if node["type"] == "objects" and len(data) >= describe_collection.ARRAYS_FROM and not self.writes_zeros:
             return self._write_object_rows(parent, name, data, value._batch_size)
         plain = self.backend.can_hold_text
         texts: str | list[str]
@@ -372,12 +372,23 @@ class ArrayFile:
 
     def _write_object_rows(self, parent: Any, name: str, items: list[Any], size: Size) -> Any:
         """Write many objects as rows of text, which are read without the others."""
-        form, rows = "json", None
-        if all(isinstance(item, str) for item in items):
-            with suppress(ValueError):  # half of a surrogate pair, which only JSON has a form for
-                form, rows = "text", Text.from_list(items)
+        rows = describe_collection.as_strings(items)
+        form = "json" if rows is None else "text"
         rows = Text.from_list(map(_json, items)) if rows is None else rows
         return self._write_column(parent, name, rows.reshape(size), {"type": "object_rows", "form": form})
+
+    def text_rows(self, value: NonTensorDataBase, form: object, path: tuple[str, ...]) -> Text | None:
+        """Return objects as rows of text in the form of others; ``None`` if those are text, and an object is not.
+
+        Args:
+            value: the objects.
+            form: ``"text"`` or ``"json"``.
+            path: the key, for errors.
+        """
+        node, _ = describe_collection.describe_value(value, path, self.options.allow_pickle)
+        items = [node["data"]] * value.numel() if node["type"] == "object" else node["data"]
+        rows = describe_collection.as_strings(items) if form == "text" else Text.from_list(map(_json, items))
+        return None if rows is None else rows.reshape(value._batch_size)
 
 
 def _close_dropped(backend: ArrayBackend, root: Any, pid: int) -> None:

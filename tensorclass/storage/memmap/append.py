@@ -18,7 +18,7 @@ import torch
 from torch import Size, Tensor
 
 from tensorclass.records.record import TensorClass
-from tensorclass.storage.common import collection_tree, describe_collection, rebuild_collection
+from tensorclass.storage.common import collection_tree, describe_collection, object_json, rebuild_collection
 from tensorclass.storage.common.collection_tree import (
     FileError,
     Node,
@@ -40,7 +40,7 @@ from tensorclass.td.base import TensorCollection
 from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.keys import dotted
 from tensorclass.td.leaves.nontensor import NonTensorData, NonTensorDataBase
-from tensorclass.td.leaves.object_codes import codes_row_by_row, drop_unused
+from tensorclass.td.leaves.object_codes import codes_row_by_row
 from tensorclass.td.leaves.unbatched_tensor import UnbatchedTensor
 from tensorclass.td.memory.mapped_files import Filename, write_values
 from tensorclass.td.same_named_classes import namesake
@@ -133,7 +133,7 @@ class AppendPlan:
         self.files: list[AppendedFile] = []
         self.source: Source = Source(file, self._no_reader)
         self.has_checksums: bool = False  #: of the tensors in the folder
-        self.folders: open_folders.OpenFolderTree | None = None  #: the folder, to read strings
+        self.folders: open_folders.OpenFolderTree | None = None  #: the folder, to read objects
 
     @staticmethod
     def _no_reader(path: collection_tree.Path, part: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
@@ -187,7 +187,7 @@ class AppendPlan:
 
     def _entry(self, node: Node, value: Any, path: collection_tree.Path, size: Size, count: int) -> Node:
         kind = node["type"]
-        if kind == "object" or kind == "objects" or kind == "strings":
+        if kind in ("object", "objects", *collection_tree.OBJECT_ARRAYS):
             return self._objects(node, value, path, size, count)
         if kind == "column":
             return self._column(node, value, path, [size[0] + count, *size[1:]])
@@ -290,30 +290,25 @@ class AppendPlan:
         if not isinstance(value, NonTensorDataBase):
             self._differ(path, "objects", _type_in_words(value))
             return node
-        more, problems = describe_collection.describe_value(value, path, self.allow_pickle, strict=False)
-        if problems:
-            self.problems += problems
+        try:
+            forms, codes = describe_collection.forms_of(value, self.allow_pickle)
+        except object_json.Unwritable as error:
+            self.problems.append(f"{dotted(path)}: {error}")
             return node
         total = [size[0] + count, *size[1:]]
-        if node["type"] == "strings":
-            grown = self._strings(node, value, path, total)
+        if node["type"] == "object" and isinstance(value, NonTensorData) and forms == [node.get("data")]:
+            return {**node, "batch_size": total}
+        if node["type"] in collection_tree.OBJECT_ARRAYS:
+            grown = self._object_arrays(node, forms, codes, path, total)
             if grown is not None:
                 return grown
-            node = self._as_objects(node, path)  # the new objects are not all strings
-        if node["type"] == "object" and isinstance(value, NonTensorData) and more["data"] == node.get("data"):
-            return {**node, "batch_size": total}
-        new_rows = Size([count, *size[1:]]).numel()
-        items = [*_row_by_row(node, size.numel()), *_row_by_row(more, new_rows)]
-        if len(items) != size.numel() + new_rows:
-            raise self.source.damaged(path, f"expected {size.numel()} objects for the batch size {list(size)}")
-        if len(items) >= describe_collection.STRINGS_FROM and all(isinstance(item, str) for item in items):
-            codes = codes_row_by_row(Size(total))
-            leaves: list[TensorLeaf] = []
-            strings = describe_collection.describe_strings(items, codes, path, leaves, self.problems)
-            if strings is not None:
-                self._add_leaves(leaves, self.has_checksums)
-                return strings
-        return {"type": "objects", "batch_size": total, "data": items}
+        old_forms, old_codes = self._forms_of(node, path, size)
+        leaves: list[TensorLeaf] = []
+        grown = describe_collection.describe_forms(
+            [*old_forms, *forms], torch.cat((old_codes, codes + len(old_forms))), path, leaves, self.problems
+        )
+        self._add_leaves(leaves, self.has_checksums)
+        return grown
 
     def _add_leaves(self, leaves: list[TensorLeaf], checksum: bool) -> None:
         """Add new files."""
@@ -322,14 +317,14 @@ class AppendPlan:
                 leaf.node.setdefault("crc32", []).append(collection_tree.checksum_of(leaf.tensor))
             self.files.append(AppendedFile(leaf.path, leaf.buffer, 0, leaf.tensor))
 
-    def _strings(self, node: Node, value: Any, path: collection_tree.Path, total: list[int]) -> Node | None:
-        """Append strings to those in arrays; return ``None`` if an object is not a string."""
-        objects, codes = drop_unused(value._objects, value._codes())
-        if not all(type(item) is str for item in objects):
+    def _object_arrays(
+        self, node: Node, forms: list[Any], codes: Tensor, path: collection_tree.Path, total: list[int]
+    ) -> Node | None:
+        """Append objects to those in arrays; return ``None`` if these are strings, and an object is not."""
+        if node["type"] == "strings" and describe_collection.as_strings(forms) is None:
             return None
         leaves: list[TensorLeaf] = []
-        if describe_collection.describe_strings(objects, codes, path, leaves, self.problems) is None:
-            return None
+        describe_collection.describe_forms(forms, codes, path, leaves, self.problems, node["type"])
         values, spans, codes = [leaf.tensor for leaf in leaves]
         entries: dict[str, Node] = node["entries"]
         shape = {key: parse_size(entry.get("shape"), self.source, (*path, key)) for key, entry in entries.items()}
@@ -338,16 +333,27 @@ class AppendPlan:
         grown = {key: self._tensor(entries[key], part, (*path, key)) for key, part in parts.items()}
         return {**node, "batch_size": total, "entries": grown}
 
-    def _as_objects(self, node: Node, path: collection_tree.Path) -> Node:
-        """Return the node of strings in arrays as one of objects."""
+    def _forms_of(self, node: Node, path: collection_tree.Path, size: Size) -> tuple[list[Any], Tensor]:
+        """Return the JSON forms of the objects that are there, and the codes, which index them."""
+        if node["type"] == "object":
+            return [node.get("data")], torch.zeros(size, dtype=torch.int64)
+        if node["type"] in collection_tree.OBJECT_ARRAYS:
+            return self._strings(node, path)
+        forms = as_list(node.get("data")) or []
+        if len(forms) != size.numel():
+            raise self.source.damaged(path, f"expected {size.numel()} objects for the batch size {list(size)}")
+        return forms, codes_row_by_row(size)
+
+    def _strings(self, node: Node, path: collection_tree.Path) -> tuple[list[str], Tensor]:
+        """Return the strings in arrays, and their codes."""
         folders = self.folders
         assert folders is not None
 
         def read(key: collection_tree.Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
-            return memmap_folder.map_tensor(*folders.find((*path, *key), buffer), dtype, shape, "r")
+            return memmap_folder.map_tensor(*folders.find(key, buffer), dtype, shape, "r")
 
-        strings = rebuild_collection.read_strings(node, self.source._replace(read=read))
-        return {"type": "objects", "batch_size": node["batch_size"], "data": strings}
+        strings = rebuild_collection.rebuild_objects(node, self.source._replace(read=read), path)
+        return list(strings._objects), strings._codes()
 
     def _stack(self, node: Node, rows: Any, path: collection_tree.Path, count: int) -> Node:
         """Rows are further items of a lazy stack along dimension 0, and rows of each item for other dimensions."""
@@ -396,7 +402,7 @@ class AppendPlan:
         if kind == "lazy_stack":
             for at, item in enumerate(as_list(node["parts"]) or []):
                 self._keep(item, (*path, str(at)))
-        elif kind in ("collection", "column", "strings"):
+        elif kind in ("collection", "column", *collection_tree.OBJECT_ARRAYS):
             for key, entry in node["entries"].items():
                 self._keep(entry, (*path, key))
         elif kind == "nested":
@@ -586,13 +592,6 @@ def _has_checksums(node: Node) -> bool:
     if node["type"] == "lazy_stack":
         return _has_checksums(node["parts"][0])
     return "crc32" in node or any(_has_checksums(entry) for entry in node.get("entries", {}).values())
-
-
-def _row_by_row(node: Node, count: int) -> list[Any]:
-    """Return the JSON form of the object of each row."""
-    if node["type"] == "object":
-        return [node.get("data")] * count
-    return as_list(node.get("data")) or []
 
 
 def _batch_size(node: Node) -> list[int]:

@@ -32,7 +32,9 @@ VERSION = 1  #: the version of our own metadata
 
 #: keys of ``meta.json`` that describe the folder itself; entries with such a key are described in our own metadata
 RESERVED = frozenset(("shape", "device", "_type", "_format_version", "_class", "_names", OWN))
-_OWN_KEYS = frozenset(("version", "class", "entries", "parts", "crc32", "column", "strings", "ndim"))
+#: kinds of nodes that the peer reads as collections of their buffers
+_BUFFERS = ("column", *collection_tree.OBJECT_ARRAYS)
+_OWN_KEYS = frozenset(("version", "class", "entries", "parts", "crc32", "ndim", *_BUFFERS))
 #: the most bytes of a ``meta.json``
 LONGEST = 2**30
 
@@ -108,7 +110,7 @@ def add_meta_files(node: Node, folder: str, found: list[tuple[str, bytes]]) -> N
             add_meta_files(item, f"{folder}{at}/", found)
         return
     own: dict[str, Any] = {"version": VERSION}
-    if kind != "collection":  # a column or strings: the peer sees a collection of their buffers
+    if kind != "collection":  # the peer sees a collection of the buffers
         own[kind] = {key: value for key, value in node.items() if key not in ("type", "entries", "batch_size")}
     if "class" in node:
         own["class"] = node["class"]
@@ -183,7 +185,7 @@ def check_length(text: bytes, what: str, where: str) -> None:
 
 PEER_TYPES = {
     "collection": "TensorDict", "lazy_stack": "LazyStackedTensorDict", "object": "NonTensorData",
-    "objects": "NonTensorStack", "column": "TensorDict", "strings": "TensorDict",
+    "objects": "NonTensorStack", **dict.fromkeys(_BUFFERS, "TensorDict"),
 }  # fmt: skip
 
 
@@ -333,7 +335,7 @@ def read_node(folders: FolderTree, path: collection_tree.Path, checksum: object 
     for key, entry in more.items():
         if key not in entries:
             entries[key] = _entry(key, {}, entry, folders, path, folder.name)
-    for kind in ("column", "strings"):
+    for kind in _BUFFERS:
         if kind in own:
             described = as_dict(own[kind])
             if described is None:

@@ -16,6 +16,7 @@ from tensorclass.td.indexing import prepare_index
 from tensorclass.td.leaves.nontensor import CODES, NonTensorStack
 from tensorclass.td.leaves.nontensor_base import NonTensorDataBase
 from tensorclass.td.leaves.object_codes import (
+    Deferred,
     codes_row_by_row,
     drop_unused,
     flatten_lists,
@@ -346,8 +347,13 @@ def as_column(data: Any, item_type: Any = Any, batch_size: Size | None = None) -
     if isinstance(data, NonTensorDataBase):
         if _is_column_of(data, item_type):
             return data
-        _check_items(_used(data), item_type)
-        return Column._of(data._objects, data._codes(), item_type, data._device, data._names)
+        objects = data._objects
+        check = _checker(item_type)
+        if isinstance(objects, Deferred) and check is not None:
+            objects = objects.checked(check)
+        else:
+            _check_items(_used(data), item_type)
+        return Column._of(objects, data._codes(), item_type, data._device, data._names)
     if isinstance(data, (str, bytes, dict, Tensor)) or not hasattr(data, "__iter__"):
         raise TypeError(f"Column: expected a sequence with an object for each row, got a {type(given).__name__}")
     return Column(given, item_type, batch_size=batch_size)
@@ -364,15 +370,26 @@ def _used(data: NonTensorDataBase) -> list[Any]:
 
 
 def _check_items(items: Sequence[Any], item_type: Any) -> None:
+    check = _checker(item_type)
+    if check is not None:
+        for row, item in enumerate(items):
+            check(row, item)
+
+
+def _checker(item_type: Any) -> Callable[[int, Any], None] | None:
+    """Return a function that raises if an object does not fit a type; ``None`` if every object does."""
     fits = predicate(item_type)
     if fits is None:
-        return
-    for row, item in enumerate(items):
+        return None
+
+    def check(row: int, item: Any) -> None:
         if not fits(item):
             raise TypeError(
                 f"Column[{shown(item_type)}]: row {row}: expected {shown(item_type)}, got {type(item).__name__} "
                 f"{item!r:.80}"
             )
+
+    return check
 
 
 column_nodes.register_column(Column)

@@ -193,6 +193,28 @@ def check(spans: Tensor, size: int, what: str) -> None:
         )
 
 
+def check_unshared(spans: Tensor, size: int, *, has_missing: bool) -> int:
+    """Raise if rows share items, or have no value against a description. Return the number of items of the rows.
+
+    Files have no rows that share items: a copy of many rows that are the whole buffer would take any amount of memory.
+
+    Args:
+        spans: the spans.
+        size: the number of items of the buffer.
+        has_missing: rows may have no value.
+
+    Raises:
+        ValueError: so it is.
+    """
+    lengths = spans[..., 1]
+    total = int(lengths.clamp(min=0).sum())
+    if total > size or total < 0:
+        raise ValueError(f"its rows have {total} items together, more than the {size} of the buffer: some are shared")
+    if not has_missing and bool((lengths < 0).any()):
+        raise ValueError(f"row {first_row(lengths < 0)} has no value, but its description has no such row")
+    return total
+
+
 def check_lengths(ours: Tensor, theirs: Tensor, what: str) -> None:
     """Raise if two columns differ in the length of a row. Both are spans of one batch size.
 

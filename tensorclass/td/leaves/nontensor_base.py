@@ -25,6 +25,7 @@ from tensorclass.td.value_checks import contains_itself, holds
 from .leaf import FullLeaf
 from .linked_list import LinkedList
 from .object_codes import (
+    Deferred,
     codes_row_by_row,
     copy_objects,
     flatten_lists,
@@ -87,9 +88,8 @@ class NonTensorDataBase(FullLeaf):
 
     def _beside(self) -> list[Collection]:
         objects = self._objects
-        if not objects or not isinstance(
-            objects[0], Collection
-        ):  # look only at the first: there can be one for each row
+        # look only at the first: there can be one for each row; a file has none
+        if not objects or isinstance(objects, Deferred) or not isinstance(objects[0], Collection):
             return []
         return [item for item in objects if isinstance(item, Collection)]
 

@@ -8,6 +8,10 @@ memory, which index the tuple. Codes are never written to; changes make new ones
 from __future__ import annotations
 
 import copy
+import datetime
+import decimal
+import pathlib
+import uuid
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
@@ -19,19 +23,23 @@ from torch import Size, Tensor
 CPU: torch.device = torch.device("cpu")
 
 #: classes whose instances need no copies
-_IMMUTABLE = frozenset((str, bytes, int, float, complex, bool, type(None), type(...), type))
+_IMMUTABLE = frozenset((
+    str, bytes, int, float, complex, bool, type(None), type(...), type, decimal.Decimal, uuid.UUID,
+    datetime.date, datetime.time, datetime.datetime, datetime.timedelta, pathlib.PosixPath, pathlib.WindowsPath,
+))  # fmt: skip
+_IMMUTABLE_COLLECTIONS = frozenset((tuple, frozenset))
 
 
 class Deferred(Sequence[Any], metaclass=ABCMeta):
-    """Objects of one immutable class that are made on request: one of them, or all of them at once.
+    """Objects that are made on request: one of them, or all of them at once.
 
     Once all are made, they are kept in a tuple. The sequence is equal to this tuple and pickled as it.
     """
 
     __slots__ = ("_made",)
 
-    #: the class of all objects
-    kind: type
+    #: the class of all objects; ``None`` if they may be of several
+    kind: type | None
 
     def __init__(self) -> None:
         self._made: tuple[Any, ...] | None = None
@@ -75,12 +83,32 @@ class Deferred(Sequence[Any], metaclass=ABCMeta):
         return tuple, (list(self),)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Deferred:
+        return self.copied(memo)
+
+    def copied(self, memo: dict[int, Any]) -> Deferred:
+        """Return deep copies of the objects; the same ones if they are immutable."""
+        return self
+
+    def checked(self, check: Callable[[int, Any], None]) -> Deferred:
+        """Call a function with the position of each object and the object, which raises for one that is wrong.
+
+        Returns:
+            The objects. Those of a subclass can be checked later, when they are made.
+        """
+        for position, value in enumerate(self):
+            check(position, value)
         return self
 
 
 def realize(objects: Sequence[Any], count: int) -> Sequence[Any]:
     """Return the objects. Deferred ones are made at once if at least a quarter of them is needed."""
     return objects.made() if isinstance(objects, Deferred) and 4 * count > len(objects) else objects
+
+
+def is_immutable(value: Any) -> bool:
+    """Return whether an object is known not to change."""
+    kind: Any = type(value)
+    return kind in _IMMUTABLE or (kind in _IMMUTABLE_COLLECTIONS and all(map(is_immutable, value)))
 
 
 def same_object(a: Any, b: Any) -> bool:
@@ -97,9 +125,11 @@ def same_object(a: Any, b: Any) -> bool:
 
 def copy_objects(objects: Sequence[Any]) -> Sequence[Any]:
     """Return deep copies of objects. An object that occurs several times is copied once."""
-    if isinstance(objects, Deferred) or all(type(value) in _IMMUTABLE for value in objects):
-        return objects
     memo: dict[int, Any] = {}
+    if isinstance(objects, Deferred):
+        return objects.copied(memo)
+    if all(type(value) in _IMMUTABLE for value in objects):
+        return objects
     return tuple([copy.deepcopy(value, memo) for value in objects])
 
 
