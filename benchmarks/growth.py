@@ -24,7 +24,7 @@ from typing import Any
 import torch
 
 from benchmarks.page import fill, number, table
-from tensorclass import TensorClass, TensorDict, lazy_stack, stack
+from tensorclass import Column, TensorClass, TensorDict, lazy_stack, stack
 
 #: seconds that the samples of one figure take together
 _SECONDS = 0.2
@@ -146,6 +146,7 @@ LEVELS = (1, 2, 4, 8)
 ROWS = (1, 1_000, 100_000, 10_000_000)
 PARTS = (1, 10, 100, 1_000, 10_000)
 LEAVES = (1, 10, 100, 1_000)
+OBJECTS = (1_000, 10_000, 100_000, 1_000_000)
 _INDEX = torch.arange(256)
 
 
@@ -176,6 +177,15 @@ def _lazy(count: int) -> Any:
 
 def _saved(count: int, place: Path) -> Path:
     _wide(count).memmap(place / "data")
+    return place / "data"
+
+
+def _lists(count: int) -> TensorDict:
+    return TensorDict({"tags": Column([[f"tag {row}"] for row in range(count)]), "x": torch.zeros(count)}, [count])
+
+
+def _saved_lists(count: int, place: Path) -> Path:
+    _lists(count).memmap(place / "data")
     return place / "data"
 
 
@@ -225,6 +235,13 @@ GROWTHS = (
         _rows,
         lambda data: data.clone(),
         lambda data: {key: value.clone() for key, value in data.items()},
+    ),
+    Growth("rows: load_memmap (Column)", OBJECTS, _saved_lists, TensorDict.load_memmap),
+    Growth(
+        "rows: append_memmap of 100 (Column)",
+        OBJECTS,
+        lambda n, place: (_saved_lists(n, place), _lists(100)),
+        lambda given: TensorDict.append_memmap(*given),
     ),
     _on("parts: make a lazy stack", PARTS, lambda n: list(_lazy(n).unbind(0)), lazy_stack),
     _on("parts: [0] (lazy)", PARTS, _lazy, lambda data: data[0]),

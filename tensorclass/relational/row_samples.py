@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, TypeVar
 import torch
 from torch import Generator
 
+from .row_selection import trimmed
+
 if TYPE_CHECKING:
     from tensorclass.td.base import TensorCollection
 
@@ -37,7 +39,7 @@ def sample(self: T, n: int = 5, *, replacement: bool = False, generator: Generat
         if count > rows:
             raise ValueError(f"sample: expected at most {rows} rows, got n={n}; replacement=True draws rows again")
         drawn = torch.randperm(rows, generator=generator, device=where)[:count]
-    return self[drawn.to(self._device) if self._device else drawn]
+    return trimmed(self[drawn.to(self._device) if self._device else drawn])
 
 
 def _checked(what: str, data: TensorCollection, n: int) -> int:

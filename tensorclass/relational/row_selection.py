@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from tensorclass.support.nearest import did_you_mean
+from tensorclass.td.collection import Collection
 from tensorclass.td.columns.column import Column
 from tensorclass.td.columns.text import Text
 from tensorclass.td.tensordict import TensorDict
@@ -39,7 +40,7 @@ def filter(self: T, condition: Tensor | Sequence[bool] | Callable[[T], Tensor]) 
             f"size {list(size)}, got {mask.dtype} of the shape {list(mask.shape)}"
         )
     rows: T = self[mask]
-    return rows
+    return trimmed(rows)
 
 
 def sort_by(self: T, by: Keys, *, descending: bool | Sequence[bool] = False) -> T:
@@ -75,7 +76,7 @@ def _has_missing(column: Any) -> bool:
 def unique(self: T, by: Keys | None = None) -> T:
     """See :meth:`TensorDict.unique`."""
     keys = leaf_keys(self) if by is None else as_keys(by)
-    return self[key_codes("unique", self, keys).first_rows()]
+    return trimmed(self[key_codes("unique", self, keys).first_rows()])
 
 
 def drop_duplicates(self: T, by: Keys | None = None, *, keep: Literal["first", "last"] | Literal[False] = "first") -> T:
@@ -83,12 +84,12 @@ def drop_duplicates(self: T, by: Keys | None = None, *, keep: Literal["first", "
     keys = leaf_keys(self) if by is None else as_keys(by)
     codes = key_codes("drop_duplicates", self, keys)
     if keep is False:
-        return self[codes.counts()[codes.codes] == 1]
+        return trimmed(self[codes.counts()[codes.codes] == 1])
     if keep not in ("first", "last"):
         wrong = f"{keep!r}{did_you_mean(keep, ('first', 'last'))}"
         raise ValueError(f"drop_duplicates: keep: expected 'first', 'last' or False, got {wrong}")
     rows = codes.first_rows() if keep == "first" else codes.last_rows()
-    return self[stable_sorted(rows)]
+    return trimmed(self[stable_sorted(rows)])
 
 
 def stable_sorted(rows: Tensor) -> Tensor:
@@ -118,4 +119,18 @@ def columns_of(data: TensorCollection, keys: Sequence[tuple[str, ...]], rows: Te
     for key in keys:
         column: Any = data._find(key)
         result[key] = column._at(rows) if isinstance(column, (Text, Column)) else column[rows]
-    return result
+    return trimmed(result)
+
+
+def trimmed(rows: T) -> T:
+    """Let text, ragged rows and objects of chosen rows that are few go without the memory of the others.
+
+    Args:
+        rows: a new collection; its values are replaced.
+    """
+    store: Any = rows._store
+    for key, value in store.items() if store.__class__ is dict else ():
+        if isinstance(value, Collection):
+            below: Any = value
+            store[key] = trimmed(below) if value._is_tree() else below._trimmed()
+    return rows

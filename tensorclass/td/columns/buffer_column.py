@@ -22,6 +22,7 @@ from tensorclass.td.get import MISSING
 from tensorclass.td.indexing import IN_FILES, NO_DIMS, check_broadcast, prepare_index
 from tensorclass.td.keys import dotted
 from tensorclass.td.leaves.leaf import Leaf
+from tensorclass.td.leaves.object_codes import MANY_TIMES
 from tensorclass.td.memory.mapped_tensor import MemoryMappedTensor
 from tensorclass.td.safe_unpickling import allow_function, found
 from tensorclass.td.shapes import Names
@@ -174,7 +175,8 @@ class BufferColumn(Leaf):
         """Return the rows in order in a buffer of their own size.
 
         Returns:
-            This column if it is compact already; else one that shares no memory with it unless the rows lie in order.
+            This column if it is compact already; else one that shares no memory with it, unless the rows lie in order
+            and are many.
 
         Example:
             >>> from tensorclass import Ragged
@@ -187,7 +189,16 @@ class BufferColumn(Leaf):
         items, spans = self._packed()
         if not isinstance(items, Tensor):
             items = items.compact()
+        elif span_functions.has_values(spans) and _are_few(items.nbytes, items):
+            items = items.clone()
         return self._of(items, spans, self._names, compact=True)
+
+    def _trimmed(self) -> Self:
+        items: Any = self._items
+        while not isinstance(items, Tensor):
+            items = items._items
+        is_readable = span_functions.has_values(self._spans())
+        return self.compact() if is_readable and _are_few(self.nbytes(), items) else self
 
     def _compacted(self) -> Self:
         return self.compact()
@@ -707,6 +718,19 @@ class BufferColumn(Leaf):
     _keeps_items: ClassVar[bool] = False
     #: the length of rows that padding adds
     _new_length: ClassVar[int] = 0
+
+
+#: rows of more bytes are not copied to free a buffer
+_FEW = 2**20
+#: smaller buffers may stay
+_SMALL = 2**12
+
+
+def _are_few(nbytes: int, items: Tensor) -> bool:
+    """Return whether rows are so few of a buffer that a copy of them frees it."""
+    if nbytes > _FEW or _is_wrapped(items) or items.is_meta:
+        return False
+    return max(MANY_TIMES * nbytes, _SMALL) <= items.untyped_storage().nbytes()
 
 
 def _rebuild_names(names: Any) -> Names:

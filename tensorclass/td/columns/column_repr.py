@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: rows that the ``repr`` of a column shows
 _SHOWN_ROWS = 10
+#: the most rows of which the lengths are read from a file
+_MOST_ROWS = 2**16
 #: bytes of UTF-8 that a character takes at most
 _BYTES = 4
 
@@ -43,14 +45,32 @@ def describe_column(column: Any) -> str:
 def values_of(column: BufferColumn) -> list[Tensor]:
     """Return the buffers of a column, of which the bytes are shown.
 
-    Slices share the buffer of items. Of the items of a tensor in memory there are only as many as the rows refer to.
+    Slices share the buffer of items. There are only as many items as the rows refer to.
     """
     items: Any = column._items
     spans = column._spans()
-    is_in_memory = type(items) is Tensor and type(spans) is Tensor and spans.device.type == "cpu"
-    if column._is_compact or not is_in_memory or not is_readable(spans):
+    if column._is_compact or not is_readable(spans):
         return list(column._arrays())
-    return [items[: int(span_functions.counts_of(spans).sum())], spans]
+    if isinstance(items, Tensor):
+        return [items[: _item_count(spans, len(items))], spans]
+    if spans.numel() > 2 * _MOST_ROWS:
+        return list(column._arrays())
+    below: Any = column._packed()[0]
+    return [*values_of(below), spans]
+
+
+def _item_count(spans: Tensor, size: int) -> int:
+    """Return the number of items that rows refer to.
+
+    Of many rows in a file only the first and the last are read: a slice of a column has the items between them.
+    """
+    if type(spans) is not Tensor and spans.numel() > 2 * _MOST_ROWS:
+        rows = spans.ndim - 1
+        first, last = spans[(0,) * rows], spans[(-1,) * rows]
+        total = int(last[0]) + max(int(last[1]), 0) - int(first[0])
+    else:
+        total = int(span_functions.counts_of(spans).sum())
+    return min(max(total, 0), size)
 
 
 def rows_in_line(column: Any, width: int, count: int | None, most: int | None = None) -> str:

@@ -113,6 +113,10 @@ class Leaf(
     def _compacted(self) -> Self:
         return self
 
+    def _trimmed(self) -> Self:
+        """Return the value; rows that are few of those that it keeps in memory, without the others."""
+        return self
+
     def _named_columns(self) -> list[tuple[tuple[str, ...], Any]]:
         return []
 

@@ -31,6 +31,8 @@ from .linked_list import LinkedList
 from .nontensor_base import NonTensorDataBase
 from .object_codes import (
     CPU,
+    MANY_TIMES,
+    Deferred,
     codes_along,
     codes_row_by_row,
     drop_unused,
@@ -636,6 +638,15 @@ class NonTensorStack(NonTensorDataBase):
             return self._like({CODES: codes}, codes.shape)
         return super().__getitem__(index)
 
+    def _trimmed(self) -> Self:
+        codes = self._codes()
+        if isinstance(self._objects, Deferred) or MANY_TIMES * codes.numel() > len(self._objects):
+            return self
+        objects, codes = drop_unused(self._objects, codes)
+        new = self._like({CODES: codes}, self._batch_size, self._names)
+        new._objects = objects
+        return new  # type: ignore[no-any-return]
+
     def _index(self, index: tuple[Any, ...]) -> Any:
         return super()._index(tuple([on_cpu(item) for item in index]))
 
@@ -784,8 +795,7 @@ class NonTensorStack(NonTensorDataBase):
             >>> rows.tolist()
             ['a', 'b', 'c']
         """
-        for item in list(items):
-            self.append(item)
+        self._insert("extend", len(self), list(items))
 
     def insert(self, index: int, item: Any) -> None:
         """Insert an object before a position of the first dimension, in place.
@@ -804,15 +814,24 @@ class NonTensorStack(NonTensorDataBase):
             >>> rows.tolist()
             ['a', 'b', 'c']
         """
+        self._insert("insert", index, [item])
+
+    def _insert(self, what: str, index: int, items: list[Any]) -> None:
+        """Insert rows before a position of the first dimension, in place."""
         self._check_unlocked()
-        if not isinstance(item, NonTensorDataBase):
-            item = NonTensorData(item, batch_size=self._batch_size[1:])
-        elif item._batch_size != self._batch_size[1:]:
-            raise RuntimeError(
-                f"insert: expected the batch size {list(self._batch_size[1:])} of a row, got {list(item._batch_size)}"
-            )
-        before, _, after = slice(None, index), None, slice(index, None)
-        parts = join_objects([self[before], item[None], self[after]], torch.cat)
+        size = self._batch_size[1:]
+        rows: list[Any] = []
+        if any(isinstance(item, NonTensorDataBase) for item in items):
+            for item in items:
+                row = item if isinstance(item, NonTensorDataBase) else NonTensorData(item, batch_size=size)
+                if row._batch_size != size:
+                    raise RuntimeError(
+                        f"{what}: expected the batch size {list(size)} of a row, got {list(row._batch_size)}"
+                    )
+                rows.append(row[None])
+        elif items:
+            rows = [stack_of(tuple(items), codes_along(0, Size((len(items), *size))), None, None)]
+        parts = join_objects([self[slice(None, index)], *rows, self[slice(index, None)]], torch.cat)
         self._become(stack_of(*parts, None, None))
         self._batch_size = parts[1].shape
 

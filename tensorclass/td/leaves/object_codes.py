@@ -22,6 +22,8 @@ from torch import Size, Tensor
 
 CPU: torch.device = torch.device("cpu")
 
+#: rows are few, and copied so that the others go, if there are so many times as many objects, or bytes, in memory
+MANY_TIMES = 8
 #: classes whose instances need no copies
 _IMMUTABLE = frozenset((
     str, bytes, int, float, complex, bool, type(None), type(...), type, decimal.Decimal, uuid.UUID,
@@ -107,7 +109,7 @@ def realize(objects: Sequence[Any], count: int) -> Sequence[Any]:
 
 def is_immutable(value: Any) -> bool:
     """Return whether an object is known not to change."""
-    kind: Any = type(value)
+    kind: Any = value.__class__
     return kind in _IMMUTABLE or (kind in _IMMUTABLE_COLLECTIONS and all(map(is_immutable, value)))
 
 

@@ -887,3 +887,29 @@ def test_from_tensordict_takes_one_key_of_a_collection() -> None:
     with pytest.raises(TypeError, match="expected a collection, got a dict"):
         NonTensorData.from_tensordict({"data": "a"})
     assert NonTensorData.from_tensordict({"data": "a"}, safe=False).data == "a"
+
+
+@pytest.mark.parametrize("make", [lambda items: NonTensorStack(*items), Column], ids=["stack", "column"])
+def test_extend_joins_once_and_adds_all_rows_or_none(make: Any, monkeypatch: Any) -> None:
+    joined: list[int] = []
+    real = nontensor.join_objects
+    monkeypatch.setattr(
+        nontensor, "join_objects", lambda items, join: (joined.append(len(items)), real(items, join))[1]
+    )
+    rows = make([["a"], ["b"]])
+    rows.extend([number] for number in range(1000))
+    assert len(joined) == 1
+    assert rows.tolist() == [["a"], ["b"], *([number] for number in range(1000))]
+    rows.extend([])
+    rows.extend([NonTensorData(["c"]), ["d"]])
+    assert rows[1000:].tolist() == [[998], [999], ["c"], ["d"]]
+    with pytest.raises(RuntimeError, match=r"extend: expected the batch size \[\] of a row, got \[2\]"):
+        rows.extend([["e"], NonTensorData("f", batch_size=[2])])
+    assert len(rows) == 1004
+
+
+def test_extend_adds_rows_of_more_dimensions() -> None:
+    rows = NonTensorStack.from_list([["a", "b"]])
+    rows.extend(["c", NonTensorStack("d", "e")])
+    rows.extend(["f"])
+    assert rows.tolist() == [["a", "b"], ["c", "c"], ["d", "e"], ["f", "f"]]
