@@ -241,7 +241,7 @@ GROWTHS = (
         "rows: append_memmap of 100 (Column)",
         OBJECTS,
         lambda n, place: (_saved_lists(n, place), _lists(100)),
-        lambda given: TensorDict.append_memmap(*given),
+        lambda given: (given, TensorDict.append_memmap(*given)),
     ),
     _on("parts: make a lazy stack", PARTS, lambda n: list(_lazy(n).unbind(0)), lazy_stack),
     _on("parts: [0] (lazy)", PARTS, _lazy, lambda data: data[0]),

@@ -115,6 +115,19 @@ def is_rewritten(text: bytes | bytearray) -> bool:
     )
 
 
+def parse_value(text: str) -> Any:
+    """Parse any JSON in which no key occurs twice.
+
+    Raises:
+        ValueError: the text is not such JSON.
+
+    >>> parse_value("[1]")
+    [1]
+    """
+    value, end = _strict.raw_decode(text)
+    return value if end == len(text) else _loads(text)  # there are spaces behind it, or more
+
+
 def _unique(pairs: list[tuple[str, Any]]) -> Node:
     found = dict(pairs)
     if len(found) != len(pairs):
@@ -126,7 +139,7 @@ def _no_number(text: str) -> Any:
     raise ValueError(f"{text} is not a number in JSON")
 
 
-_loads = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_number).decode
-parse_value = _loads  #: parses any JSON in which no key occurs twice; raises ValueError
+_strict = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_number)
+_loads = _strict.decode
 _loads_nan = json.JSONDecoder(object_pairs_hook=_unique).decode
 _loads_intact = json.JSONDecoder(parse_constant=_no_number).decode

@@ -13,7 +13,7 @@ from tensorclass.td.columns.text import Text
 from tensorclass.td.leaves.object_codes import Deferred, is_immutable
 
 from .collection_tree import FileError, Path, damaged
-from .object_json import decode
+from .object_json import TAG, decode
 from .sealed_json import parse_value
 
 
@@ -81,12 +81,14 @@ class StoredObjects(Deferred):
             raise self._damaged(f"row {position}: the bytes are not UTF-8: {error}") from None
         return self._object(position, text)
 
-    def _object(self, position: int, text: str | None) -> Any:
+    def _object(self, position: int, text: str) -> Any:
         """Return the object of a text."""
         value: Any = text
         if self._is_json:
             try:
-                value = decode(parse_value(text or ""), self._allow_pickle)
+                value = parse_value(text)
+                if TAG in text or "\\u" in text:  # as another program may write the tag
+                    value = decode(value, self._allow_pickle)
             except (ValueError, RecursionError) as error:
                 raise self._damaged(f"row {position}: {str(error)[:200]}") from None
         for check in self._checks:
@@ -104,7 +106,7 @@ class StoredObjects(Deferred):
                 raise ValueError(f"expected codes of its {len(spans)} objects")
             span_functions.check(spans, len(self._bytes), "Text")
             span_functions.check_unshared(spans, len(self._bytes), has_missing=False)
-            texts = Text._of(self._arrays["values"], spans)._strings()
+            texts: list[Any] = Text._of(self._arrays["values"], spans)._strings()
         except ValueError as error:
             raise self._damaged(str(error)) from None
         if not self._is_json and not self._checks:

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensorclass import (
+    Column,
     MetaData,
     NonTensorData,
     NonTensorStack,
@@ -26,6 +27,7 @@ from tensorclass import (
     pad_sequence,
     stack,
 )
+from tensorclass.td.leaves import nontensor
 from tests import strategies as draw
 from tests.checks import assert_taken, objects, outcome, positions
 
@@ -891,12 +893,12 @@ def test_from_tensordict_takes_one_key_of_a_collection() -> None:
 
 @pytest.mark.parametrize("make", [lambda items: NonTensorStack(*items), Column], ids=["stack", "column"])
 def test_extend_joins_once_and_adds_all_rows_or_none(make: Any, monkeypatch: Any) -> None:
+    rows = make([["a"], ["b"]])
     joined: list[int] = []
     real = nontensor.join_objects
     monkeypatch.setattr(
         nontensor, "join_objects", lambda items, join: (joined.append(len(items)), real(items, join))[1]
     )
-    rows = make([["a"], ["b"]])
     rows.extend([number] for number in range(1000))
     assert len(joined) == 1
     assert rows.tolist() == [["a"], ["b"], *([number] for number in range(1000))]

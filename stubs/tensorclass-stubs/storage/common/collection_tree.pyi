@@ -23,6 +23,8 @@ class TensorReader(Protocol):
 class FileError(ValueError):
     def __init__(self, *args: object) -> None: ...
 
+def damaged(file: str, path: Path, why: str) -> FileError: ...
+
 class Unfit(FileError):
     differences: Sequence[str] = ()
 
@@ -45,7 +47,9 @@ class Source(NamedTuple):
 
     def damaged(self, path: Path, why: str) -> FileError: ...
 
-def has_strings(node: Any) -> bool: ...
+OBJECT_ARRAYS: tuple[str, str]
+
+def has_object_arrays(node: Any) -> bool: ...
 def tensor_nodes(node: Any, path: Path = ()) -> Iterator[tuple[Path, str, Node]]: ...
 
 class Spans:

@@ -3,6 +3,8 @@ from collections.abc import Sequence
 from typing import Any
 from torch import Size, Tensor
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.columns.text import Text
+from tensorclass.td.leaves.nontensor import NonTensorDataBase
 from tensorclass.storage.common.collection_tree import Node, Path, TensorLeaf
 
 def describe(
@@ -11,15 +13,22 @@ def describe(
     allow_pickle: bool | None = False,
     checksum: bool = False,
     within: Path = (),
-    string_arrays: bool = True,
+    object_arrays: bool = True,
 ) -> tuple[Node, list[TensorLeaf]]: ...
 def describe_value(value: Any, path: Path, allow_pickle: bool, strict: bool = True) -> tuple[Node, list[str]]: ...
 def collection_head(value: TensorCollection) -> Node: ...
 def describe_tensor(value: Tensor, path: Path, leaves: list[TensorLeaf], problems: list[str]) -> Node: ...
 def column_head(value: Any) -> Node: ...
-STRINGS_FROM: int
+ARRAYS_FROM: int
 
-def describe_strings(
-    objects: Sequence[str], codes: Tensor, path: Path, leaves: list[TensorLeaf], problems: list[str]
-) -> Node | None: ...
+def forms_of(value: NonTensorDataBase, allow_pickle: bool | None) -> tuple[list[Any], Tensor]: ...
+def describe_forms(
+    forms: Sequence[Any],
+    codes: Tensor,
+    path: Path,
+    leaves: list[TensorLeaf],
+    problems: list[str],
+    as_type: str | None = None,
+) -> Node: ...
+def as_strings(forms: Sequence[Any]) -> Text | None: ...
 def check_loadable_size(size: Size, path: Path, what: str) -> None: ...

@@ -9,6 +9,8 @@ from torch import Size, Tensor
 from tensorclass.support.interrupts import Uninterrupted
 from tensorclass.support.progress import Bar
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.columns.text import Text
+from tensorclass.td.leaves.nontensor import NonTensorDataBase
 from tensorclass.storage.hdf5_zarr.array_backend import ArrayBackend, Note
 
 MODES: tuple[str, str, str, str, str, str]
@@ -61,6 +63,7 @@ class ArrayFile:
         kind: str = "tensor",
         sums: Sequence[int] = (),
     ) -> Any: ...
+    def text_rows(self, value: NonTensorDataBase, form: object, path: tuple[str, ...]) -> Text | None: ...
 
 def check(value: Any, path: tuple[str, ...], what: str, allow_pickle: bool) -> None: ...
 def collection_note(value: Any, backend: ArrayBackend) -> Note: ...
