@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from torch import Size, Tensor
 
+from tensorclass.support.printable import class_name
+
 from .contracts.contract import Contract
 from .contracts.dims import Dim, evaluate, parse
 from .contracts.dtype_names import name_of, usual
@@ -89,7 +91,7 @@ def records(
     unknown = set(named) - _dimension_names(cls, ())
     if unknown:
         raise TypeError(
-            f"records({cls.__name__}): {', '.join(sorted(unknown))}: neither a field nor the name of a dimension"
+            f"records({class_name(cls)}): {', '.join(sorted(unknown))}: neither a field nor the name of a dimension"
         )
     if batch_size is None:
         batch_size = st.lists(st.integers(1, _LARGEST), max_size=_MOST_DIMS)
@@ -172,7 +174,7 @@ class _RecordDrawing:
             contract = contracts.get(name, Contract())
             if target in (*path, cls) and not spec.optional:
                 raise TypeError(
-                    f"records: {name}: a {cls.__name__} requires another one, endlessly; make the field optional or "
+                    f"records: {name}: a {class_name(cls)} requires another one, endlessly; make the field optional or "
                     "give its values"
                 )
             if target is Tensor:
@@ -300,8 +302,8 @@ class _RecordDrawing:
             listed = self.draw(st.lists(objects, min_size=count, max_size=count))
         except require("hypothesis.errors", "testing", "testing.records").ResolutionFailed:
             raise TypeError(
-                f"records({cls.__name__}): nothing says how to draw {spec.name} ({spec.shown}); give a strategy: "
-                f"records({cls.__name__}, {spec.name}=...)"
+                f"records({class_name(cls)}): nothing says how to draw {spec.name} ({spec.shown}); give a strategy: "
+                f"records({class_name(cls)}, {spec.name}=...)"
             ) from None
         return declared.made(Column(listed, declared.item_type).reshape(batch_size), batch_size)
 
@@ -352,8 +354,8 @@ class _RecordDrawing:
             return st.none()
         if not known:
             raise TypeError(
-                f"records({cls.__name__}): nothing says how to draw {spec.name} ({spec.shown}); give a strategy: "
-                f"records({cls.__name__}, {spec.name}=...)"
+                f"records({class_name(cls)}): nothing says how to draw {spec.name} ({spec.shown}); give a strategy: "
+                f"records({class_name(cls)}, {spec.name}=...)"
             )
         return st.one_of(known)
 

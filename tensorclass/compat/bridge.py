@@ -21,6 +21,7 @@ from tensorclass.convert.converter_registry import converter_of
 from tensorclass.nn import TensorDictParams
 from tensorclass.records.record import TensorClass
 from tensorclass.support.extras import require
+from tensorclass.support.printable import class_name, type_name
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.columns.ragged import Ragged
@@ -43,8 +44,8 @@ def from_pytorch_tensordict(cls: type[C], source: object, **kwargs: Unpack[Conve
     """See :meth:`TensorDict.from_pytorch_tensordict`."""
     if not _is_theirs(source):
         raise TypeError(
-            f"{cls.__name__}.from_pytorch_tensordict: expected a collection of the package tensordict, got a "
-            f"{type(source).__module__}.{type(source).__qualname__}"
+            f"{class_name(cls)}.from_pytorch_tensordict: expected a collection of the package tensordict, got a "
+            f"{type(source).__module__}.{type_name(source)}"
         )
     made: Any = cls
     return made.from_any(as_ours(source), **kwargs)

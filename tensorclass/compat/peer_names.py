@@ -21,6 +21,7 @@ import tensorclass
 from tensorclass import is_tensor_collection, is_tensorclass
 from tensorclass.records.record import TensorClass
 from tensorclass.storage.key_value.tensordict_store import TensorDictStore
+from tensorclass.support.printable import class_name
 from tensorclass.td import default_is_leaf, is_leaf_nontensor, shapes
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
@@ -338,8 +339,8 @@ class LazyStackedTensorDictStore:
     @classmethod
     def _refuse(cls) -> NoReturn:
         raise NotImplementedError(
-            f"{cls.__name__}: tensorclass keeps lazy stacks, too, with to_store(); TensorDictStore.from_store() opens "
-            "them"
+            f"{class_name(cls)}: tensorclass keeps lazy stacks, too, with to_store(); TensorDictStore.from_store() "
+            "opens them"
         )
 
     @classmethod

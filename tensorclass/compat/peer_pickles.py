@@ -17,6 +17,7 @@ from tensorclass.nn.module import TensorDictModule
 from tensorclass.nn.module_base import TensorDictModuleBase
 from tensorclass.nn.params import TensorDictParams
 from tensorclass.records.record import TensorClass
+from tensorclass.support.printable import class_name, type_name
 from tensorclass.td.collection import Collection
 from tensorclass.td.leaves.nontensor import MetaData, NonTensorData, NonTensorStack
 from tensorclass.td.leaves.nontensor_base import NonTensorDataBase
@@ -62,7 +63,7 @@ def _make_td(cls: type, state: Mapping[str, Any]) -> Any:
         )
     else:
         raise TypeError(
-            f"a pickle of tensordict holds a {cls.__name__} with {sorted(state)}, which cannot be read here"
+            f"a pickle of tensordict holds a {class_name(cls)} with {sorted(state)}, which cannot be read here"
         )
     return made.lock_() if state.get("_is_locked") else made
 
@@ -120,7 +121,7 @@ def take_module_state(self: Any, state: Mapping[str, Any]) -> None:
         return
     if type(self) is not TensorDictModule:
         raise TypeError(
-            f"a pickle of tensordict holds a {type(self).__name__}, which cannot be read here; make the "
+            f"a pickle of tensordict holds a {type_name(self)}, which cannot be read here; make the "
             "module, and load its state_dict"
         )
     options = {name: state[name] for name in ("inplace", "method", "method_kwargs", "strict")}

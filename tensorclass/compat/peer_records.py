@@ -19,6 +19,7 @@ from tensorclass.records.contracted import Contracted
 from tensorclass.records.fields import FieldSpec, Kind
 from tensorclass.records.record import OPTIONS, RecordMeta
 from tensorclass.records.record import TensorClass as StrictRecord
+from tensorclass.support.printable import type_name
 from tensorclass.td import registry, value_checks
 from tensorclass.td.collection import Collection
 from tensorclass.td.get import MISSING
@@ -123,9 +124,7 @@ class TensorClass(StrictRecord, metaclass=LenientMeta, is_base=True):
             """Return the value of a field, for classes that wrap this method; others have no such attribute."""
             if name in type(self)._specs:
                 return self._out(self._store.get(name), name)
-            raise AttributeError(
-                f"{type(self).__name__} has no attribute {name!r}; its fields are {[*type(self)._specs]}"
-            )
+            raise AttributeError(f"{type_name(self)} has no attribute {name!r}; its fields are {[*type(self)._specs]}")
 
 
 def tensorclass(cls: Any = None, /, **options: Any) -> Any:

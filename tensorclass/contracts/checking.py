@@ -20,6 +20,7 @@ from torch import Size, Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.compiler import is_compiling
 
+from tensorclass.support.printable import type_name
 from tensorclass.td.collection import Collection, functorch
 from tensorclass.td.columns.column_values import Declared
 from tensorclass.td.columns.ragged import Ragged
@@ -106,7 +107,7 @@ class Checks:
             return
         found = broken(self.specs, values, size, entries, record._batch_size)
         if found:
-            raise ContractError(type(record).__name__, found)
+            raise ContractError(type_name(record), found)
 
     def made(
         self, record: Contracted, inferred: bool, nested: Sequence[ContractError] = (), elements: bool = True
@@ -155,7 +156,7 @@ class Checks:
         found += [problem for error in nested for problem in error.broken]
         if found:
             found.sort(key=lambda problem: [*self.specs].index(problem.path[0]))
-            raise ContractError(type(record).__name__, found, hint)
+            raise ContractError(type_name(record), found, hint)
 
     def _wrong(self, record: Contracted, size: Size, elements: bool = True) -> list[Broken]:
         """Return the fields that break contracts; if there are any, also those that lack the batch size."""

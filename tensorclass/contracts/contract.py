@@ -12,6 +12,7 @@ import torch
 import typing_extensions
 from torch import Tensor
 
+from tensorclass.support.printable import class_name
 from tensorclass.td.collection import Collection
 
 from .dims import Dim, parse
@@ -202,7 +203,7 @@ def _marked(inner: Any, contract: Contract | None, marks: list[Any]) -> Contract
     """Return the contract of ``Annotated[inner, *marks]``, given the contract of ``inner``."""
     for mark in marks:
         if isinstance(mark, type) and issubclass(mark, Marker):
-            raise TypeError(f"{mark.__name__} says nothing by itself; write {mark.__name__}(...)")
+            raise TypeError(f"{class_name(mark)} says nothing by itself; write {class_name(mark)}(...)")
     ours = [mark for mark in marks if isinstance(mark, Marker)]
     if not ours:
         return contract

@@ -7,6 +7,7 @@ from typing import Any, cast
 from typing_extensions import Unpack
 
 from tensorclass.records.record import TensorClass
+from tensorclass.support.printable import class_name
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.value_checks import as_tensor
 
@@ -18,7 +19,7 @@ from .python.list import from_list
 
 def from_any(cls: type[C], obj: Any, **kwargs: Unpack[ConversionKwargs]) -> Any:
     """See :meth:`TensorDict.from_any`."""
-    options = ConversionOptions.of(f"{cls.__name__}.from_any", **kwargs)
+    options = ConversionOptions.of(f"{class_name(cls)}.from_any", **kwargs)
     is_record = issubclass(cls, TensorClass)
     if isinstance(obj, TensorCollection):
         if is_record and not isinstance(obj, cls):
@@ -40,8 +41,9 @@ def from_any(cls: type[C], obj: Any, **kwargs: Unpack[ConversionKwargs]) -> Any:
         return from_list(cls, rows, **kwargs)
     if is_record:
         raise TypeError(
-            f"{cls.__name__}.from_any: expected something with entries for the fields {list(cls._specs)}: a mapping, a "  # type: ignore[attr-defined]
-            f"dataclass, a named tuple, a structured array, a table, or a list of those; got {describe_source(given)}"
+            f"{class_name(cls)}.from_any: expected something with entries for the fields {list(cls._specs)}: a "  # type: ignore[attr-defined]
+            "mapping, a dataclass, a named tuple, a structured array, a table, or a list of those; got "
+            f"{describe_source(given)}"
         )
     if rows is not None:
         tensor = as_tensor(rows, options.device)

@@ -12,6 +12,7 @@ from tensorclass.contracts.checking import inferred_size
 from tensorclass.contracts.contract_error import ContractError
 from tensorclass.records.record import TensorClass
 from tensorclass.records.typed import TypedTensorDict
+from tensorclass.support.printable import type_name
 from tensorclass.td import shapes
 from tensorclass.td.base import TensorCollection, has_shape
 from tensorclass.td.collection import Collection
@@ -221,7 +222,7 @@ def _keyed(source: Mapping[Any, Any], what: str, path: tuple[str, ...]) -> dict[
             inner: object = node.setdefault(name, {})
             if id(inner) not in made:
                 if not isinstance(inner, Mapping):
-                    kind = type(inner).__name__
+                    kind = type_name(inner)
                     raise KeyError(f"{what}: {key!r} is below {name!r}, which is a {kind} and has no keys")
                 inner = node[name] = dict(cast("Mapping[str, Any]", inner))
                 made.add(id(inner))

@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from tensorclass.support.printable import type_name
+
 from .python.class_adapters import PLAIN
 
 
@@ -79,7 +81,7 @@ def describe_source(obj: object) -> str:
     >>> describe_source(3), describe_source(numpy.zeros(2, [("a", "i4")]))
     ('a int', 'a numpy.ndarray, which from_struct_array takes')
     """
-    entry, name = converter_of(obj), type(obj).__name__
+    entry, name = converter_of(obj), type_name(obj)
     if entry is not None:
         return f"a {entry.package}.{name}, which {entry.method} takes"
     if isinstance(obj, os.PathLike) or (isinstance(obj, str) and "\n" not in obj):

@@ -14,6 +14,7 @@ from torch import Size, Tensor
 from tensorclass.convert.conversion_steps import entry_target, object_column
 from tensorclass.records.fields import Kind
 from tensorclass.records.record import TensorClass
+from tensorclass.support.printable import class_name, type_name
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
 from tensorclass.td.columns.column_values import Declared
@@ -55,7 +56,7 @@ class SampleJoiner:
         ragged = self.ragged
         if missing := [path for path in (*ragged.padding, *ragged.jagged) if not _has(columns, path)]:
             where = ".".join(missing[0])
-            raise KeyError(f"{self.cls.__name__}: the samples have no value under {where!r} to pad or to nest")
+            raise KeyError(f"{class_name(self.cls)}: the samples have no value under {where!r} to pad or to nest")
         if not masks:
             return columns
         holds_tensor = ragged.together is not None and _kind(self.cls, ragged.together) is Kind.TENSOR
@@ -65,7 +66,9 @@ class SampleJoiner:
                 level = level.setdefault(name, {})
             if level.get(path[-1]) is not None:
                 where = ".".join(path)
-                raise ValueError(f"{self.cls.__name__}: mask_key={where!r} is a key of the samples; give another one")
+                raise ValueError(
+                    f"{class_name(self.cls)}: mask_key={where!r} is a key of the samples; give another one"
+                )
             level[path[-1]] = mask
         return columns
 
@@ -100,7 +103,7 @@ class SampleJoiner:
         if isinstance(first, dict) and inner is not None:
             for position, value in enumerate(values):
                 if not isinstance(value, dict):
-                    raise SampleMismatch(position, path, "a mapping", f"a {type(value).__name__}")
+                    raise SampleMismatch(position, path, "a mapping", f"a {type_name(value)}")
             return self._level(values, inner, path, masks)
         if isinstance(first, Collection):
             return stack(values)
@@ -116,8 +119,9 @@ class SampleJoiner:
         """Join values of a field that is declared as a column: one row each, or rows of samples with a batch size."""
         if path in self.ragged.padding:
             raise ValueError(
-                f"pad_keys names {dotted(path)!r}, which {self.cls.__name__} declares as {declared.cls.__name__}: its "
-                f"rows keep their lengths. Leave it out, and pad the batch: batch.{dotted(path)}.to_padded()"
+                f"pad_keys names {dotted(path)!r}, which {class_name(self.cls)} declares as "
+                f"{class_name(declared.cls)}: its rows keep their lengths. Leave it out, and pad the batch: "
+                f"batch.{dotted(path)}.to_padded()"
             )
         sizes = [declared.implied_size(value) for value in values]
         sizes = [None if size is not None and not size.numel() else size for size in sizes]  # []: a row without items
@@ -147,9 +151,7 @@ def _tensors(values: list[Any], path: Path, ragged: int = 0) -> list[Tensor]:
     for position, value in enumerate(values):
         tensor = value if isinstance(value, Tensor) else as_tensor(value)
         if tensor is None or tensor.ndim < ragged:
-            raise SampleMismatch(
-                position, path, f"a tensor of at least {ragged} dimensions", f"a {type(value).__name__}"
-            )
+            raise SampleMismatch(position, path, f"a tensor of at least {ragged} dimensions", f"a {type_name(value)}")
         tensors.append(tensor)
     first = tensors[0]
     for position, tensor in enumerate(tensors):

@@ -20,6 +20,7 @@ from tensorclass.convert.conversion_steps import build_nested, convert_entries, 
 from tensorclass.convert.python.class_adapters import PLAIN
 from tensorclass.records.fields import shown_value
 from tensorclass.records.record import TensorClass
+from tensorclass.support.printable import class_name, type_name
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import no_dataset
 from tensorclass.td.dataset import Keys, Numbers, Ragged
@@ -181,10 +182,10 @@ class _Options(NamedTuple):
     @staticmethod
     def of(kind: type, cls: Any, keys: Any, transform: Any, strict: bool) -> _Options:
         if not isinstance(cls, type) or not issubclass(cls, TensorCollection):
-            raise TypeError(f"{kind.__name__}: expected a class of records, or TensorDict, got {cls!r}")
+            raise TypeError(f"{class_name(kind)}: expected a class of records, or TensorDict, got {cls!r}")
         if isinstance(keys, str):
-            raise TypeError(f"{kind.__name__}: expected keys in a list, or by the keys of the samples, got {keys!r}")
-        return _Options(cls, f"{kind.__name__}({cls.__name__})", keys, transform, strict)
+            raise TypeError(f"{class_name(kind)}: expected keys in a list, or by the keys of the samples, got {keys!r}")
+        return _Options(cls, f"{class_name(kind)}({class_name(cls)})", keys, transform, strict)
 
     def parts(self, given: Any, index: int) -> _SampleValues:
         """Return the values of a sample, under the keys that they have in the record."""
@@ -345,7 +346,7 @@ class RecordDataset(Dataset[C]):
         kind = type(source)
         if not hasattr(source, "__getitem__") or issubclass(kind, IterableDataset):
             raise TypeError(
-                f"{self._options.what}: expected a source with a sample for each index, got a {kind.__name__}; "
+                f"{self._options.what}: expected a source with a sample for each index, got a {class_name(kind)}; "
                 "RecordStream takes what is iterated over"
             )
         if isinstance(source, TensorCollection) and not source.batch_size:
@@ -391,7 +392,7 @@ class RecordDataset(Dataset[C]):
         raise error
 
     def __repr__(self) -> str:
-        return f"RecordDataset({self._options.cls.__name__}, {self.source!r})"
+        return f"RecordDataset({class_name(self._options.cls)}, {self.source!r})"
 
 
 class RecordStream(IterableDataset[C]):
@@ -431,7 +432,7 @@ class RecordStream(IterableDataset[C]):
         self._options = _Options.of(RecordStream, cls, keys, transform, strict)
         if not hasattr(source, "__iter__"):
             raise TypeError(
-                f"{self._options.what}: expected an iterable of samples, got a {type(source).__name__}; RecordDataset "
+                f"{self._options.what}: expected an iterable of samples, got a {type_name(source)}; RecordDataset "
                 "takes what has a sample for each index"
             )
         self.source: Iterable[Any] = source
@@ -449,4 +450,4 @@ class RecordStream(IterableDataset[C]):
             yield options.record(options.parts(sample, index), index, self._left_out)
 
     def __repr__(self) -> str:
-        return f"RecordStream({self._options.cls.__name__}, {self.source!r})"
+        return f"RecordStream({class_name(self._options.cls)}, {self.source!r})"

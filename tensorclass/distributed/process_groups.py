@@ -15,6 +15,8 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed import distributed_c10d as c10d
 
+from tensorclass.support.printable import type_name
+
 from .worker_errors import GROUP_IS_BROKEN, WorkerTimeout, error_class_of
 
 if TYPE_CHECKING:
@@ -314,7 +316,7 @@ def group_of(group: dist.ProcessGroup | None, what: str, timeout: float | timede
         warnings.warn(f"{what}: rank {dist.get_rank()} is not in the group: nothing is done here", stacklevel=4)
         return None
     if not isinstance(pg, dist.ProcessGroup):
-        raise TypeError(f"{what}: group: {NO_GROUP}, got a {type(pg).__name__}")
+        raise TypeError(f"{what}: group: {NO_GROUP}, got a {type_name(pg)}")
     state = _known.get(pg)
     if state is None:
         state = _known[pg] = GroupState(pg)

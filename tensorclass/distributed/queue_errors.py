@@ -20,6 +20,8 @@ from typing import Any, NamedTuple
 from torch._utils import ExceptionWrapper
 from torch.utils.data import get_worker_info
 
+from tensorclass.support.printable import type_name
+
 from .worker_errors import WorkerRaised, pickle_error, unpickle_error
 
 _wrapper: Any = ExceptionWrapper
@@ -65,7 +67,7 @@ def instead(fed: Fed, value: Any, error: Exception) -> tuple[Callable[..., Any],
     text = traceback.format_exception_only(type(error), error)[-1].strip()
     trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     sender = f"process {os.getpid()}" if worker is None else f"DataLoader worker process {worker.id} ({os.getpid()})"
-    return _raised, (pickle_error(error), f"{sender} could not send a {type(value).__name__}: {text}", sender, trace)
+    return _raised, (pickle_error(error), f"{sender} could not send a {type_name(value)}: {text}", sender, trace)
 
 
 def _raised(error: bytes | None, message: str, worker: str, trace: str) -> Any:

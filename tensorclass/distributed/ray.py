@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 from tensorclass.convert.tables.ray_dataset import check_dataset
 from tensorclass.pipelines.stage import Stage
 from tensorclass.support.extras import require
+from tensorclass.support.printable import type_name
 from tensorclass.td.base import TensorCollection
 
 from .map.executors import Runner
@@ -222,7 +223,7 @@ class _RecordBatches:
 
         given = self.function(self.takes.from_arrow(as_plain(table), strict=self.strict))
         if not isinstance(given, TensorCollection):
-            raise TypeError(f"{self.__name__}: expected a function that returns a record, got a {type(given).__name__}")
+            raise TypeError(f"{self.__name__}: expected a function that returns a record, got a {type_name(given)}")
         return given.to_arrow()
 
 

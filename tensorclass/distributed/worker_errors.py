@@ -85,7 +85,7 @@ class WorkerRaised(WorkerError):
     _message: str
 
     def __str__(self) -> str:
-        return self._message
+        return printable(self._message, lines=True)
 
     @classmethod
     def of(

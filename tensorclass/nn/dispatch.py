@@ -9,6 +9,7 @@ from typing import Any, TypeVar, overload
 
 from torch.fx import Proxy
 
+from tensorclass.support.printable import type_name
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import FlatKey, NestedKey, unravel_key_list
 from tensorclass.td.tensordict import TensorDict
@@ -112,7 +113,7 @@ class Dispatched:
             if isinstance(first, (TensorCollection, Proxy)):  # torch.fx traces with a proxy
                 return func(*args, **kwargs)
             owner = args[:is_method]
-            name = f"{type(owner[0]).__name__}.{func.__name__}" if owner else func.__name__
+            name = f"{type_name(owner[0])}.{func.__name__}" if owner else func.__name__
             keys = self.get_source(func, owner[0] if owner else None)
             values = given_values(name, keys, self.separator, args[is_method : is_method + len(keys)], kwargs)
             rest = args[is_method + len(keys) :]

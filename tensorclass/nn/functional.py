@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import nn
 
+from tensorclass.support.printable import type_name
 from tensorclass.td.collection import Collection
 from tensorclass.td.tensordict import TensorDict
 
@@ -62,7 +63,7 @@ def make_functional(module: nn.Module) -> TensorDict:
         torch.Size([2, 10, 4])
     """
     if not isinstance(module, nn.Module):
-        raise TypeError(f"make_functional: expected an nn.Module, got {type(module).__name__}")
+        raise TypeError(f"make_functional: expected an nn.Module, got {type_name(module)}")
     if not isinstance(vars(module).get("forward"), _FunctionalForward):
         forward: Any = _FunctionalForward(module)
         module.forward = forward

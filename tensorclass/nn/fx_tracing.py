@@ -7,6 +7,8 @@ from typing import Any
 from torch import nn
 from torch.fx import Proxy
 
+from tensorclass.support.printable import type_name
+
 
 def as_call(module: nn.Module, *args: Any) -> Proxy:
     """Record the call of a module as one node of the graph.
@@ -22,7 +24,7 @@ def as_call(module: nn.Module, *args: Any) -> Proxy:
     path = tracer.path_of_module(module)
     if not path:
         raise ValueError(
-            f"{type(module).__name__}: it is traced as one call, inside of another module such as a sequence; by "
+            f"{type_name(module)}: it is traced as one call, inside of another module such as a sequence; by "
             "itself it has no graph"
         )
     call: Proxy = tracer.create_proxy("call_module", path, args, {})

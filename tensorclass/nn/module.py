@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.fx import Proxy
 
+from tensorclass.support.printable import type_name
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
 from tensorclass.td.get import MISSING
@@ -163,7 +164,7 @@ class TensorDictModule(TensorDictModuleBase):
         if not isinstance(tensordict, TensorCollection):
             return self._call_with_tensors(tensordict, args, kwargs)
         if args:
-            raise TypeError(f"{type(self).__name__}: expected one collection, got {len(args)} more arguments")
+            raise TypeError(f"{type_name(self)}: expected one collection, got {len(args)} more arguments")
         if SKIPPING.current() and skips(tensordict, self._in_keys, self._out_keys):
             return tensordict
         values: list[Any] = []
@@ -278,7 +279,7 @@ class TensorDictModule(TensorDictModuleBase):
     def _trace(self, data: Proxy) -> Proxy:
         """Record the reads, the call and the writes as nodes of ``torch.fx.symbolic_trace``."""
         if self.inplace is not True:
-            raise ValueError(f"{type(self).__name__}: it can be traced with inplace=True, not {self.inplace!r}")
+            raise ValueError(f"{type_name(self)}: it can be traced with inplace=True, not {self.inplace!r}")
         options: Any = self.get_kwargs
         result = self._call_module([data.get(key, **options) for key in self._in_keys], {})
         keys = self._out_keys if self._source is None else self._source
@@ -314,7 +315,7 @@ class TensorDictModule(TensorDictModuleBase):
         return selected, [values[keys.index(key)] for key in selected]
 
     def _missing(self, absent: list[FlatKey], data: TensorCollection) -> MissingKeys:
-        return missing_keys(f"{type(self).__name__}({names_of(self.module)})", absent, data)
+        return missing_keys(f"{type_name(self)}({names_of(self.module)})", absent, data)
 
     # -- properties ---------------------------------------------------------------------------------------------------
 
@@ -420,5 +421,5 @@ def _describe_result(result: Any) -> str:
     if isinstance(given, tuple):
         return f"a tuple of {len(result)}"
     if isinstance(given, (TensorCollection, Mapping)):
-        return f"a {type(result).__name__} with the keys {[*result.keys()]}"
-    return "None" if result is None else f"one {type(result).__name__}"
+        return f"a {type_name(result)} with the keys {[*result.keys()]}"
+    return "None" if result is None else f"one {type_name(result)}"

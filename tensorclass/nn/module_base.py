@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from torch import nn
 from typing_extensions import Self
 
+from tensorclass.support.printable import class_name, printable, type_name
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import FlatKey, NestedKey, unravel_key, unravel_key_list
 from tensorclass.td.tensordict import TensorDict
@@ -81,7 +82,7 @@ def as_key_list(keys: Any, what: str) -> list[FlatKey]:
 
 def names_of(module: object) -> str:
     """Return the name of a module or a function for error messages."""
-    return str(getattr(module, "__name__", type(module).__name__))
+    return printable(getattr(module, "__name__", type(module).__name__))
 
 
 class TensorDictModuleBase(nn.Module):
@@ -158,7 +159,7 @@ class TensorDictModuleBase(nn.Module):
         for name in ("in_keys", "out_keys"):
             keys = vars(cls).get(name)
             if isinstance(keys, (list, tuple, str)):  # set in the class body
-                setattr(cls, f"_{name}", as_key_list(keys, f"{cls.__name__}.{name}"))
+                setattr(cls, f"_{name}", as_key_list(keys, f"{class_name(cls)}.{name}"))
                 delattr(cls, name)
         if "forward" in vars(cls) and "_selects" not in vars(cls):
             cls._selects = False
@@ -209,7 +210,7 @@ class TensorDictModuleBase(nn.Module):
         unknown = [key for key in selected if key not in current]
         if unknown:
             raise UnknownOutKeys(
-                f"{type(self).__name__}.select_out_keys: there are no {unknown} among the out_keys {current}"
+                f"{type_name(self)}.select_out_keys: there are no {unknown} among the out_keys {current}"
                 + ("" if self._source is None else f", selected of {self._source}; see reset_out_keys()")
             )
         source = current if self._source is None else self._source
@@ -219,7 +220,7 @@ class TensorDictModuleBase(nn.Module):
         if unravel_key_list(self.out_keys) != selected:
             self._source = None
             raise UnknownOutKeys(
-                f"{type(self).__name__}.select_out_keys: its out_keys are a property of the class, which gives all of "
+                f"{type_name(self)}.select_out_keys: its out_keys are a property of the class, which gives all of "
                 "them whatever is selected; assign self.out_keys in __init__ instead"
             )
         if not self._selects:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 from torch.nn import Parameter
 
+from tensorclass.support.printable import type_name
 from tensorclass.td.collection import Collection
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class ModuleEntries(MutableMapping[str, Any]):
                 return self.buffers, value
             return self.parameters, Parameter(value.detach())
         if value._held() is not None:
-            kind = type(value).__name__
+            kind = type_name(value)
             raise TypeError(
                 f"{key}: {'an' if kind[0] in 'AEIOU' else 'a'} {kind} cannot be a parameter or a buffer: give its "
                 "tensor, expanded to the batch size"

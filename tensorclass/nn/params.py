@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import Buffer, Parameter
 from typing_extensions import Self
 
+from tensorclass.support.printable import type_name
 from tensorclass.td import pytree
 from tensorclass.td.collection import Collection
 from tensorclass.td.get import MISSING
@@ -84,8 +85,7 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
         if not isinstance(parameters, Collection):
             if not isinstance(parameters, Mapping):
                 raise TypeError(
-                    "TensorDictParams: expected a collection or a mapping of parameters, got "
-                    f"{type(parameters).__name__}"
+                    f"TensorDictParams: expected a collection or a mapping of parameters, got {type_name(parameters)}"
                 )
             parameters = TensorDict(parameters)
         self._hold(parameters, not no_convert)

@@ -11,6 +11,7 @@ from torch import Size, Tensor, nn
 from torch.distributions import Distribution
 from torch.fx import Proxy
 
+from tensorclass.support.printable import type_name
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.get import MISSING
 from tensorclass.td.keys import FlatKey, NestedKey, unravel_key
@@ -122,7 +123,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         generator: Source | None = None,
     ) -> None:
         super().__init__()
-        name = type(self).__name__
+        name = type_name(self)
         self.distribution_class = distribution_class
         self.distribution_kwargs = dict(distribution_kwargs or {})
         if isinstance(in_keys, Mapping):
@@ -169,7 +170,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         return [unravel_key(names.get(key, key)) for key in keys]
 
     def _keys_of_log_probs(self, several: Sequence[NestedKey] | None, one: NestedKey | None) -> list[FlatKey]:
-        name = type(self).__name__
+        name = type_name(self)
         if self._aggregate:
             if several is not None:
                 raise RuntimeError(
@@ -246,7 +247,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
     def _check_mode(self) -> None:
         if composite_lp_aggregate() is not self._aggregate:
             raise ChangedMode(
-                f"{type(self).__name__}: composite_lp_aggregate() was {self._aggregate} when the module was made, and "
+                f"{type_name(self)}: composite_lp_aggregate() was {self._aggregate} when the module was made, and "
                 f"is {not self._aggregate} now; the keys of its log-probabilities depend on it"
             )
 
@@ -291,7 +292,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
             dist = self.distribution_class(**params, **self.distribution_kwargs)
         except TypeError as error:
             raise TypeError(
-                f"{type(self).__name__}: {names_of(self.distribution_class)} does not take the parameters "
+                f"{type_name(self)}: {names_of(self.distribution_class)} does not take the parameters "
                 f"{self.dist_keys}, of the in_keys {self._in_keys}"
                 + (f", with the distribution_kwargs {[*self.distribution_kwargs]}" if self.distribution_kwargs else "")
                 + f": {error}; a dict of in_keys says which argument each key is for"
@@ -364,7 +365,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         absent = [key for key, value in zip(self._sample_keys, found, strict=True) if value is MISSING]
         if absent:
             there = list(data.keys(True, True))
-            raise MissingValues(f"{type(self).__name__}: no samples under {absent}; the keys that are there: {there}")
+            raise MissingValues(f"{type_name(self)}: no samples under {absent}; the keys that are there: {there}")
         return found
 
     # -- calling it ---------------------------------------------------------------------------------------------------
@@ -463,7 +464,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
                 return [sample._get_key(key) for key in keys]
             if len(keys) > 1 or is_composite:
                 raise ValueError(
-                    f"{type(self).__name__}: the distribution has no variables for the out_keys {absent}; "
+                    f"{type_name(self)}: the distribution has no variables for the out_keys {absent}; "
                     f"it has {list(sample.keys(True, True))}"
                 )
         if type(sample) is Tensor and len(keys) == 1:
@@ -472,7 +473,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         values: list[Any] = [*sample] if isinstance(given, (tuple, list)) else [sample]
         if len(values) != len(keys):
             raise ValueError(
-                f"{type(self).__name__}: expected {len(keys)} values, for the out_keys {keys}, got {len(values)} "
+                f"{type_name(self)}: expected {len(keys)} values, for the out_keys {keys}, got {len(values)} "
                 f"from {names_of(self.distribution_class)}"
             )
         return values
@@ -508,7 +509,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
                 if isinstance(dist, CompositeDistribution):
                     raise
             warnings.warn(
-                f"{type(self).__name__}: {type(dist).__name__} has neither a deterministic_sample nor a formula "
+                f"{type_name(self)}: {type_name(dist)} has neither a deterministic_sample nor a formula "
                 f"for its mean, which is estimated from {self.n_empirical_estimate} samples; give it "
                 "a deterministic_sample, or choose another interaction type",
                 category=UserWarning,
@@ -541,7 +542,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
     def _call_with_tensors(self, first: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if isinstance(first, Proxy):
             return as_call(self, first)
-        name = type(self).__name__
+        name = type_name(self)
         given = given_values(name, self._in_keys, "_", args if first is None else (first, *args), kwargs)
         result = self._run(collected(given, False), **kwargs)
         return as_outputs([result._get_key(key) for key in self._out_keys if key != DISCARDED])
@@ -572,7 +573,7 @@ def only_key(module: object, keys: list[FlatKey]) -> FlatKey:
     """Return the only key of log-probabilities, or raise if there are several."""
     if len(keys) != 1:
         raise RuntimeError(
-            f"{type(module).__name__}.log_prob_key: there are several log-probabilities; use log_prob_keys: {keys}"
+            f"{type_name(module)}.log_prob_key: there are several log-probabilities; use log_prob_keys: {keys}"
         )
     return keys[0]
 
@@ -594,5 +595,5 @@ def _median(dist: Any) -> Any:
         return dist.icdf(torch.full_like(dist.mean, 0.5))
     except NotImplementedError:
         raise NotImplementedError(
-            f"{type(dist).__name__} has neither a median nor an icdf, so the interaction type 'median' has no value"
+            f"{type_name(dist)} has neither a median nor an icdf, so the interaction type 'median' has no value"
         ) from None

@@ -9,6 +9,7 @@ from torch import Size, nn
 from torch.distributions import Distribution
 from torch.fx import Proxy
 
+from tensorclass.support.printable import type_name
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import FlatKey, NestedKey
 from tensorclass.td.tensordict import TensorDict
@@ -76,7 +77,7 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
         if inplace is not None:
             self.inplace: Inplace = as_inplace(inplace, type(self).__name__)
         if selected_out_keys is not None:
-            self.select_out_keys(*as_key_list(selected_out_keys, f"{type(self).__name__}: selected_out_keys"))
+            self.select_out_keys(*as_key_list(selected_out_keys, f"{type_name(self)}: selected_out_keys"))
         if not len(self):
             raise ValueError("ProbabilisticTensorDictSequential: expected at least one module, the last of which draws")
         self.return_composite = return_composite
@@ -98,7 +99,7 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
         """
         found = [module for module in self._flat() if isinstance(module, ProbabilisticTensorDictModule)]
         if not found:
-            raise RuntimeError(f"{type(self).__name__}: none of the modules is probabilistic: there is no distribution")
+            raise RuntimeError(f"{type_name(self)}: none of the modules is probabilistic: there is no distribution")
         return found
 
     def _is_composite(self) -> bool:
@@ -315,7 +316,7 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
             keys = module.dist_sample_keys
             if len(keys) != 1:
                 raise RuntimeError(
-                    f"{type(self).__name__}: {type(dist).__name__} stands for the keys {keys}; each distribution in "
+                    f"{type_name(self)}: {type_name(dist)} stands for the keys {keys}; each distribution in "
                     "a composite one has a key of its own"
                 )
             by_key[keys[0]] = dist
@@ -360,9 +361,7 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
             if key not in there
         ]
         if absent:
-            raise MissingValues(
-                f"{type(self).__name__}: no samples under {absent}; the keys that are there: {list(there)}"
-            )
+            raise MissingValues(f"{type_name(self)}: no samples under {absent}; the keys that are there: {list(there)}")
         if dist is None:
             dist = self._dist(tensordict, tensordict_out, fixed=True)
         if not composite:
@@ -375,7 +374,7 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
 
     def _refuse(self, kwargs: Mapping[str, Any]) -> None:
         if kwargs:
-            raise WrongArguments(f"{type(self).__name__}: unknown keywords {[*kwargs]}")
+            raise WrongArguments(f"{type_name(self)}: unknown keywords {[*kwargs]}")
 
     # -- calling it ---------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from torch.fx import Proxy
 from tensorclass.pipelines.stage import Function, HasForward, Stage, _arguments, _declared
 from tensorclass.records.record import TensorClass
 from tensorclass.support.nearest import did_you_mean
+from tensorclass.support.printable import type_name
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import FlatKey
 from tensorclass.td.tensordict import TensorDict
@@ -140,11 +141,11 @@ class TensorClassModuleBase(nn.Module, abc.ABC, Generic[In, Out]):
     def _types(self) -> tuple[Any, Any]:
         found = _arguments(type(self), TensorClassModuleBase)
         if found is None or any(isinstance(one, TypeVar) for one in found):
-            declared = _declared(self, type(self).__name__, {})
+            declared = _declared(self, type_name(self), {})
             found = None if declared is None else (declared.input_annotation, declared.output_annotation)
         if found is None:
             raise ValueError(
-                f"{type(self).__name__}: does not say what it takes and gives; derive it from "
+                f"{type_name(self)}: does not say what it takes and gives; derive it from "
                 "TensorClassModuleBase[Input, Output], or annotate the argument and the result of forward"
             )
         return found[0], found[1]
@@ -270,7 +271,7 @@ class TensorClassModuleWrapper(TensorDictModuleBase):
             return self._run(tensordict)
         if isinstance(tensordict, Proxy):
             return as_call(self, tensordict)
-        name = type(self).__name__
+        name = type_name(self)
         values = given_values(name, self._in_keys, "_", (tensordict, *args) if tensordict is not None else (), kwargs)
         if kwargs:
             known = f"the in_keys are {self._in_keys}{did_you_mean(kwargs, self._in_keys)}"
@@ -281,7 +282,7 @@ class TensorClassModuleWrapper(TensorDictModuleBase):
     def _run(self, data: TensorCollection) -> TensorDict:
         absent = [*_lacking(self.input_type, data)]
         if absent:
-            raise missing_keys(type(self.tc_module).__name__, absent, data)
+            raise missing_keys(type_name(self.tc_module), absent, data)
         result: TensorClass = self.tc_module(_as_record(self.input_type, data))
         return _as_tensordict(result)
 
@@ -289,9 +290,7 @@ class TensorClassModuleWrapper(TensorDictModuleBase):
 def _require_record(module: nn.Module, verb: str, cls: Any) -> type[TensorClass]:
     if isinstance(cls, type) and issubclass(cls, TensorClass):
         return cls
-    raise ValueError(
-        f"{type(module).__name__}: only a module from record to record is one on collections; it {verb} {cls}"
-    )
+    raise ValueError(f"{type_name(module)}: only a module from record to record is one on collections; it {verb} {cls}")
 
 
 def _nested_records(cls: type[TensorClass]) -> dict[str, type[TensorClass] | None]:

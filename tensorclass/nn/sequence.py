@@ -11,6 +11,7 @@ from torch.fx import Proxy
 from typing_extensions import Self
 
 from tensorclass.support.nearest import did_you_mean
+from tensorclass.support.printable import type_name
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.get import MISSING
 from tensorclass.td.keys import FlatKey, NestedKey, missing_key, unravel_key_list
@@ -79,10 +80,10 @@ class TensorDictSequential(TensorDictModuleBase):
         else:
             self.module = nn.ModuleList([as_module(module) for module in given])
         self.partial_tolerant = partial_tolerant
-        self.inplace = as_inplace(inplace, type(self).__name__)
+        self.inplace = as_inplace(inplace, type_name(self))
         self._find_keys()
         if selected_out_keys is not None:
-            self.select_out_keys(*as_key_list(selected_out_keys, f"{type(self).__name__}: selected_out_keys"))
+            self.select_out_keys(*as_key_list(selected_out_keys, f"{type_name(self)}: selected_out_keys"))
 
     def _find_keys(self) -> None:
         """Compute ``in_keys``, which no earlier module writes, and ``out_keys``."""
@@ -143,7 +144,7 @@ class TensorDictSequential(TensorDictModuleBase):
             out: Any = args[0] if len(args) == 1 else None
             if tensordict_out is not None or kwargs or not isinstance(out, TensorCollection):
                 raise WrongArguments(
-                    f"{type(self).__name__}: expected one collection, and maybe tensordict_out; got {len(args)} more "
+                    f"{type_name(self)}: expected one collection, and maybe tensordict_out; got {len(args)} more "
                     f"arguments and the keywords {[*kwargs]}"
                 )
             tensordict_out = out
@@ -194,7 +195,7 @@ class TensorDictSequential(TensorDictModuleBase):
             result = self._run_tolerant(step, result) if tolerant else step(result)
             if not isinstance(result, TensorCollection):
                 raise TypeError(
-                    f"{type(self).__name__}: {names_of(getattr(step, 'func', step))} returned "
+                    f"{type_name(self)}: {names_of(getattr(step, 'func', step))} returned "
                     f"{_describe_value(result)}; each module of a sequence must return a collection"
                 )
         run: TensorCollection = result
@@ -213,7 +214,7 @@ class TensorDictSequential(TensorDictModuleBase):
             for part in data._nodes():
                 if self._run_tolerant(module, part) is not part:
                     raise TypeError(
-                        f"{type(self).__name__}: {names_of(module)} gives another collection than it takes, which "
+                        f"{type_name(self)}: {names_of(module)} gives another collection than it takes, which "
                         "can't be done with some parts of a lazy stack; it needs inplace=True"
                     )
         return data
@@ -236,13 +237,13 @@ class TensorDictSequential(TensorDictModuleBase):
         """Name all keys that the sequence lacks; without any, return the error of the module."""
         there = data.keys(True)
         absent = [key for key in self._in_keys if key not in there]
-        return missing_keys(type(self).__name__, absent, data) if absent else error
+        return missing_keys(type_name(self), absent, data) if absent else error
 
     def _trace(self, data: Proxy) -> Proxy:
         """Record the modules one after another in ``torch.fx.symbolic_trace``."""
         if self._source is not None or self.partial_tolerant or not (self.inplace is None or self.inplace is True):
             raise ValueError(
-                f"{type(self).__name__}: it can be traced when it writes all its keys into its input: without "
+                f"{type_name(self)}: it can be traced when it writes all its keys into its input: without "
                 "selected_out_keys, partial_tolerant and inplace"
             )
         for module in self:
@@ -252,7 +253,7 @@ class TensorDictSequential(TensorDictModuleBase):
     def _call_with_tensors(self, first: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if isinstance(first, Proxy):
             return self._trace(first)
-        name = type(self).__name__
+        name = type_name(self)
         values = given_values(name, self._in_keys, "_", args if first is None else (first, *args), kwargs)
         if kwargs:
             known = f"the in_keys are {self._in_keys}{did_you_mean(kwargs, self._in_keys)}"
@@ -283,7 +284,7 @@ class TensorDictSequential(TensorDictModuleBase):
             return self._of(names[index])
         name = index if isinstance(index, str) else names[self._position(index)]
         if name not in names:
-            raise missing_key(f"{type(self).__name__}: there is no module {name!r}; there are {names}", name, names)
+            raise missing_key(f"{type_name(self)}: there is no module {name!r}; there are {names}", name, names)
         return cast("TensorDictModuleBase", self.module._modules[name])
 
     def __setitem__(self, index: int | str, module: Callable[..., Any]) -> None:
@@ -361,9 +362,7 @@ class TensorDictSequential(TensorDictModuleBase):
             ['a']
         """
         if not isinstance(self.module, nn.ModuleList):
-            raise TypeError(
-                f"{type(self).__name__}: its modules have names; add one by its name: sequence[name] = module"
-            )
+            raise TypeError(f"{type_name(self)}: its modules have names; add one by its name: sequence[name] = module")
         self.module.insert(slice(index, None).indices(len(self))[0], as_module(module))
         self._find_keys()
         return self
@@ -371,7 +370,7 @@ class TensorDictSequential(TensorDictModuleBase):
     def _position(self, index: int) -> int:
         size = len(self)
         if not -size <= index < size:
-            raise IndexError(f"{type(self).__name__}: there is no module {index}, there are {size}")
+            raise IndexError(f"{type_name(self)}: there is no module {index}, there are {size}")
         return index % size
 
     def _of(self, names: Iterable[str], replaced: Mapping[str, TensorDictModuleBase] | None = None) -> Self:
@@ -425,7 +424,7 @@ class TensorDictSequential(TensorDictModuleBase):
             needed += keys_of(module, "in_keys")
         if not kept:
             raise ValueError(
-                f"{type(self).__name__}: no module leads from the keys {available} to {wanted}; the sequence reads "
+                f"{type_name(self)}: no module leads from the keys {available} to {wanted}; the sequence reads "
                 f"{self._in_keys} and writes {[*self.out_keys_source]}"
             )
         return self._of(kept, kept)
@@ -492,4 +491,4 @@ def _overlap(key: FlatKey, other: FlatKey) -> bool:
 
 
 def _describe_value(value: object) -> str:
-    return "None" if value is None else f"a {type(value).__name__}"
+    return "None" if value is None else f"a {type_name(value)}"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast, overload
 
 from torch import nn
 
+from tensorclass.support.printable import type_name
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import NestedKey
 
@@ -79,7 +80,7 @@ class WrapModule(TensorDictModuleBase):
             return result
         if not isinstance(result, TensorCollection):
             raise TypeError(
-                f"{names_of(self.func)}: with inplace=True it must give a collection, gave a {type(result).__name__}"
+                f"{names_of(self.func)}: with inplace=True it must give a collection, gave a {type_name(result)}"
             )
         data.update(result)
         return data
@@ -213,7 +214,7 @@ class TensorDictModuleWrapper(TensorDictModuleBase):
         super().__init__()
         if not self.is_tdmodule_compatible(td_module):
             raise AttributeError(
-                f"{type(self).__name__}: expected a module with in_keys and out_keys, got {names_of(td_module)}; "
+                f"{type_name(self)}: expected a module with in_keys and out_keys, got {names_of(td_module)}; "
                 "TensorDictModule gives it some"
             )
         self.td_module = td_module

@@ -20,6 +20,7 @@ from tensorclass.contracts.contract import described_array
 from tensorclass.records.fields import _SELF
 from tensorclass.records.fields import shown_annotation as shown
 from tensorclass.records.record import TensorClass
+from tensorclass.support.printable import class_name, printable, type_name
 from tensorclass.support.progress import progress_of
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.same_named_classes import namesake
@@ -100,9 +101,9 @@ class Stage(nn.Module, Generic[In, Out]):
         super().__init__()
         own = _overrides(self)
         if function is None and not own:
-            raise TypeError(f"{type(self).__name__}: expected a function or a module; or override forward")
+            raise TypeError(f"{type_name(self)}: expected a function or a module; or override forward")
         if not (function is None or callable(function)):
-            raise TypeError(f"{type(self).__name__}: expected a function or a module, got {type(function).__name__}")
+            raise TypeError(f"{type_name(self)}: expected a function or a module, got {type_name(function)}")
         if function is not None:
             self.function = function
         self.name = name or _name(self if function is None else function)
@@ -150,7 +151,7 @@ class Stage(nn.Module, Generic[In, Out]):
             if not isinstance(result, gives):
                 twin = namesake(type(result), gives)
                 raise TypeError(
-                    f"{self.name}: declared to give {_names(gives)}, gave {type(result).__name__}; "
+                    f"{self.name}: declared to give {_names(gives)}, gave {type_name(result)}; "
                     + (twin or "correct the annotation, or what the stage returns")
                 )
             return result
@@ -219,7 +220,7 @@ class Stage(nn.Module, Generic[In, Out]):
         difference = _difference(type(record), takes, "value") if isinstance(record, TensorCollection) else ""
         if type(record).__module__.startswith("ray.data"):
             difference = "; tensorclass.distributed.ray.map_batches(dataset, stage) takes datasets"
-        return TypeError(f"{self.name}: expected {_names(takes)}, got {type(record).__name__}{difference}")
+        return TypeError(f"{self.name}: expected {_names(takes)}, got {type_name(record)}{difference}")
 
     @property
     def input_type(self) -> type[TensorCollection] | types.UnionType:
@@ -344,7 +345,7 @@ class Pipeline(Stage[In, Out]):
         for given in (first, *others):
             if not isinstance(given, Stage):
                 raise TypeError(
-                    f"Pipeline: expected stages, one after another, got a {type(given).__name__}; Stage(function) "
+                    f"Pipeline: expected stages, one after another, got a {type_name(given)}; Stage(function) "
                     "makes one of a function with annotations"
                 )
         row = [stage for part in (first, *others) for stage in part.stages]
@@ -470,8 +471,7 @@ def _as_stage(function: Any) -> Stage[Any, Any]:
 def _name(function: Any) -> str:
     function = _unbound(function)
     named = _is_stage(function) and hasattr(function, "name")  # a stage under construction has no name yet
-    name: str = function.name if named else getattr(function, "__name__", type(function).__name__)
-    return name
+    return printable(function.name if named else getattr(function, "__name__", type(function).__name__))
 
 
 def _unbound(function: Any) -> Any:
@@ -641,11 +641,11 @@ def _difference(given: type, takes: _Classes, between: Literal["value", "classes
     if len(takes) != 1 or not issubclass(given, TensorClass) or not issubclass(takes[0], TensorClass):
         return "; put a stage between them that converts one into the other"
     have, want = ({f.name: shown(f.type) for f in dataclasses.fields(cls)} for cls in (given, takes[0]))
-    facts = [f"{given.__name__} lacks {name!r} ({want[name]})" for name in want if name not in have]
+    facts = [f"{class_name(given)} lacks {name!r} ({want[name]})" for name in want if name not in have]
     facts += [
         f"{name!r} is {have[name]} instead of {want[name]}" for name in want if have.get(name, want[name]) != want[name]
     ]
-    facts += [f"{name!r} ({have[name]}) is not a field of {takes[0].__name__}" for name in have if name not in want]
+    facts += [f"{name!r} ({have[name]}) is not a field of {class_name(takes[0])}" for name in have if name not in want]
     if not facts:
         facts = ["they have the same fields, but neither derives from the other"]
     return f"; {', '.join(facts)}; put a stage between them that converts one into the other"

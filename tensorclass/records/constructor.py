@@ -12,6 +12,7 @@ from typing import Any, cast, get_args
 
 from tensorclass.contracts.checking import Checks
 from tensorclass.contracts.contract import described_array
+from tensorclass.support.printable import class_name
 from tensorclass.td import native
 from tensorclass.td.collection import DeviceLike
 
@@ -154,8 +155,9 @@ class _Arguments:
                 if not f.kw_only:
                     if seen_default and default is Parameter.empty:
                         raise TypeError(
-                            f"{cls.__name__}: the field {name!r} without a default follows {seen_default!r}, which has "
-                            f"one; give it one too, or make it keyword-only: class {cls.__name__}(..., kw_only=True)"
+                            f"{class_name(cls)}: the field {name!r} without a default follows {seen_default!r}, which "
+                            f"has one; give it one too, or make it keyword-only: "
+                            f"class {class_name(cls)}(..., kw_only=True)"
                         )
                     seen_default = seen_default if default is Parameter.empty else name
                 kind = Parameter.KEYWORD_ONLY if f.kw_only else _POSITIONAL

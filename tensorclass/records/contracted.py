@@ -12,6 +12,7 @@ from typing_extensions import Self
 from tensorclass.contracts.checking import Checks, ItemRank, inferred_size, problems_below
 from tensorclass.contracts.contract_error import ContractError
 from tensorclass.contracts.validation_mode import validation
+from tensorclass.support.printable import type_name
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike
 
@@ -113,7 +114,7 @@ class Contracted(TensorCollection):
         """
         found = problems_below(self)
         if found:
-            raise ContractError(type(self).__name__, found)
+            raise ContractError(type_name(self), found)
         return self
 
     # -- made of contracts --------------------------------------------------------------------------------------------

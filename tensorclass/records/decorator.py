@@ -10,6 +10,8 @@ from typing import Any, Generic, TypeVar, overload
 from torch import Tensor
 from typing_extensions import dataclass_transform
 
+from tensorclass.support.printable import class_name
+
 from .definition import redefine
 from .field_specifier import field
 from .name_errors import unknown_options
@@ -92,7 +94,7 @@ def _make(base_class: type[TensorClass], cls: Any, options: dict[str, Any]) -> t
             redefine(cls, options)
         return cls
     if "__dataclass_fields__" in vars(cls):
-        raise TypeError(f"tensorclass: {cls.__name__} is a dataclass; drop @dataclass, a record is one by itself")
+        raise TypeError(f"tensorclass: {class_name(cls)} is a dataclass; drop @dataclass, a record is one by itself")
     namespace = {key: value for key, value in vars(cls).items() if key not in ("__dict__", "__weakref__")}
     slots = namespace.get("__slots__", ())
     slots = (slots,) if isinstance(slots, str) else tuple(slots)

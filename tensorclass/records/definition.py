@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tensorclass.contracts.checking import Checks, item_ranks
+from tensorclass.support.printable import class_name
 from tensorclass.td import pytree
 from tensorclass.td.collection import Collection
 from tensorclass.td.hidden_members import hide_member
@@ -146,13 +147,13 @@ def _check_options(cls: Any, given: Mapping[str, Any]) -> None:
     for name, value in given.items():
         if name == "cast_filter":
             if value is not None and not callable(value):
-                raise TypeError(f"{cls.__name__}: cast_filter is called with key and tensor, got {value!r}")
+                raise TypeError(f"{class_name(cls)}: cast_filter is called with key and tensor, got {value!r}")
         elif not isinstance(value, bool):
-            raise TypeError(f"{cls.__name__}: the option {name} is True or False, got {value!r}")
+            raise TypeError(f"{class_name(cls)}: the option {name} is True or False, got {value!r}")
     if not given.get("skip_post_init_on_rebuild", True):
         raise TypeError(
-            f"{cls.__name__}: skip_post_init_on_rebuild=False: __post_init__ is for what the constructor is given, the "
-            "results of operations do not run it; write a method for what shall be done to them"
+            f"{class_name(cls)}: skip_post_init_on_rebuild=False: __post_init__ is for what the constructor is given, "
+            "the results of operations do not run it; write a method for what shall be done to them"
         )
 
 
@@ -165,12 +166,12 @@ def _combined_options(cls: Any, given: Mapping[str, Any]) -> tuple[dict[str, boo
         if inherited is not None:
             options.update(_changed(inherited))
     if options["frozen"] and not given.get("frozen", True):
-        raise TypeError(f"{cls.__name__}: frozen=False, but a class that it derives from is frozen")
+        raise TypeError(f"{class_name(cls)}: frozen=False, but a class that it derives from is frozen")
     kw_only = given.get("kw_only", any(base.__dict__.get("_options", OPTIONS)["kw_only"] for base in cls.__bases__))
     options.update({name: on for name, on in given.items() if name in OPTIONS})
     options["kw_only"] = False
     if options["autocast"] and options["nocast"]:
-        raise ValueError(f"{cls.__name__}: the options autocast and nocast exclude each other")
+        raise ValueError(f"{class_name(cls)}: the options autocast and nocast exclude each other")
     return options, kw_only
 
 
@@ -195,8 +196,8 @@ def _refuse_hidden_fields(cls: Any, annotations: Mapping[str, Any]) -> None:
         for name in getattr(base, "_specs", ()):
             if name in own and name not in annotations and "_specs" not in own:
                 raise TypeError(
-                    f"{cls.__name__}.{name} would hide the field {name!r} of {base.__name__}; to change its default, "
-                    f"declare it again with its type: {name}: ... = {own[name]!r}"
+                    f"{class_name(cls)}.{name} would hide the field {name!r} of {class_name(base)}; to change its "
+                    f"default, declare it again with its type: {name}: ... = {own[name]!r}"
                 )
 
 

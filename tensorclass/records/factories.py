@@ -17,6 +17,7 @@ from tensorclass.contracts.ranges import finite, whole
 from tensorclass.contracts.row_contract import RowContract
 from tensorclass.contracts.validation_mode import validation
 from tensorclass.records.fields import FieldSpec, Kind
+from tensorclass.support.printable import class_name
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike
 from tensorclass.td.columns.ragged import Ragged
@@ -80,7 +81,9 @@ def make(
     """
     cls = getattr(cls, "_dense", cls)
     if twice := [name for name in named if sizes and name in sizes]:
-        raise TypeError(f"{cls.__name__}.{what}: got the sizes of {', '.join(twice)} twice, by keyword and in sizes=")
+        raise TypeError(
+            f"{class_name(cls)}.{what}: got the sizes of {', '.join(twice)} twice, by keyword and in sizes="
+        )
     draw = fill.integers if isinstance(fill, Drawn) else None
     plan = _Planner(cls, what, draw).planned(as_size(batch_size), {**(sizes or {}), **named})
     where = None if device is None else torch.device(device)
@@ -139,7 +142,7 @@ class _Planner:
 
     def planned(self, batch_size: Size, given: Mapping[str, SizeLike]) -> PlannedCollection:
         plan = self._record(self.cls, batch_size, _Sizes(given), ())
-        call = f"{self.cls.__name__}.{self.what}"
+        call = f"{class_name(self.cls)}.{self.what}"
         if self.unknown:
             raise TypeError(
                 f"{call}: nothing says what to put into {', '.join(self.unknown)}; give such a field a default, "
@@ -188,7 +191,7 @@ class _Planner:
                 try:
                     own_lengths = lengths.of(row, declared.ragged_dims) if issubclass(declared.cls, Ragged) else []
                 except ValueError as error:
-                    raise ValueError(f"{self.cls.__name__}.{self.what}: {scope.path}{name}: {error}") from None
+                    raise ValueError(f"{class_name(self.cls)}.{self.what}: {scope.path}{name}: {error}") from None
                 fields[name] = PlannedColumn(declared, row, batch_size, own_lengths, shapes[name])
                 continue
             shape = batch_size + shapes[name]
@@ -220,7 +223,7 @@ class _Planner:
         try:
             plan.name([row for row in rows if row is not None])
         except ValueError as error:
-            raise ValueError(f"{self.cls.__name__}.{self.what}: {error}") from None
+            raise ValueError(f"{class_name(self.cls)}.{self.what}: {error}") from None
         self.missing.update(dict.fromkeys(plan.missing))
         return plan
 
@@ -248,7 +251,7 @@ class _Planner:
 
     def _size(self, name: str, size: Any) -> int:
         if not isinstance(size, int) or size < 0:
-            raise TypeError(f"{self.cls.__name__}.{self.what}: the size of {name} is a whole number, not {size!r}")
+            raise TypeError(f"{class_name(self.cls)}.{self.what}: the size of {name} is a whole number, not {size!r}")
         return size
 
 

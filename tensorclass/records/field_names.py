@@ -10,6 +10,8 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from tensorclass.support.printable import class_name
+
 from .field_specifier import has_name
 from .record import METADATA, TensorClass
 
@@ -32,12 +34,12 @@ def check_field_names(cls: Any, fields: Sequence[dataclasses.Field[Any]], annota
         if f is not None and f._field_type is dataclasses._FIELD_INITVAR:  # type: ignore[attr-defined]
             if name in METADATA:
                 raise AttributeError(
-                    f"{cls.__name__}: {name} is an argument of every record's constructor; rename yours"
+                    f"{class_name(cls)}: {name} is an argument of every record's constructor; rename yours"
                 )
             if has_name(f):
                 raise TypeError(
-                    f"{cls.__name__}.{name}: field(name=...) names a field in files and tables, and an InitVar is in "
-                    "neither; drop the name"
+                    f"{class_name(cls)}.{name}: field(name=...) names a field in files and tables, and an InitVar is "
+                    "in neither; drop the name"
                 )
             names.append(name)
     check_usable(cls, names)
@@ -45,18 +47,18 @@ def check_field_names(cls: Any, fields: Sequence[dataclasses.Field[Any]], annota
     private = sorted(name for name in taken if name.startswith("_"))
     if private:
         raise AttributeError(
-            f"{cls.__name__}: records keep what they hold under the names {private}, which cannot be hidden; rename "
+            f"{class_name(cls)}: records keep what they hold under the names {private}, which cannot be hidden; rename "
             "them"
         )
     if "batch_size" in taken:
         raise AttributeError(
-            f"{cls.__name__}: no field can be called 'batch_size': the constructor takes it; rename the field"
+            f"{class_name(cls)}: no field can be called 'batch_size': the constructor takes it; rename the field"
         )
     if (hidden := sorted(taken & NEED_SHADOW)) and not cls._options["shadow"]:
         raise AttributeError(
-            f"{cls.__name__}: records have members of their own with the names {hidden}, which most code reads; rename "
-            "the fields, or hide the members with the option shadow=True: "
-            f"class {cls.__name__}(..., shadow=True)"
+            f"{class_name(cls)}: records have members of their own with the names {hidden}, which most code reads; "
+            "rename the fields, or hide the members with the option shadow=True: "
+            f"class {class_name(cls)}(..., shadow=True)"
         )
 
 
@@ -64,7 +66,7 @@ def check_usable(cls: Any, names: Iterable[str]) -> None:
     """Raise ``AttributeError`` if a name is :func:`unusable`."""
     for name in names:
         if why := unusable(name):
-            raise AttributeError(f"{cls.__name__}: no field can be called {name!r}: {why}; rename the field")
+            raise AttributeError(f"{class_name(cls)}: no field can be called {name!r}: {why}; rename the field")
 
 
 def unusable(name: str) -> str:

@@ -25,6 +25,7 @@ from tensorclass.contracts.contract import Contract, described_array
 from tensorclass.contracts.contract_error import ContractError
 from tensorclass.contracts.row_contract import RowContract
 from tensorclass.support.help_links import help_link
+from tensorclass.support.printable import class_name, printable, type_name
 from tensorclass.td import shapes, value_checks
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection, is_tree
@@ -115,7 +116,7 @@ class FieldSpec:
         scope: Mapping[str, Any],
         options: Mapping[str, bool],
     ) -> None:
-        self.owner: str = owner
+        self.owner: str = printable(owner)
         self.name: str = declared.name
         #: the name in files and tables
         self.stored_name: str = stored_name(declared)
@@ -271,7 +272,7 @@ class FieldSpec:
                     raise NameError(
                         f"{self.owner}.{self.name}: the annotation {self._annotation!r} names what is not defined, "
                         f"neither in the module {self._module!r} nor where the class is, and got a "
-                        f"{type(value).__name__}; correct it, import the name, or annotate the field with Any"
+                        f"{type_name(value)}; correct it, import the name, or annotate the field with Any"
                     ) from None
         return self.kind
 
@@ -557,7 +558,7 @@ def shown_value(value: Any) -> str:
     """Return a value for a message: its class, and its ``repr`` if that is short."""
     shown = repr(value)
     is_short = len(shown) < 40 and "\n" not in shown
-    return f"{type(value).__name__} {shown}" if is_short else type(value).__name__
+    return printable(f"{type(value).__name__} {shown}" if is_short else type(value).__name__)
 
 
 def _for_tensor_field(name: str, value: Any) -> str:
@@ -646,7 +647,7 @@ def _not_a_type(annotation: Any) -> str:
     link = help_link("bad-contract")
     if isinstance(annotation, torch.dtype):
         return f"{annotation} is a dtype and no type; declare Annotated[Tensor, DType({annotation})]{link}"
-    return f"{annotation.__name__} is a function and no type; declare torch.Tensor{link}"
+    return f"{class_name(annotation)} is a function and no type; declare torch.Tensor{link}"
 
 
 def _evaluated(annotation: str, space: dict[str, Any], scope: Mapping[str, Any]) -> Any:

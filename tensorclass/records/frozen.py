@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Size
 
+from tensorclass.support.printable import type_name
 from tensorclass.td.base import TensorCollection
 
 #: value of the slot ``_context`` while ``__post_init__`` runs: it may set the fields of a frozen record
@@ -20,7 +21,7 @@ class _Frozen:
     def _check_unlocked(self: Any) -> None:
         if getattr(self, "_context", None) is not IN_POST_INIT:
             raise dataclasses.FrozenInstanceError(
-                f"{type(self).__name__} is frozen: its fields and its batch size cannot be set, replaced or removed; "
+                f"{type_name(self)} is frozen: its fields and its batch size cannot be set, replaced or removed; "
                 f"make a changed one with dataclasses.replace or .replace(...)"
             )
 

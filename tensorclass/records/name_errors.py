@@ -8,6 +8,7 @@ from typing import Any
 
 from tensorclass.support.help_links import help_link
 from tensorclass.support.nearest import did_you_mean
+from tensorclass.support.printable import printable, type_name
 from tensorclass.td.stored_names import field_hint
 
 #: stands for an argument of a constructor that was not given
@@ -18,7 +19,7 @@ def no_field(record: Any, name: str) -> AttributeError:
     """Return the error for a name that is no field of a record, or of parameters in the fields of one."""
     fields = list(record._specs)
     hint = field_hint(record.__class__, name) or did_you_mean(name, fields) or help_link("undeclared-field")
-    return AttributeError(f"{type(record).__name__} has no field {name!r}; its fields are {fields}{hint}")
+    return AttributeError(f"{type_name(record)} has no field {name!r}; its fields are {fields}{hint}")
 
 
 def without_init(record: Any, error: AttributeError) -> AttributeError:
@@ -26,7 +27,7 @@ def without_init(record: Any, error: AttributeError) -> AttributeError:
     if hasattr(record, "_store"):
         return error
     return AttributeError(
-        f"{type(record).__name__}: a hand-written __init__ calls super().__init__(...) before it sets fields; "
+        f"{type_name(record)}: a hand-written __init__ calls super().__init__(...) before it sets fields; "
         f"__post_init__ needs none{help_link('own-constructor')}"
     )
 
@@ -60,7 +61,7 @@ def refused_arguments(
     Traceback (most recent call last):
     TypeError: Sample.__init__() got an unexpected keyword argument 'imgae'. Did you mean: 'image'?
     """
-    function = f"{cls.__qualname__}.__init__"
+    function = f"{printable(cls.__qualname__)}.__init__"
     positional = [one for one in parameters if one.kind is not Parameter.KEYWORD_ONLY]
     missing = [name for name, value in required.items() if value is REQUIRED]
     if unknown := list(unknown):
@@ -81,7 +82,7 @@ def refused_arguments(
     what = "keyword-only" if named[0] in by_keyword else "positional"
     hint = "only fields with a default can be left out"
     if any(isinstance(value, Mapping) and not value.keys().isdisjoint(required) for value in required.values()):
-        hint = f"{cls.__qualname__}.from_dict takes a mapping of fields to values"
+        hint = f"{printable(cls.__qualname__)}.from_dict takes a mapping of fields to values"
     return TypeError(
         f"{function}() missing {len(named)} required {what} argument{'s'[: len(named) > 1]}: {_listed(named)}; {hint}"
     )

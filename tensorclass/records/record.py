@@ -15,6 +15,7 @@ from typing_extensions import Self, dataclass_transform
 from tensorclass.contracts.checking import inferred_size
 from tensorclass.contracts.validation_mode import validation
 from tensorclass.support.nearest import did_you_mean
+from tensorclass.support.printable import class_name, type_name
 from tensorclass.td import native, shapes
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection, DeviceLike, as_device
@@ -193,15 +194,15 @@ class TensorClass(Contracted, DataFrameNames, metaclass=RecordMeta, is_base=True
         taken = [name for name, spec in cls._specs.items() if spec.init]
         names = [name for name in taken if not cls._specs[name].kw_only]
         if len(args) > len(names):
-            raise TypeError(f"{cls.__name__}: expected at most {len(names)} positional arguments, got {len(args)}")
+            raise TypeError(f"{class_name(cls)}: expected at most {len(names)} positional arguments, got {len(args)}")
         given = dict(zip(names, args, strict=False))
         if twice := sorted(given.keys() & kwargs.keys()):
-            raise TypeError(f"{cls.__name__}: got multiple values for {twice}")
+            raise TypeError(f"{class_name(cls)}: got multiple values for {twice}")
         given.update(kwargs)
         metadata = {name: given.pop(name, None) for name in METADATA if name not in cls._specs}
         if unexpected := [name for name in given if name not in taken]:
             known = f"its fields are {list(cls._specs)}{did_you_mean(unexpected, (*taken, *metadata))}"
-            raise TypeError(f"{cls.__name__}: got unexpected arguments {unexpected}; {known}")
+            raise TypeError(f"{class_name(cls)}: got unexpected arguments {unexpected}; {known}")
         self._set_up(given, **metadata)
 
     def _set_up(self, values: Mapping[str, Any], batch_size: Any = None, device: Any = None, names: Any = None) -> None:
@@ -239,9 +240,9 @@ class TensorClass(Contracted, DataFrameNames, metaclass=RecordMeta, is_base=True
                 base._options = {**cls._options, **dict.fromkeys(options, True)}  # type: ignore[attr-defined]
                 return base
             if generic is None:
-                raise ValueError(unknown_options(f"{cls.__name__}[...]", unknown, OPTIONS))
+                raise ValueError(unknown_options(f"{class_name(cls)}[...]", unknown, OPTIONS))
         if generic is None:
-            raise TypeError(f"{cls.__name__} is not generic: it cannot be subscripted with {item!r}")
+            raise TypeError(f"{class_name(cls)} is not generic: it cannot be subscripted with {item!r}")
         return generic(item)
 
     # -- fields -------------------------------------------------------------------------------------------------------
@@ -596,9 +597,7 @@ class TensorClass(Contracted, DataFrameNames, metaclass=RecordMeta, is_base=True
 
     def _refuse_inplace(self, what: str, inplace: bool) -> None:
         if inplace:
-            raise TypeError(
-                f"{what}(inplace=True): the keys of a {type(self).__name__} are declared, they cannot change"
-            )
+            raise TypeError(f"{what}(inplace=True): the keys of a {type_name(self)} are declared, they cannot change")
 
     # -- in and out ---------------------------------------------------------------------------------------------------
 
@@ -738,7 +737,7 @@ class TensorClass(Contracted, DataFrameNames, metaclass=RecordMeta, is_base=True
             items = {**tensordict._store, **(non_tensordict or {})}
             return cls._from_mapping(items, tensordict._batch_size, tensordict._device, tensordict._names)
         if safe is not False or not isinstance(tensordict, Mapping):
-            raise TypeError(f"from_tensordict: expected a collection, got a {type(tensordict).__name__}")
+            raise TypeError(f"from_tensordict: expected a collection, got a {type_name(tensordict)}")
         return cls._from_mapping({**tensordict, **(non_tensordict or {})}, None, None, None)
 
     @classmethod
@@ -760,7 +759,7 @@ class TensorClass(Contracted, DataFrameNames, metaclass=RecordMeta, is_base=True
         ]
         if unexpected or missing:
             raise ValueError(
-                f"{cls.__name__}: the keys must be the fields [{', '.join(shown_names(cls, specs))}];"
+                f"{class_name(cls)}: the keys must be the fields [{', '.join(shown_names(cls, specs))}];"
                 + (f" missing: {missing}" if missing else "")
                 + (f" unexpected: {unexpected}" if unexpected else "")
                 + did_you_mean(unexpected, missing)
@@ -836,7 +835,7 @@ class TensorClass(Contracted, DataFrameNames, metaclass=RecordMeta, is_base=True
         self._store = {}
         wrong += [str(error) for error in self._restore(store, {*missing, *absent})]
         if wrong:
-            raise ValueError(f"{type(self).__name__}: {'; '.join(wrong)}")
+            raise ValueError(f"{type_name(self)}: {'; '.join(wrong)}")
 
     @classmethod
     def _lacking(cls, known: Container[str]) -> list[str]:
@@ -922,7 +921,7 @@ class TensorClass(Contracted, DataFrameNames, metaclass=RecordMeta, is_base=True
 
     def _long(self) -> str:
         parts = [f"{name}={_shown(value)}" for name, value in self._items_for_repr()] + collection_facts(self)
-        return f"{type(self).__name__}(\n    " + ",\n    ".join(part.replace("\n", "\n    ") for part in parts) + ")"
+        return f"{type_name(self)}(\n    " + ",\n    ".join(part.replace("\n", "\n    ") for part in parts) + ")"
 
 
 def _is_none(value: Any) -> bool:

@@ -14,6 +14,7 @@ from torch import Tensor
 from typing_extensions import Self, dataclass_transform
 
 from tensorclass.support.nearest import did_you_mean
+from tensorclass.support.printable import class_name, printable, type_name
 from tensorclass.td import pytree
 from tensorclass.td.collection import Collection
 from tensorclass.td.hidden_members import hide_member, with_members
@@ -139,7 +140,7 @@ class TypedTensorDict(  # pyright: ignore[reportIncompatibleVariableOverride]  #
         names: tuple[Any, ...] = given if isinstance(item, tuple) else (item,)
         if generic is None or all(isinstance(name, str) for name in names):
             if not all(isinstance(name, str) for name in names):
-                raise TypeError(f"{cls.__name__} is not generic: it cannot be subscripted with {item!r}")
+                raise TypeError(f"{class_name(cls)} is not generic: it cannot be subscripted with {item!r}")
             options: dict[str, Any] = dict.fromkeys(names, True)
             return TypedMeta(cls.__name__, (cls,), {"__module__": cls.__module__}, **options)
         return generic(item)
@@ -160,7 +161,7 @@ class TypedTensorDict(  # pyright: ignore[reportIncompatibleVariableOverride]  #
         if source is None:
             if unexpected := [name for name in values if name not in cls.__required_keys__ | cls.__optional_keys__]:
                 raise TypeError(
-                    f"{cls.__name__}: got values for {unexpected}, which are no declared keys; those are "
+                    f"{class_name(cls)}: got values for {unexpected}, which are no declared keys; those are "
                     f"{sorted(cls.__required_keys__ | cls.__optional_keys__)}; other keys can be set afterwards"
                     + did_you_mean(unexpected, cls.__required_keys__ | cls.__optional_keys__)
                 )
@@ -192,8 +193,8 @@ class TypedTensorDict(  # pyright: ignore[reportIncompatibleVariableOverride]  #
     def _check_required(cls, keys: Iterable[str]) -> None:
         if missing := sorted(cls.__required_keys__.difference(keys)):
             raise TypeError(
-                f"{cls.__name__}: {missing} must be given; the declared keys are {sorted(cls.__required_keys__)}, and "
-                f"{sorted(cls.__optional_keys__)} which need not"
+                f"{class_name(cls)}: {missing} must be given; the declared keys are {sorted(cls.__required_keys__)}, "
+                f"and {sorted(cls.__optional_keys__)} which need not"
             )
 
     @classmethod
@@ -230,7 +231,7 @@ class TypedTensorDict(  # pyright: ignore[reportIncompatibleVariableOverride]  #
             tensor([1., 1.])
         """
         if not isinstance(td, Collection):
-            raise TypeError(f"{cls.__name__}.from_tensordict: expected a collection, got a {type(td).__name__}")
+            raise TypeError(f"{class_name(cls)}.from_tensordict: expected a collection, got a {type_name(td)}")
         if check:
             cls._check_required(td._store)
         if isinstance(td, LazyStacked) and td.tensordicts:
@@ -308,8 +309,8 @@ def _declare(cls: Any, given: Mapping[str, Any]) -> None:
     """Makes properties of the annotations of a new class."""
     if of_records := [name for name in _OF_RECORDS if given.get(name)]:
         raise TypeError(
-            f"{cls.__name__}: a typed TensorDict does not look at values, and has no options {of_records}; those are "
-            "of records (TensorClass)"
+            f"{class_name(cls)}: a typed TensorDict does not look at values, and has no options {of_records}; those "
+            "are of records (TensorClass)"
         )
     options = {name for name in _OPTIONS if given.get(name)}
     required: set[str] = set()
@@ -329,23 +330,23 @@ def _declare(cls: Any, given: Mapping[str, Any]) -> None:
         if mark == "ClassVar":
             continue
         if why := unusable(name):
-            raise AttributeError(f"{cls.__name__}: no key can be declared as {name!r}: {why}; rename the key")
+            raise AttributeError(f"{class_name(cls)}: no key can be declared as {name!r}: {why}; rename the key")
         if name in _RESERVED and name.startswith("_"):
             raise AttributeError(
-                f"{cls.__name__}: collections keep what they hold under the name {name!r}, which cannot be hidden; "
+                f"{class_name(cls)}: collections keep what they hold under the name {name!r}, which cannot be hidden; "
                 "rename it"
             )
         if name in _ARGUMENTS or (name in NEED_SHADOW and "shadow" not in options):
             raise AttributeError(
-                f"{cls.__name__}: collections have a member of their own with the name {name!r}, which most code "
+                f"{class_name(cls)}: collections have a member of their own with the name {name!r}, which most code "
                 "reads; rename the key"
                 + ("" if name in _ARGUMENTS else ", or hide the member with the option shadow=True")
             )
         specifier: Any = getattr(cls, name, None)
         if has_name(specifier):
             raise TypeError(
-                f"{cls.__name__}.{name}: field(name=...) is for records (TensorClass); the keys of a typed TensorDict "
-                "are its names in files and tables"
+                f"{class_name(cls)}.{name}: field(name=...) is for records (TensorClass); the keys of a typed "
+                "TensorDict are its names in files and tables"
             )
         if name in vars(cls):
             defaults[name] = _default(vars(cls)[name])
@@ -389,7 +390,7 @@ def _property(owner: str, name: str, is_none: bool) -> property:
         if value is None:
             if is_none:
                 return None
-            raise AttributeError(f"{owner}.{name} is not set: the key is declared, but not there")
+            raise AttributeError(f"{printable(owner)}.{name} is not set: the key is declared, but not there")
         return value if isinstance(value, Tensor) else self._out(value, name)
 
     def put(self: TypedTensorDict, value: Any) -> None:

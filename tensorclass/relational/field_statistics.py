@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from tensorclass.records.record import TensorClass
+from tensorclass.support.printable import type_name
 from tensorclass.td.collection import Collection
 from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.columns.ragged import Ragged
@@ -139,7 +140,7 @@ def _statistics(key: str, value: Any, ndim: int) -> _Statistics:
             items = cast("Tensor | BufferColumn", items._packed()[0])
         return _of_numbers(key, items, value._type_for_repr(), missing)
     leaf: Any = value
-    name: str = leaf._type_for_repr() if isinstance(value, Collection) else type(leaf).__name__
+    name: str = leaf._type_for_repr() if isinstance(value, Collection) else type_name(leaf)
     if isinstance(value, Text):
         missing = int(value.missing.count_nonzero())
         rows: Any = value.reshape(-1)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from tensorclass.support.extras import require
+from tensorclass.support.printable import type_name
 from tensorclass.td.collection import Collection
 from tensorclass.td.columns.text import Text
 from tensorclass.td.get import MISSING
@@ -143,9 +144,7 @@ def _codes_of(what: str, key: str, column: Any) -> KeyCodes:
     if isinstance(column, NonTensorDataBase):
         return _codes_of_objects(what, key, column)
     if not isinstance(column, Tensor) or column.is_nested or column.is_complex():
-        raise TypeError(
-            f"{what}: {key!r}: expected real numbers, text or hashable objects, got a {type(column).__name__}"
-        )
+        raise TypeError(f"{what}: {key!r}: expected real numbers, text or hashable objects, got a {type_name(column)}")
     values = column.detach().as_subclass(Tensor)
     if values.ndim > 1:
         distinct, codes = _unique(values, dim=0, return_inverse=True)

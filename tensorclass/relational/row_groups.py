@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from tensorclass.support.nearest import did_you_mean
+from tensorclass.support.printable import type_name
 from tensorclass.td.collection import Collection
 from tensorclass.td.keys import NestedKey, dotted, unravel_key_to_tuple
 from tensorclass.td.tensordict import TensorDict
@@ -170,7 +171,7 @@ class RowGroups(Generic[T]):
             return self._distinct(key)
         if not isinstance(column, Tensor) or column.is_nested or column.is_complex():
             raise TypeError(
-                f"agg: {dotted(key)}: {aggregation!r} takes a tensor of real numbers, got a {type(column).__name__}"
+                f"agg: {dotted(key)}: {aggregation!r} takes a tensor of real numbers, got a {type_name(column)}"
             )
         return make(_Values(column, self._codes, self._rows))
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from tensorclass.support.nearest import did_you_mean
+from tensorclass.support.printable import type_name
 from tensorclass.td.collection import Collection
 from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.columns.column import Column
@@ -106,7 +107,7 @@ def _both(ours: Any, theirs: Any, key: Sequence[str]) -> Any:
     if isinstance(ours, (Text, NonTensorDataBase)) and isinstance(theirs, (Text, NonTensorDataBase)):
         return Column.from_list([*ours.tolist(), *theirs.tolist()])
     raise TypeError(
-        f"join: {dotted(key)!r}: expected values of one kind, got a {type(ours).__name__} and a {type(theirs).__name__}"
+        f"join: {dotted(key)!r}: expected values of one kind, got a {type_name(ours)} and a {type_name(theirs)}"
     )
 
 
@@ -186,7 +187,7 @@ class _Filler:
             cls: Any = type(column) if isinstance(column, BufferColumn) else Column
             return cls.from_list(filled)
         raise ValueError(
-            f"join: {int(alone.sum())} rows have no partner, and {dotted(key)!r} (a {type(column).__name__}) cannot be "
+            f"join: {int(alone.sum())} rows have no partner, and {dotted(key)!r} (a {type_name(column)}) cannot be "
             "filled; leave it out, or take how='inner'"
         )
 

@@ -14,6 +14,7 @@ from tensorclass.scores.labels import common_codes, merge
 from tensorclass.scores.metrics import declared_codes
 from tensorclass.scores.score_arrays import plain_value
 from tensorclass.scores.score_data import ScoreData
+from tensorclass.support.printable import class_name, type_name
 
 __all__ = ["align"]
 
@@ -44,10 +45,10 @@ def align(*scores: _Score) -> list[_Score]:
     """
     for score in scores:
         if not isinstance(score, ScoreData):
-            raise TypeError(f"expected score records, one an argument: align(a, b); got {type(score).__name__}")
+            raise TypeError(f"expected score records, one an argument: align(a, b); got {type_name(score)}")
     kinds = {type(score) for score in scores}
     if len(kinds) > 1:
-        raise TypeError(f"expected records of one class, got {', '.join(sorted(kind.__name__ for kind in kinds))}")
+        raise TypeError(f"expected records of one class, got {', '.join(sorted(map(class_name, kinds)))}")
     columns: list[dict[str, Any]] = [{} for _ in scores]
     for field in dataclasses.fields(scores[0]) if scores else ():
         values = [getattr(score, field.name) for score in scores]

@@ -19,6 +19,7 @@ from tensorclass.scores.row_sample import Sample
 from tensorclass.scores.score_arrays import RecordRows, Tallies, pooling_note, tallies
 from tensorclass.scores.score_data import ScoreData
 from tensorclass.scores.tally import Tally
+from tensorclass.support.printable import type_name
 from tensorclass.support.project_links import guide
 
 __all__ = ["compare", "pair"]
@@ -88,10 +89,10 @@ def compare(
         if not isinstance(run, ScoreData):
             raise TypeError(
                 f"{name}: expected the scores of a run, as read_scores(path) or read_run(path).scores gives them, "
-                f"got {type(run).__name__}"
+                f"got {type_name(run)}"
             )
     if type(a) is not type(b) and not (isinstance(a, LoggedScoreData) and isinstance(b, LoggedScoreData)):
-        raise TypeError(f"expected two runs of one class, got {type(a).__name__} and {type(b).__name__}")
+        raise TypeError(f"expected two runs of one class, got {type_name(a)} and {type_name(b)}")
     without = a.prompt_id is None and b.prompt_id is None
     keys_a, keys_b = (None, None) if without else paired_keys(a, b)
     random = check_repeats(repeats)
@@ -214,7 +215,7 @@ class _PairOfRuns:
             )
         if isinstance(a, Tally) and isinstance(b, Tally):
             return estimate_difference(a, b, seed=self._seed, resamples=self._resamples, confidence=self._confidence)
-        raise ValueError(f"expected the same metric in both runs, got {type(one).__name__} and {type(other).__name__}")
+        raise ValueError(f"expected the same metric in both runs, got {type_name(one)} and {type_name(other)}")
 
 
 def _stacked(each: Sequence[Mapping[str, Difference]], shape: tuple[int, ...]) -> dict[str, Difference]:

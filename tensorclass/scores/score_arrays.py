@@ -18,6 +18,7 @@ from tensorclass.scores.metrics import Mean, Metric, check_metrics, declared_cod
 from tensorclass.scores.padded_verdicts import ragged
 from tensorclass.scores.row_sample import Sample
 from tensorclass.scores.tally import Tally
+from tensorclass.support.printable import type_name
 
 _ALONE = text_hash("a prompt that is a cluster of its own")
 
@@ -79,7 +80,7 @@ class RecordRows:
     def tensor(self, name: str) -> Tensor | None:
         """A field, padded where it is nested; None where it holds no tensor."""
         if name not in self.fields:
-            raise ValueError(f"{name}: expected a field of {type(self.record).__name__}: {', '.join(self.fields)}")
+            raise ValueError(f"{name}: expected a field of {type_name(self.record)}: {', '.join(self.fields)}")
         value = getattr(self.record, name)
         if not isinstance(value, Tensor):
             return None
@@ -337,7 +338,7 @@ def tallies(
     metrics = metrics or {}
     for name in metrics:
         if name not in fields:
-            raise ValueError(f"metrics: expected fields of {type(rows.whole.record).__name__}, got {name!r}")
+            raise ValueError(f"metrics: expected fields of {type_name(rows.whole.record)}, got {name!r}")
     check = getattr(type(rows.whole.record), "check_rows", None)
     if check is not None:
         check(rows)

@@ -18,7 +18,7 @@ from tensorclass.scores.logged_scores import LoggedScoreData, declared_family
 from tensorclass.scores.score_data import ScoreData
 from tensorclass.support.atomic import whole_file
 from tensorclass.support.interrupts import uninterrupted
-from tensorclass.support.printable import printable
+from tensorclass.support.printable import class_name, printable, type_name
 from tensorclass.support.regular_files import reading_regular
 
 __all__ = ["load_scores", "save_scores"]
@@ -58,7 +58,7 @@ def save_scores(scores: ScoreData, path: str | Path) -> None:
         elif not _is_plain(value):
             raise TypeError(
                 f"{field.name}: expected a tensor, None, text, a number, or a tuple or list of them, the same at each "
-                f"position, got {type(value).__name__}"
+                f"position, got {type_name(value)}"
             )
         fields[field.name] = value
     content: dict[str, object] = {
@@ -117,7 +117,7 @@ def load_scores(path: str | Path, family: type[ScoreData] | None = None) -> Scor
                 f"{named}: holds {shown}, which is not of this package; give its class: load_scores(path, {shown})"
             )
     elif family.__name__ != name:
-        raise ValueError(f"{named}: expected {family.__name__}, got {shown}")
+        raise ValueError(f"{named}: expected {class_name(family)}, got {shown}")
     return family(**content["fields"], batch_size=content["batch_size"])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
-__all__ = ["printable"]
+__all__ = ["class_name", "printable", "type_name"]
 
 #: the joiners of Persian and of emoji: format characters in Unicode, but harmless to terminals
 _KEPT = frozenset("\u200c\u200d")
@@ -27,9 +27,27 @@ def printable(text: object, *, lines: bool = False) -> str:
         ('\\x1b[31mred\\n', 'naïve 模型', 'a\nb\\t')
     """
     text = str(text)
-    if text.isprintable():
+    if text.isprintable() or (lines and text.replace("\n", "").isprintable()):
         return text
     return "".join(_escaped(char) if _is_command(char) and not (lines and char == "\n") else char for char in text)
+
+
+def class_name(cls: type) -> str:
+    r"""Return the name of a class for a message. Classes that data or programs make can have any.
+
+    >>> class_name(type("A\x07", (), {}))
+    'A\\x07'
+    """
+    return printable(cls.__name__)
+
+
+def type_name(value: object) -> str:
+    """Return the name of an object's class for a message.
+
+    >>> type_name(3)
+    'int'
+    """
+    return printable(type(value).__name__)
 
 
 def _is_command(char: str) -> bool:

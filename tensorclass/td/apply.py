@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from torch import Size, Tensor
 from typing_extensions import Self
 
+from tensorclass.support.printable import type_name
+
 from . import shapes
 from .collection import Collection, DeviceLike, as_device, functorch, is_tree
 from .get import NO_DEFAULT
@@ -528,9 +530,7 @@ def _fit(key: Any, result: Any, size: Size) -> Any:
     if not isinstance(result, (Tensor, Collection)):
         tensor = as_tensor(result)
         if tensor is None:
-            raise TypeError(
-                f"apply: {key!r}: expected the function to give a tensor or None, got {type(result).__name__}"
-            )
+            raise TypeError(f"apply: {key!r}: expected the function to give a tensor or None, got {type_name(result)}")
         result = tensor
     if shape_of(result, key)[: len(size)] != size and not functorch.maybe_current_level():
         raise batch_mismatch(key, size, result.shape)

@@ -18,6 +18,7 @@ from typing_extensions import Self
 
 from tensorclass.support.help_links import help_link
 from tensorclass.support.nearest import did_you_mean
+from tensorclass.support.printable import type_name
 
 from . import shapes
 from .shapes import Names
@@ -83,7 +84,7 @@ _LOADERS = tuple([f"torch.utils.data.{name}" for name in ("dataloader", "dataset
 
 def no_dataset(collection: Collection) -> str:
     """Return the error message for a collection without batch dimensions that is used as a dataset."""
-    name = type(collection).__name__
+    name = type_name(collection)
     return (
         f"this {name} has the batch size [], so it is one sample and has no rows to load. Give it the batch size of "
         f"its values, {name}(..., batch_size=[n]) or .auto_batch_size_(1), or put it into a list of samples"
@@ -331,7 +332,7 @@ class Collection:
 
     def __bool__(self) -> bool:
         raise RuntimeError(
-            f"the truth value of a {type(self).__name__} is ambiguous: reduce it first, (a == b).all() or .any(); "
+            f"the truth value of a {type_name(self)} is ambiguous: reduce it first, (a == b).all() or .any(); "
             "to ask for values use is_empty(), for rows len(...)"
         )
 
@@ -698,7 +699,7 @@ class Collection:
     def _check_unlocked(self) -> None:
         if self._lock is not None:
             raise RuntimeError(
-                f"this {type(self).__name__} is locked: its keys cannot be set, replaced or removed. Write into the "
+                f"this {type_name(self)} is locked: its keys cannot be set, replaced or removed. Write into the "
                 "values in place (set_, update_, copy_), or unlock it first: `with data.unlock_(): ...`"
             )
 

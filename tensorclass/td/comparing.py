@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from tensorclass.support.printable import type_name
+
 from .buffer_operations import are_identical
 from .collection import Collection, is_tree
 from .keys import NestedKey, unravel_key_to_tuple
@@ -55,7 +57,7 @@ def assert_close(
     """
     if not isinstance(actual, Collection) or not isinstance(expected, Collection):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(
-            f"assert_close: expected two collections, got a {type(actual).__name__} and a {type(expected).__name__}"
+            f"assert_close: expected two collections, got a {type_name(actual)} and a {type_name(expected)}"
         )
     if equal_nan and rtol is None and atol is None and are_identical(actual, expected):
         return True
@@ -82,7 +84,7 @@ def assert_close(
                 _assert_close(held, own, rtol, atol, equal_nan, msg, here)
         else:
             raise AssertionError(
-                f"key {here} does not match: one is a {type(value).__name__}, the other a {type(other).__name__}"
+                f"key {here} does not match: one is a {type_name(value)}, the other a {type_name(other)}"
             )
     return True
 

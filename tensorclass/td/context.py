@@ -22,6 +22,8 @@ import torch
 from torch import Size, Tensor
 from typing_extensions import Self
 
+from tensorclass.support.printable import type_name
+
 from . import native
 from .collection import Collection, is_tree
 from .get import MISSING
@@ -235,7 +237,7 @@ class Block:
         source = ref()
         if source is None:
             raise RuntimeError(
-                f"with: the collection that this {type(result).__name__} was made from no longer exists, so that "
+                f"with: the collection that this {type_name(result)} was made from no longer exists, so that "
                 "nothing can be written back into it; keep it in a variable, also between operations in a row: "
                 "`a = data.view(-1)`, then `with a.unsqueeze(0) as b: ...`"
             )

@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 from torch.utils.data._utils import collate as _collating
 
+from tensorclass.support.printable import type_name
+
 from . import registry
 from .base import TensorCollection
 from .collection import Collection
@@ -307,10 +309,10 @@ def _popped(row: Any, path: Path, position: int) -> Tensor:
             f"{list(holder._batch_size)}; give samples without batch dimensions"
         )
     value = holder._store.pop(path[-1])
-    kind = value.__class__.__name__
+    kind = type_name(value)
     if isinstance(value, RaggedColumn) and not isinstance(holder, registry.TensorDict):
         raise ValueError(
-            f"collate: pad_keys or nested_keys names {name!r}, which {type(holder).__name__} declares as Ragged: its "
+            f"collate: pad_keys or nested_keys names {name!r}, which {type_name(holder)} declares as Ragged: its "
             f"rows keep their lengths. Leave it out, and pad the batch: batch.{name}.to_padded()"
         )
     if isinstance(value, RaggedColumn) and not value._batch_size:

@@ -12,6 +12,8 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self, Unpack
 
+from tensorclass.support.printable import type_name
+
 from . import buffer_operations, native, registry
 from .collection import Collection, DeviceLike, as_device
 from .context import CAST
@@ -299,7 +301,7 @@ class Devices(Collection):
                 non_blocking = arg
             elif arg is not None:
                 raise TypeError(
-                    f"to: expected a device, a dtype, a tensor or a collection, got {arg!r} ({type(arg).__name__})"
+                    f"to: expected a device, a dtype, a tensor or a collection, got {arg!r} ({type_name(arg)})"
                 )
         if dtype is not None and not isinstance(dtype, torch.dtype):
             raise TypeError(f"to: dtype: expected a dtype of torch, such as torch.float32, got {dtype!r}")

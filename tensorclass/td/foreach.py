@@ -15,6 +15,8 @@ from torch import Tensor
 from torch._C import _are_functorch_transforms_active as _transforms_active
 from torch.compiler import is_dynamo_compiling
 
+from tensorclass.support.printable import type_name
+
 from . import in_place_checks, native
 from .collection import Collection
 from .hidden_members import member_values
@@ -129,7 +131,7 @@ def aligned_operands(tree: Any, operand: Any) -> Iterator[Any]:
 def require_leaf(operand: Any) -> Any:
     """Return the operand. Raise if it is a collection."""
     if isinstance(operand, Collection):
-        raise TypeError(f"one of the two collections has a tensor where the other has a {type(operand).__name__}")
+        raise TypeError(f"one of the two collections has a tensor where the other has a {type_name(operand)}")
     return operand
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from torch import Size, Tensor
 from torch.compiler import is_dynamo_compiling
 
+from tensorclass.support.printable import type_name
+
 from . import native, registry
 from .collection import Collection
 from .hidden_members import with_members
@@ -230,7 +232,7 @@ class Reading(Collection):
                 return missing_key(message, name, names)
             node = below
         names = list(node._store)
-        message = f"key {key!r} not found in this {type(node).__name__}: the keys are {names}"
+        message = f"key {key!r} not found in this {type_name(node)}: the keys are {names}"
         message += field_hint(node.__class__, last)
         return missing_key(message, last, names)
 
@@ -292,7 +294,7 @@ class Reading(Collection):
             return default
         raise TypeError(
             f"get({first!r}): {sorted(forms)} are for values of different shapes in a lazy stack; this value is a "
-            f"{type(node).__name__} of a {type(self).__name__}"
+            f"{type_name(node)} of a {type_name(self)}"
         )
 
     def get_at(self, key: NestedKey, index: Any, default: Any = MISSING) -> Any:

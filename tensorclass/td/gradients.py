@@ -11,6 +11,8 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
+from tensorclass.support.printable import type_name
+
 from . import native
 from .collection import Collection
 from .hidden_members import member_items, with_members
@@ -264,7 +266,7 @@ class Gradients(Collection):
 
 def _leaf_pairs(owner: Collection, values: Collection, what: str) -> Iterable[tuple[Tensor, Tensor]]:
     if not isinstance(values, Collection):
-        raise TypeError(f"{what}: expected a collection, got a {type(values).__name__}")
+        raise TypeError(f"{what}: expected a collection, got a {type_name(values)}")
     from .foreach import aligned_operands
 
     leaves: list[Tensor] = []

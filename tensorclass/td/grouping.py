@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 from torch import Tensor
 
+from tensorclass.support.printable import type_name
+
 from . import shapes
 from .get import MISSING
 from .keys import NestedKey, missing_key, unravel_key_to_tuple
@@ -64,7 +66,7 @@ def group_by(tensordict: T, key: NestedKey) -> tuple[Tensor | list[Any], tuple[T
     elif isinstance(value, Tensor):
         values, codes = _unique(value, dim=0, return_inverse=True)
     else:
-        raise TypeError(f"group_by: {key!r}: expected a tensor or objects, got a {type(value).__name__}")
+        raise TypeError(f"group_by: {key!r}: expected a tensor or objects, got a {type_name(value)}")
     count = len(values)
     order = torch.argsort(codes, stable=True)
     sizes = to_lists(torch.bincount(codes, minlength=count))

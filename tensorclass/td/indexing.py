@@ -13,6 +13,8 @@ from torch import Size, Tensor
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
+from tensorclass.support.printable import printable, type_name
+
 from . import first_class_dims, in_place_checks, jagged, native, registry, shapes
 from .collection import Collection, functorch
 from .hidden_members import with_members
@@ -138,7 +140,7 @@ def _no_index(item: Any, reason: Exception) -> IndexError:
         return IndexError(f"a list of keys is no index; .select({shown}) returns a collection of some keys")
     return IndexError(
         "a collection is indexed by keys, or by ints, slices, None, ..., bools, and sequences, arrays or tensors of "
-        f"ints or bools; got {item!r} ({type(item).__name__}): {reason}"
+        f"ints or bools; got {item!r} ({type_name(item)}): {printable(reason)}"
     )
 
 
@@ -331,7 +333,7 @@ class Indexing(Collection):
         """Iterate over the rows: collections without the first batch dimension."""
         if not self._batch_size:
             raise TypeError(
-                f"a {type(self).__name__} without batch dimensions has no rows to iterate over; iterate over its "
+                f"a {type_name(self)} without batch dimensions has no rows to iterate over; iterate over its "
                 "entries with .keys(), .values() or .items()"
             )
         return iter(with_members(self).unbind(0))
@@ -418,7 +420,7 @@ class Indexing(Collection):
             if tensor is None:
                 raise TypeError(
                     "data[index] = value: expected a collection, a mapping, a number or a tensor, got "
-                    f"{value!r} ({type(value).__name__})"
+                    f"{value!r} ({type_name(value)})"
                 )
             value = tensor
         if number or not value.ndim:
@@ -577,7 +579,7 @@ class Indexing(Collection):
                     check_broadcast((*path, key), more, rest, row_ndim)
             elif _is_tree(row) is not _is_tree(value):
                 raise RuntimeError(
-                    f"{'.'.join((*path, key))}: cannot write a {type(row).__name__} into a {type(value).__name__}; "
+                    f"{'.'.join((*path, key))}: cannot write a {type_name(row)} into a {type_name(value)}; "
                     "nothing was written"
                 )
             elif isinstance(value, Indexing):

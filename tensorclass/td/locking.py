@@ -9,6 +9,8 @@ from typing import Any
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
+from tensorclass.support.printable import type_name
+
 from . import native
 from .collection import Collection
 from .context import Contexts
@@ -121,7 +123,7 @@ class Locking(Contexts):
             holder = ref()
             if holder is not None and holder._lock is not None:
                 raise RuntimeError(
-                    f"this {type(self).__name__} is part of a locked {type(holder).__name__}: unlock that one instead"
+                    f"this {type_name(self)} is part of a locked {type_name(holder)}: unlock that one instead"
                 )
         self._unlock_below()
 

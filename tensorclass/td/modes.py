@@ -16,6 +16,8 @@ from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 from torch.utils import _contextlib
 from typing_extensions import Self
 
+from tensorclass.support.printable import type_name
+
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
@@ -111,7 +113,7 @@ class Setting(Generic[T]):
     def __call__(self, function: F) -> F:
         given: Any = function
         if inspect.isasyncgenfunction(given):
-            raise TypeError(f"{type(self).__name__} cannot decorate the asynchronous generator {given.__qualname__}")
+            raise TypeError(f"{type_name(self)} cannot decorate the asynchronous generator {given.__qualname__!r}")
         if not inspect.iscoroutinefunction(given):
             return _decorated(self.clone, given)  # type: ignore[no-any-return]
 
@@ -130,7 +132,7 @@ class FlagSetting(Setting["bool | None"]):
 
     def __init__(self, mode: bool) -> None:
         if type(mode) is not bool:
-            raise TypeError(f"{type(self).__name__}: expected True or False, got {mode!r}")
+            raise TypeError(f"{type_name(self)}: expected True or False, got {mode!r}")
         self.mode = mode
 
     def _mode_and_value(self) -> tuple[Mode[bool | None], bool | None]:
@@ -145,7 +147,7 @@ class ProgramSetting(Setting[T]):
 
     def __init__(self, thread_local: bool = False) -> None:
         if type(thread_local) is not bool:
-            raise TypeError(f"{type(self).__name__}: thread_local is True or False, got {thread_local!r}")
+            raise TypeError(f"{type_name(self)}: thread_local is True or False, got {thread_local!r}")
         self.thread_local: bool = thread_local
         #: for each open block of this object: whether it is an override, and the value of the program before it
         self._before: list[tuple[bool, T]] = []

@@ -17,7 +17,7 @@ from torch.compiler import is_dynamo_compiling
 from torch.nn import Parameter
 from typing_extensions import Self
 
-from tensorclass.support.printable import printable
+from tensorclass.support.printable import printable, type_name
 
 from . import native, registry
 from .collection import Collection
@@ -55,7 +55,7 @@ class ModuleMismatch(KeyError):
 
 def _check_module(module: object, operation: str) -> None:
     if not isinstance(module, nn.Module):
-        raise TypeError(f"{operation}: expected an nn.Module, got {type(module).__name__}")
+        raise TypeError(f"{operation}: expected an nn.Module, got {type_name(module)}")
 
 
 def _node(store: Any, cls: type[Any]) -> Any:
@@ -289,7 +289,7 @@ def _dense(node: Any) -> Any:
 
 def _kind(value: Any) -> str:
     is_tensor = isinstance(value, Tensor) or value._held() is not None
-    return "a tensor" if is_tensor else f"a {type(value).__name__}"
+    return "a tensor" if is_tensor else f"a {type_name(value)}"
 
 
 def _differences(node: Any, module: nn.Module, path: tuple[str, ...], found: list[str]) -> None:
@@ -305,7 +305,7 @@ def _differences(node: Any, module: nn.Module, path: tuple[str, ...], found: lis
         elif child is None:
             found.append(f"{here}: the module has nothing of this name, the collection {kind}")
         elif kind == "a tensor" or not value._is_tree():
-            found.append(f"{here}: the module has a {type(child).__name__} there, the collection {kind}")
+            found.append(f"{here}: the module has a {type_name(child)} there, the collection {kind}")
         else:
             _differences(value, child, (*path, key), found)
 
@@ -316,7 +316,7 @@ def _misfit(node: Any, module: nn.Module) -> ModuleMismatch:
     names = dict.fromkeys([*module._parameters, *module._buffers, *module._modules])
     is_flat = any(key.partition(".")[0] in module._modules for key in node._store if "." in key)
     return ModuleMismatch(
-        f"to_module: this {type(node).__name__} does not fit the {type(module).__name__}, which was not changed: "
+        f"to_module: this {type_name(node)} does not fit the {type_name(module)}, which was not changed: "
         + "; ".join(found)
         + f". The module has {list(names)}"
         + ('; the keys of a state dict are nested by unflatten_keys(".")' if is_flat else "")

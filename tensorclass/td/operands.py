@@ -11,6 +11,8 @@ from torch._C import _are_functorch_transforms_active as _transforms_active
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
+from tensorclass.support.printable import type_name
+
 from . import buffer_operations, in_place_checks, native, registry, shapes
 from .collection import Collection
 from .foreach import SINGLE, call_methods, check_same_keys, is_undispatched, keys_differ, require_leaf, run_kernel
@@ -137,7 +139,7 @@ class Operands(Collection):
         """:meth:`_operands` that raises ``TypeError`` instead of returning ``NotImplemented``."""
         operands: list[Any] | complex | torch.SymInt | torch.SymFloat = self._operands(other, store)
         if operands is NotImplemented:
-            raise TypeError(f"expected a collection, a tensor or a number, got {other!r} ({type(other).__name__})")
+            raise TypeError(f"expected a collection, a tensor or a number, got {other!r} ({type_name(other)})")
         return operands
 
     def _spread(self, other: Tensor, store: Store) -> list[Any]:

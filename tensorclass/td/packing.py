@@ -11,6 +11,8 @@ import torch
 from torch import Size, Tensor
 from typing_extensions import Self
 
+from tensorclass.support.printable import type_name
+
 from . import registry, shapes
 from .get import MISSING
 from .hidden_members import with_members
@@ -359,6 +361,6 @@ class _Structure:
                 self.visit(value, (*path, name))
             else:
                 raise TypeError(
-                    f"pack: expected a tensor for {key!r}, got a {type(value).__name__}; leave such entries out with "
+                    f"pack: expected a tensor for {key!r}, got a {type_name(value)}; leave such entries out with "
                     ".filter_non_tensor_data()"
                 )

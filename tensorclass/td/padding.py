@@ -9,6 +9,8 @@ import torch
 from torch import Size, Tensor
 from typing_extensions import Self
 
+from tensorclass.support.printable import type_name
+
 from . import registry
 from .collection import Collection
 from .hidden_members import with_members
@@ -184,14 +186,14 @@ def pad_sequence(
     first = items[0]
     if not isinstance(first, Collection):
         raise TypeError(
-            f"pad_sequence: expected a list of collections, got a {type(first).__name__} in it; "
+            f"pad_sequence: expected a list of collections, got a {type_name(first)} in it; "
             "torch.nn.utils.rnn.pad_sequence takes tensors"
         )
     if pad_dim < 0 and len(ends := {leaf.ndim + pad_dim for leaf in first._leaves()}) == 1:
         pad_dim = ends.pop()
     if return_mask is not False and not _is_untyped(first):
         raise RuntimeError(
-            f"pad_sequence: a {type(first).__name__} has no field for the masks of return_mask={return_mask!r}; pad "
+            f"pad_sequence: a {type_name(first)} has no field for the masks of return_mask={return_mask!r}; pad "
             "[record.to_tensordict() for record in records] instead"
         )
     fill: dict[FlatKey, float] = {}
@@ -232,7 +234,7 @@ class _Padder:
         where = f"pad_sequence: {dotted(path)}: " if path else "pad_sequence: "
         for position, item in enumerate(items):
             if not isinstance(item, Collection) or item._store.keys() != first._store.keys():
-                got = list(item._store) if isinstance(item, Collection) else type(item).__name__
+                got = list(item._store) if isinstance(item, Collection) else type_name(item)
                 raise RuntimeError(
                     f"{where}all collections need the same keys; item 0 has {list(first._store)}, item {position} {got}"
                 )

@@ -24,6 +24,8 @@ from torch._C import _are_functorch_transforms_active as _transforms_active
 from torch.compiler import is_dynamo_compiling, is_exporting
 from torch.utils import _pytree
 
+from tensorclass.support.printable import class_name, type_name
+
 from . import multiprocessing_reducers, native, optree_nodes, registry, shapes
 from .collection import Collection, functorch
 from .first_class_dims import is_bound
@@ -439,9 +441,9 @@ _DUMPED = ("keys", "device", "objects", "batch_size", "names")
 def _dumpable(context: Context) -> dict[str, Any]:
     cls, keys, device, objects, origin = context
     if objects is not None and not all(type(item) in (str, int, float, bool, type(None)) for item in objects):
-        names_of_classes = sorted({type(item).__name__ for item in objects})
+        names_of_classes = sorted({type_name(item) for item in objects})
         raise TypeError(
-            f"the structure of a {cls.__name__} is written as JSON, which has text, numbers, booleans and None, not "
+            f"the structure of a {class_name(cls)} is written as JSON, which has text, numbers, booleans and None, not "
             f"objects of {names_of_classes}; leave them out first: data.exclude(...)"
         )
     size: Any
@@ -629,7 +631,7 @@ def forget_class(cls: type[Any]) -> None:
     package = __name__.partition(".")[0]
     module = sys.modules.get(cls.__module__) if cls.__module__.partition(".")[0] == package else None
     if getattr(module, cls.__qualname__, None) is cls:
-        raise TypeError(f"forget_class: {cls.__name__} is a class of {package}, which needs it")
+        raise TypeError(f"forget_class: {class_name(cls)} is a class of {package}, which needs it")
     given: Any = cls
     found: list[type[Any]] = [registry.dense_class(given)]
     for known in found:  # grows during the loop

@@ -15,6 +15,7 @@ from weakref import ref
 import torch
 
 from tensorclass.support.moved_modules import former_names
+from tensorclass.support.printable import class_name, printable
 
 T = TypeVar("T")
 
@@ -33,10 +34,10 @@ class Named:
     def __reduce_ex__(self, protocol: Any) -> Any:
         cls: Any = self._cls()
         if protocol < 5 and "<locals>" in cls.__qualname__:  # cloudpickle (protocol 5) pickles the class itself
+            name = printable(f"{cls.__qualname__} of the module {cls.__module__}")
             raise PicklingError(
-                f"{cls.__qualname__} of the module {cls.__module__} is defined in a function, and a file cannot name "
-                "it: define it outside of functions, or write a format without classes, as memmap() and "
-                "save_safetensors() do"
+                f"{name} is defined in a function, and a file cannot name it: define it outside of functions, or write "
+                "a format without classes, as memmap() and save_safetensors() do"
             )
         if protocol >= 4:  # it can name nested classes
             return _itself, (cls,)
@@ -93,7 +94,7 @@ def found(given: Any, base: type[T]) -> type[T]:
     cls = given._cls() if isinstance(given, Named) else given
     if isinstance(cls, type) and issubclass(cls, base):
         return cls
-    raise UnpicklingError(f"a file names {cls!r} where a {base.__name__} was expected")
+    raise UnpicklingError(f"a file names {cls!r} where a {class_name(base)} was expected")
 
 
 def _itself(cls: type) -> type:

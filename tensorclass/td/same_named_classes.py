@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from tensorclass.support.help_links import help_link
+from tensorclass.support.printable import class_name, type_name
 
 _count = itertools.count()
 
@@ -81,7 +82,7 @@ def not_of_class(what: str, cls: type, position: int, item: object) -> TypeError
     """Return the error for an item of another class than the other records."""
     twin = namesake(type(item), [cls], between="values")
     return TypeError(
-        f"{what}: expected records of the class {cls.__name__} only; item {position} is a {type(item).__name__}"
+        f"{what}: expected records of the class {class_name(cls)} only; item {position} is a {type_name(item)}"
         + (f"; {twin}" if twin else "")
     )
 

@@ -10,6 +10,8 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
+from tensorclass.support.printable import type_name
+
 from . import in_place_checks, native, registry
 from .collection import Collection
 from .get import Reading
@@ -49,8 +51,8 @@ def _check_broadcast(key: str, value: Tensor, destination: Tensor) -> None:
 
 def _wrong_kind(key: str, value: object, destination: object) -> KindMismatch:
     """Return the error for a value that cannot be written into one of another type."""
-    what = "a tensor" if isinstance(destination, Tensor) else f"a {type(destination).__name__}"
-    return KindMismatch((key,), f"cannot write a {type(value).__name__} into {what} in place; set() replaces the value")
+    what = "a tensor" if isinstance(destination, Tensor) else f"a {type_name(destination)}"
+    return KindMismatch((key,), f"cannot write a {type_name(value)} into {what} in place; set() replaces the value")
 
 
 def leaf_above(path: Sequence[str]) -> KeyError:
@@ -296,7 +298,7 @@ class Writing(Reading):
             if tensor is None:
                 raise TypeError(
                     f"set_at_: {key!r}: expected a tensor, a number, an array or a list of numbers, got {given!r} "
-                    f"({type(given).__name__})"
+                    f"({type_name(given)})"
                 )
             value = tensor
         try:

@@ -11,7 +11,7 @@ from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from tensorclass.support.help_links import help_link
-from tensorclass.support.printable import printable
+from tensorclass.support.printable import printable, type_name
 
 from . import jagged, native, registry, shapes
 from .collection import Collection
@@ -70,7 +70,7 @@ def _collections(input: Sequence[T], what: str) -> Sequence[T]:
     if not items:
         raise RuntimeError(f"{what}: expected at least one collection, got an empty sequence")
     if not isinstance(items[0], Combining):
-        raise TypeError(f"{what}: expected collections only, item 0 is a {type(items[0]).__name__}")
+        raise TypeError(f"{what}: expected collections only, item 0 is a {type_name(items[0])}")
     return items
 
 
@@ -148,7 +148,7 @@ def where(
     if chosen is None and isinstance(other, Combining):
         chosen = with_members(other).where(~condition, input, out=out, pad=pad)
     if chosen is None:
-        raise TypeError(f"where: expected at least one collection, got {type(input).__name__}, {type(other).__name__}")
+        raise TypeError(f"where: expected at least one collection, got {type_name(input)}, {type_name(other)}")
     return chosen  # type: ignore[no-any-return]
 
 
@@ -182,7 +182,7 @@ def merge_tensordicts(
         raise RuntimeError(f"merge_tensordicts: expected at least two collections, got {len(tensordicts)}")
     for item in tensordicts:
         if not isinstance(item, Collection):
-            raise TypeError(f"merge_tensordicts: expected collections, got a {type(item).__name__}")
+            raise TypeError(f"merge_tensordicts: expected collections, got a {type_name(item)}")
     given: Any = callback_exist
     if isinstance(callback_exist, Mapping):
         by_path = {unravel_key_to_tuple(key): function for key, function in given.items()}
@@ -315,7 +315,7 @@ class Combining(Collection):
         self._check_classes(what, items)
         for position, item in enumerate(items):
             if not isinstance(item, Collection):
-                raise TypeError(f"{what}: expected collections only, item {position} is a {type(item).__name__}")
+                raise TypeError(f"{what}: expected collections only, item {position} is a {type_name(item)}")
         for position, item in enumerate(items):
             self._check_kinds(what, [item], position)
             if self._is_tree() and item._store.keys() != self._store.keys():
@@ -340,9 +340,7 @@ class Combining(Collection):
                 )
         for position, item in enumerate(items if not self._is_tree() else ()):  # leaves of several kinds
             if type(item) is not type(self):
-                raise RuntimeError(
-                    f"{what}: item 0 is a {type(self).__name__}, item {position} a {type(item).__name__}"
-                )
+                raise RuntimeError(f"{what}: item 0 is a {type_name(self)}, item {position} a {type_name(item)}")
         if key is not None and isinstance(error, (RuntimeError, TypeError, IndexError)):
             why = f"{what}: {printable(key)}: {str(error).removeprefix(f'{what}: ').removesuffix('.')}"
             column = [item._store.get(key) for item in items]
@@ -358,9 +356,7 @@ class Combining(Collection):
         """Raise if non-tensor data and a nested collection are to be combined, also if neither has an entry."""
         for position, item in enumerate(items, first):
             if isinstance(item, Combining) and item._is_tree() != self._is_tree():
-                raise RuntimeError(
-                    f"{what}: item 0 is a {type(self).__name__}, item {position} a {type(item).__name__}"
-                )
+                raise RuntimeError(f"{what}: item 0 is a {type_name(self)}, item {position} a {type_name(item)}")
 
     @classmethod
     def stack(cls, input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
@@ -555,7 +551,7 @@ class Combining(Collection):
                 store[key] = value
         if masks and not isinstance(self, registry.TensorDict):
             raise RuntimeError(
-                f"to_padded_tensor: {list(masks)} of a {type(self).__name__} hold ragged rows, and take no padded "
+                f"to_padded_tensor: {list(masks)} of a {type_name(self)} hold ragged rows, and take no padded "
                 "tensor; pad record.to_tensordict(), or a field: record.field.to_padded()"
             )
         result = self._like(store, size, self._names)
@@ -614,7 +610,7 @@ class Combining(Collection):
             tensor([0, 2])
         """
         if not isinstance(condition, Tensor):
-            raise TypeError(f"where: expected a boolean tensor as the condition, got a {type(condition).__name__}")
+            raise TypeError(f"where: expected a boolean tensor as the condition, got a {type_name(condition)}")
         if out is None and not is_dynamo_compiling() and native.ON:
             found: Self | None = native.where(self, condition, other)
             if found is not None:
@@ -687,9 +683,7 @@ def _padding_of(path: tuple[str, ...], pad: float | None, side: str, value: Any)
 
 
 def _cannot_choose(path: tuple[str, ...], value: Any, other: Any) -> RuntimeError:
-    return RuntimeError(
-        f"where: {dotted(path)}: cannot choose between a {type(value).__name__} and a {type(other).__name__}"
-    )
+    return RuntimeError(f"where: {dotted(path)}: cannot choose between a {type_name(value)} and a {type_name(other)}")
 
 
 def _shared_names(items: list[Any]) -> shapes.Names:

@@ -11,6 +11,7 @@ from torch import Size, Tensor
 from typing_extensions import Self
 
 from tensorclass.support.nearest import did_you_mean
+from tensorclass.support.printable import type_name
 
 from . import registry
 from .buffer_operations import buffer_of, mark_positions
@@ -121,7 +122,7 @@ class State(Collection):
             tensor([1., 1.])
         """
         if not isinstance(state_dict, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"load_state_dict: expected a dict of tensors, got {type(state_dict).__name__}")
+            raise TypeError(f"load_state_dict: expected a dict of tensors, got {type_name(state_dict)}")
         nested = any(isinstance(value, Mapping) for value in state_dict.values())
         split = not nested if from_flatten is None else from_flatten
         columns: dict[tuple[str, ...], Any] = dict(self._named_columns())
@@ -172,9 +173,7 @@ class State(Collection):
                 except (TypeError, ValueError, RuntimeError) as error:
                     problems.append(f"{dotted(path)}: {error}")
         if problems:
-            raise RuntimeError(
-                f"load_state_dict: nothing was loaded into {type(self).__name__}; " + "; ".join(problems)
-            )
+            raise RuntimeError(f"load_state_dict: nothing was loaded into {type_name(self)}; " + "; ".join(problems))
         wanted = {key: value for key, value in source.items() if key in own and key not in of_columns}
         if assign:
             self._take_sizes(dict.fromkeys(sizes, Size(())), ())  # so that tensors of any batch size fit
@@ -216,7 +215,7 @@ class State(Collection):
             key = key_path(self, name)
             if names.setdefault(key, name) != name:
                 raise RuntimeError(
-                    f"load_state_dict: nothing was loaded into {type(self).__name__}; {dotted(key)} is there twice, as "
+                    f"load_state_dict: nothing was loaded into {type_name(self)}; {dotted(key)} is there twice, as "
                     f"{dotted(names[key])!r} and as {dotted(name)!r}"
                 )
         return {key: named[name] for key, name in names.items()}

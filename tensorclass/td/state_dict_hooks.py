@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
+from tensorclass.support.printable import type_name
+
 from . import registry
 from .context import Block
 from .get import MISSING
@@ -64,7 +66,7 @@ class Loading:
         errors: list[str] = []
         _call_pre_hooks(module, flat, "", errors)
         if errors:
-            raise RuntimeError(f"to_module: nothing was put into the {type(module).__name__}; " + "; ".join(errors))
+            raise RuntimeError(f"to_module: nothing was put into the {type_name(module)}; " + "; ".join(errors))
         self.extra: list[tuple[Any, Any]] = [(child, flat.pop(key)) for key, child in extended if key in flat]
         self.keys: set[str] = {*flat}
         self.replaced: list[tuple[Any, Any]] = []

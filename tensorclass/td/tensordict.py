@@ -9,6 +9,8 @@ from torch import Size, Tensor
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
+from tensorclass.support.printable import type_name
+
 from . import native, pytree, registry, shapes
 from .base import TensorCollection
 from .collection import Collection, DeviceLike, as_device
@@ -87,7 +89,7 @@ class TensorDict(TensorCollection, DataFrameNames):
                 items = source._store
             elif not isinstance(source, Mapping):
                 raise ValueError(
-                    f"TensorDict: expected a mapping or a collection as the source, got {type(source).__name__}; "
+                    f"TensorDict: expected a mapping or a collection as the source, got {type_name(source)}; "
                     "values can also be given by keyword: TensorDict(a=..., b=...)"
                 )
         self._batch_size = size = batch_size if type(batch_size) is Size else shapes.as_size(batch_size)

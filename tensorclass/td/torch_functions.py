@@ -13,6 +13,8 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 from torch.nn import Parameter
 
+from tensorclass.support.printable import class_name, type_name
+
 from . import native, stack_and_cat
 from .autograd_functions import AUTOGRAD
 from .collection import Collection
@@ -68,9 +70,9 @@ def _written(result: Any, out: Any) -> Any:
     """Write a result into ``out=``: a collection, or a tuple of collections for values and indices."""
     if isinstance(out, Collection):
         return stack_and_cat._write_out(result, out)
-    items, targets, got = result, out, type(out).__name__
+    items, targets, got = result, out, type_name(out)
     if not isinstance(result, tuple) or not isinstance(out, (tuple, list)) or len(targets) != len(items):
-        raise TypeError(f"out: expected the form of the result, {items.__class__.__name__}, got a {got}")
+        raise TypeError(f"out: expected the form of the result, {class_name(items.__class__)}, got a {got}")
     return items.__class__(
         [stack_and_cat._write_out(item, target) for item, target in zip(items, targets, strict=True)]
     )
@@ -352,13 +354,13 @@ def unsupported(function: Callable[..., Any], cls: type) -> TypeError:
     short = name.replace("torch.functional.", "torch.")
     if short.startswith("torch.Tensor."):
         return TypeError(
-            f"{short} of a tensor does not take a {cls.__name__} as its argument; call the method of the "
+            f"{short} of a tensor does not take a {class_name(cls)} as its argument; call the method of the "
             "collection, or use data.apply(lambda value: ...) to do this with each of its tensors"
         )
     what = f"these arguments of {short} are not supported" if function in HANDLERS else f"{short} is not defined"
     return TypeError(
-        f"{what} for a {cls.__name__}; give it tensors, or, to call it on each of them, use data.apply({short}), with "
-        f"further arguments data.apply(lambda value: {short}(value, ...)), and give batch_size= where the leading "
+        f"{what} for a {class_name(cls)}; give it tensors, or, to call it on each of them, use data.apply({short}), "
+        f"with further arguments data.apply(lambda value: {short}(value, ...)), and give batch_size= where the leading "
         "dimensions change"
     )
 

@@ -14,6 +14,7 @@ from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from tensorclass.support.interrupts import uninterrupted
+from tensorclass.support.printable import type_name
 
 from . import in_place_checks, native, shapes
 from .collection import Collection
@@ -36,7 +37,7 @@ def entries_of(source: Any) -> Any:
     if isinstance(source, Collection):
         return source._now()
     if not hasattr(source, "items"):
-        raise TypeError(f"expected a mapping or a collection to update from, got {source!r} ({type(source).__name__})")
+        raise TypeError(f"expected a mapping or a collection to update from, got {source!r} ({type_name(source)})")
     return source
 
 
@@ -358,7 +359,7 @@ class Updating(Writing):
         Returns the collection to store from now on: this one, or another one in case of non-tensor data.
         """
         if not isinstance(source, Collection):
-            raise TypeError(f"expected a collection to copy from, got a {type(source).__name__}")
+            raise TypeError(f"expected a collection to copy from, got a {type_name(source)}")
         if self._write_at_once(source, False, non_blocking):
             return self
         self._require(source, None, True)

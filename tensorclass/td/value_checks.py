@@ -15,7 +15,7 @@ from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from tensorclass.support.help_links import help_link
-from tensorclass.support.printable import printable
+from tensorclass.support.printable import printable, type_name
 
 from . import registry, shapes
 from .collection import Collection
@@ -166,7 +166,7 @@ def have_plain_keys(values: Mapping[Any, object]) -> bool:
 
 def contains_itself(owner: Collection, *path: str) -> ContainsItself:
     """Return the error for a value that is, or contains, the collection that it is written to."""
-    name = type(owner).__name__
+    name = type_name(owner)
     return ContainsItself(path, f"a {name} cannot be, or be below, one of its own values; {COPY_IT}")
 
 

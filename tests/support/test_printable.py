@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import ast
+import dis
+import functools
 import io
+import itertools
 import json
-import logging
 import os
 import pickle
 import re
 import sys
 import tempfile
 import unicodedata
+import warnings
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -21,8 +25,22 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensorclass import TensorClass, TensorDict, lazy_stack, set_printoptions
+import tensorclass
+from tensorclass import (
+    Column,
+    NonTensorData,
+    NonTensorStack,
+    Ragged,
+    RecordDataset,
+    TensorClass,
+    TensorDict,
+    Text,
+    UnbatchedTensor,
+    lazy_stack,
+    set_printoptions,
+)
 from tensorclass.cli import main
+from tensorclass.support.log import logger
 from tensorclass.support.printable import printable
 from tensorclass.support.progress import bar
 
@@ -170,7 +188,7 @@ def test_bars_and_lines_of_the_log_hold_no_commands(capsys: pytest.CaptureFixtur
     pytest.importorskip("tqdm")
     with bar(1, HOSTILE, progress=True):
         pass
-    logging.getLogger("tensorclass").warning(HOSTILE)
+    logger.warning(HOSTILE)
     shown = capsys.readouterr().err
     assert "\\x1b[2J\\x1b]0;owned\\x07" in shown
     assert not commands(shown) - {"\r", "\x1b"}  # tqdm's own
@@ -183,6 +201,111 @@ def test_bars_and_lines_of_the_log_hold_no_commands(capsys: pytest.CaptureFixtur
 class Row(TensorClass):
     a: torch.Tensor
     extra: Any = None
+
+
+class Shown:
+    """An object whose repr is any text."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def _name_of_class(name: str) -> str:
+    """The part of a text that Python takes as the name of a class."""
+    return name.replace("\x00", "").encode("utf-8", "replace").decode()
+
+
+def hostile_values(name: str) -> list[Any]:
+    """Values of every sort whose class, objects, keys, texts and dimensions have a hostile name."""
+    name_of_class = _name_of_class(name)
+    record = type(name_of_class, (TensorClass,), {"__annotations__": {"x": torch.Tensor, "extra": Any}})
+    tensor = torch.ones(2).as_subclass(type(name_of_class, (torch.Tensor,), {}))
+    odd = type(name_of_class, (), {})()
+    rows = record(x=torch.ones(2), extra=Shown(name), batch_size=[2])
+    data = TensorDict({"rows": rows, "tensor": tensor, "odd": odd, name: Text([name, "a"])}, [2], names=[name])
+    data["objects"] = Column([Shown(name), odd])
+    return [
+        rows, rows[0], data, lazy_stack([rows, rows]), NonTensorData(Shown(name)), NonTensorStack(odd, Shown(name)),
+        data["objects"], data[name], Ragged([[1], [2, 3]]), UnbatchedTensor(tensor), record.__new__(record),
+        data.keys(), data.items(), data.exclude("rows").summary(), data.group_by(name),
+        RecordDataset(record, [{"x": name}]),
+    ]  # fmt: skip
+
+
+@settings(max_examples=8)
+@given(NAMES)
+def test_no_hostile_name_reaches_a_terminal_or_page(name: str) -> None:
+    name = name.encode("utf-8", "replace").decode()  # columns of text hold no lone surrogates
+    for number, value in enumerate(hostile_values(name)):
+        for style in ("short", "long", "compact"):
+            with set_printoptions(style=style):
+                shown = repr(value) + str(value) + (getattr(value, "_repr_html_", str)() or "")
+            assert not commands(shown), (number, style)
+            console = rich_console()
+            console.print(value)
+            assert not commands(console.file.getvalue()), number  # type: ignore[attr-defined]
+
+
+def rich_console() -> Any:
+    return pytest.importorskip("rich.console").Console(file=io.StringIO(), force_terminal=False)
+
+
+def test_a_hostile_name_makes_no_line_of_its_own() -> None:
+    for hostile, harmless in zip(hostile_values("a\nb"), hostile_values("a b"), strict=True):
+        if not isinstance(hostile, (NonTensorData, NonTensorStack)):  # reprs of objects may have lines
+            assert repr(hostile).count("\n") == repr(harmless).count("\n")
+
+
+def test_errors_that_name_hostile_classes_hold_no_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every method of the classes of values is called with an object and a text of a hostile name."""
+    monkeypatch.chdir(tmp_path)
+    wrong = type(_name_of_class(HOSTILE), (), {"__repr__": lambda self: "wrong"})()
+    rows = hostile_values(HOSTILE)[0]
+    data = TensorDict({"x": torch.ones(2, 3), "t": Text(["a", "b"]), "o": Column([1, 2])}, [2])
+    targets = [data, rows, data["t"], data["o"], Ragged([[1], [2, 3]]), type(rows), TensorDict, Text, Column, Ragged]
+    arguments: list[tuple[Any, ...]] = [(wrong,), ("x", wrong), (HOSTILE,), ("x", HOSTILE)]
+    told, raw = 0, list[object]()
+    for target, given_ in itertools.product(targets, arguments):
+        for name in {name for name in dir(target) if not name.startswith("_")}:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                error = _error(functools.partial(_call, target, name, given_))
+            told += error is not None
+            if commands(_ours(error)):
+                raw.append((target, name, given_, error))
+    assert not raw
+    assert told > 2_000
+
+
+def _call(target: object, name: str, arguments: tuple[object, ...]) -> object:
+    return getattr(target, name)(*arguments)
+
+
+def _ours(error: BaseException | None) -> str:
+    """The text of an error that this package raised: those of torch and of Python name what they are given."""
+    trace = error.__traceback__ if error is not None else None
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None or f"{os.sep}tensorclass{os.sep}" not in trace.tb_frame.f_code.co_filename:
+        return ""
+    raises = trace.tb_frame.f_code.co_code[trace.tb_lasti] == dis.opmap["RAISE_VARARGS"]
+    return str(error) if raises else ""
+
+
+def test_messages_escape_the_names_of_classes() -> None:
+    raw: list[str] = []
+    for path in Path(tensorclass.__file__).parent.rglob("*.py"):
+        for raised in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(raised, ast.Raise):
+                for part in ast.walk(raised):
+                    if isinstance(part, ast.FormattedValue) and part.conversion == -1:
+                        shown = ast.unparse(part.value)
+                        if shown.endswith(("__name__", "__qualname__")) and shown.startswith(("type(", "cls.")):
+                            raw.append(f"{path}:{part.lineno}: {shown}")
+    assert not raw, "use type_name() or class_name()"
 
 
 @settings(max_examples=25)

@@ -14,6 +14,7 @@ from typing_extensions import Unpack
 from tensorclass.convert.conversion_options import BatchSize, ConversionKwargs
 from tensorclass.convert.conversion_steps import C
 from tensorclass.records.record import TensorClass
+from tensorclass.support.printable import class_name
 from tensorclass.td.base import TensorCollection
 
 from .class_adapters import ATTRS, DATACLASS, PYDANTIC, ClassAdapter
@@ -46,7 +47,7 @@ def from_dataclass(
     if dest_cls is not None:
         raise ValueError(
             "from_dataclass: dest_cls is the class of a record, and needs as_tensorclass=True; or call "
-            f"{dest_cls.__name__}.from_dataclass"
+            f"{class_name(dest_cls)}.from_dataclass"
         )
     return from_instance(DATACLASS, cls, dataclass, **kwargs)
 

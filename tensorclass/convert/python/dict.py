@@ -20,6 +20,7 @@ from tensorclass.convert.conversion_steps import (
 from tensorclass.convert.converter_registry import converter_of, describe_source
 from tensorclass.convert.tensor_trees import of_tensors, record_of_tensors
 from tensorclass.records.record import TensorClass
+from tensorclass.support.printable import class_name, type_name
 from tensorclass.td import native, shapes
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection, DeviceLike
@@ -55,7 +56,7 @@ def from_dict(
             made = of_tensors(given, None, batch_dims)
         if made is not None:
             return made  # type: ignore[no-any-return]
-    what = f"{cls.__name__}.from_dict"
+    what = f"{class_name(cls)}.from_dict"
     options = ConversionOptions.of(
         what, auto_batch_size=auto_batch_size, batch_dims=batch_dims, batch_size=batch_size, device=device, names=names,
         strict=strict, conflict=ValueError,
@@ -71,7 +72,7 @@ def from_dict_instance(
     **kwargs: Unpack[ConversionKwargs],
 ) -> Any:
     """See :meth:`TensorDict.from_dict_instance`."""
-    what = f"{type(instance).__name__}.from_dict_instance"
+    what = f"{type_name(instance)}.from_dict_instance"
     options = ConversionOptions.of(what, names=names, conflict=ValueError, **kwargs)
     return _read(instance, input_dict, options)
 

@@ -19,6 +19,7 @@ from tensorclass.convert.conversion_options import ConversionKwargs, ConversionO
 from tensorclass.convert.conversion_steps import FAILED, C, from_entries
 from tensorclass.records.fields import shown_annotation
 from tensorclass.records.record import TensorClass
+from tensorclass.support.printable import class_name, type_name
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
 from tensorclass.td.columns.ragged import Ragged
@@ -37,7 +38,7 @@ def from_instance(adapter: ClassAdapter, cls: type[C], obj: Any, **kwargs: Unpac
     """Convert an instance to a collection."""
     name = f"from_{adapter.name}"
     adapter.require(name)
-    options = ConversionOptions.of(f"{cls.__name__}.{name}", **kwargs)
+    options = ConversionOptions.of(f"{class_name(cls)}.{name}", **kwargs)
     if isinstance(obj, type) or not adapter.accepts(obj.__class__):
         raise TypeError(
             _expected(name, obj, f"an instance of {adapter.shown}", f"; {adapter.takes_class} takes a class")
@@ -66,7 +67,7 @@ def to_record(
         if dest_cls is not None or options.auto or options.batch_size is not None or options.device is not None:
             raise ValueError(
                 f"{what}: dest_cls, batch_size, auto_batch_size, batch_dims and device are about an instance; "
-                f"{given.__name__} is a class"
+                f"{class_name(given)} is a class"
             )
         return record_class_of(given, class_options)
     if not adapter.accepts(obj.__class__):
@@ -74,7 +75,7 @@ def to_record(
     if dest_cls is None:
         dest_cls = record_class_of(obj.__class__, class_options)
     elif any(class_options.values()):
-        raise ValueError(f"{what}: {dest_cls.__name__} has its options already; give options only without dest_cls")
+        raise ValueError(f"{what}: {class_name(dest_cls)} has its options already; give options only without dest_cls")
     elif not issubclass(dest_cls, TensorClass):
         raise TypeError(f"{what}: dest_cls must be a class of records, got {dest_cls!r}")
     return from_entries(dest_cls, obj, options)
@@ -109,7 +110,7 @@ def _instance(data: TensorCollection, cls: type[Any], problems: Problems, path: 
         if member.required and name not in values:
             problems.add((*path, name), shown_annotation(member.hint), "nothing: there is no such key")
     if not adapter.takes_more(cls):
-        expected = f"one of the fields {', '.join(map(repr, taken))} of {cls.__name__}"
+        expected = f"one of the fields {', '.join(map(repr, taken))} of {class_name(cls)}"
         for name in values:
             if name not in taken:
                 problems.add_unknown((*path, name), expected, "a key that is none of them", taken)
@@ -259,5 +260,5 @@ def _as_lists(value: Ragged[Any], cls: Any, parts: tuple[Any, ...]) -> Any:
 
 
 def _expected(what: str, obj: object, expected: str, more: str = "") -> str:
-    got = f"the class {obj.__name__}" if isinstance(obj, type) else f"a {type(obj).__name__}"
+    got = f"the class {class_name(obj)}" if isinstance(obj, type) else f"a {type_name(obj)}"
     return f"{what}: expected {expected}, got {got}{more}"

@@ -21,6 +21,7 @@ from tensorclass.convert.conversion_steps import (
 )
 from tensorclass.convert.tensor_trees import of_rows
 from tensorclass.records.fields import shown_value
+from tensorclass.support.printable import class_name, type_name
 from tensorclass.td import shapes
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
@@ -38,9 +39,9 @@ def from_list(
     **kwargs: Unpack[ConversionKwargs],
 ) -> C:
     """See :meth:`TensorDict.from_list`."""
-    options = ConversionOptions.of(f"{cls.__name__}.from_list", names=names, **kwargs)
+    options = ConversionOptions.of(f"{class_name(cls)}.from_list", names=names, **kwargs)
     if not isinstance(input, (list, tuple)):
-        raise TypeError(f"from_list: expected a list with an item for each row, got a {type(input).__name__}")
+        raise TypeError(f"from_list: expected a list with an item for each row, got a {type_name(input)}")
     if not input:
         raise RuntimeError("from_list: expected at least one row, got an empty list")
     size, dims = options.batch_size, options.batch_dims

@@ -15,6 +15,7 @@ from tensorclass.convert.conversion_errors import Problems
 from tensorclass.convert.conversion_options import ConversionKwargs, ConversionOptions
 from tensorclass.convert.conversion_steps import C, from_entries, target_class
 from tensorclass.convert.tensor_trees import given_size, of_tensors
+from tensorclass.support.printable import class_name, type_name
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
 from tensorclass.td.tensordict import TensorDict
@@ -35,10 +36,10 @@ def from_namedtuple(
     made: Any = None if size is None else of_tensors(named_tuple._asdict(), size)
     if made is not None:
         return made  # type: ignore[no-any-return]
-    options = ConversionOptions.of(f"{cls.__name__}.from_namedtuple", **kwargs)
+    options = ConversionOptions.of(f"{class_name(cls)}.from_namedtuple", **kwargs)
     if not is_namedtuple(named_tuple):
         raise TypeError(
-            f"from_namedtuple: expected a named tuple, got a {type(named_tuple).__name__}; from_any takes other objects"
+            f"from_namedtuple: expected a named tuple, got a {type_name(named_tuple)}; from_any takes other objects"
         )
     return from_entries(cls, named_tuple, options)
 
@@ -65,7 +66,7 @@ def to_namedtuple(data: TensorCollection, dest_cls: type[Any] | None = None) -> 
     unexpected = [name for name in values if name not in fields]
     if missing or unexpected:
         raise TypeError(
-            f"to_namedtuple: the keys must be the fields {list(fields)} of {dest_cls.__name__};"
+            f"to_namedtuple: the keys must be the fields {list(fields)} of {class_name(dest_cls)};"
             + (f" missing: {missing}" if missing else "")
             + (f" unexpected: {unexpected}" if unexpected else "")
         )

@@ -23,6 +23,7 @@ from typing_extensions import Unpack
 from tensorclass.convert.conversion_options import ConversionKwargs, ConversionOptions
 from tensorclass.convert.conversion_steps import C, build, entries, with_metadata
 from tensorclass.records.record import TensorClass
+from tensorclass.support.printable import class_name
 from tensorclass.td import native
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
@@ -60,7 +61,7 @@ def from_pytree(
         made = native.from_pytree(pytree)
         if made is not None:
             return made
-    options = ConversionOptions.of(f"{cls.__name__}.from_pytree", **kwargs)
+    options = ConversionOptions.of(f"{class_name(cls)}.from_pytree", **kwargs)
     if issubclass(cls, TensorClass) and not isinstance(pytree, cls):
         return build(cls, _fields(cls, pytree, namespace, options), options)
     sized = bool(options.batch_size)
@@ -223,7 +224,7 @@ def _fields(
         fields = ", ".join(cls._specs)
         expected = f"a mapping, a named tuple or a dataclass with the fields {fields}"
         got: type = source.__class__
-        options.problems.add(path, expected, f"a {got.__name__}", namesake(got, [cls]))
+        options.problems.add(path, expected, f"a {class_name(got)}", namesake(got, [cls]))
         return values
     for key, value in found.items():
         spec = cls._specs.get(key)
@@ -284,7 +285,7 @@ def _in_order(node: PytreeNode, children: Mapping[str, Any], keys: Iterable[str]
         return [children[key] for key in keys]
     except KeyError as error:
         raise ValueError(
-            f"to_pytree: a {node.kind.__name__} needs an entry for {error.args[0]!r}, and has {list(children)}"
+            f"to_pytree: a {class_name(node.kind)} needs an entry for {error.args[0]!r}, and has {list(children)}"
         ) from None
 
 

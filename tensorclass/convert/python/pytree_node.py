@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from tensorclass.support.printable import class_name
 from tensorclass.td.safe_unpickling import allow_function
 
 NOTHING: dict[str, Any] = {}
@@ -61,7 +62,7 @@ class PytreeNode:
             return super().__reduce_ex__(protocol)
 
     def __repr__(self) -> str:
-        return f"<{self.kind.__name__}>"
+        return f"<{class_name(self.kind)}>"
 
     def built_as(self, other: PytreeNode) -> bool:
         """Return whether both have the same structure, whatever their leaves are."""

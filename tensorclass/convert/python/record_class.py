@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 from typing_extensions import Self
 
 from tensorclass.records.record import OPTIONS, RecordMeta, TensorClass
+from tensorclass.support.printable import class_name
 
 from .class_adapters import ClassAdapter, ClassField, adapter_of
 
@@ -272,7 +273,7 @@ def _reduce_class(cls: RecordMeta) -> str | tuple[Callable[..., Any], tuple[Any,
         return source.__qualname__
     if found is not source:
         raise pickle.PicklingError(
-            f"cannot pickle a {cls.__name__}: it is pickled as the record class of {source.__qualname__}, and "
+            f"cannot pickle a {class_name(cls)}: it is pickled as the record class of {source.__qualname__}, and "
             f"{source.__module__}.{source.__qualname__} is not that class; define it in a module, or pickle "
             f"record.to_tensordict()"
         )

@@ -10,20 +10,21 @@ from typing_extensions import Unpack
 from tensorclass.convert.conversion_options import ConversionKwargs, ConversionOptions
 from tensorclass.convert.conversion_steps import C, build, convert_entries
 from tensorclass.records.record import TensorClass
+from tensorclass.support.printable import class_name, type_name
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
 
 
 def from_tuple(cls: type[C], obj: Sequence[Any], **kwargs: Unpack[ConversionKwargs]) -> C:
     """See :meth:`TensorDict.from_tuple`."""
-    options = ConversionOptions.of(f"{cls.__name__}.from_tuple", **kwargs)
+    options = ConversionOptions.of(f"{class_name(cls)}.from_tuple", **kwargs)
     if not isinstance(obj, (tuple, list)):
-        raise TypeError(f"from_tuple: expected a tuple, got a {type(obj).__name__}; from_any takes other objects")
+        raise TypeError(f"from_tuple: expected a tuple, got a {type_name(obj)}; from_any takes other objects")
     keys = [str(position) for position in range(len(obj))]
     if issubclass(cls, TensorClass):
         keys = [name for name, spec in cls._specs.items() if spec.init and not spec.kw_only]
         if len(obj) > len(keys):
-            raise TypeError(f"{cls.__name__}.from_tuple: expected at most {len(keys)} items, {keys}; got {len(obj)}")
+            raise TypeError(f"{class_name(cls)}.from_tuple: expected at most {len(keys)} items, {keys}; got {len(obj)}")
     return build(cls, convert_entries(dict(zip(keys, obj, strict=False)), cls, options), options)  # type: ignore[no-any-return]
 
 

@@ -18,6 +18,7 @@ from tensorclass.convert.conversion_options import ConversionOptions, TableKwarg
 from tensorclass.convert.conversion_steps import C, build
 from tensorclass.convert.converter_registry import describe_source
 from tensorclass.support.extras import require
+from tensorclass.support.printable import class_name, type_name
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import unravel_key_to_tuple
 
@@ -33,7 +34,7 @@ _MASK_KEY = "_mask"  #: default key of the masks
 
 def from_arrow(cls: type[C], table: Any, **kwargs: Unpack[TableKwargs]) -> C:
     """See :meth:`TensorDict.from_arrow`."""
-    what = f"{cls.__name__}.from_arrow"
+    what = f"{class_name(cls)}.from_arrow"
     options, table_options = table_call_options(what, **kwargs)
     return read_table(cls, as_table(require("pyarrow", _EXTRA, "from_arrow"), table, what), options, table_options)
 
@@ -42,12 +43,12 @@ def to_arrow(td: TensorCollection, *, schema: Any = None) -> Any:
     """See :meth:`TensorDict.to_arrow`."""
     pa = require("pyarrow", _EXTRA, "to_arrow")
     if not isinstance(td, TensorCollection):
-        raise TypeError(f"to_arrow: expected a collection, got a {type(td).__name__}")
+        raise TypeError(f"to_arrow: expected a collection, got a {type_name(td)}")
     if not td.batch_dims:
         raise ValueError(
             "to_arrow: expected a batch dimension, the rows; got the batch size []. unsqueeze(0) makes one"
         )
-    problems = Problems(f"{type(td).__name__}.to_arrow")
+    problems = Problems(f"{type_name(td)}.to_arrow")
     arrays, fields = ColumnWriter(pa, problems).columns(td, (), schema)
     problems.check()
     note = size_note(td.batch_size, 1)

@@ -17,6 +17,7 @@ from torch import Size, Tensor
 
 from tensorclass.convert.conversion_errors import Problems
 from tensorclass.records.record import TensorClass
+from tensorclass.support.printable import type_name
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.columns.column import Column
@@ -414,5 +415,5 @@ def _reads_as_numbers(pa: Any, arrow_type: Any) -> bool:
 
 
 def _classes(objects: Sequence[Any]) -> str:
-    names = sorted({type(item).__name__ for item in objects})
+    names = sorted({type_name(item) for item in objects})
     return ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")

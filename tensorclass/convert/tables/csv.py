@@ -20,7 +20,7 @@ from tensorclass.convert.conversion_steps import C
 from tensorclass.records.record import TensorClass
 from tensorclass.support.extras import require
 from tensorclass.support.interrupts import uninterrupted
-from tensorclass.support.printable import printable
+from tensorclass.support.printable import class_name, printable
 from tensorclass.support.progress import progress_of
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike
@@ -76,7 +76,7 @@ def from_csv(
 ) -> C:
     """See :meth:`TensorDict.from_csv`."""
     request = FileRequest.of(
-        f"{cls.__name__}.from_csv", auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device,
+        f"{class_name(cls)}.from_csv", auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device,
         batch_size=batch_size, separator=separator, dtype=dtype, rename=rename, nulls=nulls, strict=strict,
     )  # fmt: skip
     reader = CSVReader(cls, path, request, columns, kwargs)
@@ -102,7 +102,7 @@ def iter_csv(
 ) -> Batches[C]:
     """See :meth:`TensorDict.iter_csv`."""
     progress = progress_of("iter_csv", progress, pbar)
-    what = f"{cls.__name__}.iter_csv"
+    what = f"{class_name(cls)}.iter_csv"
     request = FileRequest.of(
         what, device=device, separator=separator, dtype=dtype, rename=rename, nulls=nulls, strict=strict
     )

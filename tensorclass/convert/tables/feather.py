@@ -14,6 +14,7 @@ from tensorclass.convert.conversion_options import BatchSize, NullMode
 from tensorclass.convert.conversion_steps import C
 from tensorclass.support.extras import require
 from tensorclass.support.interrupts import uninterrupted
+from tensorclass.support.printable import class_name
 from tensorclass.support.progress import progress_of
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike
@@ -51,7 +52,7 @@ def from_feather(
 ) -> C:
     """See :meth:`TensorDict.from_feather`."""
     request = FileRequest.of(
-        f"{cls.__name__}.from_feather", auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device,
+        f"{class_name(cls)}.from_feather", auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device,
         batch_size=batch_size, separator=separator, dtype=dtype, rename=rename, nulls=nulls, strict=strict,
     )  # fmt: skip
     reader = FeatherReader(cls, path, request, columns, memory_map, kwargs)
@@ -78,7 +79,7 @@ def iter_feather(
 ) -> Batches[C]:
     """See :meth:`TensorDict.iter_feather`."""
     progress = progress_of("iter_feather", progress, pbar)
-    what = f"{cls.__name__}.iter_feather"
+    what = f"{class_name(cls)}.iter_feather"
     request = FileRequest.of(
         what, device=device, separator=separator, dtype=dtype, rename=rename, nulls=nulls, strict=strict
     )

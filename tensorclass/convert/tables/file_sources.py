@@ -15,7 +15,7 @@ from typing import IO, Any, NamedTuple, TypeAlias, cast
 from tensorclass.support.atomic import whole_file
 from tensorclass.support.extras import require
 from tensorclass.support.nearest import nearest
-from tensorclass.support.printable import printable
+from tensorclass.support.printable import printable, type_name
 from tensorclass.support.regular_files import NotRegular, check_regular
 from tensorclass.td.base import TensorCollection
 
@@ -67,7 +67,7 @@ def table_files(what: str, path: Any, suffixes: tuple[str, ...] = ()) -> list[Ta
     if hasattr(path, "read"):
         return [_open_file(path)]
     if not isinstance(path, (str, os.PathLike)):
-        raise TypeError(f"{what}: expected a path, a list of paths or an open file, got a {type(path).__name__}")
+        raise TypeError(f"{what}: expected a path, a list of paths or an open file, got a {type_name(path)}")
     name: str = os.path.expanduser(os.fspath(cast("str | os.PathLike[str]", path)))
     if not isinstance(name, str):
         raise TypeError(f"{what}: expected a path that is text, got {name!r}")
@@ -92,7 +92,7 @@ def _check_regular(what: str, name: str) -> None:
 
 
 def _open_file(file: Any) -> TableFile:
-    name = str(getattr(file, "name", f"<{type(file).__name__}>"))
+    name = str(getattr(file, "name", f"<{type_name(file)}>"))
     if not (hasattr(file, "seekable") and file.seekable()):  # the head is read first, so the file must be seekable
         file = io.BytesIO(file.read())
     return TableFile(name, file, file.tell())
@@ -175,7 +175,7 @@ def open_for_writing(what: str, path: Any, compressed: bool = False) -> Generato
         yield path
         return
     if not isinstance(path, (str, os.PathLike)):
-        raise TypeError(f"{what}: expected a path or an open file, got a {type(path).__name__}")
+        raise TypeError(f"{what}: expected a path or an open file, got a {type_name(path)}")
     name: str = os.path.expanduser(os.fspath(cast("str | os.PathLike[str]", path)))
     with whole_file(name) as file:
         codec = _CODECS.get(os.path.splitext(name)[1]) if compressed else None

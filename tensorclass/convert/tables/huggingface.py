@@ -18,6 +18,7 @@ from tensorclass.convert.conversion_options import (
 from tensorclass.convert.conversion_steps import C
 from tensorclass.convert.converter_registry import describe_source
 from tensorclass.support.extras import require
+from tensorclass.support.printable import class_name, type_name
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.columns.text import Text
 
@@ -34,13 +35,13 @@ def from_huggingface(
     **kwargs: Unpack[TableKwargs],
 ) -> C:
     """See :meth:`TensorDict.from_huggingface`."""
-    what = f"{cls.__name__}.from_huggingface"
+    what = f"{class_name(cls)}.from_huggingface"
     options, table_options = table_call_options(what, **kwargs)
     source = _HuggingFaceSource(cls, dataset, what)
     if isinstance(dataset, source.datasets.IterableDataset):
         raise TypeError(
             f"{what}: expected a dataset whose rows are known, got one that is streamed; iter_huggingface gives "
-            f"batches of it, and RecordStream({cls.__name__}, dataset) single records for a DataLoader"
+            f"batches of it, and RecordStream({class_name(cls)}, dataset) single records for a DataLoader"
         )
     return source.read(source.table(), options, table_options)  # type: ignore[no-any-return]
 
@@ -54,7 +55,7 @@ def iter_huggingface(
     **kwargs: Unpack[StreamKwargs],
 ) -> Iterator[C]:
     """See :meth:`TensorDict.iter_huggingface`."""
-    what = f"{cls.__name__}.iter_huggingface"
+    what = f"{class_name(cls)}.iter_huggingface"
     options, table_options = table_call_options(what, **kwargs)
     source = _HuggingFaceSource(cls, dataset, what)
     tables = dataset.with_format("arrow").iter(batch_size, drop_last_batch=drop_last)
@@ -66,7 +67,7 @@ def to_huggingface(data: TensorCollection, *, features: Any = None) -> Any:
     datasets = require("datasets", _EXTRA, "to_huggingface")
     pa = require("pyarrow", _EXTRA, "to_huggingface")
     if not isinstance(data, TensorCollection):
-        raise TypeError(f"to_huggingface: expected a collection, got a {type(data).__name__}")
+        raise TypeError(f"to_huggingface: expected a collection, got a {type_name(data)}")
     table = to_arrow(data)
     arrays = [_library_types(pa, column.combine_chunks()) for column in table.columns]
     plain = pa.table(dict(zip(table.column_names, arrays, strict=True))).replace_schema_metadata(table.schema.metadata)
@@ -93,7 +94,7 @@ class _HuggingFaceSource:
         if isinstance(dataset, (self.datasets.DatasetDict, self.datasets.IterableDatasetDict)):
             splits = list(dataset)
             raise TypeError(
-                f"{what}: expected one dataset, got a {type(dataset).__name__} with the splits {splits}; take one, "
+                f"{what}: expected one dataset, got a {type_name(dataset)} with the splits {splits}; take one, "
                 f"dataset[{splits[0] if splits else 'name'!r}], or all of them with TensorDict.from_dict(dataset)"
             )
         if not isinstance(dataset, (self.datasets.Dataset, self.datasets.IterableDataset)):

@@ -21,7 +21,7 @@ from tensorclass.convert.conversion_steps import C
 from tensorclass.records.fields import shown_value
 from tensorclass.support.extras import require
 from tensorclass.support.interrupts import uninterrupted
-from tensorclass.support.printable import printable
+from tensorclass.support.printable import class_name, printable, type_name
 from tensorclass.support.progress import progress_of
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike
@@ -72,7 +72,7 @@ def from_json(
 ) -> C:
     """See :meth:`TensorDict.from_json`."""
     request = FileRequest.of(
-        f"{cls.__name__}.from_json", auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device,
+        f"{class_name(cls)}.from_json", auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device,
         batch_size=batch_size, separator=separator, dtype=dtype, columns=columns, rename=rename, nulls=nulls,
         strict=strict,
     )  # fmt: skip
@@ -100,7 +100,7 @@ def iter_json(
 ) -> Batches[C]:
     """See :meth:`TensorDict.iter_json`."""
     progress = progress_of("iter_json", progress, pbar)
-    what = f"{cls.__name__}.iter_json"
+    what = f"{class_name(cls)}.iter_json"
     request = FileRequest.of(
         what, device=device, separator=separator, dtype=dtype, columns=columns, rename=rename, nulls=nulls,
         strict=strict,
@@ -141,7 +141,7 @@ def _time(value: Any) -> str:
     """Write a date or time as ISO text, which date and time fields read."""
     if isinstance(value, (datetime.date, datetime.time)):
         return value.isoformat()
-    raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
+    raise TypeError(f"Object of type {type_name(value)} is not JSON serializable")
 
 
 def _has_lines(what: str, paths: Sequence[Any], lines: bool | None) -> bool:

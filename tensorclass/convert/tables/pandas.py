@@ -26,6 +26,7 @@ from tensorclass.convert.conversion_steps import C, build, convert_entries, entr
 from tensorclass.convert.converter_registry import describe_source, is_dataframe
 from tensorclass.support.extras import require
 from tensorclass.support.help_links import help_link
+from tensorclass.support.printable import class_name, type_name
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.columns.column import Column
 from tensorclass.td.columns.item_types import predicate
@@ -69,7 +70,7 @@ class PandasKwargs(ConversionKwargs, total=False):
 
 def from_pandas(cls: type[C], dataframe: Any, *, copy: bool | None = True, **kwargs: Unpack[PandasKwargs]) -> C:
     """See :meth:`TensorDict.from_pandas`."""
-    options, table_options = table_call_options(f"{cls.__name__}.from_pandas", copy=copy, **kwargs)
+    options, table_options = table_call_options(f"{class_name(cls)}.from_pandas", copy=copy, **kwargs)
     require("pandas", _EXTRA, "from_pandas")
     if not is_dataframe(dataframe):
         hint = "; .to_frame() makes a table of it" if hasattr(dataframe, "to_frame") else ""
@@ -363,7 +364,7 @@ class _PandasReader(ColumnReader):
             if all(row is not None or gone for row, gone in zip(rows, missing, strict=True)):
                 return self._dicts(rows, schema, path)
             odd = next(item for item in present if entries(item) is None)
-            raise UnreadableColumn(schema.shown, f"a column of {type(odd).__name__}", "its rows must be dicts")
+            raise UnreadableColumn(schema.shown, f"a column of {type_name(odd)}", "its rows must be dicts")
         return self._stack(items, missing, present, schema)
 
     def _untyped_rows(
@@ -407,7 +408,7 @@ class _PandasReader(ColumnReader):
         """Stack rows of numbers, lists or arrays for a tensor field."""
         tensor = _stacked(present)
         if tensor is None:
-            names = sorted({type(item).__name__ for item in present})
+            names = sorted({type_name(item) for item in present})
             got = f"a column with rows of {', '.join(names)} that are no numbers, or no arrays that fit each other"
             raise UnreadableColumn(schema.shown, got, "convert them, or declare the field as objects")
         if not missing.any():

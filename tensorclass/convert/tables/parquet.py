@@ -13,6 +13,7 @@ from tensorclass.convert.conversion_options import BatchSize, NullMode
 from tensorclass.convert.conversion_steps import C
 from tensorclass.support.extras import require
 from tensorclass.support.interrupts import uninterrupted
+from tensorclass.support.printable import class_name
 from tensorclass.support.progress import progress_of
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike
@@ -54,7 +55,7 @@ def from_parquet(
 ) -> C:
     """See :meth:`TensorDict.from_parquet`."""
     request = FileRequest.of(
-        f"{cls.__name__}.from_parquet", auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device,
+        f"{class_name(cls)}.from_parquet", auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device,
         batch_size=batch_size, separator=separator, dtype=dtype, rename=rename, nulls=nulls, strict=strict,
     )  # fmt: skip
     reader = ParquetReader(cls, path, request, columns, {"memory_map": True, **kwargs})
@@ -80,7 +81,7 @@ def iter_parquet(
 ) -> Batches[C]:
     """See :meth:`TensorDict.iter_parquet`."""
     progress = progress_of("iter_parquet", progress, pbar)
-    what = f"{cls.__name__}.iter_parquet"
+    what = f"{class_name(cls)}.iter_parquet"
     request = FileRequest.of(
         what, device=device, separator=separator, dtype=dtype, rename=rename, nulls=nulls, strict=strict
     )

@@ -12,6 +12,7 @@ from tensorclass.convert.conversion_options import TableKwargs, table_call_optio
 from tensorclass.convert.conversion_steps import C
 from tensorclass.convert.converter_registry import describe_source
 from tensorclass.support.extras import require
+from tensorclass.support.printable import class_name, type_name
 from tensorclass.td.base import TensorCollection
 
 from .arrow import read_columns
@@ -37,7 +38,7 @@ def from_polars(
     **kwargs: Unpack[PolarsKwargs],
 ) -> C:
     """See :meth:`TensorDict.from_polars`."""
-    what = f"{cls.__name__}.from_polars"
+    what = f"{class_name(cls)}.from_polars"
     options, table_options = table_call_options(what, **kwargs)
     pl, pa = require("polars", _EXTRA, "from_polars"), require("pyarrow", _EXTRA, "from_polars")
     data = _collected(pl, frame, table_options.columns, what)
@@ -57,12 +58,12 @@ def to_polars(data: TensorCollection) -> polars.DataFrame:
     """See :meth:`TensorDict.to_polars`."""
     pl, pa = require("polars", _EXTRA, "to_polars"), require("pyarrow", _EXTRA, "to_polars")
     if not isinstance(data, TensorCollection):
-        raise TypeError(f"to_polars: expected a collection, got a {type(data).__name__}")
+        raise TypeError(f"to_polars: expected a collection, got a {type_name(data)}")
     if not data.batch_dims:
         raise ValueError(
             "to_polars: expected a batch dimension, the rows; got the batch size []; unsqueeze(0) adds one"
         )
-    problems = Problems(f"{type(data).__name__}.to_polars")
+    problems = Problems(f"{type_name(data)}.to_polars")
     arrays, fields = ColumnWriter(pa, problems, plain=True).columns(data, (), None)
     problems.check()
     table = pa.table(arrays, names=[field.name for field in fields])

@@ -18,6 +18,7 @@ from tensorclass.convert.conversion_options import (
 from tensorclass.convert.conversion_steps import C
 from tensorclass.convert.converter_registry import describe_source
 from tensorclass.support.extras import require
+from tensorclass.support.printable import class_name, type_name
 from tensorclass.td.base import TensorCollection
 
 from .arrow import read_table, to_arrow
@@ -31,7 +32,7 @@ def from_ray_dataset(
     **kwargs: Unpack[TableKwargs],
 ) -> C:
     """See :meth:`TensorDict.from_ray_dataset`."""
-    what = f"{cls.__name__}.from_ray_dataset"
+    what = f"{class_name(cls)}.from_ray_dataset"
     options, table_options = _call_options(what, **kwargs)
     check_dataset(dataset, what)
     ray = require("ray", _EXTRA, "from_ray_dataset")
@@ -49,7 +50,7 @@ def iter_ray_dataset(
     **kwargs: Unpack[StreamKwargs],
 ) -> Iterator[C]:
     """See :meth:`TensorDict.iter_ray_dataset`."""
-    what = f"{cls.__name__}.iter_ray_dataset"
+    what = f"{class_name(cls)}.iter_ray_dataset"
     options, table_options = _call_options(what, **kwargs)
     check_dataset(dataset, what)
     if type(batch_size) is not int or batch_size < 1:
@@ -72,7 +73,7 @@ def to_ray_dataset(data: TensorCollection, *, blocks: int | None = None) -> Any:
     """See :meth:`TensorDict.to_ray_dataset`."""
     library = require("ray.data", _EXTRA, "to_ray_dataset")
     if not isinstance(data, TensorCollection):
-        raise TypeError(f"to_ray_dataset: expected a collection, got a {type(data).__name__}")
+        raise TypeError(f"to_ray_dataset: expected a collection, got a {type_name(data)}")
     if blocks is not None and blocks < 1:
         raise ValueError(f"to_ray_dataset: expected blocks to be at least 1, got {blocks}")
     if not data.batch_dims:

@@ -16,6 +16,7 @@ from typing_extensions import Unpack
 from tensorclass.convert.conversion_errors import Problems
 from tensorclass.convert.conversion_options import ConversionKwargs, table_call_options
 from tensorclass.convert.conversion_steps import FAILED, C, build, object_column, target_class, with_metadata
+from tensorclass.support.printable import class_name, type_name
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.columns.ragged import Ragged
@@ -54,7 +55,7 @@ def from_struct_array(
         tensors = _shared_tensors(struct_array)  # pyright: ignore[reportUnknownArgumentType]
         if tensors is not None:
             return TensorDict._on_store(tensors, Size(struct_array.shape))  # type: ignore[return-value]
-    options, table_options = table_call_options(f"{cls.__name__}.from_struct_array", rename=rename, **kwargs)
+    options, table_options = table_call_options(f"{class_name(cls)}.from_struct_array", rename=rename, **kwargs)
     given: Any = struct_array
     is_array: bool = isinstance(struct_array, (np.ndarray, np.void))
     if not is_array or given.dtype.names is None:
@@ -77,7 +78,7 @@ def from_struct_array(
 
 def to_struct_array(data: TensorCollection, dtype: Any = None) -> Any:
     """See :meth:`TensorDict.to_struct_array`."""
-    problems = Problems(f"{type(data).__name__}.to_struct_array")
+    problems = Problems(f"{type_name(data)}.to_struct_array")
     columns = _columns(data, len(data._batch_size), (), problems)
     problems.check()
     shape = tuple(data.batch_size)

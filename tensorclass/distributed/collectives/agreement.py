@@ -37,6 +37,7 @@ from tensorclass.distributed.process_groups import GroupCall, named_ranks
 from tensorclass.distributed.worker_errors import RecordsDiffer, WorkerRaised
 from tensorclass.storage.common import collection_tree, sealed_json
 from tensorclass.storage.common.collection_tree import FileError
+from tensorclass.support.printable import type_name
 
 _MOST_SUCCESSORS = 256  #: remembered for a group
 
@@ -222,7 +223,7 @@ def _disagreement(group: GroupCall, call: CallDescription) -> BaseException:
     state = group.state
     told: dict[str, Any] = {"what": call.what, "entries": call.entries if call.form else None}
     if call.problem is not None:
-        told["problem"] = f"{type(call.problem).__name__}: {call.problem}"
+        told["problem"] = f"{type_name(call.problem)}: {call.problem}"
     text = json.dumps(told).encode()
     ranked = zip(state.ranks, gather_texts(group, text), strict=True)
     sides = [_parse_side(found, f"{group.what}: what rank {rank} tells of its record") for rank, found in ranked]

@@ -26,6 +26,7 @@ from tensorclass.distributed.messages.record_layout import (
 from tensorclass.distributed.process_groups import GroupCall, group_of
 from tensorclass.distributed.worker_errors import RecordsDiffer
 from tensorclass.storage.common.collection_tree import FileError
+from tensorclass.support.printable import type_name
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike, as_device
 
@@ -267,7 +268,7 @@ def _parcels(
     if given is None:
         raise TypeError(f"{group.what}: the sending rank needs tensordicts=, a record for each rank of the group")
     records: list[Any] = list(given)
-    strange = [type(data).__name__ for data in records if not isinstance(data, TensorCollection)]
+    strange = [type_name(data) for data in records if not isinstance(data, TensorCollection)]
     if strange:
         raise TypeError(f"{group.what}: tensordicts: expected records, a collection for each rank, got a {strange[0]}")
     if len(records) != count:

@@ -19,6 +19,7 @@ from tensorclass.distributed.messages.record_layout import (
     value_at,
 )
 from tensorclass.distributed.process_groups import GroupCall
+from tensorclass.support.printable import type_name
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
 from tensorclass.td.columns.buffer_column import BufferColumn
@@ -292,4 +293,4 @@ def structure_of(value: Any) -> str:
         return f"[{','.join(structure_of(part) for part in value._store.items_)}]{value._names}"
     below = [f"{key}:{structure_of(item)}" for key, item in value._now().items() if isinstance(item, Collection)]
     names = "" if value._names is None else str(value._names)
-    return f"{type(value).__qualname__}{list(value._batch_size)}{names}{sorted(below)}"
+    return f"{type_name(value)}{list(value._batch_size)}{names}{sorted(below)}"

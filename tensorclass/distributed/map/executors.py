@@ -15,6 +15,8 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from multiprocessing.pool import Pool, ThreadPool
 from typing import Any, Literal, TypeAlias
 
+from tensorclass.support.printable import type_name
+
 #: threads of this process; processes that can share memory with it; processes that cannot, as on other machines
 Location: TypeAlias = Literal["threads", "processes", "machines"]
 
@@ -166,7 +168,7 @@ class FuturesRunner(Runner):
         # only executors of the standard library are known to run on this machine
         is_local = type(executor).__module__.startswith("concurrent.futures")
         place: Location = "threads" if threads else "processes" if is_local else "machines"
-        super().__init__(type(executor).__name__, workers, place, survives=threads or not is_local)
+        super().__init__(type_name(executor), workers, place, survives=threads or not is_local)
         self._executor: Executor = executor
 
     def submit(self, function: Callable[..., Any], /, *args: Any) -> Future[Any]:
@@ -191,7 +193,7 @@ class PoolRunner(Runner):
     def __init__(self, pool: Pool) -> None:
         threads = isinstance(pool, ThreadPool)
         workers: int = getattr(pool, "_processes", 0) or os.cpu_count() or 1
-        super().__init__(type(pool).__name__, workers, "threads" if threads else "processes", survives=True)
+        super().__init__(type_name(pool), workers, "threads" if threads else "processes", survives=True)
         self._pool: Pool = pool
 
     def submit(self, function: Callable[..., Any], /, *args: Any) -> Future[Any]:

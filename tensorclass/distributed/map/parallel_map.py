@@ -19,6 +19,7 @@ from torch import Tensor
 
 from tensorclass.distributed.worker_errors import WorkerError
 from tensorclass.support.interrupts import uninterrupted
+from tensorclass.support.printable import type_name
 from tensorclass.support.progress import bar, progress_of
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.leaves.nontensor import NonTensorDataBase
@@ -321,7 +322,7 @@ def _seed(what: str, options: MapOptions, runner: Runner | None) -> int | None:
 def _target(what: str, out: Any, chunks: Chunks) -> Target:
     """Check that ``out`` has room for the results."""
     if not isinstance(out, (Tensor, TensorCollection)):
-        raise TypeError(f"{what}: out: expected a collection or a tensor, got a {type(out).__name__}")
+        raise TypeError(f"{what}: out: expected a collection or a tensor, got a {type_name(out)}")
     size = out.shape
     if len(size) <= chunks.dim:
         raise ValueError(f"{what}: out: expected a dimension {chunks.dim}, got the batch size {list(size)}")

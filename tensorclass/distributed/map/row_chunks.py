@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from tensorclass.support.printable import type_name
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
 
@@ -79,7 +80,7 @@ class Target(NamedTuple):
         index: Any = (*(slice(None),) * chunks.dim, rows)
         if isinstance(self.out, Tensor):
             if not isinstance(result, Tensor):
-                raise TypeError(f"map: out is a tensor, and the function gave a {type(result).__name__}")
+                raise TypeError(f"map: out is a tensor, and the function gave a {type_name(result)}")
             room = self.out[index]
             if room.shape != result.shape:
                 raise RuntimeError(
@@ -89,7 +90,7 @@ class Target(NamedTuple):
             room.copy_(result)
             return
         if not isinstance(result, TensorCollection):
-            raise TypeError(f"map: out is a {type(self.out).__name__}, and the function gave a {type(result).__name__}")
+            raise TypeError(f"map: out is a {type_name(self.out)}, and the function gave a {type_name(result)}")
         size = self.out[index].batch_size
         if size != result.batch_size:
             raise RuntimeError(
@@ -99,7 +100,7 @@ class Target(NamedTuple):
         try:
             self.out.update_at_(result, index)
         except KeyError as error:
-            here, given = type(self.out).__name__, type(result).__name__
+            here, given = type_name(self.out), type_name(result)
             raise KeyError(f"map: out, a {here}, does not take the {given} of the function: {error.args[0]}") from error
 
     def _scaled(self, row: int) -> int:
@@ -127,8 +128,8 @@ def join(results: Sequence[Any], dim: int, single: bool) -> Any:
     at = next((at for at in range(len(results)) if not wholes[at] or kinds[at] is not kinds[0]), None)
     if at is not None:
         raise TypeError(
-            f"map: results of chunks cannot be concatenated: one is a {type(results[0]).__name__}, another one a "
-            f"{type(results[at]).__name__}; map_iter gives them one by one"
+            f"map: results of chunks cannot be concatenated: one is a {type_name(results[0])}, another one a "
+            f"{type_name(results[at])}; map_iter gives them one by one"
         )
     ndim = min(item.ndim for item in results)
     if dim >= ndim + single:

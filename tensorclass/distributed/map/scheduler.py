@@ -30,6 +30,7 @@ from torch import Generator, Tensor
 from tensorclass.distributed.shared_pickle import Packed, packed
 from tensorclass.distributed.worker_errors import NotSendable, WorkerDied, WorkerError, WorkerRaised, WorkerTimeout
 from tensorclass.support.interrupts import uninterrupted
+from tensorclass.support.printable import type_name
 from tensorclass.td.memory.mapped_tensor import MemoryMappedTensor
 from tensorclass.td.memory.shared_memory import NoSharedMemory, share
 from tensorclass.td.stores.lazy.lazy_stack import LazyStacked
@@ -458,7 +459,7 @@ class Scheduler:
             )
         if self._location == "processes":
             return "ended"
-        return f"failed ({type(error).__name__}: {error})"
+        return f"failed ({type_name(error)}: {error})"
 
     def _tried(self, chunk: int) -> str:
         tries = self._queue.earlier_tries(chunk)

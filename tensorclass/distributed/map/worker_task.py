@@ -17,6 +17,7 @@ import torch
 
 from tensorclass.distributed.shared_pickle import Packed, packed
 from tensorclass.distributed.worker_errors import pickle_error, unpickle_error
+from tensorclass.support.printable import type_name
 
 from .row_chunks import Chunks, Target, joined
 from .task_table import TaskTable
@@ -120,7 +121,7 @@ class Job(NamedTuple):
                 packed(result, copies=True)
             except Exception as found:
                 found.__context__ = None
-                return at, f"a {type(result).__name__}", found
+                return at, f"a {type_name(result)}", found
         return 0, "results that were concatenated", error
 
     def _worker_name(self) -> str:

@@ -41,6 +41,7 @@ from tensorclass.distributed.worker_errors import (
 )
 from tensorclass.storage.common import collection_tree, sealed_json
 from tensorclass.storage.common.collection_tree import FileError
+from tensorclass.support.printable import type_name
 
 from .record_layout import differences
 
@@ -122,7 +123,7 @@ def endpoint_of(group: Any, what: str, device: torch.device | None = None) -> tu
     endpoints = _endpoints.get(pg) if isinstance(pg, _GROUPS) else None
     if endpoints is None:
         if pg is not dist.GroupMember.NON_GROUP_MEMBER and not isinstance(pg, _GROUPS):
-            raise TypeError(f"{what}: group: {NO_GROUP}, got a {type(pg).__name__}")
+            raise TypeError(f"{what}: group: {NO_GROUP}, got a {type_name(pg)}")
         if pg is dist.GroupMember.NON_GROUP_MEMBER:
             raise ValueError(f"{what}: this process is not in the group")
         endpoints = _endpoints[pg] = {}

@@ -6,6 +6,7 @@ import os
 
 from typing_extensions import Self
 
+from tensorclass.support.printable import type_name
 from tensorclass.td.modes import Mode, ProgramSetting
 
 _AGGREGATE: Mode[bool] = Mode(
@@ -52,7 +53,7 @@ class set_composite_lp_aggregate(ProgramSetting[bool]):
     def __init__(self, mode: bool = True, *, thread_local: bool = False) -> None:
         super().__init__(thread_local)
         if type(mode) is not bool:
-            raise TypeError(f"{type(self).__name__}: expected True or False, got {mode!r}")
+            raise TypeError(f"{type_name(self)}: expected True or False, got {mode!r}")
         self.mode = mode
         self._replaced: bool = composite_lp_aggregate()
 

@@ -9,6 +9,7 @@ from torch import Size, Tensor
 from torch.distributions import Distribution
 from typing_extensions import Self
 
+from tensorclass.support.printable import type_name
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import FlatKey, NestedKey, unravel_key
 from tensorclass.td.tensordict import TensorDict
@@ -114,7 +115,7 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
         entropy_key: NestedKey | None = None,
     ) -> None:
         if not isinstance(params, TensorCollection):
-            raise TypeError(f"CompositeDistribution: params is a collection or a record, got {type(params).__name__}")
+            raise TypeError(f"CompositeDistribution: params is a collection or a record, got {type_name(params)}")
         makers = _by_flat_key(distribution_map)
         more = _by_flat_key(extra_kwargs)
         names = _sample_keys(name_map, list(makers))
@@ -133,7 +134,7 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
             if not isinstance(found, TensorCollection):
                 raise TypeError(
                     f"CompositeDistribution: params of {key!r} are a nested collection, whose keys are the names of "
-                    f"arguments; got {type(found).__name__}"
+                    f"arguments; got {type_name(found)}"
                 )
             arguments: dict[str, Any] = {**dict(found.items()), **more.get(key, {})}
             try:
@@ -215,7 +216,7 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
         return new
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.dists})"
+        return f"{type_name(self)}({self.dists})"
 
     # -- a mapping ----------------------------------------------------------------------------------------------------
 
@@ -378,7 +379,7 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
                 values[key] = deterministic_sample(dist)
             except NotImplementedError as error:
                 raise NotImplementedError(
-                    f"CompositeDistribution.deterministic_sample: {key!r}: {type(dist).__name__} has neither "
+                    f"CompositeDistribution.deterministic_sample: {key!r}: {type_name(dist)} has neither "
                     "a deterministic_sample nor a formula for its mean"
                 ) from error
         return self._collected(values)

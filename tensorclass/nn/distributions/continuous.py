@@ -10,6 +10,8 @@ from torch import Size, Tensor
 from torch.distributions import Distribution, constraints
 from typing_extensions import Self
 
+from tensorclass.support.printable import type_name
+
 
 class Delta(Distribution):
     """All probability is at ``param``. For modules with a certain output where a distribution is expected.
@@ -48,7 +50,7 @@ class Delta(Distribution):
         event_shape: Size | Sequence[int] | None = None,
     ) -> None:
         if not isinstance(param, Tensor):
-            raise TypeError(f"Delta: the point is a tensor, got {type(param).__name__}")
+            raise TypeError(f"Delta: the point is a tensor, got {type_name(param)}")
         self.param: Tensor = param
         self.atol: float = atol
         self.rtol: float = rtol

@@ -21,6 +21,7 @@ from tensorclass.scores.readers.metric_units import unit_of
 from tensorclass.scores.readers.run import Run
 from tensorclass.scores.score_data import ScoreData
 from tensorclass.scores.score_errors import ScoreFileError
+from tensorclass.support.printable import class_name
 
 __all__ = ["GatheredScores"]
 
@@ -185,7 +186,7 @@ class GatheredScores:
             raise ScoreFileError(
                 self._path,
                 None,
-                f"expected a metric of {family.__name__} ({', '.join(one.name for one in declared)}), "
+                f"expected a metric of {class_name(family)} ({', '.join(one.name for one in declared)}), "
                 f"got {', '.join(metrics)}",
             )
         fields.update((name, self._numbers[name].tensor()) for name in found)

@@ -37,6 +37,7 @@ from tensorclass.scores.readers.refused_options import refuse_options
 from tensorclass.scores.readers.run import PromptText, Run
 from tensorclass.scores.readers.run_names import run_name
 from tensorclass.scores.score_errors import ScoreFileError
+from tensorclass.support.printable import class_name
 
 __all__ = ["LEVELS", "READER", "IFEvalReferenceReader", "level_of", "other_level", "read_reference"]
 
@@ -61,7 +62,7 @@ class IFEvalReferenceReader(Reader):
         path = head.path
         refuse_options(head, options, self.name)
         if options.family not in (None, IFEvalScoreData):
-            raise TypeError(f"family: expected IFEvalScoreData for {path}, got {options.family.__name__}")
+            raise TypeError(f"family: expected IFEvalScoreData for {path}, got {class_name(options.family)}")
         level, other = level_of(path), other_level(path)
         if level is None or other is None:
             raise ScoreFileError(

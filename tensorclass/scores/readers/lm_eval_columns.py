@@ -43,6 +43,7 @@ from tensorclass.scores.readers.projected_rows import Struct
 from tensorclass.scores.readers.run import Published
 from tensorclass.scores.score_data import ScoreData
 from tensorclass.scores.score_errors import ScoreFileError, require
+from tensorclass.support.printable import class_name
 
 __all__ = ["LoggedColumns"]
 
@@ -97,7 +98,7 @@ class LoggedColumns:
             self._fields = {key: name for key, name in keys_of(self._family).items() if key in first}
             for key in keys:
                 if family is None and key not in self._fields:
-                    self._left_out[key] = f"no field of {self._family.__name__} holds it"
+                    self._left_out[key] = f"no field of {class_name(self._family)} holds it"
         if not self._fields:
             raise ScoreFileError(path, number, self._nothing(family))
         self.metrics: dict[str, MetricColumn] = {key: self._column_of(key, first[key], family) for key in self._fields}
@@ -315,7 +316,7 @@ class LoggedColumns:
     def _check_unlabelled(self, number: int, family: type[ScoreData] | None) -> None:
         """Raise if the class of the scores has groups of its own."""
         if family is not None:
-            problem = f"columns: expected none with a family, got {family.__name__}; declare its groups there"
+            problem = f"columns: expected none with a family, got {class_name(family)}; declare its groups there"
             raise ScoreFileError(self.path, number, problem)
         if self._family is IFEvalScoreData:
             problem = "columns: expected none for IFEval, whose figures are given by the types of instructions"
@@ -324,7 +325,7 @@ class LoggedColumns:
     def _nothing(self, family: type[ScoreData] | None) -> str:
         if family is not None:
             keys = ", ".join(map(str, keys_of(family)))
-            return f"expected a metric of {family.__name__} ({keys}), got {', '.join(self.logged) or 'none'}"
+            return f"expected a metric of {class_name(family)} ({keys}), got {', '.join(self.logged) or 'none'}"
         return (
             f"no metric can be computed from the rows: {'; '.join(self.left_out) or 'they name none'}; for values of "
             "your own, declare a family with fields of these names and read the file with read_scores(path, family=...)"

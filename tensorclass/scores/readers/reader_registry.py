@@ -18,6 +18,7 @@ from tensorclass.scores.readers.lines import OnProgress
 from tensorclass.scores.readers.run import Run
 from tensorclass.scores.score_data import ScoreData
 from tensorclass.scores.score_errors import ScoreFileError
+from tensorclass.support.printable import type_name
 
 __all__ = [
     "MODULES",
@@ -225,7 +226,7 @@ def register_reader(reader: Reader) -> Reader:
     if not isinstance(reader, Reader):
         raise TypeError(f"reader: expected an instance of a class derived from Reader, got {reader!r}")
     if not isinstance(getattr(reader, "name", None), str):
-        raise TypeError(f"reader: expected a reader with a name, got {type(reader).__name__} without one")
+        raise TypeError(f"reader: expected a reader with a name, got {type_name(reader)} without one")
     _registered[:] = [one for one in _registered if one.name != reader.name]
     _registered.insert(0, reader)
     return reader

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tensorclass.support.help_links import help_link
+from tensorclass.support.printable import type_name
 from tensorclass.support.regular_files import NotRegular, reading_regular
 from tensorclass.td.collection import Collection
 from tensorclass.td.memory.mapped_files import Filename
@@ -40,7 +41,7 @@ def path_of(path: Filename, what: str, writes: bool = False) -> str:
         given = path
     if not isinstance(given, str):
         hint = f"; the collection comes first: {what}(data, path)" if isinstance(given, Collection) else ""
-        raise TypeError(f"{what}: expected a path, as a str or a pathlib.Path, got {type(given).__name__}{hint}")
+        raise TypeError(f"{what}: expected a path, as a str or a pathlib.Path, got {type_name(given)}{hint}")
     if not given:
         raise ValueError(f"{what}: the path is empty")
     if "\0" in given:

@@ -23,6 +23,7 @@ import numpy as np
 import torch
 
 from tensorclass.convert.python.pytree_node import PytreeLeaf, PytreeNode
+from tensorclass.support.printable import printable
 
 TAG = "<tag>"
 
@@ -85,8 +86,8 @@ def encode(value: Any, allow_pickle: bool | None = False, depth: int = 0) -> Any
             return [TAG, name, write(value)]
     if not allow_pickle:
         raise Unwritable(
-            f"a {kind.__module__}.{kind.__qualname__} cannot be written as JSON; write its content as text, numbers, "
-            "lists and dicts" + (_OR_PICKLE if allow_pickle is False else "")
+            f"a {printable(f'{kind.__module__}.{kind.__qualname__}')} cannot be written as JSON; write its content as "
+            "text, numbers, lists and dicts" + (_OR_PICKLE if allow_pickle is False else "")
         )
     return _pickled(value)
 

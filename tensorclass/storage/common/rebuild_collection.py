@@ -14,6 +14,7 @@ from torch.utils._python_dispatch import _disable_current_modes  # pyright: igno
 from tensorclass.records.record import TensorClass
 from tensorclass.records.typed import TypedTensorDict
 from tensorclass.support.nearest import did_you_mean
+from tensorclass.support.printable import class_name
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
 from tensorclass.td.columns import spans as span_functions
@@ -196,7 +197,9 @@ def _record(
     none = [field_name(cls, name) if isinstance(name, str) else name for name in none]
     unexpected = [key for key in entries if key not in specs]
     if unexpected and not source.strict:
-        warnings.warn(f"{source.file}: {cls.__name__} has no fields for {unexpected}, which are left out", stacklevel=4)
+        warnings.warn(
+            f"{source.file}: {class_name(cls)} has no fields for {unexpected}, which are left out", stacklevel=4
+        )
     values: dict[str, Any] = {}
     unread: set[str] = set()
     for key, entry in entries.items():
@@ -213,7 +216,7 @@ def _record(
     missing = cls._lacking(entries)
     if missing or (unexpected and source.strict):
         wrong.append(
-            f"{dotted(path) + ': ' if path else ''}the fields of {cls.__name__} are "
+            f"{dotted(path) + ': ' if path else ''}the fields of {class_name(cls)} are "
             f"[{', '.join(shown_names(cls, specs))}], the file has {list(names_in_file.values())};"
             + (f" missing, without a default: {missing}" if missing else "")
             + (f" unexpected: {unexpected} (strict=False leaves them out)" if unexpected and source.strict else "")
@@ -223,7 +226,7 @@ def _record(
     absent = {name for name in specs if name in none and name not in values and specs[name].allows_none(record)}
     problems = record._restore(values, unread.union(missing, absent))
     begin = ".".join(path) + ": " if path else ""
-    wrong += [f"{begin}it does not fit {cls.__name__}: {error}" for error in problems]
+    wrong += [f"{begin}it does not fit {class_name(cls)}: {error}" for error in problems]
     if wrong:
         raise Unfit.of(source.file, wrong)
     return record

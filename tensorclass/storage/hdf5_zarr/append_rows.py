@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Size, Tensor
 
+from tensorclass.support.printable import type_name
 from tensorclass.td.collection import Collection
 from tensorclass.td.keys import dotted
 from tensorclass.td.leaves.nontensor_base import NonTensorDataBase
@@ -43,7 +44,7 @@ def check_room(data: Any, rows: Any, path: tuple[str, ...], problems: list[str])
         elif isinstance(store[key], Collection) and not store[key]._is_tree() and isinstance(row, Collection):
             continue
         else:
-            problems.append(f"{where}: a {type(store[key]).__name__} cannot get more rows in a file")
+            problems.append(f"{where}: a {type_name(store[key])} cannot get more rows in a file")
 
 
 def _check_column_room(store: GroupStore, key: str, group: Any, row: Any, where: str, problems: list[str]) -> None:

@@ -17,7 +17,7 @@ from torch import Size, Tensor
 from tensorclass.storage.common import collection_tree, describe_collection
 from tensorclass.storage.common.collection_tree import FileError
 from tensorclass.support.interrupts import Uninterrupted, uninterrupted
-from tensorclass.support.printable import printable
+from tensorclass.support.printable import printable, type_name
 from tensorclass.support.progress import Bar
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.columns.buffer_column import BufferColumn
@@ -483,7 +483,7 @@ def _json(value: Any) -> str:
 
 def _first_line(error: BaseException) -> str:
     text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
-    return text.splitlines()[0][:300] if text else type(error).__name__
+    return text.splitlines()[0][:300] if text else type_name(error)
 
 
 def is_record(cls: type[TensorCollection]) -> bool:

@@ -15,6 +15,7 @@ from tensorclass.storage.common.collection_tree import FileError, Source
 from tensorclass.storage.common.file_paths import loading, path_of
 from tensorclass.storage.common.unimported_classes import stand_in
 from tensorclass.support.interrupts import uninterrupted
+from tensorclass.support.printable import class_name
 from tensorclass.support.progress import bytes_of, progress_of
 from tensorclass.td import shapes
 from tensorclass.td.collection import Collection, DeviceLike, as_device
@@ -263,9 +264,11 @@ class GroupLoader:
             if isinstance(value, BufferColumn) and not cls._specs[key].optional and key not in store.in_memory:
                 note: Note | None = store.find(key)[1]
                 if note is None or note.get("missing") is not False:
-                    wrong.append(f"{cls.__name__}.{key}: some rows have no value, which its annotation does not allow")
+                    wrong.append(
+                        f"{class_name(cls)}.{key}: some rows have no value, which its annotation does not allow"
+                    )
         if wrong:
-            raise self.source.damaged(path, f"it does not fit {cls.__name__}: {'; '.join(wrong)}")
+            raise self.source.damaged(path, f"it does not fit {class_name(cls)}: {'; '.join(wrong)}")
         try:
             outline._check_changed({})
             if missing:
@@ -275,7 +278,7 @@ class GroupLoader:
                     if key in whole._store and not (key in none and cls._specs[key].allows_none(whole)):
                         store.in_memory[key] = whole._store[key]
         except (ValueError, TypeError, RuntimeError) as error:
-            raise self.source.damaged(path, f"it does not fit {cls.__name__}: {error}") from None
+            raise self.source.damaged(path, f"it does not fit {class_name(cls)}: {error}") from None
 
 
 def _can_have_batch_size(nested: Any, size: Size) -> bool:
@@ -419,7 +422,7 @@ def load(
 ) -> Any:
     """See :meth:`TensorDict.from_h5`."""
     if mode in ("w", "w-", "x") and is_record(cls):
-        raise ValueError(f"{filename}: a new file (mode {mode!r}) has no values for the fields of {cls.__name__}")
+        raise ValueError(f"{filename}: a new file (mode {mode!r}) has no values for the fields of {class_name(cls)}")
     path = path_of(filename, f"from_{backend}", writes=mode not in ("r", "r+"))
     size = None if batch_size is None else shapes.as_size(batch_size)
     if verify and device is not None and torch.device(device).type == "meta":

@@ -14,6 +14,7 @@ from typing_extensions import Self
 from tensorclass.storage.common.collection_tree import FileError
 from tensorclass.storage.common.file_paths import path_of
 from tensorclass.support.interrupts import uninterrupted
+from tensorclass.support.printable import type_name
 from tensorclass.td import shapes
 from tensorclass.td.collection import Collection, DeviceLike, as_device
 from tensorclass.td.get import MISSING
@@ -371,7 +372,7 @@ class PersistentTensorDict(WrittenBack):
     def __iter__(self) -> Iterator[Any]:
         """Iterate over the rows along the first batch dimension; each is read when its turn comes."""
         if not self._batch_size:
-            raise TypeError(f"a {type(self).__name__} without batch dimensions has no rows to iterate over")
+            raise TypeError(f"a {type_name(self)} without batch dimensions has no rows to iterate over")
         return (self[at] for at in range(self._batch_size[0]))
 
     def _array(self, key: NestedKey) -> tuple[GroupStore, str, Any, Note | None] | None:

@@ -27,7 +27,7 @@ from tensorclass.storage.common.decompression import TEXTS, TIMES_TEXTS
 from tensorclass.storage.common.file_paths import loader_of
 from tensorclass.support.atomic import swapped_folder
 from tensorclass.support.extras import require
-from tensorclass.support.printable import printable
+from tensorclass.support.printable import printable, type_name
 from tensorclass.support.regular_files import file_type
 from tensorclass.td.leaves.object_codes import nest_lists
 
@@ -129,7 +129,7 @@ class Zarr(ArrayBackend):
 
         store = root.store
         if not isinstance(store, library.storage.LocalStore):
-            raise TypeError(f"expected a group of a LocalStore, got one of a {type(store).__name__}")
+            raise TypeError(f"expected a group of a LocalStore, got one of a {type_name(store)}")
         own = FolderStore(HeldFolder(str(store.root)), read_only=store.read_only)
         mode = "r" if store.read_only else "r+"
         return library.open_group(own, path=root.path, mode=mode, use_consolidated=False)

@@ -33,7 +33,7 @@ from tensorclass.storage.common.rebuild_collection import names_by_field
 from tensorclass.support.atomic import acquire_folder, swapped_folder
 from tensorclass.support.folder_locks import FolderLock, is_at
 from tensorclass.support.interrupts import Uninterrupted, uninterrupted
-from tensorclass.support.printable import printable
+from tensorclass.support.printable import class_name, printable, type_name
 from tensorclass.support.progress import bytes_of, progress_of
 from tensorclass.support.regular_files import file_type, open_regular
 from tensorclass.td.base import TensorCollection
@@ -72,11 +72,11 @@ def append_memmap(
     progress = progress_of("append_memmap", progress, pbar)
     path = Path(path_of(prefix, "append_memmap"))
     if not isinstance(rows, TensorCollection):
-        raise TypeError(f"append_memmap: expected rows to be a collection, got {type(rows).__name__}")
+        raise TypeError(f"append_memmap: expected rows to be a collection, got {type_name(rows)}")
     if issubclass(cls, TensorClass) and not isinstance(rows, cls):
         twin = namesake(type(rows), [cls])
         raise TypeError(
-            f"append_memmap: expected rows of the class {cls.__name__}, got {type(rows).__name__}"
+            f"append_memmap: expected rows of the class {class_name(cls)}, got {type_name(rows)}"
             + (f"; {twin}" if twin else "")
         )
     with uninterrupted() as section, FolderLock(section) as folder_lock:
@@ -605,7 +605,7 @@ def _batch_size(node: Node) -> list[int]:
 def _type_in_words(value: Any) -> str:
     if isinstance(value, Tensor):
         return f"a tensor of {list(value.shape)}" if not value.is_nested else "a jagged tensor"
-    return type(value).__name__
+    return type_name(value)
 
 
 def _shape_of_rows(size: Size) -> str:

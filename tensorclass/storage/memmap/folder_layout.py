@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from tensorclass.storage.common import collection_tree, sealed_json
 from tensorclass.storage.common.collection_tree import FileError, Node, TensorLeaf, as_dict, as_list
 from tensorclass.storage.common.object_json import TAG, encode
+from tensorclass.support.printable import class_name, type_name
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import unravel_key_to_tuple
 from tensorclass.td.leaves.object_codes import flatten_lists, nest_lists
@@ -409,9 +410,9 @@ def _load_peer_pickle(folder: MetaFolder, name: str, kind: type[Any], allowed: b
     try:
         found = pickle.loads(content)
     except Exception as error:  # of any class
-        raise FileError(f"{folder.name}/{name}: the pickle cannot be loaded: {type(error).__name__}: {error}") from None
+        raise FileError(f"{folder.name}/{name}: the pickle cannot be loaded: {type_name(error)}: {error}") from None
     if type(found) is not kind:
-        raise FileError(f"{folder.name}/{name}: expected a {kind.__name__}, got a {type(found).__name__}")
+        raise FileError(f"{folder.name}/{name}: expected a {class_name(kind)}, got a {type_name(found)}")
     return found
 
 
@@ -419,7 +420,7 @@ def _encode_pickled(value: Any, folder: MetaFolder) -> Any:
     try:
         return encode(value, True)
     except Exception as error:  # raised while pickling it
-        raise FileError(f"{folder.name}: an object cannot be read: {type(error).__name__}: {error}") from None
+        raise FileError(f"{folder.name}: an object cannot be read: {type_name(error)}: {error}") from None
 
 
 def _count_parts(folder: MetaFolder) -> int:

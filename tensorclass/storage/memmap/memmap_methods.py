@@ -19,6 +19,7 @@ from tensorclass.storage.common.file_paths import check_folder_name, loading, pa
 from tensorclass.storage.common.prefetch import check_threads, copy_into
 from tensorclass.support.folder_locks import FolderLock
 from tensorclass.support.interrupts import uninterrupted
+from tensorclass.support.printable import printable, type_name
 from tensorclass.support.progress import progress_of
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection, DeviceLike, as_device
@@ -389,7 +390,7 @@ def memmap_refresh_(data: Any, *, allow_pickle: bool | None = None) -> Any:
     try:
         path = saved_path(data)
     except AttributeError as error:
-        raise RuntimeError(f"memmap_refresh_: {error}") from None
+        raise RuntimeError(f"memmap_refresh_: {printable(error)}") from None
     take_values(data, memmap_folder.load_folder(data.__class__, path, allow_pickle=bool(allow_pickle)))
     return data
 
@@ -491,7 +492,7 @@ def make_memmap_from_tensor(
 ) -> MemoryMappedTensor:
     """See :meth:`TensorDict.make_memmap_from_tensor`."""
     if not isinstance(tensor, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TypeError(f"make_memmap_from_tensor: expected a tensor, got {type(tensor).__name__}")
+        raise TypeError(f"make_memmap_from_tensor: expected a tensor, got {type_name(tensor)}")
     made = _make_memmap(data, key, tensor.shape, tensor.dtype, robust_key, existsok)
     if copy_data:
         made.copy_(tensor.detach())

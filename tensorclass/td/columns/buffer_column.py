@@ -15,6 +15,7 @@ from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from tensorclass.support.interrupts import uninterrupted
+from tensorclass.support.printable import type_name
 from tensorclass.td import native, shapes
 from tensorclass.td.collection import Collection, functorch
 from tensorclass.td.columns import spans as span_functions
@@ -221,7 +222,7 @@ class BufferColumn(Leaf):
         if not isinstance(other, BufferColumn):
             return None
         if other._keeps_items is not self._keeps_items:
-            return f"one is a {type(self).__name__}, the other a {type(other).__name__}"
+            return f"one is a {type_name(self)}, the other a {type_name(other)}"
         if other._batch_size != self._batch_size:
             return f"the batch sizes are {list(self._batch_size)} and {list(other._batch_size)}"
         if not (span_functions.has_values(self._spans()) and span_functions.has_values(other._spans())):
@@ -394,7 +395,7 @@ class BufferColumn(Leaf):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         """Return an array of objects, for :func:`numpy.asarray`; see ``numpy()``."""
         if copy is False:
-            raise ValueError(f"a {type(self).__name__} is an array of objects only as a copy")
+            raise ValueError(f"a {type_name(self)} is an array of objects only as a copy")
         array: Any = self.numpy()
         return array if dtype is None else array.astype(dtype)
 
@@ -451,14 +452,14 @@ class BufferColumn(Leaf):
     def _set_batch_size(self, batch_size: Sequence[int] | int) -> None:
         if shapes.as_size(batch_size) != self._batch_size:
             raise RuntimeError(
-                f"batch_size: {list(shapes.as_size(batch_size))} does not fit this {type(self).__name__}, which holds "
+                f"batch_size: {list(shapes.as_size(batch_size))} does not fit this {type_name(self)}, which holds "
                 f"a row for each position of {list(self._batch_size)}. Nothing was changed"
             )
 
     def _check_batch_size(self, size: Size, path: tuple[str, ...]) -> None:
         if self._batch_size[: len(size)] != size:
             raise RuntimeError(
-                f"batch_size: {list(size)} does not fit {'.'.join(path) or f'this {type(self).__name__}'!r}, which "
+                f"batch_size: {list(size)} does not fit {'.'.join(path) or f'this {type_name(self)}'!r}, which "
                 f"holds a row for each position of {list(self._batch_size)}. Nothing was changed"
             )
 
@@ -506,7 +507,7 @@ class BufferColumn(Leaf):
     def __setitem__(self, index: Any, value: Any) -> None:
         prepared = prepare_index(index, self._batch_size, writing=True)
         if self._stands_in_file():
-            raise RuntimeError(f"{type(self).__name__}: {IN_FILES}")
+            raise RuntimeError(f"{type_name(self)}: {IN_FILES}")
         rows = self._as_rows_of(value, shapes.indexed(self._batch_size, prepared))
         self._write_checked(prepared, rows, len(self._batch_size), rows.ndim)
 
@@ -596,14 +597,14 @@ class BufferColumn(Leaf):
         raise self._key_error(path)
 
     def _key_error(self, key: NestedKey) -> KeyError:
-        return KeyError(f"key {key!r} not found: a {type(self).__name__} has no keys")
+        return KeyError(f"key {key!r} not found: a {type_name(self)} has no keys")
 
     def _show_content(self, new: Any, dim: int, level: int, count: int) -> None:
         items = self._items
         if not isinstance(items, Tensor):
             if any(_is_batched(leaf) for leaf in items._leaves()):
                 raise RuntimeError(
-                    f"vmap: the result has a {type(self).__name__} with ragged items that differ for each mapped row; "
+                    f"vmap: the result has a {type_name(self)} with ragged items that differ for each mapped row; "
                     "compute it outside of vmap, on the whole column"
                 )
         elif _is_batched(items) and functorch.maybe_get_level(items) == level:
@@ -708,7 +709,7 @@ class BufferColumn(Leaf):
     def __iter__(self) -> Iterator[Self]:
         if not self._batch_size:
             raise TypeError(
-                f"this {type(self).__name__} is one row, not a batch of rows; take its content with {self._row_reader}"
+                f"this {type_name(self)} is one row, not a batch of rows; take its content with {self._row_reader}"
             )
         return iter(self.unbind(0))
 

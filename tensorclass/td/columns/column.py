@@ -10,6 +10,7 @@ from torch import Size, Tensor
 from typing_extensions import Self, TypeVar
 
 from tensorclass.support.interrupts import uninterrupted
+from tensorclass.support.printable import type_name
 from tensorclass.td import shapes
 from tensorclass.td.collection import Collection, DeviceLike, as_device
 from tensorclass.td.indexing import prepare_index
@@ -220,7 +221,7 @@ class Column(NonTensorStack, Generic[T]):
 
     def _write_checked(self, index: tuple[Any, ...], rows: Collection, ndim: int, row_ndim: int) -> Any:
         if not isinstance(rows, NonTensorDataBase):
-            raise TypeError(f"cannot write a {type(rows).__name__} into a Column")
+            raise TypeError(f"cannot write a {type_name(rows)} into a Column")
         if not _is_column_of(rows, self._item_type):
             _check_items(_used(rows), self._item_type)
 
@@ -242,7 +243,7 @@ class Column(NonTensorStack, Generic[T]):
     def _combined(self, what: str, items: list[Any], join: Callable[[list[Tensor]], Tensor], names: Names) -> Any:
         for position, item in enumerate(items):
             if not isinstance(item, NonTensorDataBase):
-                raise RuntimeError(f"{what}: item {position}: expected a Column, got a {type(item).__name__}")
+                raise RuntimeError(f"{what}: item {position}: expected a Column, got a {type_name(item)}")
             if not _is_column_of(item, self._item_type):
                 _check_items(_used(item), self._item_type)
         return self._of(*join_objects(items, join), self._item_type, self._device, names)
@@ -355,7 +356,7 @@ def as_column(data: Any, item_type: Any = Any, batch_size: Size | None = None) -
             _check_items(_used(data), item_type)
         return Column._of(objects, data._codes(), item_type, data._device, data._names)
     if isinstance(data, (str, bytes, dict, Tensor)) or not hasattr(data, "__iter__"):
-        raise TypeError(f"Column: expected a sequence with an object for each row, got a {type(given).__name__}")
+        raise TypeError(f"Column: expected a sequence with an object for each row, got a {type_name(given)}")
     return Column(given, item_type, batch_size=batch_size)
 
 
@@ -385,7 +386,7 @@ def _checker(item_type: Any) -> Callable[[int, Any], None] | None:
     def check(row: int, item: Any) -> None:
         if not fits(item):
             raise TypeError(
-                f"Column[{shown(item_type)}]: row {row}: expected {shown(item_type)}, got {type(item).__name__} "
+                f"Column[{shown(item_type)}]: row {row}: expected {shown(item_type)}, got {type_name(item)} "
                 f"{item!r:.80}"
             )
 

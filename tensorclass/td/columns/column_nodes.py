@@ -22,6 +22,7 @@ from torch._C import _are_functorch_transforms_active as _transforms_active
 from torch.compiler import is_dynamo_compiling
 from torch.utils import _pytree
 
+from tensorclass.support.printable import class_name
 from tensorclass.td import pytree
 from tensorclass.td.collection import Collection, functorch
 from tensorclass.td.columns import spans as span_functions
@@ -122,7 +123,7 @@ def unflatten(values: Iterable[Any], context: Any) -> Any:
     if rows is not None:
         if rows.level < _depth() and len(leaves) == 2 and _is_hidden(items, rows.level):
             raise RuntimeError(
-                f"vmap: the items of a {cls.__name__} are one buffer for all rows, so they cannot be mapped in this "
+                f"vmap: the items of a {class_name(cls)} are one buffer for all rows, so they cannot be mapped in this "
                 "call. Pass the collection itself as an argument, without chunk_size; or pad it first, with "
                 "to_padded()"
             )
@@ -188,7 +189,7 @@ def _fitting(cls: Any, items: Any, spans: Tensor, rows: _Rows) -> tuple[Any, Ten
     if keeps_items:
         return own_items, own, rows.is_compact
     raise ValueError(
-        f"{cls.__name__}: a function over the leaves must return as many items as it takes: expected "
+        f"{class_name(cls)}: a function over the leaves must return as many items as it takes: expected "
         f"{_count(own_items)}, got {'a number' if count is None else count}"
     )
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from tensorclass.support.printable import type_name
 from tensorclass.td.columns import spans as span_functions
 from tensorclass.td.leaves.object_codes import to_lists
 from tensorclass.td.printing.field_previews import row_texts, tensor_type
@@ -95,7 +96,7 @@ def ragged_type(column: Ragged[Any]) -> str:
     """Return the class with dtype and shape of the items."""
     items: Any = column._items
     inner = tensor_type(items, items.shape, 1) if isinstance(items, Tensor) else ragged_type(items)
-    return f"{type(column).__name__}[{inner}]"
+    return f"{type_name(column)}[{inner}]"
 
 
 def ragged_rows(column: Ragged[Any], count: int, width: int) -> list[str]:

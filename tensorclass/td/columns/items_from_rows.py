@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tensorclass.support.printable import type_name
 from tensorclass.td.value_checks import as_tensor, is_array
 
 
@@ -41,7 +42,7 @@ def join_rows(rows: Sequence[Any], dtype: torch.dtype | None = None) -> Tensor:
                 f"{error}"
             ) from None
         raise type(error)(
-            f"Ragged: the rows differ in the type or shape of their items ({type(present[0]).__name__}): {error}"
+            f"Ragged: the rows differ in the type or shape of their items ({type_name(present[0])}): {error}"
         ) from None
 
 
@@ -51,7 +52,7 @@ def wrong_row(rows: Sequence[Any]) -> TypeError:
     got = rows[position]
     return TypeError(
         f"Ragged: row {position}: expected a sequence of numbers, an array, a tensor or None, got {got!r:.80} "
-        f"({type(got).__name__})"
+        f"({type_name(got)})"
     )
 
 

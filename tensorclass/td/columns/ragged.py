@@ -11,6 +11,7 @@ import torch
 from torch import Size, Tensor
 from typing_extensions import Self, TypeVar
 
+from tensorclass.support.printable import type_name
 from tensorclass.td import native, shapes
 from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.columns import spans as span_functions
@@ -612,7 +613,7 @@ class Ragged(RowReductions, Generic[Row]):
         items = self._packed()[0]
         below: Items = items.map_values(function) if isinstance(items, Ragged) else function(items)
         if not isinstance(below, (Tensor, Ragged)) or len(below) != len(items):
-            got = f"shape {list(below.shape)}" if isinstance(below, Tensor) else type(below).__name__
+            got = f"shape {list(below.shape)}" if isinstance(below, Tensor) else type_name(below)
             raise ValueError(f"map_values: expected a tensor of {len(items)} items, got {got}")
         return self._with_items(below)
 
@@ -671,7 +672,7 @@ class Ragged(RowReductions, Generic[Row]):
                 raise TypeError("cannot combine Ragged with different numbers of ragged dimensions")
             return theirs
         if isinstance(operand, Collection):
-            raise TypeError(f"cannot combine a Ragged with a {type(operand).__name__}")
+            raise TypeError(f"cannot combine a Ragged with a {type_name(operand)}")
         if is_array(operand):
             operand = torch.as_tensor(operand, device=self._device)
         if isinstance(operand, Tensor) and operand.ndim:
@@ -874,7 +875,7 @@ class Ragged(RowReductions, Generic[Row]):
 
     def _check_same_kind(self, other: object, what: str, end: str = "") -> None:
         if not isinstance(other, Ragged) or other.ragged_dims != self.ragged_dims:
-            got = f"{other.ragged_dims} ragged dimensions" if isinstance(other, Ragged) else type(other).__name__
+            got = f"{other.ragged_dims} ragged dimensions" if isinstance(other, Ragged) else type_name(other)
             raise RuntimeError(f"{what} a Ragged of {self.ragged_dims} ragged dimensions and a value of {got}{end}")
         if other.item_shape != self.item_shape:
             raise RuntimeError(
@@ -937,7 +938,7 @@ def as_ragged(
             raise TypeError(f"Ragged: expected numbers, got an array of dtype {data.dtype}")
         return as_ragged(tensor, dtype=dtype, device=device)
     elif isinstance(data, (str, bytes, dict)) or not hasattr(data, "__iter__"):
-        raise TypeError(f"Ragged: expected a sequence of rows, got a {type(given).__name__}")
+        raise TypeError(f"Ragged: expected a sequence of rows, got a {type_name(given)}")
     else:
         return Ragged.from_list(given, dtype=dtype, device=device, ragged_dims=ragged_dims)
     if (dtype is not None and made.dtype != dtype) or device is not None:

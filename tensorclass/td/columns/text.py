@@ -11,6 +11,7 @@ from torch import Size, Tensor
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
+from tensorclass.support.printable import type_name
 from tensorclass.td import native, shapes
 from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.columns import spans as span_functions
@@ -653,7 +654,7 @@ class Text(BufferColumn):
 
     def _check_same_kind(self, other: object, what: str, end: str = "") -> None:
         if not isinstance(other, Text):
-            raise RuntimeError(f"{what} a Text and a {type(other).__name__}{end}")
+            raise RuntimeError(f"{what} a Text and a {type_name(other)}{end}")
 
 
 # -- making ----------------------------------------------------------------------------------------------------------
@@ -713,7 +714,7 @@ def _is_comparable(other: object) -> bool:
 
 
 def _described(data: object) -> str:
-    return f"a tensor {data.dtype}{list(data.shape)}" if isinstance(data, Tensor) else f"a {type(data).__name__}"
+    return f"a tensor {data.dtype}{list(data.shape)}" if isinstance(data, Tensor) else f"a {type_name(data)}"
 
 
 allow_class(Text)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
+from tensorclass.support.printable import type_name
 from tensorclass.td import native
 from tensorclass.td.keys import dotted
 from tensorclass.td.leaves.object_codes import to_lists
@@ -68,9 +69,7 @@ def encode_rows(strings: list[Any]) -> tuple[Tensor, Tensor]:
         item = strings[row]
         if isinstance(item, str):
             raise ValueError(f"Text: row {row}: {item!r:.80} cannot be written as UTF-8: {error}") from None
-        raise TypeError(
-            f"Text: row {row}: expected a string or None, got {item!r:.80} ({type(item).__name__})"
-        ) from None
+        raise TypeError(f"Text: row {row}: expected a string or None, got {item!r:.80} ({type_name(item)})") from None
     data = b"".join(pieces)
     # a bytearray, as tensors may be written to
     buffer = torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)

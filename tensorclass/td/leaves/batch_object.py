@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 from torch import Size, Tensor
 from typing_extensions import Self
 
+from tensorclass.support.printable import type_name
 from tensorclass.td import pytree, shapes
 from tensorclass.td.collection import Collection
 from tensorclass.td.keys import dotted
@@ -62,7 +63,7 @@ class BatchObject(NonTensorData):
             return rows._objects[0]
         if isinstance(rows, NonTensorDataBase):
             return one_object(rows)
-        raise RuntimeError(f"an object of all rows does not fit together with a {type(rows).__name__}")
+        raise RuntimeError(f"an object of all rows does not fit together with a {type_name(rows)}")
 
     def _check_same(self, items: Sequence[Any]) -> None:
         mine = self._objects[0]

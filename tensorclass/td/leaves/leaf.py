@@ -10,6 +10,7 @@ import torch
 from torch import Size, Tensor
 from typing_extensions import Self
 
+from tensorclass.support.printable import type_name
 from tensorclass.td import shapes
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.converting import Converting
@@ -201,7 +202,7 @@ class Leaf(
         return default
 
     def _key_error(self, key: NestedKey) -> KeyError:
-        return KeyError(f"key {key!r} not found: this {type(self).__name__} has no keys{self._CONTENT_HINT}")
+        return KeyError(f"key {key!r} not found: this {type_name(self)} has no keys{self._CONTENT_HINT}")
 
     def _set(self, key: str, value: Any, inplace: bool = False, non_blocking: bool = False) -> None:
         self._set_nested((key,), value, inplace, non_blocking)
@@ -303,7 +304,7 @@ class Leaf(
         if batch_size is None or batch_size == viewed._batch_size:
             return viewed
         raise RuntimeError(
-            f"view: a {type(self).__name__} has rows over the batch size {list(self._batch_size)}, which do not fit "
+            f"view: a {type_name(self)} has rows over the batch size {list(self._batch_size)}, which do not fit "
             f"{list(batch_size)}; leave it out first, with .exclude(key)"
         )
 
@@ -398,7 +399,7 @@ class FullLeaf(Leaf, TensorCollection):
             KeyError: 'popitem: this NonTensorStack has no keys'
         """
         self._check_unlocked()
-        raise KeyError(f"popitem: this {type(self).__name__} has no keys")
+        raise KeyError(f"popitem: this {type_name(self)} has no keys")
 
     def clear(self) -> Self:
         """Return this leaf: it has no keys to remove.

@@ -17,6 +17,7 @@ from torch import Size, Tensor
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
+from tensorclass.support.printable import class_name, printable, type_name
 from tensorclass.td import native, pytree, registry, shapes
 from tensorclass.td.collection import Collection, DeviceLike, as_device
 from tensorclass.td.indexing import NO_DIMS
@@ -108,7 +109,7 @@ class NonTensorData(Uniform, NonTensorDataBase):
         names: Sequence[str | None] | None = None,
     ) -> None:
         if not _is_non_tensor:
-            raise ValueError(f"{type(self).__name__}: _is_non_tensor can only be True")
+            raise ValueError(f"{type_name(self)}: _is_non_tensor can only be True")
         if isinstance(data, NonTensorDataBase):
             data = data.data
         self._store = {}
@@ -203,7 +204,7 @@ class NonTensorData(Uniform, NonTensorDataBase):
             AttributeError: NonTensorData.extend: this is one object for all rows, ...
         """
         raise AttributeError(
-            f"{type(self).__name__}.extend: this is one object for all rows, to which none can be added; make a stack "
+            f"{type_name(self)}.extend: this is one object for all rows, to which none can be added; make a stack "
             "of it first, NonTensorStack.from_nontensordata(data), or join both, torch.cat([data, other])"
         )
 
@@ -247,10 +248,10 @@ class NonTensorData(Uniform, NonTensorDataBase):
         elif safe is False and isinstance(source, Mapping):
             metadata, found = (None, None, None), tensordict
         else:
-            raise TypeError(f"from_tensordict: expected a collection, got a {type(source).__name__}")
+            raise TypeError(f"from_tensordict: expected a collection, got a {type_name(source)}")
         items: dict[Any, Any] = {**found, **(non_tensordict or {})}
         if unexpected := [key for key in items if key != "data"]:
-            raise ValueError(f"{cls.__name__}: the only key is 'data'; unexpected: {unexpected}")
+            raise ValueError(f"{class_name(cls)}: the only key is 'data'; unexpected: {unexpected}")
         size, device, names = metadata
         return cls(items.get("data"), batch_size=size, device=device, names=names)
 
@@ -265,7 +266,7 @@ class NonTensorData(Uniform, NonTensorDataBase):
         return NonTensorStack.from_nontensordata(self) if self._batch_size else self
 
     def _type_for_repr(self) -> str:
-        name = type(self._objects[0]).__name__
+        name = type_name(self._objects[0])
         return "None" if name == "NoneType" else name
 
     def _content_for_repr(self, width: int, ndim: int, count: int | None = None) -> str:
@@ -274,7 +275,7 @@ class NonTensorData(Uniform, NonTensorDataBase):
 
     def __repr__(self) -> str:
         try:
-            head = f"{type(self).__name__}(data={self._objects[0]!r}"
+            head = f"{type_name(self)}(data={printable(repr(self._objects[0]), lines=True)}"
             return f"{head}, batch_size={self._batch_size}, device={self._device})"
         except Exception as error:  # half-constructed, or an object whose repr raises
             return failed_text(self, error)
@@ -413,8 +414,8 @@ class MetaData(NonTensorData):
     def _check(self, value: Any) -> None:
         if self._takes is not None and not isinstance(value, self._takes):
             raise TypeError(
-                f"{type(self).__name__}: expected an instance of {_class_name(self._takes)}, got "
-                f"{type(value).__name__} {value!r}"
+                f"{type_name(self)}: expected an instance of {_class_name(self._takes)}, got "
+                f"{type_name(value)} {value!r}"
             )
 
     @property
@@ -495,7 +496,7 @@ class NonTensorStack(NonTensorDataBase):
             for position, part in enumerate(parts):
                 if part._batch_size != below:
                     raise RuntimeError(
-                        f"{type(self).__name__}: all items need the same batch size; item 0 has {list(below)}, item "
+                        f"{type_name(self)}: all items need the same batch size; item 0 has {list(below)}, item "
                         f"{position} has {list(part._batch_size)}"
                     )
             dim = shapes.unsqueezed_dim(len(below), stack_dim)
@@ -506,7 +507,7 @@ class NonTensorStack(NonTensorDataBase):
                 names = own
         if batch_size is not None and shapes.as_size(batch_size) != codes.shape:
             raise RuntimeError(
-                f"{type(self).__name__}: expected the batch size {list(shapes.as_size(batch_size))}, the items have "
+                f"{type_name(self)}: expected the batch size {list(shapes.as_size(batch_size))}, the items have "
                 f"{list(codes.shape)}"
             )
         self._store = {CODES: codes}
@@ -620,8 +621,12 @@ class NonTensorStack(NonTensorDataBase):
     def __repr__(self) -> str:
         try:
             is_small = self._batch_size.numel() <= _SHOWN_OBJECTS
-            objects = repr(self._listed()) if is_small else self._content_for_repr(line_width() - 20, 0)
-            return f"{type(self).__name__}({objects}, batch_size={self._batch_size}, device={self._device})"
+            objects = (
+                printable(repr(self._listed()), lines=True)
+                if is_small
+                else self._content_for_repr(line_width() - 20, 0)
+            )
+            return f"{type_name(self)}({objects}, batch_size={self._batch_size}, device={self._device})"
         except Exception as error:  # half-constructed, or an object whose repr raises
             return failed_text(self, error)
 
@@ -847,7 +852,7 @@ class NonTensorStack(NonTensorDataBase):
 
 
 def _class_name(takes: Any) -> str:
-    return takes.__name__ if isinstance(takes, type) else str(takes)
+    return class_name(takes) if isinstance(takes, type) else str(takes)
 
 
 def _data_of(value: Any, device: torch.device | None) -> NonTensorData:

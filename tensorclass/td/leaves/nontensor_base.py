@@ -12,6 +12,7 @@ from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from tensorclass.support.interrupts import uninterrupted
+from tensorclass.support.printable import type_name
 from tensorclass.td import registry, shapes
 from tensorclass.td.collection import Collection
 from tensorclass.td.indexing import check_broadcast, lies_in_files, prepare_index
@@ -364,7 +365,7 @@ class NonTensorDataBase(FullLeaf):
 
     def _copy(self, source: Any, non_blocking: bool = False) -> Any:
         if not isinstance(source, NonTensorDataBase):
-            raise TypeError(f"cannot write a {type(source).__name__} into non-tensor data")
+            raise TypeError(f"cannot write a {type_name(source)} into non-tensor data")
         self._become(self._as_held(source._resized(self._batch_size)))
         return self
 
@@ -475,7 +476,7 @@ class NonTensorDataBase(FullLeaf):
     def _check_rows(self, rows: Collection, ndim: int, row_ndim: int, path: tuple[str, ...]) -> None:
         if not isinstance(rows, NonTensorDataBase):
             raise RuntimeError(
-                f"{dotted(path)}: cannot write a {type(rows).__name__} into non-tensor data; nothing was written"
+                f"{dotted(path)}: cannot write a {type_name(rows)} into non-tensor data; nothing was written"
             )
         check_broadcast(path, self.shape[ndim:], rows.shape[row_ndim:], row_ndim)
 
@@ -495,7 +496,7 @@ class NonTensorDataBase(FullLeaf):
 
     def _write_checked(self, index: tuple[Any, ...], rows: Collection, ndim: int, row_ndim: int) -> Collection:
         if not isinstance(rows, NonTensorDataBase):
-            raise TypeError(f"cannot write a {type(rows).__name__} into non-tensor data")
+            raise TypeError(f"cannot write a {type_name(rows)} into non-tensor data")
         if self._one([self, rows]):
             return self
 

@@ -13,6 +13,7 @@ from torch.compiler import is_dynamo_compiling
 from torch.utils import _pytree
 from typing_extensions import Self
 
+from tensorclass.support.printable import type_name
 from tensorclass.td import pytree, shapes
 from tensorclass.td.collection import Collection, DeviceLike, functorch
 from tensorclass.td.keys import dotted
@@ -78,7 +79,7 @@ class UnbatchedTensor(Uniform, FullLeaf):
         if not isinstance(data, Tensor):
             given: Any = data
             if isinstance(data, (Collection, Mapping, str)):
-                raise TypeError(f"UnbatchedTensor: expected a tensor, got a {type(given).__name__}")
+                raise TypeError(f"UnbatchedTensor: expected a tensor, got a {type_name(given)}")
             data = torch.as_tensor(given)
         shape_of(data, "UnbatchedTensor")
         self._store = {}
@@ -132,7 +133,7 @@ class UnbatchedTensor(Uniform, FullLeaf):
         self._device = value.device
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({value_repr(self._tensor)}, batch_size={self._batch_size})"
+        return f"{type_name(self)}({value_repr(self._tensor)}, batch_size={self._batch_size})"
 
     def _type_for_repr(self) -> str:
         shown = self._preview()
@@ -323,7 +324,7 @@ class UnbatchedTensor(Uniform, FullLeaf):
         if isinstance(operand, UnbatchedTensor):
             return operand._tensor
         if isinstance(operand, Collection):
-            raise TypeError(f"cannot combine an UnbatchedTensor with a {type(operand).__name__}")
+            raise TypeError(f"cannot combine an UnbatchedTensor with a {type_name(operand)}")
         if isinstance(operand, Tensor) and operand.ndim:
             self._refuse_rows(f"an operand of shape {list(operand.shape)}, with the batch dimensions,")
         return operand
@@ -400,7 +401,7 @@ class UnbatchedTensor(Uniform, FullLeaf):
 
     def _copy(self, source: Any, non_blocking: bool = False) -> Self:
         if not isinstance(source, UnbatchedTensor):
-            raise TypeError(f"cannot write a {type(source).__name__} into an unbatched tensor in place")
+            raise TypeError(f"cannot write a {type_name(source)} into an unbatched tensor in place")
         self._tensor.copy_(source._tensor, non_blocking=non_blocking)
         return self
 
@@ -411,7 +412,7 @@ class UnbatchedTensor(Uniform, FullLeaf):
 
     def _check_rows(self, rows: Collection, ndim: int, row_ndim: int, path: tuple[str, ...]) -> None:
         if not isinstance(rows, UnbatchedTensor) or rows._tensor.shape != self._tensor.shape:
-            got = rows._tensor.shape if isinstance(rows, UnbatchedTensor) else type(rows).__name__
+            got = rows._tensor.shape if isinstance(rows, UnbatchedTensor) else type_name(rows)
             raise RuntimeError(
                 f"{dotted(path)}: expected an unbatched tensor of shape {list(self._tensor.shape)}, got {got}; "
                 "nothing was written"

@@ -11,6 +11,7 @@ from torch import Size, Tensor
 from typing_extensions import Self
 
 from tensorclass.support.interrupts import uninterrupted
+from tensorclass.support.printable import type_name
 from tensorclass.td import shapes
 
 from . import readahead
@@ -88,7 +89,7 @@ class MemoryMappedTensor(Tensor):
         if not isinstance(memory, Tensor) or dtype is not None:
             raise TypeError(
                 "MemoryMappedTensor: expected a tensor, whose dtype the file has, or memory with a dtype and a shape; "
-                f"got {type(memory).__name__}{'' if dtype is None else f' and {dtype}'}. from_filename opens a file"
+                f"got {type_name(memory)}{'' if dtype is None else f' and {dtype}'}. from_filename opens a file"
             )
         new = cls.from_tensor(memory, filename=filename, shape=shape)
         return new if index is None else new._at(index)
@@ -211,7 +212,7 @@ class MemoryMappedTensor(Tensor):
                                 [2, 3]])
         """
         if not isinstance(input, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"from_tensor: expected a tensor, got {type(input).__name__}; torch.as_tensor makes one")
+            raise TypeError(f"from_tensor: expected a tensor, got {type_name(input)}; torch.as_tensor makes one")
         if input.requires_grad:
             raise RuntimeError("from_tensor: files have no gradients; take tensor.detach()")
         if input.layout is not torch.strided or input.is_nested or input.is_quantized:
@@ -763,9 +764,9 @@ class MemoryMappedTensor(Tensor):
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         if tensor_contents is not None:
-            return f"{type(self).__name__}({tensor_contents})"
+            return f"{type_name(self)}({tensor_contents})"
         shown = repr(self.as_subclass(Tensor)).removeprefix("tensor")
-        return type(self).__name__ + shown.replace("\n", "\n" + " " * (len(type(self).__name__) - len("tensor")))
+        return type_name(self) + shown.replace("\n", "\n" + " " * (len(type_name(self)) - len("tensor")))
 
     def detach(self) -> Tensor:
         """Return a detached view of the same file. ``nn.Parameter`` builds on this.

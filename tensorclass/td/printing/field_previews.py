@@ -10,6 +10,7 @@ import torch
 from torch import Size, Tensor
 from torch.nn import Parameter
 
+from tensorclass.support.printable import type_name
 from tensorclass.td.collection import Collection
 from tensorclass.td.leaves.object_codes import to_lists
 from tensorclass.td.memory.mapped_tensor import MemoryMappedTensor
@@ -53,7 +54,7 @@ class Unshown(NamedTuple):
 
     def text(self, width: int) -> str:
         """Return why, on one line. What is wrong comes last in messages, after the path of a file."""
-        return cut_middle(f"<cannot be read: {type(self.error).__name__}: {one_line(self.error)}>", width)
+        return cut_middle(f"<cannot be read: {type_name(self.error)}: {one_line(self.error)}>", width)
 
 
 def no_content(width: int) -> str:
@@ -90,7 +91,7 @@ def preview(value: Any, ndim: int, marks: tuple[str, ...] | None = None) -> Prev
             return Preview(text, of_leaf, (), shown._device_for_repr())
         if shows_fields(shown):
             more, names = shown._batch_size[ndim:], shown._names
-            text = type(shown).__name__ + (sizes_text(more) if more else "")
+            text = type_name(shown) + (sizes_text(more) if more else "")
             if names is not None and any(names[ndim:]):
                 text += f" names={list(names)}"
             return Preview(text, no_content, shown._marks_for_repr(), None, shown)
@@ -98,7 +99,7 @@ def preview(value: Any, ndim: int, marks: tuple[str, ...] | None = None) -> Prev
     def of_object(width: int) -> str:  # a record class can have a repr of its own
         return cut(one_line(repr(value)), width) if isinstance(value, Collection) else object_text(value, width)
 
-    return Preview(type(value).__name__, of_object)
+    return Preview(type_name(value), of_object)
 
 
 def tensor_type(value: Tensor, sizes: Any, ndim: int) -> str:
@@ -122,7 +123,7 @@ def tensor_marks(value: Tensor) -> tuple[str, ...]:
     elif isinstance(value, Parameter):
         marks = ("parameter",) if value.requires_grad else ("parameter without grad",)
     else:
-        marks = (cls.__name__,)
+        marks = (type_name(value),)
     if value.layout is not torch.strided:
         marks += (str(value.layout).removeprefix("torch.").replace("_", " "),)
     elif value.device.type == "cpu" and is_shared_tensor(value):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from tensorclass.support.printable import printable, type_name
 from tensorclass.td.collection import Collection
 
 from .field_previews import FirstRows
@@ -65,7 +66,7 @@ def html_text(data: Printing) -> str:
     """Return a collection as HTML."""
     facts = facts_of(data)
     lines = plan(data, facts, OPTIONS.everywhere["max_lines"] - 1)
-    head = f"<b>{_text(type(data).__name__)}</b> <small>{_text(', '.join(head_facts(data, facts)))}</small>"
+    head = f"<b>{_text(type_name(data))}</b> <small>{_text(', '.join(head_facts(data, facts)))}</small>"
     rows = [_row_start(lines, number) for number in range(len(lines))]
     room = _Room(_MOST_BYTES - len(_STYLE) - sum(len(row.encode()) + 60 for row in rows) - len(head.encode()))
     body = _rows(lines, rows, 0, len(lines), room)
@@ -73,7 +74,7 @@ def html_text(data: Printing) -> str:
 
 
 def _text(text: str) -> str:
-    return html.escape(text)
+    return html.escape(printable(text))
 
 
 def _row_start(lines: list[Line], number: int) -> str:

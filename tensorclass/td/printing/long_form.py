@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from tensorclass.support.printable import printable
+from tensorclass.support.printable import printable, type_name
 from tensorclass.td.collection import Collection
 from tensorclass.td.dtypes import is_integer
 from tensorclass.td.hidden_members import with_members
@@ -28,7 +28,7 @@ def long_text(data: Printing) -> str:
     fields = [f"{printable(key)}: {value_repr(value)}" for key, value in data._items_for_repr()]
     body = ",".join("\n        " + field.replace("\n", "\n        ") for field in fields)
     parts = [f"\n    {part}" for part in (f"fields={{{body}}}", *collection_facts(data))]
-    return f"{type(data).__name__}({','.join(parts)})"
+    return f"{type_name(data)}({','.join(parts)})"
 
 
 def collection_facts(data: Printing) -> list[str]:
@@ -54,10 +54,10 @@ def compact_text(data: Printing) -> str:
         facts.append(f"device={data._device}")
     head = "".join(f"{fact}, " for fact in facts)
     fields = [f"{printable(key)}: {_short(value, data)}" for key, value in data._items_for_repr()]
-    line = f"{type(data).__name__}({head}fields={{{', '.join(fields)}}})"
+    line = f"{type_name(data)}({head}fields={{{', '.join(fields)}}})"
     if len(line) <= _WIDTH:
         return line
-    return f"{type(data).__name__}({head}fields={{" + ",".join(f"\n    {field}" for field in fields) + "})"
+    return f"{type_name(data)}({head}fields={{" + ",".join(f"\n    {field}" for field in fields) + "})"
 
 
 def all_shared(data: Collection) -> bool:
@@ -100,7 +100,7 @@ _FACTS: tuple[tuple[str, str, Callable[[Tensor], Any]], ...] = (
 def value_repr(value: Any) -> str:
     """Return one value of the long form: the facts of a tensor, the ``repr`` of anything else."""
     if not isinstance(value, Tensor):
-        return value._long() if shows_fields(value) else repr(value)
+        return value._long() if shows_fields(value) else printable(repr(value), lines=True)
     shown = OPTIONS.everywhere
     facts = [f"{name}={fact(value)}" for option, name, fact in _FACTS if shown[option]]
     if shown["plain"] and not value.is_meta and value.numel():
@@ -110,7 +110,7 @@ def value_repr(value: Any) -> str:
             facts.append(f"mean={float(numbers.mean()):.4g}, std={std:.4g}")
         elif is_integer(value):
             facts.append(f"min={int(value.min())}, max={int(value.max())}")
-    return f"{type(value).__name__}({', '.join(facts)})"
+    return f"{type_name(value)}({', '.join(facts)})"
 
 
 def shows_fields(value: object) -> bool:
@@ -153,13 +153,13 @@ def _short(value: Any, owner: Collection) -> str:
     if value is None:
         return "None"
     if not hasattr(with_members(value), "shape"):  # in a lazy stack whose values have different shapes
-        return repr(value)
+        return printable(repr(value))
     rest = with_members(value).shape[len(owner._batch_size) :]
     if isinstance(value, Tensor):
         where = "" if value.device == (owner._device or torch.device("cpu")) else f"@{value.device}"
         return (dtype_name(value.dtype) if OPTIONS.everywhere["show_dtype"] else "") + sizes_text(rest) + where
     if not value._is_tree():  # NonTensorStack has codes in its store
-        return type(value).__name__ if value._store else type(value._unwrapped()).__name__
-    name = type(value).__name__
+        return type_name(value) if value._store else type_name(value._unwrapped())
+    name = type_name(value)
     fields = ", ".join(f"{printable(key)}: {_short(item, value)}" for key, item in value._items_for_repr())
     return f"{'' if name == 'TensorDict' else name}{sizes_text(rest) if rest else ''}{{{fields}}}"

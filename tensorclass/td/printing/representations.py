@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.compiler import is_dynamo_compiling
 
+from tensorclass.support.printable import type_name
 from tensorclass.td.collection import Collection
 
 from .long_form import all_shared, compact_text, long_text
@@ -76,7 +77,7 @@ class Printing(Collection):
 
     def _type_for_repr(self) -> str:
         """Return the type of a leaf."""
-        return type(self).__name__
+        return type_name(self)
 
     def _content_for_repr(self, width: int, ndim: int, count: int | None = None) -> str:
         """Return some content of a leaf.
@@ -124,15 +125,15 @@ class Printing(Collection):
 
 def _traced_text(data: Printing) -> str:
     """Return class and batch size, all that a program that is traced can know."""
-    return f"{type(data).__name__}(batch_size={list(data._batch_size)}, keys={list(data._store)})"
+    return f"{type_name(data)}(batch_size={list(data._batch_size)}, keys={list(data._store)})"
 
 
 def failed_text(data: object, error: Exception) -> str:
     """Return what is shown of a collection whose ``repr`` fails."""
-    name = type(data).__name__
+    name = type_name(data)
     try:
         if not hasattr(data, "_batch_size"):
             return f"{name}(not initialized)"
-        return cut_middle(f"{name}(cannot be shown: {type(error).__name__}: {one_line(error)})", line_width())
+        return cut_middle(f"{name}(cannot be shown: {type_name(error)}: {one_line(error)})", line_width())
     except Exception:
         return f"{name}(cannot be shown)"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from tensorclass.support.printable import printable
+from tensorclass.support.printable import printable, type_name
 from tensorclass.td.collection import Collection
 
 from .field_previews import Preview, Unshown, preview, tensor_marks
@@ -124,7 +124,7 @@ def _added(total: int | None, leaf: Tensor) -> int | None:
 
 def headline(data: Printing, facts: Facts) -> str:
     """Return the first line: class, batch size, and what all fields have in common."""
-    return f"{type(data).__name__}({', '.join(head_facts(data, facts))})"
+    return f"{type_name(data)}({', '.join(head_facts(data, facts))})"
 
 
 def head_facts(data: Printing, facts: Facts) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from tensorclass.support.printable import printable
+from tensorclass.support.printable import printable, type_name
 from tensorclass.td.collection import Collection
 
 #: the most characters of a string among others
@@ -124,7 +124,7 @@ class _Bounded(reprlib.Repr):
 
     def repr1(self, x: Any, level: int) -> str:
         if isinstance(x, Collection):  # which can be the one that is being shown
-            return f"{type(x).__name__}(batch_size={list(x._batch_size)})"
+            return f"{type_name(x)}(batch_size={list(x._batch_size)})"
         if isinstance(x, Tensor):
             from .long_form import dtype_name
 
@@ -132,7 +132,7 @@ class _Bounded(reprlib.Repr):
         try:
             return super().repr1(x, level)
         except Exception as error:
-            return f"<{type(x).__name__} whose repr raises {type(error).__name__}>"
+            return f"<{type_name(x)} whose repr raises {type_name(error)}>"
 
     def repr_instance(self, x: Any, level: int) -> str:
         return cut(repr(x), 2 * self.maxother)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from torch import Size, Tensor
 
-from tensorclass.support.printable import printable
+from tensorclass.support.printable import printable, type_name
 from tensorclass.td import registry, shapes
 from tensorclass.td.collection import Collection
 from tensorclass.td.hidden_members import with_members
@@ -102,7 +102,7 @@ class SubTensorDict(WrittenBack):
 
     def __new__(cls, source: Any, idx: Any, batch_size: Sequence[int] | None = None) -> Any:
         if not isinstance(source, Collection):
-            raise TypeError(f"SubTensorDict: expected a collection as the source, got a {type(source).__name__}")
+            raise TypeError(f"SubTensorDict: expected a collection as the source, got a {type_name(source)}")
         return object.__new__(on_store(SubTensorDict, type(source)))  # type: ignore[type-var]
 
     def __init__(self, source: TensorCollection, idx: Any, batch_size: Sequence[int] | None = None) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 from torch import Size, Tensor
 
+from tensorclass.support.printable import type_name
 from tensorclass.td import shapes
 from tensorclass.td.collection import Collection, DeviceLike, as_device
 from tensorclass.td.shapes import Names
@@ -138,7 +139,7 @@ def from_store(
 ) -> C:
     """See :meth:`TensorDict.from_store`."""
     if not isinstance(store, MutableMapping):
-        raise TypeError(f"from_store: expected a mutable mapping, got a {type(store).__name__}")
+        raise TypeError(f"from_store: expected a mutable mapping, got a {type_name(store)}")
     size = shapes.as_size(batch_size)
     given = None if names is None else shapes.as_names(names, len(size))
     result = through(cls, store, size, as_device(device), given)

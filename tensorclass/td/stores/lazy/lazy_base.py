@@ -12,6 +12,7 @@ from torch.utils import _pytree
 from typing_extensions import Self
 
 from tensorclass.support.nearest import did_you_mean
+from tensorclass.support.printable import type_name
 from tensorclass.td import native, pytree, registry, shapes
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
@@ -110,7 +111,7 @@ def checked(items: Sequence[Any], what: str) -> list[Any]:
             return found
     for position, item in enumerate(found):
         if not isinstance(item, TensorCollection):
-            raise TypeError(f"{what}: expected collections only, item {position} is a {type(item).__name__}")
+            raise TypeError(f"{what}: expected collections only, item {position} is a {type_name(item)}")
         if len(item._batch_size) != len(found[0]._batch_size):
             raise RuntimeError(
                 f"{what}: all collections need the same number of batch dimensions; item 0 has the batch size "
@@ -290,9 +291,9 @@ class LazyParts(OnStore):
         self._check_unlocked()
         parts = self._store
         if not isinstance(tensordict, TensorCollection):
-            raise TypeError(f"insert: expected a collection, got a {type(tensordict).__name__}")
+            raise TypeError(f"insert: expected a collection, got a {type_name(tensordict)}")
         if holds(tensordict, (id(parts),)):
-            raise ValueError(f"insert: a {type(self).__name__} cannot be, or be below, one of its own parts; {COPY_IT}")
+            raise ValueError(f"insert: a {type_name(self)} cannot be, or be below, one of its own parts; {COPY_IT}")
         items, got = parts.items_, tensordict._batch_size
         if items:
             first = items[0]

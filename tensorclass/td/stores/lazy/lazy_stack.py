@@ -15,6 +15,7 @@ from torch import Size, Tensor
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
+from tensorclass.support.printable import type_name
 from tensorclass.td import native, registry, shapes
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection, DeviceLike, as_device
@@ -173,7 +174,7 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
             except RuntimeError:
                 shapes_of = [tuple(value.shape) for value in column[:4]]
                 more = ", ..." if len(column) > 4 else ""
-                shown.append((key, _Text(f"{type(column[0]).__name__}(shapes={shapes_of}{more})")))
+                shown.append((key, _Text(f"{type_name(column[0])}(shapes={shapes_of}{more})")))
         return shown
 
     def _value_for_repr(self, key: str) -> Any:

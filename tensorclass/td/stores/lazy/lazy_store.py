@@ -9,7 +9,7 @@ import torch
 from torch import Size, Tensor
 from torch.compiler import is_dynamo_compiling
 
-from tensorclass.support.printable import printable
+from tensorclass.support.printable import printable, type_name
 from tensorclass.td import jagged, native
 from tensorclass.td.collection import Collection
 from tensorclass.td.leaves.nontensor import NonTensorDataBase, NonTensorStack
@@ -216,7 +216,7 @@ def _same_sizes(values: Sequence[Tensor]) -> list[bool]:
 def _cannot_stack(key: str, values: list[Any], error: Exception | None) -> RuntimeError:
     are_tensors = all(isinstance(value, Tensor) for value in values)
     if error is None or not are_tensors or any(isinstance(value, NonTensorDataBase) for value in values):
-        classes = sorted({type(value).__name__ for value in values})
+        classes = sorted({type_name(value) for value in values})
         return RuntimeError(f"{printable(key)}: the parts of the lazy stack have values of different kinds: {classes}")
     shapes = [tuple(value.shape) if not value.is_nested else "nested" for value in values[:8]]
     return RuntimeError(
