@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from tensorclass.support.extras import require
+from tensorclass.support.printable import plot_label
 from tensorclass.td.columns.ragged import Ragged
 from tensorclass.td.keys import NestedKey, dotted
 from tensorclass.td.leaves.object_codes import to_lists
@@ -75,7 +76,7 @@ def _histogram(value: Any) -> Histogram | None:
 def _draw(axes: Any, key: str, found: Histogram) -> None:
     edges: list[float] = to_lists(torch.linspace(*_ends(found), len(found.counts) + 1, dtype=torch.float64))
     axes.stairs(found.counts, edges, fill=True)
-    axes.set_title(key, fontsize="medium")
+    axes.set_title(plot_label(key), fontsize="medium")
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
 

@@ -13,6 +13,7 @@ from tensorclass.scores.estimate import show
 from tensorclass.scores.readers import Run
 from tensorclass.scores.score_data import ScoreData
 from tensorclass.scores.score_errors import require
+from tensorclass.support.printable import plot_label
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -160,11 +161,13 @@ def _scores(axes: _Axes, runs: Sequence[ScoredRun], names: Sequence[str]) -> lis
             value, low, high = (100 * float(number) for number in (figure.value, figure.low, figure.high))
             height = row * (len(runs) + 1) + place
             axes.plot([low, high], [height, height], color=colour, linewidth=2.2, solid_capstyle="round")
-            (point,) = axes.plot([value], [height], "o", color=colour, markersize=7, label=one.run.name)
+            (point,) = axes.plot([value], [height], "o", color=colour, markersize=7, label=plot_label(one.run.name))
             if row == 0:
                 handles.append(point)
             _annotate(axes, f"{value:.1f}", (high if high == high else value, height), (6, 0), "left", colour)
-    axes.set_yticks([row * (len(runs) + 1) + (len(runs) - 1) / 2 for row in range(len(names))], names)
+    axes.set_yticks(
+        [row * (len(runs) + 1) + (len(runs) - 1) / 2 for row in range(len(names))], list(map(plot_label, names))
+    )
     axes.set_ylim(len(names) * (len(runs) + 1) - 1.3, -0.9)
     axes.margins(x=0.12)
     _finish(axes, f"Scores, %, with {100 * runs[0].report.confidence:g} % intervals")
@@ -184,10 +187,13 @@ def _differences(axes: _Axes, compared: ComparedRuns, names: Sequence[str]) -> N
         chance = "-" if p != p else "< 0.001" if p < 0.001 else f"= {p:.3f}"
         text = f"{show(float(one.value), '%', sign=True)}   p {chance}"
         _annotate(axes, text, (value, row), (0, 11), "center", colour)
-    axes.set_yticks(range(len(shown)), shown)
+    axes.set_yticks(range(len(shown)), list(map(plot_label, shown)))
     axes.set_ylim(len(shown) - 0.5, -0.9)
     axes.margins(x=0.12)
-    _finish(axes, f"{compared.b} - {compared.a}, points, paired on {compared.comparison.prompts} prompts")
+    _finish(
+        axes,
+        f"{plot_label(compared.b)} - {plot_label(compared.a)}, points, paired on {compared.comparison.prompts} prompts",
+    )
 
 
 def _groups(figure: Any, axes: _Axes, name: str, rows: Sequence[tuple[str, list[float], str]]) -> None:
@@ -204,9 +210,9 @@ def _groups(figure: Any, axes: _Axes, name: str, rows: Sequence[tuple[str, list[
             axes.plot([value], [row], "o", color=colour, markersize=7, zorder=2, transform=beside)
         axes.annotate(count, (1.02, row), xycoords=("axes fraction", "data"), va="center", fontsize=8, color="#777777")
     axes.annotate("n", (1.02, -1), xycoords=("axes fraction", "data"), va="center", fontsize=8, color="#777777")
-    axes.set_yticks(range(len(rows)), [group for group, _, _ in rows], fontsize=9)
+    axes.set_yticks(range(len(rows)), [plot_label(group) for group, _, _ in rows], fontsize=9)
     axes.set_ylim(len(rows) - 0.4, -1.2)
-    _finish(axes, f"{name} by type, %")
+    _finish(axes, f"{plot_label(name)} by type, %")
 
 
 def _annotate(axes: _Axes, text: str, at: tuple[float, float], by: tuple[float, float], side: str, colour: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
-__all__ = ["class_name", "printable", "type_name"]
+__all__ = ["class_name", "plot_label", "printable", "type_name"]
 
 #: the joiners of Persian and of emoji: format characters in Unicode, but harmless to terminals
 _KEPT = frozenset("\u200c\u200d")
@@ -48,6 +48,15 @@ def type_name(value: object) -> str:
     'int'
     """
     return printable(type(value).__name__)
+
+
+def plot_label(text: object) -> str:
+    r"""Return the text for a label of matplotlib, which takes what stands between dollar signs for a formula.
+
+    >>> plot_label("$x_$\x07")
+    '\\$x_\\$\\x07'
+    """
+    return printable(text).replace("$", r"\$")
 
 
 def _is_command(char: str) -> bool:

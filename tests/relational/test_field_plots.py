@@ -65,3 +65,9 @@ def test_nothing_to_plot_is_an_error() -> None:
 
 def test_one_row_has_a_histogram_of_its_numbers() -> None:
     assert len(TensorDict({"image": torch.rand(3, 8, 8)}).plot().axes) == 1
+
+
+def test_keys_are_no_commands_and_no_formulas() -> None:
+    figure = TensorDict({"$a_$\x1b[2J\u202e": torch.ones(3)}, [3]).plot()
+    figure.savefig(io.BytesIO(), format="png")
+    assert figure.axes[0].get_title() == "\\$a_\\$\\x1b[2J\\u202e"

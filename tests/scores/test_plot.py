@@ -70,3 +70,10 @@ def test_each_run_needs_a_name() -> None:
         plot(*records(3, 7), names=["a"])
     with pytest.raises(ValueError, match="runs: expected at least one, got none"):
         plot()
+
+
+def test_names_of_runs_are_no_commands_and_no_formulas() -> None:
+    figure = plot(*records(3, 7), names=["$a_", "b$\x1b[2J\u202e"])
+    figure.savefig(BytesIO(), format="png")  # warns of characters that fonts do not have, and parses formulas
+    assert "\\$a_" in texts(figure)
+    assert "b\\$\\x1b[2J\\u202e" in texts(figure)
