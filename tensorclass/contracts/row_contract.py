@@ -10,8 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tensorclass.support.printable import class_name
-
 from .contract import Contract
 from .dims import Dim
 from .dtype_names import usual
@@ -115,6 +113,6 @@ def _check_is_tensor(row: Any) -> None:
         return
     if not issubclass(row, Tensor):
         raise TypeError(
-            f"Ragged[{class_name(row)}]: the annotation of a row is a tensor: Ragged[Tensor], "
+            f"Ragged[{row.__name__}]: the annotation of a row is a tensor: Ragged[Tensor], "
             'Ragged[Int[Tensor, "n"]]; for rows of objects use Column'
         )

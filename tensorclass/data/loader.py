@@ -346,7 +346,7 @@ class RecordDataset(Dataset[C]):
         kind = type(source)
         if not hasattr(source, "__getitem__") or issubclass(kind, IterableDataset):
             raise TypeError(
-                f"{self._options.what}: expected a source with a sample for each index, got a {class_name(kind)}; "
+                f"{self._options.what}: expected a source with a sample for each index, got a {kind.__name__}; "
                 "RecordStream takes what is iterated over"
             )
         if isinstance(source, TensorCollection) and not source.batch_size:

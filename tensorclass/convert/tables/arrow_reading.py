@@ -39,6 +39,9 @@ from .column_schema import NOTHING, ColumnSchema
 #: types of fields that a list (a dict, of a map) is converted to
 _LISTED: dict[type, Callable[[Any], Any]] = {one: one for one in (tuple, set, frozenset, dict)}
 
+#: advice for a column of strings that a field of tensors should take
+_TEXT_IN_TENSOR = "declare the field Text, or convert the strings to numbers or times first"
+
 
 class ObjectColumn(list[Any]):
     """Objects that Arrow has no type for."""
@@ -112,7 +115,8 @@ class ArrowColumnReader(NumberReader, ColumnReader):
                 if purpose == "tensor" or self.options.ragged == "raise":
                     raise
         if purpose == "tensor":
-            raise UnreadableColumn(schema.shown, f"a column of {arrow_type}")
+            hint = _TEXT_IN_TENSOR if is_string(self.pa, arrow_type) else ""
+            raise UnreadableColumn(schema.shown, f"a column of {arrow_type}", hint)
         return self._objects(column, schema, note)
 
     # -- text and ragged rows -----------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ As in pyarrow's files, an empty cell without quotes is a null, and a quoted empt
 from __future__ import annotations
 
 import csv as python_csv
+import datetime
 import io
 import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -25,7 +26,7 @@ from tensorclass.support.progress import progress_of
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike
 
-from .file_columns import chosen_columns, column_types, is_beyond_int64, kept_columns, optional_text
+from .file_columns import chosen_columns, column_types, is_beyond_int64, kept_columns, optional_text, time_types
 from .file_requests import FileRequest, check_rows, flat_table
 from .file_sources import EXTRA, PyarrowOptions, TableFile, byte_stream, naming_file, open_for_writing, table_files
 from .row_batches import Batches, TableReader
@@ -169,8 +170,7 @@ class CSVReader(TableReader[C]):
         self._convert = {**convert, **self._pyarrow_options["ConvertOptions"]}
         self._column_types: dict[str, Any] = dict(self._convert.pop("column_types", None) or {})
         names: list[str] = []
-        temporal: list[str] = []
-        zoned = set[str]()
+        temporal: dict[str, Any] = {}
         for file in self.files:
             with (
                 naming_file(self.request.what, file, partial(self._locate_error, file)),
@@ -180,8 +180,8 @@ class CSVReader(TableReader[C]):
                 with head:
                     schema = head.schema
             if not names:
-                names, temporal = schema.names, [one.name for one in schema if pa.types.is_temporal(one.type)]
-                zoned = {one.name for one in schema if pa.types.is_timestamp(one.type) and one.type.tz}
+                names = schema.names
+                temporal = {one.name: one.type for one in schema if pa.types.is_temporal(one.type)}
             elif schema.names != names:
                 raise ValueError(
                     f"{self.request.what}: {printable(file)}: expected the columns {names} of "
@@ -198,12 +198,19 @@ class CSVReader(TableReader[C]):
         problems.check()
         types = {name: pa.string() for name in temporal if "timestamp_parsers" not in self._convert}
         types.update({paths[path]: arrow_type for path, arrow_type in column_types(pa, self.cls, kept).items()})
-        for name in zoned:
-            if name in types and types[name] == pa.timestamp("us"):
-                types[name] = pa.timestamp("us", "UTC")
+        times = {name: self._time_type(pa, name, arrow_type) for name, arrow_type in temporal.items()}
+        types.update({name: arrow_type for name, arrow_type in times.items() if arrow_type is not None})
+        for name, inferred in temporal.items():
+            if name in types and pa.types.is_timestamp(types[name]) and getattr(inferred, "tz", None):
+                types[name] = pa.timestamp(types[name].unit, "UTC")
         self._types = {**types, **self._column_types}
         if len(kept) < len(names) and "include_columns" not in self._convert:
             self._convert["include_columns"] = [name for path, name in paths.items() if path in kept]
+
+    def _time_type(self, pa: Any, name: str, inferred: Any) -> Any:
+        """Return the type of a column for which pyarrow infers dates or times; ``None`` if its field takes none."""
+        fitting = time_types(pa, self.cls, self.path(name))
+        return next((one for one in fitting if _is_read_as(pa, inferred, one)), inferred) if fitting else None
 
     def _check_delimiter(self, names: Sequence[str]) -> None:
         """Raise if the only column of a record seems to be several, with another delimiter."""
@@ -230,7 +237,11 @@ class CSVReader(TableReader[C]):
         for file in self.files:
             with self._naming_file(file):
                 made = self._read(pc, file, types)
-                late = {one.name: pa.string() for one in made.schema if self._is_late_date(pa, one, types)}
+                late = {
+                    one.name: self._time_type(pa, one.name, one.type) or pa.string()
+                    for one in made.schema
+                    if self._is_late_date(pa, one, types)
+                }
                 if late:  # dates that begin after the first rows
                     types.update(late)
                     made = self._read(pc, file, types)
@@ -333,8 +344,10 @@ class CSVReader(TableReader[C]):
         Raises:
             ConversionError: cells do not have the type of their column.
         """
+        pa = require("pyarrow", EXTRA, self.request.what)
         problems = Problems(self.request.options.what)
-        checks = {name: _CHECKS.get(str(arrow_type)) for name, arrow_type in self._types.items()}
+        checks, missing = self._checks()
+        times: list[tuple[tuple[str, ...], str, str]] = []  #: cells in columns that could hold times alone
         named_cell = re.search(
             r"In CSV column #(\d+): .*conversion error to (\w+).*: invalid value '(.*)'", str(error), re.S
         )
@@ -343,15 +356,35 @@ class CSVReader(TableReader[C]):
                 return f"line {line}: expected {_cells(len(names))}, got {len(row)}"
             for position, (name, cell) in enumerate(zip(names, row, strict=True)):
                 path, check = self.path(name), checks.get(name)
-                if cell == "" or problems.covers(path):
+                if cell in missing or problems.covers(path):
                     continue
                 if check is not None and not check(cell):
-                    problems.add(path, str(self._types[name]), f"{cell!r} in line {line} of {file}")
+                    if _is_time(cell) and time_types(pa, self.cls, path):
+                        times.append((path, str(self._types[name]), f"{cell!r} in line {line} of {file}"))
+                        continue
+                    problems.add(path, str(self._types[name]), f"{cell!r} in line {line} of {file}", _advice(cell))
                 elif check is None and named_cell and int(named_cell[1]) == position and named_cell[3] == cell:
                     hint = "what is in front of it says the type; give another one with column_types"
                     problems.add(path, named_cell[2], f"{cell!r} in line {line} of {file}", hint)
+        for path, expected, got in times:
+            if not problems.covers(path):
+                problems.add(path, expected, got)
         problems.check()
         return None
+
+    def _checks(self) -> tuple[dict[str, Callable[[str], bool] | None], set[str]]:
+        """Return a check of the cells of each column whose type is known, and the cells that are nulls."""
+        options: Any = self._settings({})[-1]
+        truths: set[str] = {*options.true_values, *options.false_values}
+
+        def is_truth(cell: str) -> bool:
+            return cell in truths
+
+        def is_float(cell: str) -> bool:
+            return _is_number(cell.replace(options.decimal_point, "."))
+
+        known = {**_CHECKS, "bool": is_truth, **dict.fromkeys(_FLOATS, is_float)}
+        return {name: known.get(str(arrow_type)) for name, arrow_type in self._types.items()}, {*options.null_values}
 
     def _rows(self, file: TableFile) -> Iterator[tuple[int, list[str], list[str]]]:
         """Yield each row with its last line number and the column names."""
@@ -395,6 +428,13 @@ def _readable(pa: Any, types: Mapping[str, Any]) -> dict[str, Any]:
     return {name: pa.float32() if pa.types.is_float16(arrow_type) else arrow_type for name, arrow_type in types.items()}
 
 
+def _is_read_as(pa: Any, inferred: Any, arrow_type: Any) -> bool:
+    """Return whether cells for which pyarrow infers a type of times can be read as another one."""
+    if pa.types.is_timestamp(arrow_type):
+        return bool(pa.types.is_timestamp(inferred) or pa.types.is_date(inferred))
+    return bool(pa.types.is_date(inferred) if pa.types.is_date(arrow_type) else pa.types.is_time(inferred))
+
+
 def _not_in_a_cell(pa: Any, arrow_type: Any) -> str:
     """Return a hint for columns whose values do not fit a cell; empty for others."""
     if pa.types.is_struct(arrow_type):
@@ -409,6 +449,23 @@ def _not_in_a_cell(pa: Any, arrow_type: Any) -> str:
 def _written_as(pa: Any, arrow_type: Any) -> Any:
     """Return the type of a column in the file: dictionaries are decoded."""
     return arrow_type.value_type if pa.types.is_dictionary(arrow_type) else arrow_type
+
+
+def _advice(cell: str) -> str:
+    """Return a hint for a cell that is no number: a mark of missing values, or a date."""
+    if cell.strip().lower() in _NO_VALUE:
+        return f"null_values={['', cell]} reads it as no value"
+    if re.match(r"\s*\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\b", cell):
+        return "timestamp_parsers=['%d/%m/%Y'] reads times in another form than ISO 8601"
+    return ""
+
+
+def _is_time(cell: str) -> bool:
+    try:
+        datetime.datetime.fromisoformat(cell.strip())
+    except ValueError:
+        return False
+    return True
 
 
 def _is_number(cell: str) -> bool:
@@ -429,9 +486,11 @@ def _is_whole(low: int, high: int) -> Callable[[str], bool]:
     return check
 
 
+#: what other programs write for a missing value, in lower case
+_NO_VALUE = frozenset(("na", "n/a", "nan", "null", "none", "nil", "missing", "-", "--", "?", ".", "#n/a"))
+_FLOATS = ("double", "float", "halffloat")
+#: whether a cell can be read as a type; those of booleans and floating numbers depend on the options
 _CHECKS: dict[str, Callable[[str], bool]] = {
-    **dict.fromkeys(("double", "float", "halffloat"), _is_number),
     **{f"int{bits}": _is_whole(-(2 ** (bits - 1)), 2 ** (bits - 1)) for bits in (8, 16, 32, 64)},
     **{f"uint{bits}": _is_whole(0, 2**bits) for bits in (8, 16, 32, 64)},
-    "bool": lambda cell: cell.lower() in ("true", "false", "0", "1"),
 }

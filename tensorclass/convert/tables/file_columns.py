@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor
@@ -131,6 +131,33 @@ def nested_types(pa: Any, cls: Any, separator: str | None = None) -> dict[str, A
             found = pa.list_(found)
         types[name] = found
     return types
+
+
+def time_types(pa: Any, cls: Any, path: Sequence[str]) -> list[Any]:
+    """Return the Arrow types that ISO dates and times in a file of text can have for a field; none: they are text.
+
+    A tensor takes nanoseconds, since 1970 or midnight, as from tables whose columns are times. A ``Column`` takes the
+    objects of its annotation.
+    """
+    owner: Any = cls
+    for name in path[:-1]:
+        owner = _below(owner, name) if _is_class(owner) else None
+    if not _is_record(owner) or path[-1] not in owner._specs:
+        return []
+    spec: FieldSpec = owner._specs[path[-1]]
+    if spec.column is not None:
+        kinds = (spec.column.item_type, *get_args(spec.column.item_type))
+        times: dict[Any, list[Any]] = {
+            datetime.date: [pa.date32(), pa.timestamp("us")],
+            datetime.datetime: [pa.timestamp("us")],
+            datetime.time: [pa.time64("us")],
+        }
+        return next((times[kind] for kind in kinds if kind in times), list[Any]())
+    if spec.target(owner) is not Tensor:
+        return []
+    contracts = () if spec.contract is None else (spec.contract, *spec.contract.others)
+    takes_int64 = all(one.dtypes is None or torch.int64 in one.dtypes for one in contracts)
+    return [pa.timestamp("ns"), pa.time64("ns")] if takes_int64 else []
 
 
 def is_beyond_int64(column: Any) -> bool:

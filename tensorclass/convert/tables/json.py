@@ -28,7 +28,7 @@ from tensorclass.td.collection import DeviceLike
 from tensorclass.td.columns.utf8_rows import EncodingError
 
 from .column_names import flattened, named_items
-from .file_columns import is_beyond_int64, nested_types
+from .file_columns import is_beyond_int64, nested_types, time_types
 from .file_requests import FileRequest, check_rows
 from .file_sources import EXTRA, PyarrowOptions, TableFile, byte_stream, naming_file, open_for_writing, table_files
 from .row_batches import Batches, TableReader
@@ -49,6 +49,8 @@ _OTHER_NAMES = {
 _COMPRESSED = re.compile(r"\.(gz|bz2|lz4|zst)$")
 #: number of bytes read at once
 _CHUNK = 1 << 20
+#: rows of which the values say whether columns hold times
+_HEAD = 64
 #: number of rows written at once
 _ROWS = 4096
 
@@ -235,10 +237,27 @@ class JSONReader(TableReader[C]):
                 self._schema = pa.schema([*types.items()])
                 return
             with contextlib.closing(self._rows(file)) as rows:
-                first = next(rows, None)
-            if first is not None:
-                self._schema = pa.schema(_fields_in_row(pa, types, first[1]))
+                head = [row for _, row in islice(rows, _HEAD)]
+            if head:
+                sample = {name: value for row in reversed(head) for name, value in row.items() if value is not None}
+                types = self._with_times(pa, types, sample)
+                self._schema = pa.schema(_fields_in_row(pa, types, head[0]))
                 return
+
+    def _with_times(self, pa: Any, types: Mapping[str, Any], row: Mapping[str, Any], *path: str) -> dict[str, Any]:
+        """Return types in which the fields that take dates and times have them, where text of a row is such."""
+        found = dict(types)
+        for name, value in row.items():
+            known = found.get(name)
+            if isinstance(value, str):
+                fitting = time_types(pa, self.cls, self.path(*path, name))
+                if (fits := next((one for one in fitting if _is_of(pa, value, one)), None)) is not None:
+                    found[name] = fits
+            elif isinstance(value, dict) and (known is None or pa.types.is_struct(known)):
+                inner = {} if known is None else {field.name: field.type for field in known}
+                if made := self._with_times(pa, inner, cast("dict[str, Any]", value), *path, name):
+                    found[name] = pa.struct([*made.items()])
+        return found
 
     def _declared_types(self, pa: Any) -> dict[str, Any]:
         """Return the types of fields by column. A column can have the name of the field, or a new name."""
@@ -310,7 +329,9 @@ class JSONReader(TableReader[C]):
 
     def _column(self, pa: Any, name: str, items: list[Any]) -> Any:
         index = self._schema.get_field_index(name)
-        return _array(pa, items, None if index < 0 else self._schema.field(index).type)
+        known = {} if index < 0 else {name: self._schema.field(index).type}
+        first = next((item for item in items[:_HEAD] if item is not None), None)
+        return _array(pa, items, self._with_times(pa, known, {name: first}).get(name))
 
     def _of_lines(self, pa: Any, text: bytes, schema: Any) -> Any:
         """Parse lines. Text that looks like dates stays text, and integers stay exact."""
@@ -559,11 +580,18 @@ def _cast(pa: Any, column: Any, arrow_type: Any) -> Any:
     """Cast a column from the type it was read as. Times with a zone become UTC."""
     if column.type == arrow_type:
         return column
+    if pa.types.is_struct(arrow_type):  # a type that was chosen for some of its fields
+        fields = {field.name: field for field in column.type} | {field.name: field for field in arrow_type}
+        arrow_type = pa.struct([*fields.values()])
+    if pa.types.is_time(arrow_type):  # Arrow casts no text to times of the day
+        texts: list[str | None] = column.to_pylist()
+        times = [None if text is None else datetime.time.fromisoformat(text) for text in texts]
+        return pa.array(times, arrow_type)
     try:
         return column.cast(arrow_type)
     except pa.ArrowInvalid:
         with_zone = _map_types(
-            pa, arrow_type, lambda one: pa.timestamp("us", "UTC") if one == pa.timestamp("us") else one
+            pa, arrow_type, lambda one: pa.timestamp(one.unit, "UTC") if pa.types.is_timestamp(one) else one
         )
         if with_zone == arrow_type:
             raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import io
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from jaxtyping import Float, Float16, Int, UInt8
+from jaxtyping import Bool, Float, Float16, Int, Int32, UInt8
 from torch import Tensor
 
 from tensorclass import Column, ConversionError, NonTensorData, TensorClass, TensorDict, Text
@@ -400,3 +401,144 @@ def test_text_that_is_not_unicode_is_located_in_the_file(lines: bool) -> None:
     if not lines:
         with pytest.raises(ValueError, match=r"TensorDict.from_json: <BytesIO>: .* surrogates not allowed"):
             TensorDict.from_json(io.BytesIO(content))
+
+
+# --- text that is a time ---------------------------------------------------------------------------------------------
+
+
+class Timed(TensorClass):
+    exact: Int[Tensor, ""]
+    free: Tensor
+    seen: Column[datetime.datetime]
+    maybe: Column[datetime.datetime | None] | None = None
+    text: Text = ""
+
+
+class Outer(TensorClass):
+    timed: Timed
+
+
+ZONES = {"": None, "Z": datetime.timezone.utc, "+02:00": datetime.timezone(datetime.timedelta(hours=2))}
+
+
+def moment(row: int, zone: str) -> datetime.datetime:
+    return datetime.datetime(2026, 1, 1 + row, 3, 4, 5, 250_000 * row, ZONES[zone])
+
+
+def sources_of_times(zone: str) -> dict[str, Any]:
+    """Readers of the same times: from text, and from tables whose columns are times."""
+    times = [moment(row, zone) for row in range(2)]
+    texts = [time.isoformat() if zone != "Z" else time.isoformat().replace("+00:00", "Z") for time in times]
+    names = ("exact", "free", "seen", "maybe")
+    rows = [dict.fromkeys(names, text) | {"text": text} for text in texts]
+    table = pa.table({name: pa.array(times, pa.timestamp("us", "UTC" if zone else None)) for name in names})
+    columns = json.dumps({name: [row[name] for row in rows] for name in rows[0]})
+    lines = "\n".join(map(json.dumps, rows))
+    cells = "\n".join([",".join(rows[0]), *[",".join(row.values()) for row in rows]])
+    parquet = io.BytesIO()
+    pq.write_table(table, parquet)
+    parquet.seek(0)
+    return {
+        "csv": lambda: Timed.from_csv(csv(cells)),
+        "iter_csv": lambda: torch.cat([*Timed.iter_csv(csv(cells), batch_size=1)]),
+        "lines": lambda: Timed.from_json(csv(lines), lines=True),
+        "iter_json": lambda: torch.cat([*Timed.iter_json(csv(lines), batch_size=1, lines=True)]),
+        "array": lambda: Timed.from_json(csv(json.dumps(rows)), lines=False),
+        "columns": lambda: Timed.from_json(csv(columns), lines=False),
+        "nested lines": lambda: (
+            Outer.from_json(csv("\n".join(json.dumps({"timed": row}) for row in rows)), lines=True).timed
+        ),
+        "arrow": lambda: Timed.from_arrow(table),
+        "parquet": lambda: Timed.from_parquet(parquet),
+        "pandas": lambda: Timed.from_pandas(table.to_pandas()),
+    }
+
+
+@pytest.mark.parametrize("zone", ZONES)
+@pytest.mark.parametrize("source", sources_of_times(""))
+def test_times_are_the_same_from_text_and_from_tables(source: str, zone: str) -> None:
+    times = [moment(row, zone) for row in range(2)]
+    rows = sources_of_times(zone)[source]()
+    utc = [time if time.tzinfo else time.replace(tzinfo=datetime.UTC) for time in times]
+    nanoseconds = [round(time.timestamp() * 1_000_000) * 1_000 for time in utc]
+    assert rows.exact.tolist() == rows.free.tolist() == nanoseconds
+    assert rows.seen.tolist() == rows.maybe.tolist() == times
+    if source not in ("arrow", "parquet", "pandas"):
+        assert rows.text[0].startswith("2026-01-01T03:04:05")
+
+
+def test_dates_and_times_of_the_day_are_read_too() -> None:
+    class Day(TensorClass):
+        day: Int[Tensor, ""]
+        date: Column[datetime.date]
+        clock: Int[Tensor, ""]
+        time: Column[datetime.time]
+
+    cells = "day,date,clock,time\n2026-01-02,2026-01-02,00:00:01,12:30:00"
+    row = {"day": "2026-01-02", "date": "2026-01-02", "clock": "00:00:01", "time": "12:30:00"}
+    for rows in (Day.from_csv(csv(cells)), Day.from_json(csv(json.dumps(row)), lines=True)):
+        assert rows.day.tolist() == [1767312000 * 10**9]
+        assert rows.clock.tolist() == [10**9]
+        assert (rows.date[0], rows.time[0]) == (datetime.date(2026, 1, 2), datetime.time(12, 30))
+
+
+def test_text_stays_text_where_no_time_is_declared() -> None:
+    assert TensorDict.from_csv(csv("a\n2026-01-01T00:00:00Z"))["a"].tolist() == ["2026-01-01T00:00:00Z"]
+
+    class Small(TensorClass):
+        a: Int32[Tensor, ""]
+
+    with pytest.raises(ConversionError, match="a: expected int32, got '2026-01-01' in line 2"):
+        Small.from_csv(csv("a\n2026-01-01"))
+
+
+class Whole(TensorClass):
+    a: Int[Tensor, ""]
+
+
+def test_other_forms_of_times_are_read_as_the_error_says() -> None:
+    cells = "a\n31/01/2026"
+    with pytest.raises(ConversionError, match=r"got '31/01/2026'.*; timestamp_parsers=\['%d/%m/%Y'\] reads times"):
+        Whole.from_csv(csv(cells))
+    assert Whole.from_csv(csv(cells), timestamp_parsers=["%d/%m/%Y"]).a.tolist() == [1769817600 * 10**9]
+    with pytest.raises(ConversionError, match="got 'noon' in line 3"):
+        Whole.from_csv(csv("a\n2026-01-01\nnoon"))
+    with pytest.raises(ConversionError, match=r"expected timestamp\[ns\], got str 'noon' in line 2"):
+        Whole.from_json(csv('{"a": "2026-01-01"}\n{"a": "noon"}'), lines=True)
+
+
+# --- what is wrong in a cell, with the options that were given -------------------------------------------------------
+
+
+class Mixed(TensorClass):
+    a: Float[Tensor, ""]
+    b: Int[Tensor, ""]
+
+
+class Truth(TensorClass):
+    a: Bool[Tensor, ""]
+    b: Int[Tensor, ""]
+
+
+@pytest.mark.parametrize(
+    "cls, cells, options",
+    [
+        (Mixed, "a,b\nNA,1\n2,x", {"null_values": ["NA"]}),
+        (Mixed, "a;b\n1,5;1\n2;x", {"delimiter": ";", "decimal_point": ","}),
+        (Truth, "a,b\nyes,1\nno,x", {"true_values": ["yes"], "false_values": ["no"]}),
+    ],
+)
+def test_cells_that_read_well_are_not_reported(cls: Any, cells: str, options: Any) -> None:
+    with pytest.raises(ConversionError) as caught:
+        cls.from_csv(csv(cells), **options)
+    assert [problem.path for problem in caught.value.problems] == [("b",)]
+    assert "'x' in line 3" in str(caught.value)
+
+
+def test_a_mark_of_missing_values_is_named() -> None:
+    with pytest.raises(
+        ConversionError, match=r"got 'NA' in line 2 of .*; null_values=\['', 'NA'\] reads it as no value"
+    ):
+        Mixed.from_csv(csv("a,b\nNA,1\n,2"))
+    rows = Mixed.from_csv(csv("a,b\nNA,1\n,2"), null_values=["", "NA"], nulls="fill")
+    assert rows.a.isnan().all()
