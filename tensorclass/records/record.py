@@ -759,9 +759,9 @@ class TensorClass(Contracted, DataFrameNames, metaclass=RecordMeta, is_base=True
         ]
         if unexpected or missing:
             raise ValueError(
-                f"{class_name(cls)}: the keys must be the fields [{', '.join(shown_names(cls, specs))}];"
-                + (f" missing: {missing}" if missing else "")
-                + (f" unexpected: {unexpected}" if unexpected else "")
+                f"{class_name(cls)}: the keys must be the fields [{', '.join(shown_names(cls, specs))}]"
+                + (f"; missing: {missing}" if missing else "")
+                + (f"; unexpected: {unexpected}" if unexpected else "")
                 + did_you_mean(unexpected, missing)
             )
 
@@ -827,9 +827,9 @@ class TensorClass(Contracted, DataFrameNames, metaclass=RecordMeta, is_base=True
         wrong: list[str] = []
         if missing or unexpected:
             wrong.append(
-                f"its fields are {list(specs)}, those of the class that was pickled were {sorted(known)};"
-                + (f" missing, without a default: {missing}" if missing else "")
-                + (f" unexpected: {unexpected}" if unexpected else "")
+                f"its fields are {list(specs)}, those of the class that was pickled were {sorted(known)}"
+                + (f"; missing, without a default: {missing}" if missing else "")
+                + (f"; unexpected: {unexpected}" if unexpected else "")
                 + " (to read it, let the class have them, with a default)"
             )
         self._store = {}

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias, TypeVar
 import torch
 from torch import Tensor
 
+from tensorclass.records.fields import shown_value
 from tensorclass.support.nearest import did_you_mean
 from tensorclass.support.printable import type_name
 from tensorclass.td.collection import Collection
+from tensorclass.td.columns.ragged import Ragged
 from tensorclass.td.keys import NestedKey, dotted, unravel_key_to_tuple
 from tensorclass.td.tensordict import TensorDict
 
@@ -124,6 +126,11 @@ class RowGroups(Generic[T]):
             ... ).to_dict()
             {'label': tensor([0, 1]), 'best': tensor([1.0000, 1.5000]), 'range': tensor([0., 1.])}
         """
+        if (wrong := next((one for one in everywhere if not isinstance(one, str)), None)) is not None:
+            raise TypeError(
+                f"agg: expected names of aggregations, got {shown_value(wrong)}; give figures of one key by name, with "
+                "the key and the aggregation: agg(x=('key', 'mean'))"
+            )
         result = self.keys()
         for key, names in self._figures_of_all(everywhere).items():
             for name, how in names:
@@ -157,7 +164,7 @@ class RowGroups(Generic[T]):
         return found
 
     def _figure(self, key: tuple[str, ...], aggregation: str | Callable[[Any], Any]) -> Tensor:
-        (column,) = key_columns("agg", self._rows_of, [key])
+        column: Any = key_columns("agg", self._rows_of, [key])[0]
         if callable(aggregation):
             values = [aggregation(column[rows]) for rows in self._rows()]
             return torch.stack([torch.as_tensor(value) for value in values]) if values else torch.zeros(0)
@@ -170,8 +177,11 @@ class RowGroups(Generic[T]):
         if aggregation == "nunique":
             return self._distinct(key)
         if not isinstance(column, Tensor) or column.is_nested or column.is_complex():
+            name = key[0] if len(key) == 1 else key
+            reduced = f"data.to_tensordict().set({name!r}, data[{name!r}].mean()).group_by(...)"
+            hint = f"; reduce each of its rows first: {reduced}" if isinstance(column, Ragged) else ""
             raise TypeError(
-                f"agg: {dotted(key)}: {aggregation!r} takes a tensor of real numbers, got a {type_name(column)}"
+                f"agg: {dotted(key)}: {aggregation!r} takes a tensor of real numbers, got a {type_name(column)}{hint}"
             )
         return make(_Values(column, self._codes, self._rows))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
 import torch
 from torch import Tensor
 
+from tensorclass.convert.conversion_errors import ConversionError
 from tensorclass.support.nearest import did_you_mean
 from tensorclass.support.printable import type_name
 from tensorclass.td.collection import Collection
@@ -60,7 +61,7 @@ def join(
     if how in ("semi", "anti"):
         found = right.counts()[left.codes] > 0
         result: Any = self[found if how == "semi" else ~found]
-        return result if into is None else into.from_any(result)
+        return result if into is None else _into(into, result)
     if how == "right":
         others, rows = _pairs(right, left, keep=True)
     else:
@@ -77,7 +78,19 @@ def join(
     names = _names_beside(self, other, others_keys, suffix)
     result.update(filler.columns(other, others, names, []))
     filler.check_used()
-    return result if into is None else into.from_any(result)
+    return result if into is None else _into(into, result)
+
+
+def _into(cls: type[TensorCollection], result: Any) -> Any:
+    try:
+        return cls.from_any(result)
+    except ConversionError as error:
+        unknown = [one for one in error.problems if one.expected.startswith("one of the fields")]
+        hints = {
+            one: f"leave it out before the join, with .exclude({(one.path[0] if len(one.path) == 1 else one.path)!r})"
+            for one in unknown
+        }
+        raise ConversionError("join", [one._replace(hint=hints.get(one, one.hint)) for one in error.problems]) from None
 
 
 def _names_beside(left: Any, right: Any, keys: Sequence[tuple[str, ...]], suffix: str) -> dict[str, str]:

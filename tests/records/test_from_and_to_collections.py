@@ -52,7 +52,7 @@ def test_a_record_comes_back_from_its_tensordict(form: MakeForm, retain_none: bo
 
 
 def test_from_tensordict_lists_missing_and_unexpected_keys() -> None:
-    with pytest.raises(ValueError, match=r"missing: \['x'\] unexpected: \['q', 'r'\]"):
+    with pytest.raises(ValueError, match=r"missing: \['x'\]; unexpected: \['q', 'r'\]"):
         Point.from_tensordict(TensorDict({"q": 1, "r": 2}))
 
 

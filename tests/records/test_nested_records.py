@@ -87,7 +87,7 @@ def test_a_dict_or_a_tensordict_becomes_the_nested_record(make: Callable[[Any], 
 
 
 def test_a_dict_with_other_keys_than_the_fields_is_an_error_that_lists_them() -> None:
-    with pytest.raises(ValueError, match=r"Decorated\.point: Point: .*missing: \['x'\] unexpected: \['q'\]"):
+    with pytest.raises(ValueError, match=r"Decorated\.point: Point: .*missing: \['x'\]; unexpected: \['q'\]"):
         Decorated(torch.zeros(2), {"q": torch.ones(2)}, batch_size=[2])
 
 

@@ -80,7 +80,7 @@ def test_a_field_that_came_later_gets_its_default(write: Write, read: Read) -> N
 def test_a_field_that_came_later_without_a_default_and_one_that_went_are_listed(write: Write, read: Read) -> None:
     text = write(written())
     defines({"x": Tensor, "z": Tensor, "w": Tensor})
-    with pytest.raises(ValueError, match=r"Changing: .*missing, without a default: \['z', 'w'\] unexpected: \['y'\]"):
+    with pytest.raises(ValueError, match=r"Changing: .*missing, without a default: \['z', 'w'\]; unexpected: \['y'\]"):
         read(text)
 
 

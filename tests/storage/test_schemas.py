@@ -174,7 +174,9 @@ def test_all_differences_are_listed_at_once(tmp_path: Path, save: Save, load: Lo
 @in_each_format
 def test_a_value_of_another_kind_is_named(tmp_path: Path, save: Save, load: Load) -> None:
     save(TensorDict({"a": torch.zeros(2), "inner": "text", "text": torch.zeros(2)}, [2]), tmp_path / "saved")
-    with pytest.raises(FileError, match=r"Optionals\.inner: expected .*; it does not fit .*Optionals\.text: expected"):
+    with pytest.raises(
+        FileError, match=r"(?s)Optionals\.inner: expected .*\n  it does not fit .*Optionals\.text: expected"
+    ):
         load(Optionals, tmp_path / "saved")
 
 

@@ -66,9 +66,9 @@ def to_namedtuple(data: TensorCollection, dest_cls: type[Any] | None = None) -> 
     unexpected = [name for name in values if name not in fields]
     if missing or unexpected:
         raise TypeError(
-            f"to_namedtuple: the keys must be the fields {list(fields)} of {class_name(dest_cls)};"
-            + (f" missing: {missing}" if missing else "")
-            + (f" unexpected: {unexpected}" if unexpected else "")
+            f"to_namedtuple: the keys must be the fields {list(fields)} of {class_name(dest_cls)}"
+            + (f"; missing: {missing}" if missing else "")
+            + (f"; unexpected: {unexpected}" if unexpected else "")
         )
     return dest_cls(**values)
 

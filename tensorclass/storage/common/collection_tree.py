@@ -93,7 +93,8 @@ class Unfit(FileError):
     @classmethod
     def of(cls, file: str, differences: Sequence[str]) -> Unfit:
         """Return an error that lists the differences."""
-        error = cls(f"{file}: {'; '.join(differences)}")
+        found = [f"{len(differences)} differences; nothing was loaded", *differences]
+        error = cls(f"{file}: " + ("\n  ".join(found) if len(differences) > 1 else "".join(differences)))
         error.differences = differences
         return error
 

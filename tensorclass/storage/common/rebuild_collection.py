@@ -217,9 +217,9 @@ def _record(
     if missing or (unexpected and source.strict):
         wrong.append(
             f"{dotted(path) + ': ' if path else ''}the fields of {class_name(cls)} are "
-            f"[{', '.join(shown_names(cls, specs))}], the file has {list(names_in_file.values())};"
-            + (f" missing, without a default: {missing}" if missing else "")
-            + (f" unexpected: {unexpected} (strict=False leaves them out)" if unexpected and source.strict else "")
+            f"[{', '.join(shown_names(cls, specs))}], the file has {list(names_in_file.values())}"
+            + (f"; missing, without a default: {missing}" if missing else "")
+            + (f"; unexpected: {unexpected} (strict=False leaves them out)" if unexpected and source.strict else "")
             + did_you_mean(unexpected, missing)
         )
     record: Any = _make(cls, {}, size, names, source.device)

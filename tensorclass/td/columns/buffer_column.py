@@ -313,7 +313,10 @@ class BufferColumn(Leaf):
         spans: Any = self._store[SPANS]
         size = self._batch_size
         if not size:
-            return super().__getitem__(index)
+            try:
+                return super().__getitem__(index)
+            except IndexError:
+                raise IndexError(self._no_rows_message()) from None
         if kind is int:
             found = spans[index]
             size = NO_DIMS if len(size) == 1 else size[1:]
@@ -708,10 +711,11 @@ class BufferColumn(Leaf):
 
     def __iter__(self) -> Iterator[Self]:
         if not self._batch_size:
-            raise TypeError(
-                f"this {type_name(self)} is one row, not a batch of rows; take its content with {self._row_reader}"
-            )
+            raise TypeError(self._no_rows_message())
         return iter(self.unbind(0))
+
+    def _no_rows_message(self) -> str:
+        return f"this {type_name(self)} is one row, not a batch of rows; take its content with {self._row_reader}"
 
     #: how to read one row, for messages
     _row_reader: ClassVar[str]

@@ -12,6 +12,8 @@ from torch.compiler import is_dynamo_compiling
 
 from tensorclass.support.nearest import did_you_mean
 
+from .familiar_keywords import keyword_advice
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -32,7 +34,9 @@ def _check_arguments(declaration: Callable[..., Any], args: tuple[Any, ...], kwa
     except TypeError as error:
         keywords = [name for name, one in [*declared.parameters.items()][1:] if one.kind is not one.VAR_KEYWORD]
         unknown = [name for name in kwargs if name not in declared.parameters]
-        hint = did_you_mean(unknown, [name for name in keywords if name not in kwargs])
+        hint = keyword_advice(unknown, keywords) or did_you_mean(
+            unknown, [name for name in keywords if name not in kwargs]
+        )
         keys = list(args[1:])
         takes_keys = any(str(one.annotation).startswith("Keys") for one in declared.parameters.values())
         if takes_keys and len(keys) > 1 and all(isinstance(key, str) for key in keys):

@@ -334,7 +334,7 @@ def test_a_record_names_the_fields_that_differ(path: Path, backend: str) -> None
     held = write(Bar(torch.ones(3), "hi", batch_size=[3]), path, backend)
     assert held.close.tolist() == [1, 1, 1]  # the field, not the method
     PersistentTensorDict.close(held)
-    with pytest.raises(ValueError, match=r"missing: \['other'\] unexpected: \['close', 'name'\]"):
+    with pytest.raises(ValueError, match=r"missing: \['other'\]; unexpected: \['close', 'name'\]"):
         read(path, backend, Other)
     with pytest.raises(ValueError, match="strict=False"):
         read(path, backend, Narrow)

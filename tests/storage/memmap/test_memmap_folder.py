@@ -273,7 +273,7 @@ def test_a_missing_file_is_an_error_that_names_it(tmp_path: Path) -> None:
 
 def test_a_record_names_the_fields_that_differ(tmp_path: Path) -> None:
     TensorDict(x=torch.ones(2), other=torch.ones(2)).memmap(tmp_path / "saved")
-    with pytest.raises(FileError, match=r"missing, without a default: \['text', 'inner'\] unexpected: \['other'\]"):
+    with pytest.raises(FileError, match=r"missing, without a default: \['text', 'inner'\]; unexpected: \['other'\]"):
         Sample.load_memmap(tmp_path / "saved")
 
 
