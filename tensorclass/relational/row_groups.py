@@ -179,7 +179,7 @@ class RowGroups(Generic[T]):
         if not isinstance(column, Tensor) or column.is_nested or column.is_complex():
             name = key[0] if len(key) == 1 else key
             reduced = f"data.to_tensordict().set({name!r}, data[{name!r}].mean()).group_by(...)"
-            hint = f"; reduce each of its rows first: {reduced}" if isinstance(column, Ragged) else ""
+            hint = f"; reduce each of its rows first: {reduced}" if issubclass(type(column), Ragged) else ""
             raise TypeError(
                 f"agg: {dotted(key)}: {aggregation!r} takes a tensor of real numbers, got a {type_name(column)}{hint}"
             )
