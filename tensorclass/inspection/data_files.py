@@ -16,6 +16,7 @@ import torch
 
 from tensorclass.support.extras import require
 from tensorclass.support.printable import printable
+from tensorclass.support.regular_files import content_of, reading_regular
 from tensorclass.td.columns.ragged import Ragged
 from tensorclass.td.delegated.arguments import Nulls
 from tensorclass.td.keys import unravel_key_to_tuple
@@ -146,10 +147,10 @@ class MemoryMapFolder(CollectionFile):
         return TensorDict.load_memmap(self.path, verify=verify)
 
     def _notes(self) -> str:
-        return "".join(file.read_text("utf-8") for file in self.path.rglob("meta.json"))
+        return "".join(content_of(file).decode() for file in self.path.rglob("meta.json"))
 
     def class_name(self) -> str | None:
-        return _class_of(json.loads((self.path / "meta.json").read_bytes()).get("_tensorclass"))
+        return _class_of(json.loads(content_of(self.path / "meta.json")).get("_tensorclass"))
 
 
 class MemoryMapArchive(CollectionFile):
@@ -194,7 +195,7 @@ class SafetensorsFile(CollectionFile):
         return TensorDict.load_safetensors(self.path, verify=verify)
 
     def _metadata(self) -> dict[str, str]:
-        with self.path.open("rb") as file:
+        with reading_regular(self.path) as file:
             (size,) = struct.unpack("<Q", file.read(8))
             found: dict[str, str] = json.loads(file.read(size)).get("__metadata__", {})
             return found
@@ -214,9 +215,9 @@ class ConsolidatedFile(CollectionFile):
 
     @classmethod
     def recognises(cls, path: Path, start: bytes) -> bool:
-        if path.suffix in cls.suffixes:
-            return True
-        with path.open("rb") as file:
+        if path.suffix in cls.suffixes or not path.is_file():
+            return path.is_file()
+        with reading_regular(path) as file:
             file.seek(max(0, path.stat().st_size - 9))
             return file.read(1) == b"}"
 
@@ -285,11 +286,11 @@ class ZarrFolder(_ArrayFile):
         return TensorDict.from_zarr(self.path, verify=verify)
 
     def checksums(self) -> bool | None:
-        return any("crc32" in file.read_text("utf-8") for file in self.path.rglob("zarr.json"))
+        return any(b"crc32" in content_of(file) for file in self.path.rglob("zarr.json"))
 
     def class_name(self) -> str | None:
         file = self.path / "zarr.json"
-        known = as_dict(json.loads(file.read_bytes())) if file.is_file() else {}
+        known = as_dict(json.loads(content_of(file))) if file.is_file() else {}
         return _class_of(as_dict(known.get("attributes")).get("tensorclass"))
 
 
@@ -478,7 +479,7 @@ def format_of(path: Path) -> type[DataFile]:
         raise FileNotFoundError(2, os.strerror(2), str(path))
     start = b""
     if not path.is_dir():
-        with path.open("rb") as file:
+        with reading_regular(path) as file:
             start = file.read(64)
     for one in FORMATS:
         if (path.is_dir() or start or one is CSVFile) and one.recognises(path, start):

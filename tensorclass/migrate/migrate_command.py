@@ -12,6 +12,7 @@ from tensorclass.support.atomic import whole_file
 from tensorclass.support.extras import require
 from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.printable import printable
+from tensorclass.support.regular_files import content_of
 
 from .source_files import dependency_lines, files_below, is_source
 
@@ -54,9 +55,9 @@ class _Run:
         sources: dict[Path, bytes] = {}
         for path in files:
             try:
-                source = path.read_bytes()
+                source = content_of(path)
             except OSError as error:
-                self._skip(path, error.strerror or str(error))
+                self._skip(path, error.strerror or str(error).removeprefix(f"{path}: "))
                 continue
             if is_source(path):
                 sources[path] = source

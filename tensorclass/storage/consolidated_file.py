@@ -324,7 +324,7 @@ def read_tree(path: Filename) -> Node:
     Raises:
         FileError: this is no such file, or it is damaged.
     """
-    with open(path, "rb") as file:
+    with reading_regular(path) as file:
         return _read(file, os.fspath(path))[1]
 
 

@@ -1,4 +1,7 @@
-"""Open regular files only: reading a pipe, a device or a socket may block, or never end."""
+"""Open regular files only: reading a pipe, a device or a socket may block, or never end.
+
+A pointer of git-LFS is refused as well: it stands in a checkout in the place of content that was not fetched.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import errno
 import os
 import stat
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import IO
 
 from tensorclass.support.interrupts import uninterrupted
@@ -21,9 +24,16 @@ _KINDS = (
     (stat.S_ISSOCK, "a socket"),
 )
 
+_POINTER = b"version https://git-lfs.github.com/spec/v1\n"
+_POINTER_SIZES = range(100, 1024)  # the hash alone has 64 bytes; a pointer of 1024 bytes or more is none
+
 
 class NotRegular(ValueError, OSError):
     """A pipe, a device or a socket was found where a file is expected, or a link where links are not followed."""
+
+
+class LfsPointer(NotRegular):
+    """A pointer of git-LFS was found where the content of a file is expected."""
 
 
 def file_type(mode: int) -> str:
@@ -39,20 +49,24 @@ def file_type(mode: int) -> str:
 
 
 def check_regular(path: str | os.PathLike[str]) -> None:
-    """Check the type of the file at a path before a library opens the path. A missing file passes.
+    """Check the file at a path before a library opens the path. A missing file passes.
 
     Links are followed. The file may be replaced between this check and the opening; :func:`open_regular` has no such
     gap.
 
     Raises:
         NotRegular: the path is that of a pipe, a device or a socket.
+        LfsPointer: the file is a pointer of git-LFS.
         IsADirectoryError: it is that of a folder.
     """
     try:
-        mode = os.stat(path).st_mode
+        found = os.stat(path)
     except OSError:  # the library will raise
         return
-    _check(mode, os.fspath(path))
+    _check(found.st_mode, os.fspath(path))
+    if found.st_size in _POINTER_SIZES:
+        with suppress(PermissionError), reading_regular(path):
+            pass
 
 
 def open_regular(
@@ -68,6 +82,7 @@ def open_regular(
 
     Raises:
         NotRegular: the path is that of a pipe, a device or a socket, or of a link in ``folder``.
+        LfsPointer: the file is a pointer of git-LFS.
         IsADirectoryError: it is that of a folder.
         OSError: the file cannot be opened.
     """
@@ -82,7 +97,10 @@ def open_regular(
             raise NotRegular(f"{name}: expected a file, found a link, which is not followed") from None
         raise
     try:
-        _check(os.fstat(handle).st_mode, name)
+        opened = os.fstat(handle)
+        _check(opened.st_mode, name)
+        if opened.st_size in _POINTER_SIZES:
+            _check_content(handle, name)
     except BaseException:
         os.close(handle)
         raise
@@ -96,6 +114,12 @@ def reading_regular(path: str | os.PathLike[str]) -> Generator[IO[bytes], None, 
         yield file
 
 
+def content_of(path: str | os.PathLike[str]) -> bytes:
+    """Read the whole content of a regular file; see :func:`open_regular`."""
+    with reading_regular(path) as file:
+        return file.read()
+
+
 def _check(mode: int, name: str) -> None:
     if stat.S_ISREG(mode):
         return
@@ -103,3 +127,11 @@ def _check(mode: int, name: str) -> None:
         raise IsADirectoryError(errno.EISDIR, "expected a file, found a folder", name)
     followed = ", which is not followed" if stat.S_ISLNK(mode) else ""
     raise NotRegular(f"{name}: expected a file, found {file_type(mode)}{followed}")
+
+
+def _check_content(handle: int, name: str) -> None:
+    if os.pread(handle, len(_POINTER), 0) == _POINTER:
+        raise LfsPointer(
+            f"{name}: expected a file, found a pointer of git-LFS to its content, which was not fetched; run "
+            "`git lfs pull` in the repository"
+        )

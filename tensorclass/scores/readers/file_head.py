@@ -11,8 +11,10 @@ from io import BufferedIOBase
 from pathlib import Path
 from typing import IO, Final, cast
 
-from tensorclass.scores.readers.lines import LONGEST_LINE, OnProgress, Row, json_rows, rows_of_array
-from tensorclass.scores.readers.unpacked_file import BROKEN, STANDARD_INPUT, broken, copied, is_stream, opened
+from tensorclass.scores.readers.json_text import python_json
+from tensorclass.scores.readers.lines import OnProgress, Row, json_rows, rows_of_array
+from tensorclass.scores.readers.size_limits import LONGEST_LINE, raised
+from tensorclass.scores.readers.unpacked_file import BROKEN, STANDARD_INPUT, copied, is_stream, opened, read_whole
 
 __all__ = ["START", "FileHead"]
 
@@ -205,10 +207,7 @@ class FileHead:
         if not self.is_array:
             return json_rows(self.location, on_progress, str(self.path))
         with self.open() as stream:
-            try:
-                return rows_of_array(str(self.path), stream.read())
-            except BROKEN as error:
-                raise broken(str(self.path), None, error) from None
+            return rows_of_array(str(self.path), read_whole(stream, str(self.path)))
 
     @property
     def _stripped(self) -> bytes:
@@ -218,13 +217,13 @@ class FileHead:
         with self.open() as stream:
             try:
                 while True:
-                    line = stream.readline(LONGEST_LINE)
+                    line = stream.readline(raised(LONGEST_LINE))
                     if not line or line.removeprefix(_BOM).strip():
                         break
             except BROKEN:
                 return None
         try:
-            row: object = json.loads(line.removeprefix(_BOM).decode())
+            row = python_json(line)
         except (ValueError, RecursionError):
             return None
         return cast("Row", row) if isinstance(row, dict) else None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
-from tensorclass.scores.readers.unpacked_file import BROKEN, broken, opened
+from tensorclass.scores.readers.json_text import json_problem, python_json
+from tensorclass.scores.readers.unpacked_file import opened, read_whole
 from tensorclass.scores.score_errors import ScoreFileError, require
 
 __all__ = ["PACKED", "document_beside", "parsed", "read_document"]
@@ -51,10 +51,7 @@ def read_document(path: Path, shape: type[_Shape], name: str | None = None) -> _
     """
     name = str(path) if name is None else name
     with opened(path, name) as (stream, _):
-        try:
-            content = stream.read()
-        except BROKEN as error:
-            raise broken(name, None, error) from None
+        content = read_whole(stream, name)
     return parsed(content, shape, name)
 
 
@@ -78,15 +75,10 @@ def document_beside(path: Path, name: str, shape: type[_Shape]) -> tuple[Path, _
 
 def _leniently(content: bytes, shape: type[_Shape], name: str, msgspec: Any) -> _Shape:
     try:
-        value: object = json.loads(content.decode("utf-8-sig"))
-    except RecursionError:
-        raise ScoreFileError(name, None, "not a log of scores: nested too deeply") from None
-    except UnicodeDecodeError as error:
-        raise ScoreFileError(name, None, f"not JSON: not UTF-8 at byte {error.start + 1}") from None
-    except json.JSONDecodeError as error:
-        raise ScoreFileError(
-            name, error.lineno, f"not JSON at column {error.colno}: {error.msg}; is the file complete?"
-        ) from None
+        value = python_json(content)
+    except (ValueError, RecursionError) as error:
+        line = getattr(error, "lineno", None)
+        raise ScoreFileError(name, line, f"{json_problem(error)}{'' if line is None else '; is the file complete?'}") from None
     try:
         return cast("_Shape", msgspec.convert(value, type=shape))
     except msgspec.ValidationError as error:

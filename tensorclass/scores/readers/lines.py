@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from functools import partial
 from io import BufferedIOBase
 from itertools import count
+from json import JSONDecodeError
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
+from tensorclass.scores.readers.json_text import json_problem, python_json
+from tensorclass.scores.readers.size_limits import LONGEST_LINE, raised, too_large
 from tensorclass.scores.readers.unpacked_file import BROKEN, broken, opened
 from tensorclass.scores.score_errors import ScoreFileError, require
 
-__all__ = ["LONGEST_LINE", "OnProgress", "Row", "json_rows", "rows_of_array", "rows_of_lines"]
+__all__ = ["OnProgress", "Row", "json_rows", "rows_of_array", "rows_of_lines"]
 
 Row: TypeAlias = dict[str, Any]
 
 OnProgress: TypeAlias = Callable[[int], None]
 """Called now and then with the number of bytes of the file (as it lies on disk) that have been read."""
 
-LONGEST_LINE = 256 * 1024 * 1024
-"""A line of more bytes is an error rather than a reason to run out of memory."""
-
 _ROWS_A_REPORT = 1024
-_BOM = b"\xef\xbb\xbf"
 
 
 def json_rows(
@@ -64,7 +62,8 @@ def rows_of_lines(name: str, stream: BufferedIOBase, first: int = 1) -> Iterator
         first: the number of the first line.
     """
     loads = cast("Callable[[bytes], object]", require("orjson", "reading score files").loads)
-    lines = iter(partial(stream.readline, LONGEST_LINE), b"")
+    longest = raised(LONGEST_LINE)
+    lines = iter(partial(stream.readline, longest), b"")
     for number in count(first):
         try:
             line = next(lines, None)
@@ -77,7 +76,7 @@ def rows_of_lines(name: str, stream: BufferedIOBase, first: int = 1) -> Iterator
         except ValueError:
             if line.isspace():
                 continue
-            row = _leniently(name, number, line)
+            row = _leniently(name, number, line, longest)
         yield number, _object(name, number, row)
 
 
@@ -92,11 +91,9 @@ def rows_of_array(name: str, data: bytes) -> Iterator[tuple[int, Row]]:
         ScoreFileError: it is not JSON, or holds something else than objects.
     """
     try:
-        found = json.loads(data.removeprefix(_BOM).decode())
-    except json.JSONDecodeError as error:
-        raise ScoreFileError(name, error.lineno, f"not JSON at column {error.colno}: {error.msg}") from None
-    except (UnicodeDecodeError, RecursionError) as error:
-        raise ScoreFileError(name, None, f"not JSON: {error}") from None
+        found = python_json(data)
+    except (ValueError, RecursionError) as error:
+        raise ScoreFileError(name, getattr(error, "lineno", None), json_problem(error)) from None
     for number, row in enumerate(cast("list[object]", found), 1):
         yield number, _object(name, number, row)
 
@@ -107,24 +104,14 @@ def _object(name: str, number: int, row: object) -> Row:
     return cast("Row", row)
 
 
-def _leniently(name: str, number: int, line: bytes) -> object:
+def _leniently(name: str, number: int, line: bytes, longest: int) -> object:
     """Parse a line that orjson refuses with Python's json, or say what is wrong with it."""
-    if number == 1:
-        line = line.removeprefix(_BOM)
+    if len(line) == longest:
+        raise too_large(name, number, f"a line of {longest:,} bytes or more; expected one JSON object on each line")
     try:
-        return json.loads(line.decode())
-    except RecursionError:
-        raise ScoreFileError(name, number, "not a score: nested too deeply") from None
-    except UnicodeDecodeError as error:
-        raise ScoreFileError(
-            name, number, f"not JSON: not UTF-8 at byte {error.start + 1}; expected one JSON object on each line"
-        ) from None
-    except json.JSONDecodeError as error:
-        if len(line) == LONGEST_LINE:
-            raise ScoreFileError(
-                name, number, f"longer than {LONGEST_LINE >> 20} MiB; expected one JSON object on each line"
-            ) from None
-        if not line.endswith(b"\n") and line.lstrip()[:1] == b"{":
+        return python_json(line)
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, JSONDecodeError) and not line.endswith(b"\n") and line.lstrip()[:1] == b"{":
             raise ScoreFileError(
                 name, number, "the line is cut off: the file ends inside it; write the file again or drop this line"
             ) from None
@@ -135,11 +122,7 @@ def _leniently(name: str, number: int, line: bytes) -> object:
                 "JSON over several lines; expected one JSON object on each line: give a log of samples "
                 "(samples_*.jsonl), not a summary (results_*.json)",
             ) from None
-        raise ScoreFileError(
-            name,
-            number,
-            f"not JSON at column {error.colno}: {error.msg}; expected one JSON object on each line",
-        ) from None
+        raise ScoreFileError(name, number, f"{json_problem(error)}; expected one JSON object on each line") from None
 
 
 def _kind(value: object) -> str:

@@ -7,7 +7,6 @@ documents, how each metric is aggregated and whether higher is better; and the g
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,15 +15,16 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, Final, TypeGuard, cast
 
+from tensorclass.scores.readers.json_text import json_problem, python_json
 from tensorclass.scores.readers.run import Published
 from tensorclass.scores.readers.run_names import task_name
+from tensorclass.scores.readers.unpacked_file import opened, read_whole
 from tensorclass.scores.score_errors import ScoreFileError
 
 __all__ = ["HarnessResults", "logs_beside", "results_beside"]
 
 _DATE: Final = re.compile(r"_(\d{4}-\d\d-\d\d(?:T[\d.:-]*\d)?)(?:\.jsonl?)?(?:\.(?:gz|bz2|zst))?$")
 _MEANS: Final = (None, "mean", "nanmean")
-_LARGEST: Final = 256 * 1024 * 1024
 
 
 def results_beside(log: Path) -> list[Path]:
@@ -76,8 +76,6 @@ class HarnessResults:
             state = self.path.stat()
         except OSError as error:
             raise ScoreFileError(name, None, f"can't be read: {error.strerror or error}") from None
-        if state.st_size > _LARGEST:
-            raise ScoreFileError(name, None, f"expected a results file, got one of more than {_LARGEST >> 20} MiB")
         return _document(self.path.absolute(), name, state.st_size, state.st_mtime_ns)
 
     @property
@@ -144,12 +142,12 @@ class HarnessResults:
 @lru_cache(maxsize=4)  # the logs of a run have one results file, which is long if the tasks are many
 def _document(path: Path, name: str, size: int, changed: int) -> Mapping[str, Any]:
     """Parse a results file that has this size and was changed at this time."""
+    with opened(path, name) as (stream, _):
+        content = read_whole(stream, name)
     try:
-        found: object = json.loads(path.read_bytes())
-    except OSError as error:
-        raise ScoreFileError(name, None, f"can't be read: {error.strerror or error}") from None
+        found = python_json(content)
     except (ValueError, RecursionError) as error:
-        raise ScoreFileError(name, getattr(error, "lineno", None), f"not JSON: {error}") from None
+        raise ScoreFileError(name, getattr(error, "lineno", None), json_problem(error)) from None
     if not isinstance(found, dict) or not isinstance(cast("dict[str, Any]", found).get("results"), dict):
         raise ScoreFileError(name, None, "expected a results file of lm-evaluation-harness, with the key 'results'")
     return cast("dict[str, Any]", found)

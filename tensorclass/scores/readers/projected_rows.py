@@ -15,8 +15,9 @@ from types import GenericAlias
 from typing import Any, Final, TypeAlias, cast, get_args
 
 from tensorclass.scores.readers.file_head import FileHead
-from tensorclass.scores.readers.lines import LONGEST_LINE, OnProgress, Row, rows_of_array, rows_of_lines
-from tensorclass.scores.readers.unpacked_file import BROKEN, broken, opened
+from tensorclass.scores.readers.lines import OnProgress, Row, rows_of_array, rows_of_lines
+from tensorclass.scores.readers.size_limits import LONGEST_LINE, raised
+from tensorclass.scores.readers.unpacked_file import BROKEN, broken, opened, read_whole
 from tensorclass.scores.score_errors import require
 
 __all__ = ["CHUNK", "RowChunk", "Struct", "row_chunks", "struct_of"]
@@ -105,12 +106,13 @@ def row_chunks(head: FileHead, structs: Sequence[Struct], on_progress: OnProgres
     name = str(head.path)
     if head.is_array:
         with head.open() as stream:
-            data = _whole(stream, name)
+            data = read_whole(stream, name)
         decoders = {struct: msgspec.json.Decoder(GenericAlias(list, (struct,))).decode for struct in structs}
         yield RowChunk(name, lambda: 1, data, *_decoded(decoders, data, msgspec), is_array=True)
         return
     decoders = {struct: msgspec.json.Decoder(struct).decode_lines for struct in structs}
     error = None
+    longest = raised(LONGEST_LINE)
     held: list[bytes] = []  # the start of a line whose end was not read yet
     with opened(head.location, name) as (stream, raw):
         lines = _LineNumbers(head.location) if stream is raw else _CountedLines()
@@ -118,7 +120,7 @@ def row_chunks(head: FileHead, structs: Sequence[Struct], on_progress: OnProgres
             more, error = _block(stream)
             is_last = not more and error is None
             end = more.rfind(b"\n") + 1
-            if not (end or is_last or error) and sum(map(len, held)) < LONGEST_LINE:
+            if not (end or is_last or error) and sum(map(len, held)) < longest:
                 held.append(more)
                 continue
             data = b"".join([*held, more if is_last else more[:end]])
@@ -188,13 +190,6 @@ def _block(stream: BufferedIOBase) -> tuple[bytes, Exception | None]:
     except BROKEN as error:
         return b"".join(parts), error
     return b"".join(parts), None
-
-
-def _whole(stream: BufferedIOBase, name: str) -> bytes:
-    try:
-        return stream.read()
-    except BROKEN as error:
-        raise broken(name, None, error) from None
 
 
 def _decoded(

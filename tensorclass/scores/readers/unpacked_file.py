@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import os
+import select
 import shutil
 import stat
 import sys
@@ -12,20 +13,25 @@ import tempfile
 import zlib
 from collections.abc import Generator
 from contextlib import contextmanager
-from io import BufferedIOBase, BufferedReader, FileIO, RawIOBase
+from io import BufferedIOBase, BufferedReader, BytesIO, RawIOBase
 from pathlib import Path
 from typing import IO, Any, Final, cast
 
+from tensorclass.scores.readers.size_limits import LARGEST_DOCUMENT, most_unpacked, raised, too_large
 from tensorclass.scores.score_errors import ScoreFileError, require
 from tensorclass.support.interrupts import uninterrupted
+from tensorclass.support.regular_files import NotRegular, open_regular
 
-__all__ = ["BROKEN", "STANDARD_INPUT", "broken", "copied", "is_stream", "opened"]
+__all__ = ["BROKEN", "STANDARD_INPUT", "broken", "copied", "is_stream", "opened", "read_whole"]
 
 STANDARD_INPUT: Final = "-"
 """The path that stands for the standard input."""
 
 BROKEN: Final[tuple[type[Exception], ...]] = (EOFError, zlib.error, OSError)
 """Errors of reading a file that is cut off, damaged or unreadable; :func:`broken` names them."""
+
+PATIENCE: float = 10.0
+"""Seconds to wait for somebody who writes to a pipe."""
 
 _BUFFER = 1024 * 1024
 _PACKED_CHUNK = 4096  # bytes of zstd decompressed at a time: a hostile frame makes at most some 100 MB of them
@@ -44,26 +50,35 @@ def opened(path: str | Path, name: str | None = None) -> Generator[tuple[Buffere
         The decompressed bytes, and the file itself, whose position tells the progress.
 
     Raises:
-        ScoreFileError: the file is missing, a folder or a device, or can't be opened.
+        ScoreFileError: the file is missing, no regular file or a pointer of git-LFS, or can't be opened; reading it
+            raises one where it unpacks to more than a log of its size would.
         MissingExtraError: the file is compressed with zstd, and zstandard is not installed.
     """
     name = str(path) if name is None else name
-    with uninterrupted() as section:
-        # Opened below, where Ctrl-C works: a pipe that nobody writes to blocks. Until then, closing does nothing.
-        file = FileIO.__new__(FileIO)
-        try:
-            with section.interruptible():
-                try:
-                    FileIO.__init__(file, path)
-                except OSError as error:
-                    raise ScoreFileError(name, None, _problem(error)) from None
-                mode = os.fstat(file.fileno()).st_mode  # a pipe is fine, as of `<(zcat samples.jsonl.gz)`
-                if stat.S_ISBLK(mode) or (stat.S_ISCHR(mode) and not file.isatty()):
-                    raise ScoreFileError(name, None, "is a device; give a file with one JSON object on each line")
-                raw: BufferedReader = BufferedReader(file, _BUFFER)
-                yield _unpacked(raw, name), raw
-        finally:
-            file.close()
+    with uninterrupted() as section, _file(path, name) as raw, section.interruptible():
+        yield _unpacked(raw, name), raw
+
+
+def read_whole(stream: BufferedIOBase, name: str) -> bytes:
+    """Read a stream to its end.
+
+    Args:
+        stream: the stream.
+        name: the name of the file in errors.
+
+    Raises:
+        ScoreFileError: it is damaged, or larger than the largest document.
+    """
+    limit = raised(LARGEST_DOCUMENT)
+    content = BytesIO()
+    try:
+        while piece := stream.read(_BUFFER):
+            content.write(piece)
+            if content.tell() > limit:
+                raise too_large(name, None, f"more than {limit:,} bytes; expected a document that fits into memory")
+    except BROKEN as error:
+        raise broken(name, None, error) from None
+    return content.getvalue()
 
 
 def is_stream(path: str | Path) -> bool:
@@ -72,19 +87,26 @@ def is_stream(path: str | Path) -> bool:
         return True
     try:
         return stat.S_ISFIFO(os.stat(path).st_mode)
-    except OSError:  # opening it will say so
+    except (OSError, ValueError):  # opening it will say so
         return False
 
 
 def copied(path: str | Path) -> IO[bytes]:
-    """Copy a pipe, or the standard input, to a temporary file, which is removed when it is closed or collected."""
+    """Copy a pipe, or the standard input, to a temporary file, which is removed when it is closed or collected.
+
+    Raises:
+        ScoreFileError: nobody writes to the pipe, or it can't be opened.
+    """
     copy = cast("IO[bytes]", tempfile.NamedTemporaryFile(prefix="tensorclass-log-"))  # noqa: SIM115  kept open
-    if str(path) == STANDARD_INPUT:
-        shutil.copyfileobj(sys.stdin.buffer, copy, _BUFFER)
-    else:
-        with open(path, "rb") as pipe:
-            shutil.copyfileobj(pipe, copy, _BUFFER)
-    copy.flush()
+    try:
+        if str(path) == STANDARD_INPUT:
+            shutil.copyfileobj(sys.stdin.buffer, copy, _BUFFER)
+        else:
+            _copy_pipe(path, copy)
+        copy.flush()
+    except BaseException:
+        copy.close()
+        raise
     return copy
 
 
@@ -98,16 +120,78 @@ def broken(name: str, line: int | None, error: Exception) -> ScoreFileError:
     return ScoreFileError(name, line, f"can't be read: {getattr(error, 'strerror', None) or error}")
 
 
+def _file(path: str | Path, name: str) -> BufferedReader:
+    try:
+        return cast("BufferedReader", os.fdopen(open_regular(path, shown=name), "rb", _BUFFER))
+    except (OSError, ValueError) as error:
+        raise ScoreFileError(name, None, _problem(error, name)) from None
+
+
+def _copy_pipe(path: str | Path, copy: IO[bytes]) -> None:
+    try:
+        pipe = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
+    except OSError as error:
+        raise ScoreFileError(str(path), None, _problem(error, str(path))) from None
+    with pipe:
+        copy.write(_first_byte(pipe.fileno(), str(path)))
+        shutil.copyfileobj(pipe, copy, _BUFFER)
+
+
+def _first_byte(pipe: int, name: str) -> bytes:
+    """Wait until something comes from a pipe that was opened without waiting for its writer. Let it block from now on.
+
+    Returns:
+        What was read of it: a byte or nothing.
+    """
+    first = b""
+    events = select.poll()
+    events.register(pipe, select.POLLIN)
+    if not events.poll(1000 * PATIENCE):  # no bytes, and no writer who has left
+        try:
+            first = os.read(pipe, 1)
+        except BlockingIOError:  # there is a writer, who takes their time
+            pass
+        else:
+            if not first:
+                raise ScoreFileError(name, None, f"a pipe that nobody writes to, in {PATIENCE:g} seconds of waiting")
+    os.set_blocking(pipe, True)
+    return first
+
+
 def _unpacked(raw: BufferedReader, name: str) -> BufferedIOBase:
     start = raw.peek(4)[:4]
+    unpacked: BufferedIOBase | RawIOBase
     if start.startswith(_GZIP):
-        return gzip.GzipFile(fileobj=raw)
-    if start.startswith(_BZIP2):
-        return bz2.BZ2File(raw)
-    if start.startswith(_ZSTD):
-        zstandard = require("zstandard", f"reading {name}")
-        return BufferedReader(_ZstdFile(raw, zstandard), _BUFFER)
-    return raw
+        unpacked = gzip.GzipFile(fileobj=raw)
+    elif start.startswith(_BZIP2):
+        unpacked = bz2.BZ2File(raw)
+    elif start.startswith(_ZSTD):
+        unpacked = _ZstdFile(raw, require("zstandard", f"reading {name}"))
+    else:
+        return raw
+    return BufferedReader(_LimitedFile(unpacked, os.fstat(raw.fileno()).st_size, name), _BUFFER)
+
+
+class _LimitedFile(RawIOBase):
+    """Decompressed bytes, which may not be many times those of the file."""
+
+    def __init__(self, unpacked: BufferedIOBase | RawIOBase, packed: int, name: str) -> None:
+        self._unpacked = unpacked
+        self._count = 0
+        self._packed = packed
+        self._limit = most_unpacked(packed)
+        self._name = name
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count = self._unpacked.readinto(buffer) or 0
+        self._count += count
+        if self._count > self._limit:
+            problem = f"unpacks from {self._packed:,} to more than {self._limit:,} bytes"
+            raise too_large(self._name, None, problem)
+        return count
 
 
 class _ZstdFile(RawIOBase):
@@ -152,9 +236,11 @@ class _ZstdFile(RawIOBase):
         return True
 
 
-def _problem(error: OSError) -> str:
+def _problem(error: Exception, name: str) -> str:
     if isinstance(error, FileNotFoundError):
         return "no such file"
     if isinstance(error, IsADirectoryError):
         return "is a folder; give the .jsonl files in it"
-    return f"can't be opened: {error.strerror or error}"
+    if isinstance(error, NotRegular):
+        return str(error).removeprefix(f"{name}: ")
+    return f"can't be opened: {getattr(error, 'strerror', None) or error}"

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import struct
+import tempfile
 import zipfile
 import zlib
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, Final, cast
 
-from tensorclass.scores.readers.unpacked_file import opened
+from tensorclass.scores.readers.size_limits import LARGEST_DOCUMENT, most_unpacked, raised, too_large
+from tensorclass.scores.readers.unpacked_file import BROKEN, broken, opened
 from tensorclass.scores.score_errors import ScoreFileError, require
 
-__all__ = ["LARGEST_MEMBER", "ZipMembers"]
-
-LARGEST_MEMBER: Final[int] = 2 * 1024**3
-"""A member of more bytes is an error rather than a reason to run out of memory."""
+__all__ = ["ZipMembers"]
 
 _ZSTD: Final = 93  # https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT, 4.4.5
 _LOCAL_HEADER: Final = struct.Struct("<26xHH")
+_PIECES: Final = {zipfile.ZIP_STORED: 2**20, zipfile.ZIP_DEFLATED: 2**20}  # bytes to read at a time
+_SMALL_PIECE: Final = 4096  # others unpack all bytes that they take, to some 100 MB at most
 
 
 class ZipMembers:
@@ -29,6 +33,7 @@ class ZipMembers:
         self._archive = archive
         self._stream = stream
         self._name = name
+        self._size = stream.seek(0, os.SEEK_END)
         self._members = {info.filename: info for info in archive.infolist()}
 
     @classmethod
@@ -43,8 +48,14 @@ class ZipMembers:
         Raises:
             ScoreFileError: no zip archive, or one that is cut off.
         """
-        with opened(path, name) as (stream, _):
+        with opened(path, name) as (stream, raw), ExitStack() as copies:
             file = cast("IO[bytes]", stream)
+            if stream is not raw:  # compressed once more; members are sought
+                file = copies.enter_context(tempfile.TemporaryFile())
+                try:
+                    shutil.copyfileobj(stream, file)
+                except BROKEN as error:
+                    raise broken(name, None, error) from None
             try:
                 archive = zipfile.ZipFile(file)
             except (zipfile.BadZipFile, EOFError, OSError) as error:
@@ -52,7 +63,9 @@ class ZipMembers:
                     name, None, f"the zip archive is cut off or damaged ({error}); was the run stopped while writing?"
                 ) from None
             with archive:
-                yield cls(archive, file, name)
+                members = cls(archive, file, name)
+                members._check_size()
+                yield members
 
     def __contains__(self, member: str) -> bool:
         return member in self._members
@@ -74,16 +87,27 @@ class ZipMembers:
         """
         info = self._members[member]
         place = f"{self._name}/{member}"
-        if info.file_size > LARGEST_MEMBER:
-            raise ScoreFileError(place, None, f"larger than {LARGEST_MEMBER >> 30} GiB; expected the log of one sample")
+        packed = min(info.compress_size, self._size)
+        if info.file_size > min(most_unpacked(packed), raised(LARGEST_DOCUMENT)):
+            problem = f"{info.file_size:,} bytes, compressed to {packed:,}; expected the log of one sample"
+            raise too_large(place, None, problem, info.file_size)
         try:
             if info.compress_type == _ZSTD:
                 return self._unpacked(info)
-            return self._archive.read(info)
+            with self._archive.open(info) as opened_member:
+                piece = _PIECES.get(info.compress_type, _SMALL_PIECE)
+                return b"".join(iter(partial(opened_member.read, piece), b""))
         except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
             raise ScoreFileError(place, None, f"damaged: {error}") from None
         except (NotImplementedError, RuntimeError) as error:  # of another compression, or encrypted
             raise ScoreFileError(place, None, f"can't be read: {error}") from None
+
+    def _check_size(self) -> None:
+        """Raise if all members are many times as large as the file: they may be the same bytes, many times."""
+        total = sum(info.file_size for info in self._members.values())
+        if total > most_unpacked(self._size):
+            problem = f"an archive of {self._size:,} bytes with members of {total:,} bytes"
+            raise too_large(self._name, None, problem, total)
 
     def _unpacked(self, info: zipfile.ZipInfo) -> bytes:
         zstandard: Any = require("zstandard", f"reading {self._name}")
@@ -92,7 +116,8 @@ class ZipMembers:
         self._stream.seek(name + extra, 1)
         packed = self._stream.read(info.compress_size)
         try:
-            content = cast("bytes", zstandard.ZstdDecompressor().decompress(packed, max_output_size=info.file_size))
+            with zstandard.ZstdDecompressor().stream_reader(packed) as frame:  # whatever size the frame says
+                content = cast("bytes", frame.read(info.file_size))
         except zstandard.ZstdError as error:
             raise EOFError(str(error)) from None
         if zlib.crc32(content) != info.CRC:

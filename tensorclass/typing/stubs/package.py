@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tensorclass.support.printable import printable
+from tensorclass.support.regular_files import content_of
 
 from .method_tables import method_of
 from .module_paths import SUFFIX, Module, found_at, named
@@ -39,7 +40,7 @@ class Modules:
     """Modules that know of each other."""
 
     def __init__(self, modules: dict[str, Module]) -> None:
-        sources = {name: module.path.read_bytes() for name, module in modules.items()}
+        sources = {name: content_of(module.path) for name, module in modules.items()}
         self._names: dict[str, Names] = {}
         for name, module in modules.items():
             self._names[name] = Names(parsed(sources[name], module), module, self._names.get)

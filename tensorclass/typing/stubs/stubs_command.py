@@ -10,6 +10,7 @@ from pathlib import Path
 from tensorclass.support.atomic import whole_file
 from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.printable import printable
+from tensorclass.support.regular_files import content_of
 
 from .module_paths import SUFFIX, Module, NotFound, found_at, named, search_path
 from .module_stub import HEADER, Neighbourhood, Syntax, decorated, stub
@@ -52,7 +53,7 @@ def _run(targets: Sequence[str], out: Path, check: bool) -> int:
     texts: dict[Path, str] = {}
     origins: dict[Path, Path] = {}
     for module in looked.values():
-        source, names = module.path.read_bytes(), neighbours[module.root].names
+        source, names = content_of(module.path), neighbours[module.root].names
         if not decorated(source, module, names):
             continue
         path = module.stub_in(out)
@@ -139,7 +140,7 @@ def _obsolete(out: Path, looked: Sequence[Module], texts: dict[Path, str], every
 
 
 def _is_decorated(module: Module) -> bool:
-    return decorated(module.path.read_bytes(), module, Neighbourhood(module.root).names)
+    return decorated(content_of(module.path), module, Neighbourhood(module.root).names)
 
 
 def _on_search_path(name: str) -> Module | None:

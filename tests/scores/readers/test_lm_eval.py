@@ -24,7 +24,7 @@ from tensorclass.scores import (
     read_scores,
     save_scores,
 )
-from tensorclass.scores.readers import projected_rows
+from tensorclass.scores.readers import lm_eval_results, projected_rows
 from tensorclass.scores.readers.lm_eval_columns import LoggedColumns
 
 Write = Callable[..., Path]
@@ -182,11 +182,11 @@ def test_a_results_file_is_parsed_once_for_all_logs_of_its_run(
     said = {"arc": {"acc,none": 1.0}, "piqa": {"acc,none": 1.0}}
     write(f"m/results_{DATE}.json", results(results=said, **{"n-samples": {}}))
     logs = [write(f"m/samples_{task}_{DATE}.jsonl", [log_row(0, {"acc": 1.0})]) for task in said]
-    read = Path.read_bytes
+    read = lm_eval_results.read_whole
     opened: list[str] = []
-    monkeypatch.setattr(Path, "read_bytes", lambda path: opened.append(path.name) or read(path))
+    monkeypatch.setattr(lm_eval_results, "read_whole", lambda *given: opened.append(given[1]) or read(*given))
     assert [run.model for run in read_runs(logs)] == ["example/model-a"] * 2
-    assert opened == [f"results_{DATE}.json"]
+    assert [Path(name).name for name in opened] == [f"results_{DATE}.json"]
 
 
 def test_figures_of_older_results_files_have_no_filter(write: Write, log_row: Make) -> None:
