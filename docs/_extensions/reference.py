@@ -41,7 +41,8 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("names", Names)
     app.add_directive("methods", Methods)
     app.connect("autodoc-process-docstring", _mark_returns, priority=400)
-    app.connect("autodoc-process-signature", _name_defaults)
+    app.connect("autodoc-before-process-signature", _keep_first_parameter)
+    app.connect("autodoc-process-signature", _write_signature)
     app.connect("env-updated", _add_aliases)
     app.connect("env-check-consistency", _check_complete)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
@@ -170,10 +171,29 @@ def _mark_returns(app: Sphinx, what: str, name: str, item: Any, options: Any, li
     lines[start:end] = [f":returns: {first.strip()}", *rest]
 
 
-def _name_defaults(
+def _keep_first_parameter(app: Sphinx, item: Any, is_bound: bool) -> None:
+    """Put back the class that autodoc takes from the signature of a function that is the method of a class.
+
+    It notes the signature of the bound method, without the class, at the method's function, to keep how defaults are
+    written. Read again as that of a bound method, this signature would lose its next parameter.
+    """
+    if is_bound or not inspect.ismethod(item):
+        return
+    noted: inspect.Signature | None = vars(item.__func__).get("__signature__")
+    if noted is not None and next(iter(noted.parameters), "") != "cls":
+        cls = inspect.Parameter("cls", inspect.Parameter.POSITIONAL_ONLY)
+        item.__func__.__signature__ = noted.replace(parameters=[cls, *noted.parameters.values()])
+
+
+def _write_signature(
     app: Sphinx, what: str, name: str, item: Any, options: Any, signature: str | None, returns: str | None
 ) -> tuple[str | None, str | None]:
-    """Write ``...`` for defaults of fields, which the generated constructor of a record holds in variables."""
+    """Write ``...`` for defaults of fields, which the generated constructor of a record holds in variables.
+
+    A method that is a function of the package as well takes the collection first.
+    """
+    if signature and what == "function":
+        signature = re.sub(r"^\(self: \w+", "(data: TensorCollection", signature)
     return signature and re.sub(r"\b__default_\w+", "...", signature), returns
 
 

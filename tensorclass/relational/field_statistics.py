@@ -23,7 +23,7 @@ from tensorclass.td.leaves.unbatched_tensor import UnbatchedTensor
 from tensorclass.td.printing.number_previews import is_readable, number_writer
 from tensorclass.td.printing.print_options import OPTIONS
 from tensorclass.td.printing.short_form import line_width
-from tensorclass.td.printing.text_previews import cut, width_of
+from tensorclass.td.printing.text_previews import cut, cut_middle, width_of
 
 from .key_codes import leaf_keys
 
@@ -296,10 +296,15 @@ def _cells(name: str, value: Any) -> list[str]:
 
 
 def _blocks(columns: list[list[str]]) -> list[list[list[str]]]:
-    """Divide columns among blocks that fit in lines. Each begins with the first column, which is cut if it is long."""
+    """Divide columns among blocks that fit in lines. Each begins with the first column, which is cut if it is long.
+
+    What is cut is the middle of names, and no more than leaves them different.
+    """
     keys, *others = columns
     widths = [2 + max(map(width_of, column)) for column in others]
-    least = min(_NAME, max(map(width_of, keys)))
+    longest = max(map(width_of, keys))
+    most = max(min(longest, line_width() - max(widths)), min(_NAME, longest))
+    least = next((room for room in range(min(_NAME, most), most) if _are_different(keys, room)), most)
     blocks: list[list[list[str]]] = [[]]
     used = [0]
     for column, width in zip(others, widths, strict=True):
@@ -308,9 +313,14 @@ def _blocks(columns: list[list[str]]) -> list[list[list[str]]]:
             used.append(0)
         blocks[-1].append(column)
         used[-1] += width
-    room = max(line_width() - max(used), _NAME)
-    keys = [cut(key, room) for key in keys]
+    room = max(line_width() - max(used), least)
+    keys = [cut_middle(key, room) for key in keys]
     return [[keys, *block] for block in blocks]
+
+
+def _are_different(keys: list[str], room: int) -> bool:
+    """Return whether names are different when they are cut to so many columns."""
+    return len({cut_middle(key, room) for key in keys}) == len(set(keys))
 
 
 def _lines(columns: list[list[str]]) -> list[str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NOT_A_SHARE", "ROUNDING", "check_counts", "check_shares", "contradiction", "is_share"]
+__all__ = ["NOT_A_SHARE", "ROUNDING", "check_counts", "check_shares", "contradiction", "finite_number", "is_share"]
 
 ROUNDING = 1e-6
 """The rounding error of the mean of a few float32 verdicts that are all 1."""
@@ -24,6 +25,18 @@ def is_share(value: float) -> bool:
         (True, False, False, True)
     """
     return not (value < -ROUNDING or value > 1 + ROUNDING)
+
+
+def finite_number(value: object) -> float | None:
+    """Return a number of a log as a float; None for verdicts and other values, and for numbers that no float holds.
+
+    Example:
+        >>> finite_number(2), finite_number(float("nan")), finite_number(True), finite_number(10**400)
+        (2.0, None, None, None)
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= sys.float_info.max:
+        return None
+    return float(value)
 
 
 def check_shares(field: str, values: NDArray[np.float64]) -> None:

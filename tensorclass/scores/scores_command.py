@@ -106,7 +106,7 @@ def _results(arguments: Namespace, runs: Sequence[Run]) -> _Results:
     baseline, worse_than = (
         None if name is None else find_model(name, runs) for name in (arguments.baseline, arguments.fail_if_worse_than)
     )
-    scored = [ScoredRun(one, one.scores.aggregate(**settings)) for one in runs]
+    scored = [_scored(one, settings) for one in runs]
     ranking = {**settings, "metric": arguments.metric, "correction": arguments.correction}
     is_compared = arguments.compare or (baseline is not None and not arguments.leaderboard)
     comparisons = list(_comparisons(arguments, runs, baseline, settings)) if is_compared else []
@@ -122,6 +122,13 @@ def _results(arguments: Namespace, runs: Sequence[Run]) -> _Results:
         checked = board if board is not None and board.baseline == worse_than else None
         gates += worse_gates(checked or leaderboard(runs, baseline=worse_than, **ranking), arguments.margin)
     return _Results(scored, comparisons, board, gates)
+
+
+def _scored(run: Run, settings: dict[str, Any]) -> ScoredRun:
+    try:
+        return ScoredRun(run, run.scores.aggregate(**settings))
+    except ValueError as error:
+        raise ScoreFileError(run.files[0], None, str(error)) from None
 
 
 def _comparisons(

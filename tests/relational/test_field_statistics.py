@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor
 
 from tensorclass import (
@@ -124,6 +127,24 @@ def test_a_summary_prints_as_a_table_of_bounded_size() -> None:
     assert max(map(len, lines)) <= 100
     assert repr(TensorDict({}, [3]).summary()).startswith("key  dtype  count")
     assert repr(data.summary()[0]).startswith("Summary(batch_size=[]")
+
+
+def test_fields_have_different_names_in_the_table() -> None:
+    position = {"lat": torch.rand(5), "lon": torch.rand(5), "altitude_above_the_ground": torch.rand(5)}
+    data = TensorDict({"meta": {"position": position}, "other": {"position": {"lat": torch.rand(5)}}}, [5])
+    names = [line.split()[0] for line in repr(data.summary()).split("\n")]
+    assert names[1].endswith("lat")
+    assert names[2].endswith("lon")
+    assert len(set(names)) == 5
+
+
+@given(st.sets(st.text("ab.", min_size=1, max_size=75).filter(lambda key: ".." not in key), min_size=1, max_size=8))
+def test_any_names_of_fields_that_fit_in_a_line_are_different(keys: set[str]) -> None:
+    lines = repr(TensorDict({key: torch.arange(3.0) for key in keys}, [3]).summary()).split("\n")
+    assert max(map(len, lines)) <= 100
+    names = Counter(line.split()[0] for line in lines)
+    blocks = names.pop("key")
+    assert [*names.values()] == [blocks] * len(keys)
 
 
 def test_statistics_for_which_lines_have_no_room_stand_below() -> None:

@@ -11,20 +11,22 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Sequence
 from functools import partial
+from io import TextIOWrapper
 from pathlib import Path
-from typing import Final, cast
+from typing import IO, Final, cast
 
 from typing_extensions import TypedDict
 
 from tensorclass.scores.families import AlpacaEvalScoreData
 from tensorclass.scores.readers.gathered_scores import GatheredScores
 from tensorclass.scores.readers.growing_columns import prompt_id, shown
-from tensorclass.scores.readers.json_document import read_document
+from tensorclass.scores.readers.json_document import read_document, shaped
 from tensorclass.scores.readers.published_check import check_published
 from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions
 from tensorclass.scores.readers.refused_options import refuse_options
 from tensorclass.scores.readers.run import PromptText, Published, Run
 from tensorclass.scores.readers.run_names import run_name
+from tensorclass.scores.readers.unpacked_file import BROKEN, opened
 from tensorclass.scores.score_errors import ScoreFileError
 
 __all__ = ["READER", "AlpacaEvalReader"]
@@ -32,6 +34,7 @@ __all__ = ["READER", "AlpacaEvalReader"]
 _BASELINE: Final = 1.0
 _MODEL: Final = 2.0
 _DRAWS: Final = (0.0, 1.5)
+_PUBLISHED: Final = ("win_rate", "standard_error", "length_controlled_winrate")
 
 _WITHOUT_DIFFICULTIES: Final = (
     "length_controlled_win_rate is fitted without the difficulties of the instructions, which the file doesn't hold; "
@@ -82,7 +85,7 @@ READER = AlpacaEvalReader()
 def _annotations(head: FileHead) -> list[_Annotation]:
     if head.start.lstrip()[:1] == b"[":
         return read_document(head.location, list[_Annotation], str(head.path))
-    return [cast("_Annotation", row) for _, row in head.rows()]
+    return [shaped(row, _Annotation, str(head.path), line) for line, row in head.rows()]
 
 
 def _difficulties(head: FileHead, key: str) -> list[object]:
@@ -176,16 +179,15 @@ def _leaderboard_row(path: Path, model: str) -> dict[str, float] | None:
     """The figures of a model in ``leaderboard.csv``, as fractions; None if it isn't there."""
     if not path.is_file():
         return None
-    with path.open(newline="", encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            if row.get("") == model or row.get("model") == model or row.get("name") == model:
-                figures = {
-                    key: float(text) / 100
-                    for key in ("win_rate", "standard_error", "length_controlled_winrate")
-                    if (text := row.get(key))
-                }
-                return figures if "win_rate" in figures else None
-    return None
+    with opened(path) as (stream, _), TextIOWrapper(cast("IO[bytes]", stream), "utf-8-sig", newline="") as text:
+        rows = csv.DictReader(text)
+        try:
+            row = next((row for row in rows if model in (row.get(""), row.get("model"), row.get("name"))), {})
+            figures = {key: float(row[key]) / 100 for key in _PUBLISHED if row.get(key)}
+        except (*BROKEN, csv.Error, ValueError) as error:
+            problem = f"expected a table of figures: {error}"
+            raise ScoreFileError(str(path), rows.line_num + isinstance(error, UnicodeDecodeError), problem) from None
+    return figures if "win_rate" in figures else None
 
 
 def _texts(path: Path, model: str) -> Iterator[PromptText]:

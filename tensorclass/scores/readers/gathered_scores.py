@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tensorclass.scores.labels import Vocabulary, merge, translate
+from tensorclass.scores.limits import check_shares
 from tensorclass.scores.logged_kinds import LOGGED_KINDS, fields_of_kind
 from tensorclass.scores.logged_scores import NAMES_OF, LoggedMetric, family_of, field_names
 from tensorclass.scores.metrics import declared_codes
@@ -163,9 +164,19 @@ class GatheredScores:
             if name in kinds:
                 declared.append((name, LOGGED_KINDS[kinds[name]].unit, kinds[name]))
             elif name not in others:
-                declared.append((name, unit_of(name.rpartition("/")[2], self._numbers[name].numbers())))
+                declared.append((name, self._unit(name)))
         fields = [one for name, _, *kind in declared for one in fields_of_kind(name, *kind or ("mean",))]
         return family_of(tuple(declared), labels, groups, cluster), field_names(fields, labels)
+
+    def _unit(self, name: str) -> str:
+        numbers = self._numbers[name].numbers()
+        unit = unit_of(name.rpartition("/")[2], numbers)
+        if unit == "%":
+            try:
+                check_shares(name, numbers)
+            except ValueError as error:
+                raise ScoreFileError(self._path, None, str(error)) from None
+        return unit
 
     def _groups(self, asked: Collection[str] | None) -> list[str]:
         if asked is not None:

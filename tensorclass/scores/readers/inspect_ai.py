@@ -18,6 +18,7 @@ from typing import TypeVar, cast
 
 from typing_extensions import TypedDict
 
+from tensorclass.scores.limits import finite_number
 from tensorclass.scores.readers.gathered_scores import GatheredScores
 from tensorclass.scores.readers.growing_columns import prompt_id, shown
 from tensorclass.scores.readers.json_document import parsed, read_document
@@ -287,7 +288,10 @@ def value_of(value: object) -> float | None:
         value = float(value) if letter is None else letter
     if not isinstance(value, (bool, int, float)):
         raise ValueError(f"expected a number or a letter, got {shown(value)}")
-    return None if value != value else float(value)
+    try:
+        return None if value != value else float(value)
+    except OverflowError:
+        raise ValueError(f"expected a number, got one that is too large: {shown(value)}") from None
 
 
 def _reduced(header: _Header) -> dict[str, dict[str, float | None]]:
@@ -313,9 +317,9 @@ def _published(header: _Header, metrics: Sequence[str]) -> tuple[dict[str, Publi
     for scorer in results.get("scores", ()):
         name = _published_name(scorer, metrics)
         values = {
-            key.rpartition("/")[2]: float(value)
+            key.rpartition("/")[2]: value
             for key, metric in scorer.get("metrics", {}).items()
-            if isinstance(value := metric.get("value"), (int, float))
+            if (value := finite_number(metric.get("value"))) is not None
         }
         mean = next((values.pop(key) for key in ("accuracy", "mean") if key in values), None)
         if mean is not None and name in metrics:

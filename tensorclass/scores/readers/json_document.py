@@ -9,7 +9,7 @@ from tensorclass.scores.readers.json_text import json_problem, python_json
 from tensorclass.scores.readers.unpacked_file import opened, read_whole
 from tensorclass.scores.score_errors import ScoreFileError, require
 
-__all__ = ["PACKED", "document_beside", "parsed", "read_document"]
+__all__ = ["PACKED", "document_beside", "parsed", "read_document", "shaped"]
 
 _Shape = TypeVar("_Shape")
 
@@ -33,9 +33,36 @@ def parsed(content: bytes, shape: type[_Shape], name: str) -> _Shape:
     try:
         return cast("_Shape", msgspec.json.decode(content, type=shape))
     except msgspec.ValidationError as error:
-        raise ScoreFileError(name, None, f"of another shape than logs of this format: {error}") from None
-    except msgspec.DecodeError:
-        return _leniently(content, shape, name, msgspec)
+        raise _misshapen(name, None, error) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _leniently(content, shape, name)
+
+
+def shaped(value: object, shape: type[_Shape], name: str, line: int | None = None) -> _Shape:
+    """Check the shape of parsed JSON; see :func:`parsed`.
+
+    Args:
+        value: what was parsed.
+        shape: the type that it should have.
+        name: the file, for errors.
+        line: the line, for errors.
+
+    Raises:
+        ScoreFileError: the value is of another shape.
+    """
+    msgspec: Any = require("msgspec", "reading score files")
+    try:
+        return cast("_Shape", msgspec.convert(value, type=shape))
+    except msgspec.ValidationError as error:
+        raise _misshapen(name, line, error) from None
+    except UnicodeEncodeError:
+        raise ScoreFileError(name, line, "not JSON: a key with half of a surrogate pair") from None
+    except OverflowError:
+        raise ScoreFileError(name, line, "no scores: a number that is too large") from None
+
+
+def _misshapen(name: str, line: int | None, error: Exception) -> ScoreFileError:
+    return ScoreFileError(name, line, f"of another shape than logs of this format: {error}")
 
 
 def read_document(path: Path, shape: type[_Shape], name: str | None = None) -> _Shape:
@@ -73,13 +100,11 @@ def document_beside(path: Path, name: str, shape: type[_Shape]) -> tuple[Path, _
     return None
 
 
-def _leniently(content: bytes, shape: type[_Shape], name: str, msgspec: Any) -> _Shape:
+def _leniently(content: bytes, shape: type[_Shape], name: str) -> _Shape:
     try:
         value = python_json(content)
     except (ValueError, RecursionError) as error:
         line = getattr(error, "lineno", None)
-        raise ScoreFileError(name, line, f"{json_problem(error)}{'' if line is None else '; is the file complete?'}") from None
-    try:
-        return cast("_Shape", msgspec.convert(value, type=shape))
-    except msgspec.ValidationError as error:
-        raise ScoreFileError(name, None, f"of another shape than logs of this format: {error}") from None
+        is_complete = "" if line is None else "; is the file complete?"
+        raise ScoreFileError(name, line, f"{json_problem(error)}{is_complete}") from None
+    return shaped(value, shape, name)

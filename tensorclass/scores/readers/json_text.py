@@ -10,13 +10,13 @@ __all__ = ["json_problem", "python_json"]
 _BOM = b"\xef\xbb\xbf"
 
 
-def python_json(content: bytes) -> object:
-    """Parse JSON in UTF-8, with NaN, Infinity and halves of surrogate pairs. A byte order mark is skipped.
+def python_json(content: bytes | str) -> object:
+    """Parse JSON, as text or in UTF-8, with NaN, Infinity and halves of surrogate pairs. A byte order mark is skipped.
 
     Raises:
         ValueError, RecursionError: the content is not JSON, or not for a computer; see :func:`json_problem`.
     """
-    return json.loads(content.removeprefix(_BOM).decode())
+    return json.loads(content if isinstance(content, str) else content.removeprefix(_BOM).decode())
 
 
 def json_problem(error: ValueError | RecursionError) -> str:

@@ -7,7 +7,6 @@ https://huggingface.co/docs/lighteval/saving-and-reading-results.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,9 +16,11 @@ from typing import Any, Final, cast
 
 from typing_extensions import TypedDict
 
+from tensorclass.scores.limits import finite_number
 from tensorclass.scores.readers.gathered_scores import GatheredScores
 from tensorclass.scores.readers.growing_columns import shown
 from tensorclass.scores.readers.json_document import read_document
+from tensorclass.scores.readers.json_text import json_problem, python_json
 from tensorclass.scores.readers.parquet_file import ParquetRows
 from tensorclass.scores.readers.published_check import check_published
 from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions
@@ -143,9 +144,9 @@ def _metrics(value: object, path: str, number: int) -> Mapping[str, object]:
     """The metrics of a row, which may be written as JSON."""
     if isinstance(value, str):
         try:
-            value = json.loads(value)
-        except ValueError:
-            raise ScoreFileError(path, number, f"metrics: expected JSON, got {shown(value)}") from None
+            value = python_json(value)
+        except (ValueError, RecursionError) as error:
+            raise ScoreFileError(path, number, f"metrics: {json_problem(error)}, in {shown(value)}") from None
     if not isinstance(value, dict):
         raise ScoreFileError(path, number, f"metrics: expected the value of each metric, got {shown(value)}")
     return cast("dict[str, object]", value)
@@ -202,9 +203,9 @@ def _results(path: Path, task: str | None, metrics: Sequence[str]) -> tuple[Path
     figures = next((own for name, own in held.items() if task in (name, name.rpartition("|")[0])), nothing)
     published: dict[str, Published] = {}
     for metric in metrics:
-        value, stderr = figures.get(metric), figures.get(f"{metric}_stderr")
-        if isinstance(value, (int, float)):
-            published[metric] = Published(value, stderr if isinstance(stderr, (int, float)) else None)
+        value = finite_number(figures.get(metric))
+        if value is not None:
+            published[metric] = Published(value, finite_number(figures.get(f"{metric}_stderr")))
     return file, published
 
 

@@ -20,7 +20,7 @@ from tensorclass.scores.readers.lm_eval_columns import LoggedColumns
 from tensorclass.scores.readers.lm_eval_results import HarnessResults, results_beside
 from tensorclass.scores.readers.lm_eval_texts import LoggedTexts
 from tensorclass.scores.readers.pair_columns import PairColumn
-from tensorclass.scores.readers.projected_rows import RowChunk, Struct, row_chunks, struct_of
+from tensorclass.scores.readers.projected_rows import RowChunk, Struct, is_key, row_chunks, struct_of
 from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions
 from tensorclass.scores.readers.refused_options import refuse_columns
 from tensorclass.scores.readers.run import Published, Run
@@ -121,8 +121,9 @@ class _LoggedRun:
         if columns.keys is None:
             self._add(columns, self._head.rows(on_progress))
             return columns
-        narrow = struct_of(columns.narrow_keys(self._wanted))
-        for chunk in row_chunks(self._head, (narrow, struct_of(columns.keys)), on_progress):
+        narrow = struct_of(columns.narrow_keys(self._wanted)) if is_key(self._wanted or "") else None
+        structs = [*([] if narrow is None else [narrow]), struct_of(columns.keys)]
+        for chunk in row_chunks(self._head, structs, on_progress):
             if not self._add_chunk(columns, chunk, is_narrow=chunk.struct is narrow):
                 self._add(columns, chunk.rows())
         return columns

@@ -36,10 +36,10 @@ from tensorclass.scores.readers.lm_eval_families import (
     labels_of,
     required_fields,
 )
-from tensorclass.scores.readers.lm_eval_rows import document_of, logged_metrics, number_of, text_of, value_at
+from tensorclass.scores.readers.lm_eval_rows import BOOKKEEPING, document_of, logged_metrics, number_of, text_of, value_at
 from tensorclass.scores.readers.metric_units import is_named_as_share, unit_of
 from tensorclass.scores.readers.pair_columns import PairColumn, pair_column
-from tensorclass.scores.readers.projected_rows import Struct
+from tensorclass.scores.readers.projected_rows import Struct, is_key
 from tensorclass.scores.readers.run import Published
 from tensorclass.scores.score_data import ScoreData
 from tensorclass.scores.score_errors import ScoreFileError, require
@@ -349,6 +349,9 @@ class LoggedColumns:
     def _needed(self, first: Row) -> dict[str, Any] | None:
         """The keys to decode of any row, with their types; None if rows need all of their document."""
         if not isinstance(first.get("doc_hash"), str) or not first["doc_hash"]:
+            return None
+        names = [*self.metrics, *self._first_metrics, *(name for one in self._labels for name in one.keys)]
+        if not all(map(is_key, names)) or not BOOKKEEPING.isdisjoint(self.metrics):
             return None
         number = bool | float | None
         msgspec = require("msgspec", "reading score files")

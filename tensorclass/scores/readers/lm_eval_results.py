@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from math import isfinite
 from pathlib import Path
-from typing import Any, Final, TypeGuard, cast
+from typing import Any, Final, cast
 
+from tensorclass.scores.limits import finite_number
 from tensorclass.scores.readers.json_text import json_problem, python_json
 from tensorclass.scores.readers.run import Published
 from tensorclass.scores.readers.run_names import task_name
@@ -113,11 +113,11 @@ class HarnessResults:
         own = _mapping(self.content["results"].get(task))
         for key, value in own.items():
             name, comma, of = key.partition(",")
-            if (comma and of != (filter or "none")) or name.endswith("_stderr") or not _is_number(value):
+            number = finite_number(value)
+            if (comma and of != (filter or "none")) or name.endswith("_stderr") or number is None:
                 continue
-            error = own.get(f"{name}_stderr{comma}{of}")
             if comma or f"{name}_stderr" in own:
-                found[name] = Published(value, error if _is_number(error) else None)
+                found[name] = Published(number, finite_number(own.get(f"{name}_stderr{comma}{of}")))
         return found
 
     def higher_is_better(self, task: str) -> dict[str, bool]:
@@ -161,10 +161,6 @@ def _leaves(name: str, children: Mapping[str, tuple[str, ...]], above: tuple[str
             yield from _leaves(child, children, (*above, name))
         else:
             yield child
-
-
-def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value)
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

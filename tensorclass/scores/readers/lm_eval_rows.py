@@ -8,9 +8,9 @@ from typing import Any, Final, cast
 from tensorclass.scores.readers.growing_columns import shown
 from tensorclass.scores.readers.lines import Row
 
-__all__ = ["document_of", "logged_metrics", "number_of", "text_of", "value_at"]
+__all__ = ["BOOKKEEPING", "document_of", "logged_metrics", "number_of", "text_of", "value_at"]
 
-_BOOKKEEPING: Final = frozenset(
+BOOKKEEPING: Final = frozenset(
     (
         "doc_id",
         "doc",
@@ -32,7 +32,7 @@ def logged_metrics(row: Row) -> list[str]:
     names = row.get("metrics")
     if isinstance(names, list):
         return [name for name in cast("list[object]", names) if isinstance(name, str)]
-    return [name for name in row if name not in _BOOKKEEPING]
+    return [name for name in row if name not in BOOKKEEPING]
 
 
 def value_at(row: Row, keys: tuple[str, ...]) -> Any:

@@ -160,7 +160,7 @@ def pair_column(metric: str, value: object) -> PairColumn | None:
         return _Likelihoods(metric)
     if not re.search("f1|mcc|matthews", metric):
         return None
-    if are_numbers and all(float(cast("float", one)).is_integer() for one in pair):
+    if are_numbers and all(isinstance(one, int) or cast("float", one).is_integer() for one in pair):
         return _ClassPairs(metric)
     return _LabelSets(metric) if all(map(_is_labels, pair)) else None
 

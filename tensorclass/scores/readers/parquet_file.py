@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from tensorclass.scores.readers.file_head import FileHead
 from tensorclass.scores.readers.lines import Row
@@ -19,13 +19,15 @@ class ParquetRows:
 
     Args:
         file: the file, as pyarrow opened it.
+        name: the file, for errors.
 
     Attributes:
         columns: the names of its columns.
     """
 
-    def __init__(self, file: Any) -> None:
+    def __init__(self, file: Any, name: str) -> None:
         self._file = file
+        self._name = name
         self.columns: tuple[str, ...] = tuple(file.schema_arrow.names)
 
     @classmethod
@@ -43,10 +45,10 @@ class ParquetRows:
             raise MissingExtraError(str(error), name="pyarrow") from None
         try:
             file = parquet.ParquetFile(head.location)
-        except (OSError, ValueError) as error:
-            raise ScoreFileError(str(head.path), None, f"the Parquet file is cut off or damaged: {error}") from None
+        except _DAMAGE as error:
+            raise _damaged(str(head.path), None, error) from None
         with file:
-            yield cls(file)
+            yield cls(file, str(head.path))
 
     def fields(self, column: str) -> tuple[str, ...]:
         """The names of the fields of a structure; empty for another column."""
@@ -58,9 +60,27 @@ class ParquetRows:
 
         Args:
             columns: names of columns; ``doc.id`` takes one field of a structure.
+
+        Raises:
+            ScoreFileError: the file is damaged, or its values take more memory than there is.
         """
         number = 0
-        for batch in self._file.iter_batches(columns=list(columns)):
-            for row in cast("list[Row]", batch.to_pylist()):
+        batches = iter(self._file.iter_batches(columns=list(columns)))
+        while True:
+            try:
+                batch = next(batches, None)
+                rows = [] if batch is None else cast("list[Row]", batch.to_pylist())
+            except _DAMAGE as error:
+                raise _damaged(self._name, number + 1, error) from None
+            if batch is None:
+                return
+            for row in rows:
                 number += 1
                 yield number, row
+
+
+_DAMAGE: Final = (OSError, ValueError, NotImplementedError, OverflowError, MemoryError)
+
+
+def _damaged(name: str, row: int | None, error: Exception) -> ScoreFileError:
+    return ScoreFileError(name, row, f"the Parquet file is cut off or damaged: {' '.join(str(error).split())}")

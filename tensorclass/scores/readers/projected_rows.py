@@ -6,6 +6,7 @@ something that Python's ``json`` writes and JSON doesn't have (NaN, half a surro
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,12 +21,25 @@ from tensorclass.scores.readers.size_limits import LONGEST_LINE, raised
 from tensorclass.scores.readers.unpacked_file import BROKEN, broken, opened, read_whole
 from tensorclass.scores.score_errors import require
 
-__all__ = ["CHUNK", "RowChunk", "Struct", "row_chunks", "struct_of"]
+__all__ = ["CHUNK", "RowChunk", "Struct", "is_key", "row_chunks", "struct_of"]
 
 CHUNK: Final[int] = 512 * 1024
 """The bytes of a chunk; a longer line makes a longer one."""
 
 Struct: TypeAlias = Any  # a class made at run time, with a field for each key
+
+
+_KEY: Final = re.compile(r'[^"\\\x00-\x1f\ud800-\udfff]*')
+
+
+def is_key(name: str) -> bool:
+    """Return whether :func:`struct_of` can take a name for a key, which msgspec writes in JSON as it is.
+
+    Example:
+        >>> is_key("pass@1"), is_key('"'), is_key("\ud800")
+        (True, False, False)
+    """
+    return _KEY.fullmatch(name) is not None
 
 
 @dataclass(frozen=True)

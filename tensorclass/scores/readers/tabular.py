@@ -21,6 +21,7 @@ from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOpt
 from tensorclass.scores.readers.refused_options import refuse_options
 from tensorclass.scores.readers.run import PromptText, Run
 from tensorclass.scores.readers.run_names import run_name
+from tensorclass.scores.readers.unpacked_file import BROKEN, broken
 from tensorclass.scores.score_errors import ScoreFileError
 
 __all__ = ["ROLES", "TableReader"]
@@ -225,6 +226,8 @@ def _csv_rows(head: FileHead, text: TextIO, wanted: list[str]) -> Iterator[tuple
                     path, rows.line_num, f"expected {len(names)} cells, as in the first line, got {len(cells)}"
                 )
             yield rows.line_num, dict(zip(names, cells, strict=True))
+    except BROKEN as error:
+        raise broken(path, rows.line_num + 1, error) from None
     except csv.Error as error:
         raise ScoreFileError(path, rows.line_num, f"not CSV: {error}") from None
     except UnicodeDecodeError as error:

@@ -16,7 +16,7 @@ from tensorclass.td.collection import Collection
 from .field_previews import Preview, Unshown, preview, tensor_marks
 from .number_previews import number_style
 from .print_options import OPTIONS
-from .text_previews import cut
+from .text_previews import cut, cut_middle
 
 if TYPE_CHECKING:
     from .representations import Printing
@@ -245,8 +245,8 @@ def key_text(key: str) -> str:
         return key
     text = printable(key)
     if _PLAIN_KEY.fullmatch(text) and "  " not in text:
-        return cut(text, _NAME)
-    return cut(printable(repr(key)), _NAME)
+        return cut_middle(text, _NAME)
+    return cut_middle(printable(repr(key)), _NAME)
 
 
 def content_text(line: Line, width: int) -> str:
