@@ -14,6 +14,7 @@ import time
 #: modules of :mod:`tests` with their arguments
 COMMANDS: tuple[str, ...] = (
     "tests.scores.simulate --comparisons 100000",
+    "tests.scores.hostile_files --all",
     "tests.storage.bombs --check",
     "tests.storage.special_files",
     "tests.storage.notes",

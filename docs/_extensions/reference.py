@@ -193,7 +193,7 @@ def _write_signature(
     A method that is a function of the package as well takes the collection first.
     """
     if signature and what == "function":
-        signature = re.sub(r"^\(self: \w+", "(data: TensorCollection", signature)
+        signature = re.sub(r"^\(self: [~.\w]+", "(data: ~tensorclass.TensorCollection", signature)
     return signature and re.sub(r"\b__default_\w+", "...", signature), returns
 
 

@@ -25,11 +25,15 @@ def with_texts(run: Run) -> ScoreData:
         ValueError: the format holds no texts, or the record has no ``prompt_id``.
 
     Example:
+        >>> import json, pathlib, tempfile
         >>> from tensorclass.scores import read_run, with_texts
-        >>> scores = with_texts(read_run("examples/data/synthetic-beta.jsonl"))
-        >>> failed = scores[~scores.prompt_level_strict_acc.bool()]
-        >>> len(failed.prompt) == len(failed)
-        True
+        >>> rows = [{"task_id": f"HumanEval/{i}", "completion": f"return {i}", "passed": i > 0} for i in range(2)]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = pathlib.Path(folder, "samples.jsonl")
+        ...     _ = file.write_text("\\n".join(map(json.dumps, rows)))
+        ...     scores = with_texts(read_run(file))
+        >>> scores.prompt[0], scores.response[0]
+        ('HumanEval/0', 'return 0')
     """
     scores = run.scores
     if run.texts is None:

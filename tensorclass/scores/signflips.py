@@ -2,8 +2,8 @@
 
 Where two runs don't differ, either could have given each prompt's outcomes. So each prompt's outcomes, what it adds
 above and below the line together, are swapped between the runs or not, with chance 1/2 each and apart from all other
-prompts. The p-value is the share of all 2**N ways in which the runs come out at least as far apart as they are. No
-p-value is below 2**(1 - N): the outcomes themselves and their complete swap are among the ways.
+prompts. The p-value is the share of all ``2**N`` ways in which the runs come out at least as far apart as they are. No
+p-value is below ``2**(1 - N)``: the outcomes themselves and their complete swap are among the ways.
 
 Source: Fisher, 1935, "The Design of Experiments", section 21; Pitman, 1937, "Significance tests which may be applied to
 samples from any populations", Supplement to the JRSS 4:119-130. With one verdict of 0 or 1 a prompt it is McNemar's

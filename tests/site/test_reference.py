@@ -105,3 +105,8 @@ def test_every_reference_in_a_docstring_leads_somewhere() -> None:
 
 def test_docstrings_have_no_formulas_for_which_pages_would_load_scripts_from_elsewhere() -> None:
     assert [name for name, _, _, doc in docstrings() if ":math:" in doc] == []
+
+
+def test_docstrings_name_no_files_that_a_wheel_lacks() -> None:
+    files = re.compile(r"(?<![\w/.-])(benchmarks|examples|tests)/\w|python -m (benchmarks|tests)\b|(?<![\w/.-])docs/\w")
+    assert [name for name, _, _, doc in docstrings() if files.search(doc)] == []

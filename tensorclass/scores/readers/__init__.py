@@ -87,11 +87,12 @@ def read_run(
 ) -> Run:
     """Read the run in a file, whose format is found by looking at the start of the file.
 
-    ``docs/scores.md`` lists the formats. Of the result files of IFEval's reference scorer, the strict and the loose
-    file of a run are read together, whichever of them is given, if both are there. A sample log of
-    lm-evaluation-harness is read together with the results file beside it. The file may be compressed with gzip, bzip2
-    or zstd. Logs are read in chunks, and only scores are kept (about 100 bytes a row), so they may be larger than
-    memory.
+    The formats are listed at https://tensorclass.readthedocs.io/en/stable/scores.html#formats. Of the result files of
+    IFEval's reference scorer, the strict and the loose file of a run are read together, whichever of them is given, if
+    both are there. A sample log of lm-evaluation-harness is read together with the results file beside it. The file may
+    be compressed with gzip, bzip2 or zstd. Logs are read in chunks, and only scores are kept (about 100 bytes a row),
+    so they may be larger than memory. What unpacks to many times its size is refused; the environment variable
+    ``TENSORCLASS_LARGEST_LOG`` raises this limit, and those of a line and of a document, to a number of bytes.
 
     Args:
         path: the file; ``"-"`` is the standard input.

@@ -26,7 +26,7 @@ from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOpt
 from tensorclass.scores.readers.refused_options import refuse_options
 from tensorclass.scores.readers.run import PromptText, Published, Run
 from tensorclass.scores.readers.run_names import run_name
-from tensorclass.scores.readers.unpacked_file import BROKEN, opened
+from tensorclass.scores.readers.unpacked_file import BROKEN, broken, opened
 from tensorclass.scores.score_errors import ScoreFileError
 
 __all__ = ["READER", "AlpacaEvalReader"]
@@ -180,13 +180,16 @@ def _leaderboard_row(path: Path, model: str) -> dict[str, float] | None:
     if not path.is_file():
         return None
     with opened(path) as (stream, _), TextIOWrapper(cast("IO[bytes]", stream), "utf-8-sig", newline="") as text:
-        rows = csv.DictReader(text)
+        rows, nothing = csv.DictReader(text), dict[str, str]()
         try:
-            row = next((row for row in rows if model in (row.get(""), row.get("model"), row.get("name"))), {})
+            row = next((row for row in rows if model in (row.get(""), row.get("model"), row.get("name"))), nothing)
             figures = {key: float(row[key]) / 100 for key in _PUBLISHED if row.get(key)}
-        except (*BROKEN, csv.Error, ValueError) as error:
-            problem = f"expected a table of figures: {error}"
-            raise ScoreFileError(str(path), rows.line_num + isinstance(error, UnicodeDecodeError), problem) from None
+        except BROKEN as error:
+            raise broken(str(path), rows.line_num + 1, error) from None
+        except ScoreFileError:
+            raise
+        except (csv.Error, ValueError) as error:  # or no UTF-8
+            raise ScoreFileError(str(path), rows.line_num, f"expected a table of figures: {error}") from None
     return figures if "win_rate" in figures else None
 
 

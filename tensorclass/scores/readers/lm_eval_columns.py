@@ -36,7 +36,14 @@ from tensorclass.scores.readers.lm_eval_families import (
     labels_of,
     required_fields,
 )
-from tensorclass.scores.readers.lm_eval_rows import BOOKKEEPING, document_of, logged_metrics, number_of, text_of, value_at
+from tensorclass.scores.readers.lm_eval_rows import (
+    BOOKKEEPING,
+    document_of,
+    logged_metrics,
+    number_of,
+    text_of,
+    value_at,
+)
 from tensorclass.scores.readers.metric_units import is_named_as_share, unit_of
 from tensorclass.scores.readers.pair_columns import PairColumn, pair_column
 from tensorclass.scores.readers.projected_rows import Struct, is_key

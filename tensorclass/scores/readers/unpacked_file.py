@@ -129,7 +129,7 @@ def _file(path: str | Path, name: str) -> BufferedReader:
 
 def _copy_pipe(path: str | Path, copy: IO[bytes]) -> None:
     try:
-        pipe = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
+        pipe = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))  # noqa: SIM115
     except OSError as error:
         raise ScoreFileError(str(path), None, _problem(error, str(path))) from None
     with pipe:

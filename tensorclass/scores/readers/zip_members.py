@@ -106,8 +106,9 @@ class ZipMembers:
         """Raise if all members are many times as large as the file: they may be the same bytes, many times."""
         total = sum(info.file_size for info in self._members.values())
         if total > most_unpacked(self._size):
-            problem = f"an archive of {self._size:,} bytes with members of {total:,} bytes"
-            raise too_large(self._name, None, problem, total)
+            largest = max(self._members.values(), key=lambda info: info.file_size)
+            problem = f"{largest.file_size:,} bytes, {total:,} with the other members, in an archive of {self._size:,}"
+            raise too_large(f"{self._name}/{largest.filename}", None, problem, total)
 
     def _unpacked(self, info: zipfile.ZipInfo) -> bytes:
         zstandard: Any = require("zstandard", f"reading {self._name}")
