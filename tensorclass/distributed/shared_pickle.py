@@ -21,6 +21,7 @@ import pickle
 import threading
 import weakref
 from collections.abc import Callable, Sequence
+from multiprocessing.context import get_spawning_popen
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, NamedTuple, TypeAlias
 
@@ -141,6 +142,9 @@ def reduced(value: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         found = packed(value)
         if isinstance(found.memory, bytearray) and not found.shared and not found.others:
             return opened, tuple(found)
+        starting: Any = get_spawning_popen()
+        if starting is not None:  # the process opens the memory by the number of a file, which must stay open until then
+            vars(starting).setdefault("_tensorclass_memory", []).append(found.memory)
         if queue_errors.current() is None:
             return opened, tuple(found)
         # opening files for the memory can fail as well, so it is done now

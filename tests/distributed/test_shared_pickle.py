@@ -32,6 +32,7 @@ from tensorclass.distributed.shared_pickle import SMALL, packed
 from tests import strategies as draw
 from tests.checks import assert_equal
 from tests.distributed.leftovers import nothing_left
+from tests.forkserver import context_of
 from tests.interrupting import Held, interrupted
 from tests.open_files import linux, open_segments
 
@@ -248,6 +249,36 @@ def test_tuples_and_dicts_with_collections_are_sent_as_well(echo: Echo) -> None:
     assert found["a"][1] == 3
     assert_equal(found["a"][0], data)
     assert_equal(found["b"][0], data)
+
+
+def _sum(data: Any, outbox: Any) -> None:
+    outbox.send(float(sum(leaf.sum() for leaf in data._leaves())))
+
+
+@linux
+@pytest.mark.parametrize("method", ["forkserver", pytest.param("spawn", marks=pytest.mark.slow)])
+def test_a_process_is_started_with_a_large_collection(method: str) -> None:
+    context = context_of(method)
+    data = large()
+    before = _segments()
+    here, there = context.Pipe()
+    with here, there:
+        process = context.Process(target=_sum, args=(data, there))
+        process.start()
+        assert here.poll(LIMIT)
+        assert here.recv() == float(sum(leaf.sum() for leaf in data._leaves()))
+        process.join(LIMIT)
+        assert process.exitcode == 0
+    process.close()
+    del process
+    assert _segments() <= before
+
+
+@pytest.mark.parametrize("method", ["forkserver", pytest.param("spawn", marks=pytest.mark.slow)])
+def test_workers_of_a_loader_are_started_with_a_large_collection(method: str) -> None:
+    data = large(rows=12)
+    loader: Any = DataLoader(data, batch_size=4, num_workers=1, multiprocessing_context=context_of(method))
+    assert_equal(torch.cat(list(loader)), data)
 
 
 # -- data loaders -----------------------------------------------------------------------------------------------------
