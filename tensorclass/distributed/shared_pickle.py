@@ -29,6 +29,7 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
+from tensorclass.support.parent_process import end_with_parent
 from tensorclass.td.columns.buffer_column import BufferColumn, column_rebuild
 from tensorclass.td.memory.shared_memory import new_storage
 from tensorclass.td.pickle_buffers import PickledTensor
@@ -136,14 +137,16 @@ def opened_again(text: bytes, pieces: bytes) -> Any:
 def reduced(value: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """Reduce a collection for the pickler of ``multiprocessing``.
 
-    If an error would only be printed, it is sent instead; see :mod:`.queue_errors`.
+    If an error would only be printed, it is sent instead; see :mod:`.queue_errors`. A daemon ends with its parent from
+    now on: tensors up to :data:`SMALL` fill a pipe that nobody reads any more.
     """
+    end_with_parent(if_daemon=True)
     try:
         found = packed(value)
         if isinstance(found.memory, bytearray) and not found.shared and not found.others:
             return opened, tuple(found)
         starting: Any = get_spawning_popen()
-        if starting is not None:  # the process opens the memory by the number of a file, which must stay open until then
+        if starting is not None:  # the process opens the memory by a file, which must stay open until then
             vars(starting).setdefault("_tensorclass_memory", []).append(found.memory)
         if queue_errors.current() is None:
             return opened, tuple(found)

@@ -9,8 +9,11 @@ from collections.abc import Callable
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
+from tensorclass.support.parent_process import watch_workers
+
 from .delegated.engine_functions import reduced
 
+watch_workers()  # collections fill the pipe to a parent that is gone
 _register: Callable[[type, Callable[[Any], Any]], None] = ForkingPickler.register
 
 

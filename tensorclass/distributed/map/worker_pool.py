@@ -6,8 +6,6 @@ others with it, and is replaced alone.
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import signal
 import threading
 import time
@@ -16,7 +14,6 @@ from collections.abc import Callable, Generator
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
-from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from typing import Any
 
@@ -24,6 +21,7 @@ import torch
 
 from tensorclass.distributed.shared_pickle import Packed
 from tensorclass.support.interrupts import uninterrupted
+from tensorclass.support.parent_process import end_with_parent
 
 from .executors import Runner
 from .worker_task import Job, TaskResult, is_forked
@@ -254,21 +252,13 @@ def begin(job: Job | Packed, threads: int) -> None:
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # workers do not run the cleanup of the program
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    end_with_parent()
     if threads != torch.get_num_threads():
         torch.set_num_threads(threads)
     if threads > 1 and is_forked():
         # the main thread would wait for torch's threads, which a fork does not copy; a new thread starts new ones
         _task_thread = ThreadPoolExecutor(1)
     _job = job.opened() if isinstance(job, Packed) else job
-
-
-def _end_with(parent: Any) -> None:
-    """End this process when its parent is gone."""
-    wait([parent.sentinel])
-    os._exit(1)
 
 
 def run(first: int, last: int, slot: int) -> TaskResult:

@@ -17,6 +17,7 @@ import torch
 
 from tensorclass.distributed.shared_pickle import Packed, packed
 from tensorclass.distributed.worker_errors import pickle_error, unpickle_error
+from tensorclass.support.parent_process import end_with_parent
 from tensorclass.support.printable import type_name
 
 from .row_chunks import Chunks, Target, joined
@@ -165,6 +166,8 @@ def run_sent(call_id: int, job: Packed | Job, rows: Any, first: int, last: int, 
     with _lock:
         cached = _jobs.get(call_id)
         if cached is None:
+            if isinstance(job, Packed):  # sent by a process of this machine
+                end_with_parent()
             cached = job.opened() if isinstance(job, Packed) else job
             if is_forked() and torch.get_num_threads() == cached.threads > 1:
                 torch.set_num_threads(1)  # a fork inherits the number but not the threads, and would wait for them
