@@ -29,6 +29,7 @@ COMMANDS: tuple[str, ...] = (
     "tests.distributed.interrupted_groups --all",
     "tests.distributed.hostile",
     "tests.distributed.faults --rounds 500",
+    "tests.distributed.killed --rounds 10",
 )
 
 

@@ -147,7 +147,7 @@ def reduced(value: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
             return opened, tuple(found)
         starting: Any = get_spawning_popen()
         if starting is not None:  # the process opens the memory by a file, which must stay open until then
-            vars(starting).setdefault("_tensorclass_memory", []).append(found.memory)
+            starting._tensorclass_memory = [*getattr(starting, "_tensorclass_memory", ()), found.memory]
         if queue_errors.current() is None:
             return opened, tuple(found)
         # opening files for the memory can fail as well, so it is done now

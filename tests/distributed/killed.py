@@ -35,6 +35,7 @@ import torch.multiprocessing
 from torch.utils.data import Dataset
 
 from tensorclass import BucketBatchSampler, DataLoader, RecordDataset, RecordStream, TensorClass, TensorDict
+from tensorclass.support import parent_process
 from tensorclass.support.atomic import swapped_folder
 from tests.storage.formats import FORMATS
 from tests.storage.kills import forked
@@ -133,6 +134,12 @@ class LargeSamples(Samples):
 def _loader(stage: Stage, kind: type[Samples] = Samples, **options: Any) -> None:
     options = {"collate_fn": torch.stack, "num_workers": 2, **options}
     _take(stage, iter(DataLoader(kind(stage), batch_size=2, **options)))
+
+
+def _polls(stage: Stage) -> None:
+    """As on systems that cannot wait for a process."""
+    parent_process._open_process = None
+    _loader(stage, multiprocessing_context="fork")
 
 
 def _shared_by_name(stage: Stage) -> None:
@@ -255,6 +262,7 @@ def _files_of_trainer(stage: Stage) -> None:
 
 WORKS: dict[str, Callable[[Stage], None]] = {
     "loader, fork": lambda stage: _loader(stage, multiprocessing_context="fork"),
+    "loader, polls for its parent": _polls,
     "loader, spawn": lambda stage: _loader(stage, multiprocessing_context="spawn"),
     "loader, forkserver": lambda stage: _loader(stage, multiprocessing_context="forkserver"),
     "loader, large batches, fork": lambda stage: _loader(stage, LargeSamples, multiprocessing_context="fork"),
@@ -308,7 +316,7 @@ class Trial:
         self.begin: float = time.monotonic()
         self.reached: float | None = None
         self.killed: float | None = None
-        self.worked: tuple[float, float] = (0.0, 0.0)  #: when processes used seconds of a core, and how many
+        self.worked: tuple[float, float] = (0.0, 0.0)  #: when processes had used seconds of a core, and how many
 
     def _train(self) -> None:
         os.setpgid(0, 0)
@@ -364,11 +372,11 @@ class Trial:
         return (self.folder / "marks" / self.phase).exists()
 
     def _is_busy(self, mine: list[int], now: float) -> bool:
-        """Whether processes have worked, and not only waited, in the last seconds."""
+        """Whether processes have worked since the trainer was killed, and not only waited."""
         used = sum(map(_seconds_of, mine))
         if used > self.worked[1] + 0.2:
             self.worked = now, used
-        return now - self.worked[0] < 5.0
+        return now - self.worked[0] < SECONDS
 
     def _left(self) -> list[str]:
         wrong: list[str] = []
@@ -505,8 +513,9 @@ def _interrupted(number: int, frame: object) -> NoReturn:
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", action="append", help="works whose name is this text, or begins with it")
+    parser.add_argument("--only", action="append", help="works whose name begins with this text")
     parser.add_argument("--phase", action="append", choices=PHASES, help="all by default")
+    parser.add_argument("--case", action="append", help="a work and a phase, 'map: full', in place of the two above")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=4, help="trainers at the same time")
     parser.add_argument("--seed", type=int, default=0)
@@ -520,6 +529,9 @@ def main() -> int:
         raise OSError(ctypes.get_errno(), "prctl")
     names = [name for name in WORKS if options.only is None or name.startswith(tuple(options.only))]
     cases = [(name, phase) for name in names for phase in options.phase or PHASES if (name, phase) not in _NEVER]
+    if options.case is not None:
+        named = {f"{name}: {phase}": (name, phase) for name in WORKS for phase in PHASES}
+        cases = [named[case] for case in options.case]
     cases *= options.rounds
     begin = time.monotonic()
     failed = search(cases, options.jobs, random.Random(options.seed))
