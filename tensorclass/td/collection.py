@@ -578,7 +578,7 @@ class Collection:
     def _nodes(self) -> list[TensorCollection | Leaf]:
         """Return the collections one level below, which locks and devices reach next."""
         nodes: list[TensorCollection | Leaf] = []
-        for value in self._now().values():  # before Python 3.12 a comprehension would cost more than the loop
+        for value in [*self._store.values()]:  # before Python 3.12 a comprehension would cost more than the loop
             if value.__class__ is not Tensor and isinstance(value, Collection):
                 nodes.append(value)  # noqa: PERF401
         return nodes
@@ -641,12 +641,10 @@ class Collection:
 
     def _with_leaves(self, leaves: Iterator[Tensor]) -> Self:
         """Return the same tree with other tensors, in the order of :meth:`_leaves`."""
-        return self._same(
-            {
-                key: value._with_leaves(leaves) if isinstance(value, Collection) else next(leaves)
-                for key, value in self._now().items()
-            }
-        )
+        store = {**self._store}
+        for key, value in store.items():
+            store[key] = value._with_leaves(leaves) if isinstance(value, Collection) else next(leaves)
+        return self._same(store)
 
     def _arrays(self) -> Iterator[Tensor]:
         """Yield the tensors that hold all values: those of :meth:`_leaves`, and items and spans of columns."""
@@ -669,12 +667,10 @@ class Collection:
 
     def _with_arrays(self, buffers: Iterator[Tensor]) -> Self:
         """Return the same tree with other tensors of the same shapes, in the order of :meth:`_arrays`."""
-        return self._same(
-            {
-                key: value._with_arrays(buffers) if isinstance(value, Collection) else next(buffers)
-                for key, value in self._now().items()
-            }
-        )
+        store = {**self._store}
+        for key, value in store.items():
+            store[key] = value._with_arrays(buffers) if isinstance(value, Collection) else next(buffers)
+        return self._same(store)
 
     def _compacted(self) -> Self:
         """Return the same tree with compact columns; the tree itself if there are no others."""

@@ -150,7 +150,10 @@ class Devices(Collection):
                 found: Self | None = native.unary(self, torch.clone)
                 if found is not None:
                     return found
-            return self._same({key: value.clone() for key, value in member_items(self._now())})
+            store = {**self._store}
+            for key, value in member_items(store):
+                store[key] = value.clone()
+            return self._same(store)
         return self._same({key: value.clone(memory_format=memory_format) for key, value in member_items(self._now())})
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -360,13 +363,11 @@ class Devices(Collection):
             placed: Self | None = native.placed(self, device, non_blocking)
             if placed is not None:
                 return placed
-        return self._on(
-            {
-                key: self._store[key] if value.device == device else value.to(device, non_blocking=non_blocking)
-                for key, value in member_items(self._now())
-            },
-            device,
-        )
+        store = {**self._store}
+        for key, value in member_items(store):
+            if value.device != device:
+                store[key] = value.to(device, non_blocking=non_blocking)
+        return self._on(store, device)
 
     def _moved(
         self,
@@ -386,7 +387,10 @@ class Devices(Collection):
         if dtype is not None and not (numbers and self._CASTS_INTEGERS) and _is_inexact(dtype):
             return self._moved_inexact(device, dtype, non_blocking, copy, memory_format)
         if device is None and not copy and memory_format is None:
-            return self._same({key: value.to(dtype) for key, value in member_items(self._now())})
+            store = {**self._store}
+            for key, value in member_items(store):
+                store[key] = value.to(dtype)
+            return self._same(store)
         kwargs: dict[str, Any] = {"non_blocking": non_blocking, "copy": copy}
         if device is not None:
             kwargs["device"] = device
@@ -394,7 +398,9 @@ class Devices(Collection):
             kwargs["dtype"] = dtype
         if memory_format is not None:
             kwargs["memory_format"] = memory_format
-        store = {key: value.to(**kwargs) for key, value in member_items(self._now())}
+        store = {**self._store}
+        for key, value in member_items(store):
+            store[key] = value.to(**kwargs)
         return self._on(store, self._device if device is None else device)
 
     def _moved_inexact(

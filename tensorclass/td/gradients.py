@@ -44,7 +44,10 @@ class Gradients(Collection):
             found: Self | None = native.detach(self)
             if found is not None:
                 return found
-        return self._same({key: value.detach() for key, value in member_items(self._now())})
+        store = {**self._store}
+        for key, value in member_items(store):
+            store[key] = value.detach()
+        return self._same(store)
 
     def detach_(self) -> Self:
         """Detach the values from the graph that computed them, in place.

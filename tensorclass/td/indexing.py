@@ -250,10 +250,9 @@ class Indexing(Collection):
         batch_size = self._batch_size
         if kind is int:
             if batch_size:
-                store = {
-                    key: value[index] if type(value) is Tensor else _at(value, index)
-                    for key, value in self._now().items()
-                }
+                store = {**self._store}
+                for key, value in store.items():
+                    store[key] = value[index] if type(value) is Tensor else _at(value, index)
                 if not store and not -batch_size[0] <= index < batch_size[0]:
                     raise IndexError(f"index {index} is out of bounds for dimension 0 with size {batch_size[0]}")
                 size = NO_DIMS if len(batch_size) == 1 else batch_size[1:]
@@ -279,7 +278,7 @@ class Indexing(Collection):
 
     def _index(self, index: tuple[Any, ...]) -> Self:
         """Index with a prepared index."""
-        source = self._now()
+        source = {**self._store}
         batch_size = self._batch_size
         item = index[0] if len(index) == 1 else index
         if not is_dynamo_compiling() and native.ON:

@@ -175,7 +175,7 @@ class Operands(Collection):
             found: Self | None = native.binary(self, kernel, other)
             if found is not None:
                 return found
-        store = self._now()
+        store = {**self._store}
         try:
             operands = self._required(other, store)
         except WiderOperand as error:
@@ -188,7 +188,7 @@ class Operands(Collection):
             found: Self | None = native.binary(self, kernel, other)
             if found is not None:
                 return found
-        store = self._now()
+        store = {**self._store}
         try:
             operands = other if type(other) in _NUMBERS else self._operands(other, store)
         except WiderOperand as error:
@@ -198,16 +198,18 @@ class Operands(Collection):
         return self._computed(kernel, store, other, operands)
 
     def _computed(self, kernel: Callable[..., Any], store: Store, other: Any, operands: Any) -> Self:
-        """Return the results of ``kernel`` on the values and their operands."""
+        """Return the results of ``kernel`` on the values and their operands. They are put into ``store``, a copy."""
         if not store:
-            return self._same({})
+            return self._same(store)
         if not is_dynamo_compiling() and not _transforms_active():  # inside vmap there are no such kernels
             try:
-                return self._same(dict(zip(store, kernel([*store.values()], operands))))  # noqa: B905
+                store.update(zip(store, kernel([*store.values()], operands)))  # noqa: B905
+                return self._same(store)
             except (RuntimeError, TypeError) as error:
                 if not is_undispatched(error):
                     raise _with_shapes(self._same(store), other, operands, error) from None
-        return self._same(dict(zip(store, call_methods(kernel, [*store.values()], (operands,), {}))))  # noqa: B905
+        store.update(zip(store, call_methods(kernel, [*store.values()], (operands,), {})))  # noqa: B905
+        return self._same(store)
 
     def _binary_(self, kernel: Callable[..., Any], other: Any) -> Self:
         if not is_dynamo_compiling() and native.ON and native.binary_(self, kernel, other) is not None:
@@ -235,14 +237,16 @@ class Operands(Collection):
             found: Self | None = native.binary(self, function, other)
             if found is not None:
                 return found
-        store = self._now()
+        store = {**self._store}
         if isinstance(other, Collection) and len(other._store) == len(store):
             theirs = other._store
             try:
-                return self._same({key: function(value, theirs[key]) for key, value in store.items()})
+                for key, value in store.items():
+                    store[key] = function(value, theirs[key])
             except KeyError:
                 check_same_keys(self, other)
                 raise
+            return self._same(store)
         try:
             operands = self._required(other, store)
         except WiderOperand as error:

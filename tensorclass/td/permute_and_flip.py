@@ -34,8 +34,11 @@ class Permuting(Collection):
                 return found
         ndim = len(order)
         if order:
+            store = {**self._store}
+            for key, value in member_items(store):
+                store[key] = value.permute(*order, *range(ndim, value.ndim))
             result = self._like(
-                {key: value.permute(*order, *range(ndim, value.ndim)) for key, value in member_items(self._now())},
+                store,
                 shapes.permuted(self._batch_size, order),
                 self._names and shapes.names_permuted(self._names, order),
             )
@@ -94,8 +97,11 @@ class Permuting(Collection):
         order = shapes.transposition(len(self._batch_size), dim0, dim1)
         ndim = len(order)
         dim0, dim1 = dim0 % ndim, dim1 % ndim
+        store = {**self._store}
+        for key, value in member_items(store):
+            store[key] = value.transpose(dim0, dim1)
         result = self._like(
-            {key: value.transpose(dim0, dim1) for key, value in member_items(self._now())},
+            store,
             shapes.permuted(self._batch_size, order),
             self._names and shapes.names_permuted(self._names, order),
         )
@@ -192,7 +198,10 @@ class Permuting(Collection):
             args = (dims,)
         wrapped = shapes.wrap_dims(shapes.as_sequence(args), len(self._batch_size))
         if wrapped:
-            result = self._same({key: value.flip(*wrapped) for key, value in member_items(self._now())})
+            store = {**self._store}
+            for key, value in member_items(store):
+                store[key] = value.flip(*wrapped)
+            result = self._same(store)
         else:
             result = self._copied()
         result._context = ((), FLIPPED, ref(self), wrapped)
@@ -253,7 +262,10 @@ class Permuting(Collection):
             wrapped = tuple(
                 shapes.wrap_dim(d, len(self._batch_size)) for d in ((dims,) if isinstance(dims, int) else dims)
             )
-            result = self._same({key: value.roll(shifts, wrapped) for key, value in member_items(self._now())})
+            store = {**self._store}
+            for key, value in member_items(store):
+                store[key] = value.roll(shifts, wrapped)
+            result = self._same(store)
         result._context = ((), ROLLED, ref(self), shifts, wrapped)
         return self._done(result, inplace)
 

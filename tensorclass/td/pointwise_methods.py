@@ -141,10 +141,10 @@ def unary(name: str, summary: str, result: str, values: str = POSITIVE) -> Unary
             found: Pointwise | None = native.unary(self, kernel)
             if found is not None:
                 return found
-        store = self._now()
-        if not store:
-            return self._same({})
-        return self._same(dict(zip(store, run_kernel(kernel, [*store.values()]))))  # noqa: B905
+        store = {**self._store}
+        if store:
+            store.update(zip(store, run_kernel(kernel, [*store.values()])))  # noqa: B905
+        return self._same(store)
 
     made: Unary = _document(method, name, _text(name, summary, result, values))
     return made
@@ -180,7 +180,10 @@ def single(name: str, summary: str, result: str, values: str = POSITIVE) -> Unar
             found: Pointwise | None = native.unary(self, function)
             if found is not None:
                 return found
-        return self._same({key: function(value) for key, value in self._now().items()})
+        store = {**self._store}
+        for key, value in store.items():
+            store[key] = function(value)
+        return self._same(store)
 
     made: Unary = _document(method, name, _text(name, summary, result, values))
     return made

@@ -63,8 +63,11 @@ class Shaping(Collection):
         new = shapes.reshaped(old, shapes.as_sequence(shape))
         ndim = len(old)
         if new:
+            store = {**self._store}
+            for key, value in member_items(store):
+                store[key] = value.reshape(*new, *value.shape[ndim:])
             result = self._like(
-                {key: value.reshape(*new, *value.shape[ndim:]) for key, value in member_items(self._now())},
+                store,
                 new,
                 self._names and shapes.names_reshaped(self._names, old, new),
             )
@@ -123,8 +126,11 @@ class Shaping(Collection):
         new = shapes.reshaped(old, shapes.as_sequence(shape))
         ndim = len(old)
         if new:
+            store = {**self._store}
+            for key, value in member_items(store):
+                store[key] = value.view(*new, *value.shape[ndim:])
             result = self._like(
-                {key: value.view(*new, *value.shape[ndim:]) for key, value in member_items(self._now())},
+                store,
                 new,
                 self._names and shapes.names_reshaped(self._names, old, new),
             )
@@ -178,8 +184,11 @@ class Shaping(Collection):
             if found is not None:
                 return self._done(found, inplace)
         start, end = shapes.flat_range(self._batch_size, first, last)
+        store = {**self._store}
+        for key, value in member_items(store):
+            store[key] = value.flatten(start, end)
         result = self._like(
-            {key: value.flatten(start, end) for key, value in member_items(self._now())},
+            store,
             shapes.flattened(self._batch_size, start, end),
             self._names and shapes.names_flattened(self._names, start, end),
         )
@@ -213,8 +222,11 @@ class Shaping(Collection):
             if found is not None:
                 return self._done(found, inplace)
         dim = shapes.wrap_dim(dim, len(self._batch_size))
+        store = {**self._store}
+        for key, value in member_items(store):
+            store[key] = value.unflatten(dim, sizes)
         result = self._like(
-            {key: value.unflatten(dim, sizes) for key, value in member_items(self._now())},
+            store,
             shapes.unflattened(self._batch_size, dim, sizes),
             self._names and shapes.names_unflattened(self._names, dim, len(sizes)),
         )
@@ -255,8 +267,11 @@ class Shaping(Collection):
                 return found
         dims = shapes.squeezed_dims(self._batch_size, dim)
         removed = dims[0] if len(dims) == 1 else dims
+        store = {**self._store}
+        for key, value in member_items(store):
+            store[key] = value.squeeze(removed)
         result = self._like(
-            {key: value.squeeze(removed) for key, value in member_items(self._now())},
+            store,
             Size(shapes.without(self._batch_size, dims)),
             self._names and shapes.names_without(self._names, dims),
         )
@@ -286,8 +301,11 @@ class Shaping(Collection):
             if found is not None:
                 return found
         dim = shapes.unsqueezed_dim(len(self._batch_size), dim)
+        store = {**self._store}
+        for key, value in member_items(store):
+            store[key] = value.unsqueeze(dim)
         result = self._like(
-            {key: value.unsqueeze(dim) for key, value in member_items(self._now())},
+            store,
             shapes.inserted(self._batch_size, dim, 1),
             self._names and shapes.names_inserted(self._names, dim),
         )
@@ -368,9 +386,13 @@ class Shaping(Collection):
         more = len(new) - ndim
         if new[more:] == self._batch_size:  # only new dimensions in front
             front = new[:more]
-            store = {key: value.expand(*front, *value.shape) for key, value in member_items(self._now())}
+            store = {**self._store}
+            for key, value in member_items(store):
+                store[key] = value.expand(*front, *value.shape)
         else:
-            store = {key: value.expand(*new, *value.shape[ndim:]) for key, value in member_items(self._now())}
+            store = {**self._store}
+            for key, value in member_items(store):
+                store[key] = value.expand(*new, *value.shape[ndim:])
         return self._like(store, new, self._names and shapes.names_padded(self._names, more))
 
     def expand_as(self, other: TensorCollection | Tensor) -> Self:
@@ -540,7 +562,9 @@ class Shaping(Collection):
         if canonical:
             store = {key: _canonical(value) for key, value in self._now().items()}
         else:
-            store = {key: value.contiguous() for key, value in member_items(self._now())}
+            store = {**self._store}
+            for key, value in member_items(store):
+                store[key] = value.contiguous()
         return self._done(self._same(store), inplace)
 
     def is_contiguous(self) -> bool:

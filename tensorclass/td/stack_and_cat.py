@@ -228,8 +228,8 @@ class Combining(Collection):
 
     def _stack(self, items: Any, dim: int) -> Self:
         cls, batch_size = self.__class__, self._batch_size
-        own = self._now()
-        count = len(own)
+        store = {**self._store}
+        count = len(store)
         one_class = True
         key: str | None = None
         try:
@@ -245,8 +245,7 @@ class Combining(Collection):
                 self._check_classes("stack", items)
             if not count:
                 self._check_kinds("stack", items)
-            store: Store = {}
-            for key, value in own.items():
+            for key, value in store.items():
                 column: list[Any] = [s[key] for s in stores]
                 if type(value) is not Tensor and isinstance(value, Combining):
                     # directly, because torch.stack would dispatch back to it (see torch_functions)
@@ -265,8 +264,8 @@ class Combining(Collection):
 
     def _cat(self, items: Any, dim: int) -> Self:
         cls, batch_size = self.__class__, self._batch_size
-        own = self._now()
-        count = len(own)
+        store = {**self._store}
+        count = len(store)
         total = 0
         one_class = True
         key: str | None = None
@@ -286,8 +285,7 @@ class Combining(Collection):
                 self._check_classes("cat", items)
             if not count:
                 self._check_kinds("cat", items)
-            store: Store = {}
-            for key, value in own.items():
+            for key, value in store.items():
                 column: list[Any] = [s[key] for s in stores]
                 if type(value) is not Tensor and isinstance(value, Combining):
                     store[key] = value._cat(column, dim)
