@@ -515,8 +515,12 @@ class Shaping(Collection):
             total = size * repeats
         elif repeats.numel() == 1:
             total = size * int(repeats)
+        elif repeats.numel() != size:
+            raise RuntimeError(f"repeat_interleave: expected {size} repeats, one for each item, got {repeats.numel()}")
         else:
             total = int(repeats.sum()) if output_size is None else output_size
+        if total < 0:
+            raise RuntimeError(f"repeat_interleave: repeats cannot be negative, got {repeats}")
         if output_size is not None and output_size != total:
             raise RuntimeError(f"repeat_interleave: output_size is {output_size}, the repeats sum to {total}")
         return self._done(

@@ -18,12 +18,16 @@ from typing import Any, SupportsIndex, TypeAlias
 import numpy as np
 import torch
 from torch import Size, Tensor
+from torch.compiler import is_dynamo_compiling
 
 from tensorclass.support.help_links import help_link
 
 from .first_class_dims import is_bound
 
 Names: TypeAlias = tuple[str | None, ...] | None
+
+#: the largest size that a tensor can have; a ``torch.Size`` takes any int
+LARGEST = 2**63 - 1
 
 
 def as_size(batch_size: Any) -> Size:
@@ -52,7 +56,7 @@ def as_size(batch_size: Any) -> Size:
 
 
 def check_size(size: Size) -> None:
-    """Raise if a batch size from a user has a negative entry.
+    """Raise if a batch size from a user has a negative entry, or one that no tensor can have.
 
     Example:
         >>> check_size(Size([3, 0]))
@@ -60,6 +64,19 @@ def check_size(size: Size) -> None:
     for entry in size:
         if entry < 0:
             raise RuntimeError(f"batch_size: expected sizes that are not negative, got {list(size)}")
+    check_largest(size)
+
+
+def check_largest(sizes: Iterable[int]) -> None:
+    """Raise if a size is larger than that of any tensor. Collections without tensors have no other check.
+
+    Symbolic sizes are left out, as comparing them would become a guard of the compiled function.
+    """
+    if is_dynamo_compiling():
+        return
+    for size in sizes:
+        if size.__class__ is int and size > LARGEST:
+            raise RuntimeError(f"batch_size: expected sizes below 2**63, got {list(sizes)}")
 
 
 def common(sizes: Sequence[tuple[int, ...]], at_most: int | None = None) -> Size:
@@ -132,6 +149,8 @@ def reshaped(batch_size: tuple[int, ...], shape: tuple[int, ...]) -> Size:
             known *= size
         if known != count or (shape and min(shape) < 0):
             raise _invalid_shape(shape, batch_size)
+        if not is_dynamo_compiling() and count.__class__ is int and not 0 < count <= LARGEST:
+            check_largest(shape)
         return Size(shape)
     known = 1
     free = -1
@@ -146,7 +165,10 @@ def reshaped(batch_size: tuple[int, ...], shape: tuple[int, ...]) -> Size:
             known *= size
     if known == 0 or count % known != 0:
         raise _invalid_shape(shape, batch_size)
-    return Size((*shape[:free], count // known, *shape[free + 1 :]))
+    sizes = (*shape[:free], count // known, *shape[free + 1 :])
+    if not is_dynamo_compiling() and count.__class__ is int and not 0 < count <= LARGEST:
+        check_largest(sizes)
+    return Size(sizes)
 
 
 def _invalid_shape(shape: tuple[int, ...], batch_size: tuple[int, ...]) -> RuntimeError:
@@ -185,6 +207,7 @@ def flattened(batch_size: Size, start: int, end: int) -> Size:
     count = 1
     for size in sizes[start : end + 1]:
         count *= size
+    check_largest((count,))
     sizes[start : end + 1] = (count,)
     return Size(sizes)
 
@@ -311,6 +334,7 @@ def expanded(batch_size: Size, shape: tuple[int, ...]) -> Size:
         torch.Size([2, 3, 4])
     """
     new = len(shape) - len(batch_size)
+    check_largest(shape)
     if shape[new:] == batch_size and new >= 0 and (not shape or min(shape) >= 0):
         return Size(shape)
     if new < 0:
@@ -342,8 +366,9 @@ def repeated(batch_size: Size, repeats: tuple[int, ...]) -> Size:
         )
     if any(count < 0 for count in repeats):
         raise RuntimeError(f"repeat: repeats cannot be negative, got {repeats}")
-    sizes = (1,) * new + tuple(batch_size)
-    return Size([size * count for size, count in zip(sizes, repeats, strict=True)])
+    sizes = [size * count for size, count in zip((1,) * new + tuple(batch_size), repeats, strict=True)]
+    check_largest(sizes)
+    return Size(sizes)
 
 
 def split_sizes(total: int, split_size: int | Sequence[int]) -> list[int]:
@@ -373,6 +398,7 @@ def with_size(batch_size: Size, dim: int, size: int) -> Size:
         >>> with_size(Size([3, 4]), 1, 9)
         torch.Size([3, 9])
     """
+    check_largest((size,))
     sizes = [*batch_size]
     sizes[dim] = size
     return Size(sizes)

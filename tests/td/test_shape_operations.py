@@ -397,3 +397,10 @@ def test_in_place_a_locked_collection_stays_as_it_is(operation: Callable[..., An
 def test_tile_takes_one_count_as_an_int() -> None:
     data = TensorDict({"a": torch.arange(3)}, [3])
     assert_equal(data.tile(2), data.tile((2,)))
+
+
+def test_repeats_that_fit_no_tensor_fit_no_collection_without_tensors() -> None:
+    for repeats in (-1, torch.tensor(-1), torch.tensor([1, 2])):
+        for data in (TensorDict({}, [3]), TensorDict({"a": torch.zeros(3)}, [3])):
+            with pytest.raises(RuntimeError, match="repeat"):
+                data.repeat_interleave(repeats, 0)

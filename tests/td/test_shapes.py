@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Size, Tensor
 
+from tensorclass import TensorDict, lazy_stack
 from tensorclass.td import shapes
 from tests import strategies as draw
 from tests.checks import outcome
@@ -473,3 +474,77 @@ def test_an_ellipsis_beside_a_mask_stands_for_the_dimensions_that_the_mask_leave
     rest = shapes.convert_ellipsis_to_idx((index, ...), (3, 4, 5))[1:]
     assert rest == (slice(None),)
     assert shapes.convert_ellipsis_to_idx((index, False, 0, ...), (3, 4, 5))[1:] == (False, 0)
+
+
+# -- sizes that overflow ----------------------------------------------------------------------------------------------
+
+#: factors of sizes near the bounds of 32 and 64 bits
+huge = st.sampled_from((0, 1, 2, 3, 4, 2**31, 2**32 - 1, 2**32, 2**61, 2**62, 2**62 + 1, 6148914691236517205, 2**63 - 1))
+beyond = huge | st.sampled_from((-1, 2**63, 2**64 + 4, 2**70))
+
+
+def huge_arguments(name: str, size: tuple[int, ...]) -> st.SearchStrategy[tuple[Any, ...]]:
+    several = st.lists(beyond, min_size=1, max_size=3).map(tuple)
+    if name == "unflatten":
+        return st.tuples(st.integers(0, len(size) - 1), several)
+    if name == "flatten":
+        return st.just(())
+    if name == "repeat":
+        return st.tuples(*[beyond] * len(size))
+    if name == "repeat_interleave":
+        return st.tuples(beyond, st.integers(0, len(size) - 1))
+    if name == "narrow":
+        return st.tuples(st.just(0), huge, beyond)
+    return several.map(lambda sizes: (sizes,))
+
+
+JOINS: dict[str, Callable[[Any], Any]] = {
+    "cat": lambda value: torch.cat([value, value]),
+    "stack": lambda value: torch.stack([value, value]),
+    "slice": lambda value: value[1 : 2**62],
+    "unsqueeze": lambda value: value.unsqueeze(0),
+}
+
+
+@pytest.mark.parametrize(
+    "name", ["reshape", "view", "flatten", "unflatten", "expand", "repeat", "repeat_interleave", "narrow", *JOINS]
+)
+@given(data=anything)
+def test_huge_sizes_are_those_of_torch_or_an_error(name: str, data: st.DataObject) -> None:
+    size = tuple(data.draw(st.lists(huge, min_size=1, max_size=3)))
+    args = () if name in JOINS else data.draw(huge_arguments(name, size))
+    call = JOINS.get(name) or (lambda value: getattr(value, name)(*args))
+    got = outcome(lambda: call(TensorDict({}, size)).batch_size)
+    expected = outcome(lambda: call(torch.empty(size, dtype=torch.uint8, device="meta")).shape)
+    if not isinstance(expected, Exception):
+        assert got == expected
+    elif not isinstance(got, Exception):  # torch has no tensor of so many elements, or refuses the strides
+        assert all(0 <= entry < 2**63 for entry in got)
+        if name in ("reshape", "view", "flatten", "unflatten"):
+            assert math.prod(got) == math.prod(size)
+
+
+@pytest.mark.parametrize("size", [2**63, [2**70], [3, 2**64 + 4]])
+def test_a_batch_size_that_no_tensor_can_have_is_an_error_that_names_it(size: Any) -> None:
+    for make in (
+        lambda: TensorDict({}, size),
+        lambda: setattr(TensorDict({}), "batch_size", size),
+        lambda: TensorDict({}, [1]).expand(size),
+        lambda: lazy_stack([TensorDict({}, [1])]).expand(1, *shapes.as_size(size)),
+    ):
+        with pytest.raises(RuntimeError, match=r"batch_size: expected sizes below 2\*\*63, got \[") as info:
+            make()
+        assert str(max(shapes.as_size(size))) in str(info.value)
+
+
+def test_shapes_whose_number_of_elements_would_wrap_around_are_errors() -> None:
+    for size, shape in (
+        ([2**62, 2], (-1, 3, 6148914691236517205)),
+        ([0], (2**32, 2**32)),
+        ([4], (2**62 + 1, 4)),
+    ):
+        for change in (TensorDict.reshape, TensorDict.view):
+            with pytest.raises(RuntimeError, match="is invalid for the batch size"):
+                change(TensorDict({}, size), *shape)
+    with pytest.raises(RuntimeError, match="expected sizes below"):
+        TensorDict({}, [2**62, 4]).flatten()
