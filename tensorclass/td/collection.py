@@ -6,11 +6,11 @@ The families of operations (indexing, shaping, ...) are classes of their own, on
 
 from __future__ import annotations
 
-import sys
 import weakref
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeGuard, overload
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeAlias, TypeGuard, overload
 
+import numpy as np
 import torch
 from torch import Size, Tensor
 from torch.compiler import is_dynamo_compiling
@@ -24,6 +24,8 @@ from . import shapes
 from .shapes import Names
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from .base import TensorCollection
     from .buffer_operations import BufferMark
     from .leaves.leaf import Leaf
@@ -78,16 +80,12 @@ def _no_device(name: DeviceLike, error: RuntimeError) -> RuntimeError:
 
 _DEVICES = ("cpu", "cuda", "mps", "xpu", "meta", "hpu", "mtia")
 
-#: the modules of torch that take the length of a dataset
-_LOADERS = tuple([f"torch.utils.data.{name}" for name in ("dataloader", "dataset", "distributed", "sampler")])
-
-
 def no_dataset(collection: Collection) -> str:
-    """Return the error message for a collection without batch dimensions that is used as a dataset."""
+    """Return the error message for a collection without batch dimensions whose rows are counted or loaded."""
     name = type_name(collection)
     return (
-        f"this {name} has the batch size [], so it is one sample and has no rows to load. Give it the batch size of "
-        f"its values, {name}(..., batch_size=[n]) or .auto_batch_size_(1), or put it into a list of samples"
+        f"this {name} has the batch size [], so it is one sample and has no rows to count or load. Give it the batch "
+        f"size of its values, {name}(..., batch_size=[n]) or .auto_batch_size_(1), or put it into a list of samples"
         + help_link("no-batch-size")
     )
 
@@ -321,20 +319,47 @@ class Collection:
         return shapes.numel(self._batch_size)
 
     def __len__(self) -> int:
-        """Return the size of the first batch dimension; 0 without batch dimensions."""
+        """Return the size of the first batch dimension. Raise without one: 0 would stand for a batch of no rows."""
         return self._batch_size[0] if self._batch_size else self._no_rows()
 
-    def _no_rows(self) -> int:
-        """Return 0, the length without batch dimensions. Raise if a data loader asks, because it would load nothing."""
-        if not is_dynamo_compiling() and sys._getframe(2).f_globals.get("__name__") in _LOADERS:
-            raise TypeError(no_dataset(self))
-        return 0
+    def _no_rows(self) -> NoReturn:
+        raise TypeError(f"{no_dataset(self)}. Its keys are counted by len(data.keys())")
 
     def __bool__(self) -> bool:
         raise RuntimeError(
             f"the truth value of a {type_name(self)} is ambiguous: reduce it first, (a == b).all() or .any(); "
             "to ask for values use is_empty(), for rows len(...)"
         )
+
+    # -- arrays: for functions of other libraries that take something like one ----------------------------------------
+
+    def _one_tensor(self) -> Tensor:
+        """Return the content as one tensor. Raise if it is none; the error says how to get tensors."""
+        key = next(iter(self._store), None)
+        raise TypeError(
+            f"a {type_name(self)} is no tensor and no array, but a collection of them by key; take one of them"
+            + (f", data[{key!r}]," if key is not None else "")
+            + " or all, .to_dict() or .numpy()"
+        )
+
+    def _array(self, dtype: Any = None) -> NDArray[Any]:
+        """Return the content as one array, whatever its dtype; ``dtype``: what it becomes. Raise if it is none."""
+        return self._one_tensor().numpy()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """Return an array, for :func:`numpy.asarray`. Raise if this is none."""
+        array = self._array(dtype)
+        if copy is False and self._tensor_of_all_rows() is None:
+            raise ValueError(f"a {type_name(self)} is an array only as a copy; give copy=None")
+        return np.array(array, dtype, copy=copy)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """Return a capsule with a tensor, for :func:`torch.as_tensor`. Raise if this is none."""
+        return self._one_tensor().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[Any, int]:
+        """Return the type and number of the device, for :func:`torch.as_tensor`. Raise if this is no tensor."""
+        return self._one_tensor().__dlpack_device__()
 
     # -- device -------------------------------------------------------------------------------------------------------
 

@@ -395,13 +395,6 @@ class BufferColumn(Leaf):
             return self
         return new
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        """Return an array of objects, for :func:`numpy.asarray`; see ``numpy()``."""
-        if copy is False:
-            raise ValueError(f"a {type_name(self)} is an array of objects only as a copy")
-        array: Any = self.numpy()
-        return array if dtype is None else array.astype(dtype)
-
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         new = memo[id(self)] = self.clone()
         return new
@@ -709,16 +702,6 @@ class BufferColumn(Leaf):
     def _find(self, path: tuple[str, ...]) -> Any:
         return MISSING if path else self
 
-    def __iter__(self) -> Iterator[Self]:
-        if not self._batch_size:
-            raise TypeError(self._no_rows_message())
-        return iter(self.unbind(0))
-
-    def _no_rows_message(self) -> str:
-        return f"this {type_name(self)} is one row, not a batch of rows; take its content with {self._row_reader}"
-
-    #: how to read one row, for messages
-    _row_reader: ClassVar[str]
     #: whether functions over the leaves of a pytree leave the buffer as it is
     _keeps_items: ClassVar[bool] = False
     #: the length of rows that padding adds

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeGuard, overload
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeGuard, overload
 
 import torch
 from torch import Size, Tensor
@@ -69,6 +69,9 @@ class Column(NonTensorStack, Generic[T]):
     """
 
     __slots__ = ("_item_type",)
+
+    _row_reader = ".item()"
+    _CONTENT_HINT = "; read its objects with tolist()"
 
     _item_type: Any
 
@@ -162,6 +165,36 @@ class Column(NonTensorStack, Generic[T]):
         """Iterate over the objects of a batch with one dimension, else over the rows of the first."""
         rows: Any = self.tolist() if len(self._batch_size) == 1 else super().__iter__()
         return iter(rows)
+
+    def __contains__(self, item: object) -> bool:
+        return item in (flatten_lists(self.tolist(), self.ndim)[0] if self._batch_size else self._no_rows())
+
+    def keys(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Raise: a column has no keys, and ``dict(column)`` would be empty.
+
+        Args:
+            args: ignored.
+            kwargs: ignored.
+
+        Raises:
+            TypeError: always.
+
+        Example:
+            >>> from tensorclass import Column
+            >>> dict(Column(["a"]))
+            Traceback (most recent call last):
+                ...
+            TypeError: a Column has no keys; read its objects with tolist()
+        """
+        raise TypeError(f"a {type_name(self)} has no keys{self._CONTENT_HINT}")
+
+    if TYPE_CHECKING:
+
+        def values(self, *args: Any, **kwargs: Any) -> NoReturn: ...
+        def items(self, *args: Any, **kwargs: Any) -> NoReturn: ...
+
+    else:
+        values = items = keys
 
     def item(self) -> T:
         """Return the object of one row.

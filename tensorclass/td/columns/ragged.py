@@ -685,6 +685,12 @@ class Ragged(RowReductions, Generic[Row]):
                     f"a tensor operand of a Ragged has a value for each row: expected a shape that broadcasts to "
                     f"{list(size)}, got {list(operand.shape)}"
                 ) from None
+            if operand.ndim - ndim > len(self.item_shape):
+                raise RuntimeError(
+                    f"a tensor operand of a Ragged has a value for each row: expected at most "
+                    f"{ndim + len(self.item_shape)} dimensions, got the shape {list(operand.shape)}; for one value for "
+                    "each item, give a Ragged: Ragged.from_lengths(values, rows.lengths)"
+                )
             rows = span_functions.row_numbers(self._spans())
             flat = whole.reshape(-1, *whole.shape[ndim:]).index_select(0, rows)
             more = len(self.item_shape) - (flat.ndim - 1)
@@ -706,7 +712,8 @@ class Ragged(RowReductions, Generic[Row]):
         kwargs = {key: self._operand(arg) for key, arg in kwargs.items()}
         if in_place:  # on a copy, since others can share the buffer
             new = self.clone()
-            number_result(operation, new._items, args, kwargs)
+            if number_result(operation, new._items, args, kwargs) is NotImplemented:
+                return NotImplemented
             self._become(new)
             return self
         below = number_result(operation, items, args, kwargs)
@@ -845,14 +852,17 @@ class Ragged(RowReductions, Generic[Row]):
             return self.numpy()
         return self.tolist() if convert_tensors else self._shallow()
 
-    def numpy(self) -> NDArray[np.object_]:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Return the rows as an array of arrays: an object array over the batch.
+    def numpy(self) -> NDArray[Any]:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Return the rows as an array of arrays: an object array over the batch; of one row the items.
 
         Example:
             >>> from tensorclass import Ragged
-            >>> Ragged([[1, 2], [3]]).numpy()
-            array([array([1, 2]), array([3])], dtype=object)
+            >>> rows = Ragged([[1, 2], [3]])
+            >>> rows.numpy(), rows[0].numpy()
+            (array([array([1, 2]), array([3])], dtype=object), array([1, 2]))
         """
+        if not self._batch_size:
+            return self.tensor().numpy(force=True)
         rows: Any = np.empty(self._batch_size.numel(), dtype=object)
         items, spans = self._packed()
         if not isinstance(items, Tensor):
@@ -862,6 +872,19 @@ class Ragged(RowReductions, Generic[Row]):
             rows[position] = None if length < 0 else array[start : start + length]
         shaped: NDArray[np.object_] = rows.reshape(self._batch_size)
         return shaped
+
+    def _array(self, dtype: Any = None) -> NDArray[Any]:
+        return self.numpy() if dtype is None or dtype == object else self._one_tensor().numpy(force=True)
+
+    def _one_tensor(self) -> Tensor:
+        """Return equal rows as a tensor, ``[*batch, length, *item shape]``, a view of the buffer if it is compact."""
+        items, spans = self._packed()
+        lengths = set(to_lists(spans[..., 1].reshape(-1)))
+        if len(lengths) > 1 or min(lengths, default=0) < 0:
+            what = "a row has no value (None)" if min(lengths) < 0 else f"rows have {min(lengths)} to {max(lengths)} items"
+            raise ValueError(f"this Ragged is no tensor: {what}; to_padded() gives a tensor, to_jagged() a nested one")
+        inner = items if isinstance(items, Tensor) else items._one_tensor()
+        return inner.reshape(*self._batch_size, *lengths or (0,), *inner.shape[1:])
 
     # -- rows that are written ----------------------------------------------------------------------------------------
 

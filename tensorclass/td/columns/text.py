@@ -256,6 +256,9 @@ class Text(BufferColumn):
         shaped: NDArray[np.object_] = array.reshape(self._batch_size)
         return shaped
 
+    def _array(self, dtype: Any = None) -> NDArray[Any]:
+        return self.numpy()
+
     def to_dict(self, **options: Any) -> Any:
         """Return the strings in nested lists; see :meth:`tolist`.
 
@@ -395,6 +398,8 @@ class Text(BufferColumn):
         return ~self._equals(self._comparand(other))
 
     def __contains__(self, item: object) -> bool:
+        if not self._batch_size:
+            self._no_rows()
         return (item is None or isinstance(item, str)) and bool(self._equals(item).any())
 
     def isin(self, strings: Iterable[str | None]) -> Tensor:
@@ -552,11 +557,9 @@ class Text(BufferColumn):
     def _on_numbers(
         self, operation: Callable[..., Any], in_place: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        if any(isinstance(arg, str) for arg in args):
-            raise TypeError(
-                f"{operation.__name__}: a Text is compared with strings by == and !=; map() changes its strings"
-            )
-        return super()._on_numbers(operation, in_place, args, kwargs)
+        raise TypeError(
+            f"{operation.__name__}: a Text is compared with strings by == and !=; map() changes its strings"
+        )
 
     def _leaves(self) -> Iterator[Tensor]:
         return iter(())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, KeysView
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import torch
 from torch import Size, Tensor
@@ -75,6 +75,8 @@ class Leaf(
 
     #: the end of the error for a key: where the content is
     _CONTENT_HINT: ClassVar[str] = ""
+    #: how to read one row, for messages
+    _row_reader: ClassVar[str] = ".tolist()"
 
     # -- walks of a tree end here -------------------------------------------------------------------------------------
 
@@ -137,51 +139,22 @@ class Leaf(
         """
         return False
 
-    def keys(self, *args: Any, **kwargs: Any) -> Any:
-        """Return an empty view: a leaf has no keys.
+    def __contains__(self, item: object) -> bool:
+        raise TypeError(f"`in` is not defined for a {type_name(self)}; compare it: (data == item).any()")
 
-        Args:
-            args: ignored.
-            kwargs: ignored.
+    # -- arrays -------------------------------------------------------------------------------------------------------
 
-        Example:
-            >>> from tensorclass import NonTensorData
-            >>> list(NonTensorData("a").keys())
-            []
-        """
-        keys: KeysView[str] = dict[str, Any]().keys()
-        return keys
+    def _one_tensor(self) -> Tensor:
+        raise TypeError(f"a {type_name(self)} is no tensor{self._CONTENT_HINT}")
 
-    def values(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
-        """Return an empty iterator: a leaf has no keys.
+    def _no_rows_message(self) -> str:
+        return f"this {type_name(self)} is one row, not a batch of rows; take its content with {self._row_reader}"
 
-        Args:
-            args: ignored.
-            kwargs: ignored.
+    def _no_rows(self) -> NoReturn:
+        raise TypeError(self._no_rows_message())
 
-        Example:
-            >>> from tensorclass import NonTensorData
-            >>> list(NonTensorData("a").values())
-            []
-        """
-        return iter(())
-
-    def items(self, *args: Any, **kwargs: Any) -> Iterator[tuple[Any, Any]]:
-        """Return an empty iterator: a leaf has no keys.
-
-        Args:
-            args: ignored.
-            kwargs: ignored.
-
-        Example:
-            >>> from tensorclass import NonTensorData
-            >>> list(NonTensorData("a").items())
-            []
-        """
-        return iter(())
-
-    def __contains__(self, key: object) -> bool:
-        return False
+    def __iter__(self) -> Iterator[Self]:
+        return super().__iter__() if self._batch_size else self._no_rows()
 
     def _get_key(self, key: NestedKey) -> Any:
         raise self._key_error(unravel_key_to_tuple(key))
@@ -247,12 +220,13 @@ class Leaf(
     def _on_numbers(
         self, operation: Callable[..., Any], in_place: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """Return the result of a point-wise operation, a function of :class:`Pointwise`.
+        """Return the result of a point-wise operation, a function of :class:`Pointwise`, on this leaf alone.
 
-        The default leaves the content as it is. It returns another leaf, so that later writes to this one do not reach
-        the result, or this one from an operation in place.
+        The default raises. Operations on a collection do not come here: they leave leaves without numbers as they are.
         """
-        return self if in_place else self._shallow()
+        if operation.__name__ in ("masked_fill", "masked_fill_"):  # called for each value by that of a collection
+            return self if in_place else self._shallow()
+        raise TypeError(f"{operation.__name__} is not defined for a {type_name(self)}{self._CONTENT_HINT}")
 
     def _along(self, name: str, dim: int) -> Any:
         """Return the result of an operation on numbers along a batch dimension, such as ``cumsum``."""
@@ -352,6 +326,52 @@ class FullLeaf(Leaf, TensorCollection):
     """
 
     __slots__ = ()
+
+    def keys(self, *args: Any, **kwargs: Any) -> Any:
+        """Return an empty view: a leaf has no keys.
+
+        Args:
+            args: ignored.
+            kwargs: ignored.
+
+        Example:
+            >>> from tensorclass import NonTensorData
+            >>> list(NonTensorData("a").keys())
+            []
+        """
+        keys: KeysView[str] = dict[str, Any]().keys()
+        return keys
+
+    def values(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
+        """Return an empty iterator: a leaf has no keys.
+
+        Args:
+            args: ignored.
+            kwargs: ignored.
+
+        Example:
+            >>> from tensorclass import NonTensorData
+            >>> list(NonTensorData("a").values())
+            []
+        """
+        return iter(())
+
+    def items(self, *args: Any, **kwargs: Any) -> Iterator[tuple[Any, Any]]:
+        """Return an empty iterator: a leaf has no keys.
+
+        Args:
+            args: ignored.
+            kwargs: ignored.
+
+        Example:
+            >>> from tensorclass import NonTensorData
+            >>> list(NonTensorData("a").items())
+            []
+        """
+        return iter(())
+
+    def __contains__(self, key: object) -> bool:
+        return False
 
     def _merges(self, source: object) -> bool:
         return False

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from numbers import Number
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Size, Tensor
 from torch.compiler import is_dynamo_compiling
@@ -38,6 +40,8 @@ from .object_codes import (
 )
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from tensorclass.td.collection import Store
     from tensorclass.td.get import IsLeaf
     from tensorclass.td.indexing import ObjectRows
@@ -203,6 +207,28 @@ class NonTensorDataBase(FullLeaf):
             'a'
         """
         return self.to_dict()
+
+    def _array(self, dtype: Any = None) -> NDArray[Any]:
+        """Return numbers as numbers, other objects as they are, in an array over the batch."""
+        nested = self.tolist()
+        if not self._batch_size:
+            return np.asarray(nested)
+        objects, _ = flatten_lists(nested, self.ndim)
+        array = np.empty(len(objects), object)
+        for position, item in enumerate(objects):
+            array[position] = item
+        if all(isinstance(item, (Number, np.generic)) for item in objects):
+            array = np.array(objects)
+        return array.reshape(self._batch_size)
+
+    def _one_tensor(self) -> Tensor:
+        nested = self.tolist()
+        try:
+            return torch.as_tensor(nested)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise TypeError(
+                f"the objects of this {type_name(self)} are no tensor ({error}); take them with tolist()"
+            ) from None
 
     def to_tensordict(self, *, retain_none: bool | None = None) -> Any:
         """Return the same data in a new holder.

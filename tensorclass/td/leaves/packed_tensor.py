@@ -76,8 +76,8 @@ class PackedTensor(Tensor):
         array: NDArray[Any] = data.view(_dtype_of_numpy(self.dtype))[..., 0]
         return array
 
-    def __array__(self, dtype: Any = None) -> NDArray[Any]:
-        return self.numpy() if dtype is None else self.numpy().astype(dtype, copy=False)
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self.numpy(), dtype, copy=copy)
 
     def tolist(self) -> Any:
         """Return the numbers in nested lists."""

@@ -63,6 +63,7 @@ class UnbatchedTensor(Uniform, FullLeaf):
     __slots__ = ("_tensor",)
 
     _CONTENT_HINT = "; its tensor is in `data`"
+    _row_reader = ".data"
 
     _tensor: Tensor
 
@@ -295,9 +296,8 @@ class UnbatchedTensor(Uniform, FullLeaf):
     def __index__(self) -> int:
         return self._tensor.__index__()
 
-    def __array__(self, dtype: Any = None) -> np.ndarray[Any, Any]:
-        array: np.ndarray[Any, Any] = self.numpy()
-        return array if dtype is None else array.astype(dtype)
+    def _one_tensor(self) -> Tensor:
+        return self._tensor
 
     def __matmul__(self, other: Any) -> Any:
         return self._tensor @ (other._tensor if isinstance(other, UnbatchedTensor) else other)

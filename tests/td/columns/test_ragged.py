@@ -130,5 +130,5 @@ def test_numpy_makes_arrays_of_objects_of_columns() -> None:
     assert (array.dtype, [row.tolist() for row in array]) == (object, [[1], [2, 3]])
     assert np.asarray(Text(["a", None])).tolist() == ["a", None]
     assert np.array(Text([["a", "bc"]]), dtype="U").tolist() == [["a", "bc"]]
-    with pytest.raises(ValueError, match="a Text is an array of objects only as a copy"):
+    with pytest.raises(ValueError, match="a Text is an array only as a copy"):
         np.asarray(Text(["a"]), copy=False)
