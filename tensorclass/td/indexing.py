@@ -241,9 +241,9 @@ class Indexing(Collection):
                     return None
                 raise self._key_error(index) from None
             return found if type(found) is Tensor else self._out(found, index)
-        if kind is tuple and index and (type(index[0]) is str or (type(index[0]) is tuple and is_nested_key(index))):
-            return self._get_key(index)
         if not is_dynamo_compiling() and native.ON:
+            if kind is tuple and index and type(index[0]) is str:
+                return self._get_key(index)
             indexed = native.index(self, index)
             if indexed is not None:
                 return indexed
@@ -260,6 +260,8 @@ class Indexing(Collection):
         elif kind is slice:
             if batch_size:
                 return self._index((index,))
+        elif kind is tuple and index and (type(index[0]) is str or (type(index[0]) is tuple and is_nested_key(index))):
+            return self._get_key(index)
         elif index is None:
             store = {key: value[None] for key, value in self._now().items()}
             return self._like(store, shapes.inserted(batch_size, 0, 1), shapes.names_padded(self._names, 1))

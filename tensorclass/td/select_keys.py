@@ -100,7 +100,9 @@ class KeySelecting(Removing):
             copied = native.shallow(self)
             if copied is not None:
                 return copied  # type: ignore[no-any-return]
-        return Collection._shallow(self)
+        return self._same(
+            {key: value._shallow() if isinstance(value, Collection) else value for key, value in self._store.items()}
+        )
 
     def copy(self) -> Self:
         """Return new collections, at every level, that share the tensors.
@@ -193,7 +195,8 @@ class KeySelecting(Removing):
             found = native.select(self, keys)
             if found is not None:
                 return found  # type: ignore[no-any-return]
-        own, store = self._store, {}
+        own = self._store
+        store: Store = {}
         if keys and own.__class__ is dict:  # the most frequent case: keys of this level
             for key in keys:
                 if type(key) is not str or key not in own:

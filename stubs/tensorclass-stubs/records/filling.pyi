@@ -14,9 +14,16 @@ class FieldPlan(NamedTuple):
 def filling_lines(
     plan: FieldPlan, values: Mapping[str, str], me: str, given: Mapping[str, str], namespace: dict[str, Any]
 ) -> list[str]: ...
-def native_fields(
-    plan: FieldPlan, values: Mapping[str, str]
-) -> tuple[tuple[str, type | None, type | None], ...] | None: ...
+def native_fields(plan: FieldPlan, values: Mapping[str, str]) -> tuple[object, ...] | None: ...
+def asking_lines(
+    fields: tuple[object, ...],
+    whole: bool,
+    values: Mapping[str, str],
+    me: str,
+    given: Mapping[str, str],
+    namespace: dict[str, Any],
+    lines: Sequence[str],
+) -> list[str]: ...
 def fill(
     record: TensorClass,
     plan: FieldPlan,

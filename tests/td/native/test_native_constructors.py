@@ -7,6 +7,7 @@ import inspect
 import sys
 from dataclasses import InitVar
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -66,6 +67,7 @@ class Frozen(TensorClass, frozen=True):
     x: Tensor
 
 
+X = torch.zeros(3)
 CLASSES = (Point, Line, Note, KeywordsOnly, Optional, Initialized, Shadowing, Frozen)
 SIZES = st.sampled_from([None, 3, (3,), [3], torch.Size([3]), (), [2, 3], (-1,), (True,), "3", (3.0,), 7])
 
@@ -165,26 +167,27 @@ def test_a_record_of_its_fields(cls: Any, data: st.DataObject, size: Any) -> Non
     assert native_outcome == outcome
 
 
-def test_usual_records_are_made_without_a_call_of_python() -> None:
+def test_usual_records_are_made_by_native_code() -> None:
     """Otherwise the comparisons compare Python with itself."""
-    called: list[str] = []
-
-    def note(frame: Any, event: str, _: Any) -> None:
-        if event == "call" and "generated" in frame.f_code.co_filename:
-            called.append(frame.f_code.co_filename)
-
-    x = torch.zeros(3)
-    for on in (True, False):
-        with native_code(on):
-            sys.setprofile(note)
-            try:
-                point = Point(x=x, y=x, batch_size=[3])
-                Line(point, point, TensorDict({"a": x}, [3]), x, batch_size=[3])
-                Note(x, "words", batch_size=(3,))
-                Point.from_dict({"x": x, "y": x}, batch_size=[3])
-            finally:
-                sys.setprofile(None)
-            assert bool(called) is not on
+    point = Point(X, X, batch_size=[3])
+    calls: dict[str, tuple[Any, str]] = {
+        "a record": (lambda: Point(x=X, y=X, batch_size=[3]), "fill_record"),
+        "a nested record": (lambda: Line(point, point, TensorDict({}, [3]), X, batch_size=[3]), "fill_record"),
+        "an object": (lambda: Note(X, "words", batch_size=(3,)), "fill_record"),
+        "with __post_init__": (lambda: Initialized(X, 2.0, batch_size=[3]), "fill_record"),
+        "from_dict": (lambda: Point.from_dict({"x": X, "y": X}, batch_size=[3]), "from_dict"),
+        "TensorDict": (lambda: TensorDict({"a": X, "b": {"c": X}}, [3]), "fill_tensordict"),
+        "to_dict": (point.to_dict, "to_dict"),
+    }
+    for what, (make, function) in calls.items():
+        with mock.patch.object(native, function, wraps=getattr(native, function)) as asked:
+            made: list[Any] = []
+            asked.side_effect = lambda *args, function=asked._mock_wraps, made=made: (
+                made.append(function(*args)) or made[-1]
+            )
+            make()
+        assert made, what
+        assert made[-1] is not None, what
 
 
 def test_a_constructor_that_is_replaced_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
