@@ -13,7 +13,7 @@ JOBS   ?= auto
 CONSTRAINTS ?= constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test clients pytest test-long lint format typecheck types stubs docs bench clean
+.PHONY: help demo test clients pytest test-long sanitize lint format typecheck types stubs docs bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,10 @@ clients: $(NATIVE) ## tests with libraries that use tensordict (TorchRL), in an 
 
 test-long: $(READY) ## searches that take hours: all lines, all files, many rounds (ARGS="--only interrupts")
 	@$(BIN)/python -m tests.long $(ARGS)
+
+sanitize: $(READY) ## native code under gcc's sanitizers: its tests and searches, and errors that must be found (ARGS="--only leaks")
+	@[ -n "$(ARGS)" ] || $(BIN)/python -m tests.td.native.sanitizers --plant
+	@$(BIN)/python -m tests.td.native.sanitizers $(ARGS)
 
 lint: $(READY) ## ruff: rules and formatting; import-linter: which package may import which
 	@$(BIN)/ruff check --output-format concise

@@ -25,6 +25,7 @@ COMMANDS: tuple[str, ...] = (
     "tests.td.native.reentrancy --count 200000",
     "tests.td.native.threads --seconds 600",
     "tests.td.native.threads --standing",
+    "tests.td.native.leaks",
     "tests.distributed.interrupts --all",
     "tests.distributed.interrupted_groups --all",
     "tests.distributed.hostile",

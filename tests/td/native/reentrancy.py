@@ -447,19 +447,19 @@ def run_in_processes(seed: int, first: int, count: int, on: bool) -> tuple[Count
         # memory that was freed is overwritten, so that reading it goes wrong
         done = subprocess.run(command, capture_output=True, text=True, env={"PYTHONMALLOC": "debug", **os.environ})
         lines = [json.loads(line) for line in done.stdout.splitlines()]
+        if not lines:
+            raise SystemExit(f"operations cannot be run: {done.stderr[-3000:]}")
         if len(lines) % 2:
             lines.append(ended(done.returncode, done.stderr))
         elif done.returncode:
-            lines += [[first, "none, but the process"], ended(done.returncode, done.stderr)]
+            lines += [[lines[-2][0], "or one before, at the end"], ended(done.returncode, done.stderr)]
         for (number, name), found in zip(lines[::2], lines[1::2], strict=True):
             kind = found.partition("\n")[0].partition(": ")[0] if found[:2].isupper() else found
             results[kind] += 1
             if kind is not found:
                 wrong += 1
                 print(f"{'native' if on else 'Python'}, seed {seed}, operation {number}, {name}: {found}", flush=True)
-        first = 1 + (lines[-2][0] if lines else first)
-        if done.returncode and first < end and not lines:
-            raise SystemExit(done.stderr)
+        first = 1 + lines[-2][0]
     return results, wrong
 
 
