@@ -289,8 +289,11 @@ WORKS: dict[str, Callable[[Stage], None]] = {
     "files of the trainer": _files_of_trainer,
 }
 
-#: phases that a work does not have: each process computes once
-_NEVER = {("map, a process for each chunk", "computing")}
+#: phases that a work does not have: each process computes once; a daemon of the user's is watched when it sends a record
+_NEVER = {
+    ("map, a process for each chunk", "computing"),
+    *[(name, "first") for name in WORKS if name.startswith(("queue", "shared memory"))],
+}
 
 
 # -- the search -------------------------------------------------------------------------------------------------------
