@@ -543,7 +543,7 @@ class FieldSpec:
         """Return advice for values that often come by mistake, such as lists of objects; empty for other values."""
         rows: Any = value
         if value is None:
-            return f"to allow None declare {self.name}: {self.shown} | None"
+            return f"to allow None, declare {self.name}: {self.shown} | None"
         if self.kind is Kind.TENSOR and (advice := _for_tensor_field(self.name, value)):
             return advice
         is_list = isinstance(value, list) and len(rows) > 0 and self.kind in (Kind.OBJECT, Kind.ANY)

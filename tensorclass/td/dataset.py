@@ -124,6 +124,12 @@ class Ragged(NamedTuple):
         mask_key: NestedKey | Keys | None,
         side: str,
     ) -> Ragged:
+        given: Any = pad_keys or {}
+        if not isinstance(given, Mapping):
+            raise TypeError(
+                f"collate: pad_keys: expected the number to pad with for each key, got {given!r}; "
+                "give pad_keys={key: 0}"
+            )
         padding = {unravel_key_to_tuple(key): value for key, value in (pad_keys or {}).items()}
         jagged = [unravel_key_to_tuple(key) for key in nested_keys or ()]
         if both := [_shown(path) for path in jagged if path in padding]:

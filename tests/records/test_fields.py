@@ -263,7 +263,7 @@ def test_an_array_shares_its_memory_with_the_tensor() -> None:
 def test_a_value_that_does_not_fit_is_a_type_error_that_says_so(annotation: Any, value: Any) -> None:
     advice = "give it that type, or change the annotation"
     if value is None:
-        advice = r"to allow None declare x: .+ \| None$"
+        advice = r"to allow None, declare x: .+ \| None$"
     elif annotation is Tensor and isinstance(value, list):
         advice = ".*declared x: (Text|Ragged)"
     with pytest.raises(TypeError, match=rf"^Record\.x: expected .+, got \w+.*; {advice}"):

@@ -593,7 +593,7 @@ class BufferColumn(Leaf):
         raise self._key_error(path)
 
     def _key_error(self, key: NestedKey) -> KeyError:
-        return KeyError(f"key {key!r} not found: a {type_name(self)} has no keys")
+        return KeyError(f"key {key!r} not found: a {type_name(self)} has no keys{self._CONTENT_HINT}")
 
     def _show_content(self, new: Any, dim: int, level: int, count: int) -> None:
         items = self._items

@@ -120,7 +120,10 @@ class RowReductions(BufferColumn):
         """Return items in order, their row numbers, and the shape of a result over the batch."""
         items, spans = self._packed()
         if not isinstance(items, Tensor):
-            raise TypeError(f"{what}: the items are ragged, too: reduce them first, as in rows.map_items(...)")
+            raise TypeError(
+                f"{what}: the items are ragged, too: reduce them first, as in "
+                "Ragged.from_lengths(rows.values.sum(), rows.lengths)"
+            )
         return items, span_functions.row_numbers(spans), Size((*self._batch_size, *items.shape[1:]))
 
     def sum(self, *, dtype: torch.dtype | None = None) -> Tensor:  # type: ignore[override]

@@ -219,9 +219,11 @@ def _cannot_stack(key: str, values: list[Any], error: Exception | None) -> Runti
         classes = sorted({type_name(value) for value in values})
         return RuntimeError(f"{printable(key)}: the parts of the lazy stack have values of different kinds: {classes}")
     shapes = [tuple(value.shape) if not value.is_nested else "nested" for value in values[:8]]
+    ways = f"get({key!r}, as_list=True)"
+    if not any(value.is_nested for value in values) and len({value.ndim for value in values}) == 1:
+        several = _same_sizes(values).count(False) > 1
+        ways += " or as_padded_tensor=True" if several else ", as_padded_tensor=True or as_nested_tensor=True"
     return RuntimeError(
         f"{printable(key)}: cannot stack the values of the parts, of shapes {shapes}{'...' if len(values) > 8 else ''} "
-        f"({error}). "
-        f"Read them with get({key!r}, as_list=True), as_padded_tensor=True or as_nested_tensor=True, or one part at "
-        "a time"
+        f"({error}). Read them with {ways}, or one part at a time"
     )

@@ -1,0 +1,188 @@
+"""Every hint of the package is followed: the call that fails says what to do, and what it says works.
+
+``hints.txt`` has a block for each hint::
+
+    give batch_size=
+    : data = {"a": torch.ones(3)}
+    ! TensorDict(data)[0]
+    > TensorDict(data, batch_size=[3])[0]
+
+The first line is a part of the message, ``:`` prepares, ``!`` fails, ``>`` does what the hint says. Lines of one sign are
+one program. The last test finds the hints in the sources of the package: a new one needs a block, or a line in
+``ELSEWHERE``.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import types
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+
+import tensorclass
+
+PACKAGE = Path(tensorclass.__file__).parent
+TABLE = Path(__file__).with_name("hints.txt")
+
+
+class Block(NamedTuple):
+    """A hint of the table."""
+
+    hint: str
+    programs: dict[str, str]
+    line: int
+
+
+def _blocks() -> Iterator[Block]:
+    for match in re.finditer(r"^(?![#:!>\s])(.+)\n((?:[:!>].*\n)+)", TABLE.read_text(encoding="utf-8"), re.MULTILINE):
+        programs = dict.fromkeys(":!>", "")
+        for line in match[2].splitlines():
+            programs[line[0]] += line[2:] + "\n"
+        yield Block(match[1], programs, TABLE.read_text(encoding="utf-8").count("\n", 0, match.start()) + 1)
+
+
+BLOCKS = list(_blocks())
+#: the messages of the blocks that ran
+SAID: dict[Block, str] = {}
+
+
+def _names() -> dict[str, Any]:
+    """Return the names of a module, in which programs can define classes."""
+    module = sys.modules["hints"] = types.ModuleType("hints")
+    exec(_PRELUDE, module.__dict__)
+    return module.__dict__
+
+
+_PRELUDE = """
+import dataclasses, datetime, io, json, os, pickle, sys, collections, typing, warnings
+from typing import Annotated, Any, NamedTuple
+import numpy as np
+import torch
+from pathlib import Path
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+from jaxtyping import Bool, Float, Int
+from tensorclass import *
+from tensorclass import field
+from tensorclass.nn import *
+
+class Row(TensorClass):
+    x: Tensor
+    t: Text | None = None
+
+def td():
+    return TensorDict({"a": torch.arange(3), "b": torch.ones(3, 2), "n": {"c": torch.zeros(3)}}, [3])
+
+def rows():
+    return Row(torch.ones(3), Text(["p", "q", "r"]), batch_size=[3])
+
+def texts(error):
+    return "".join(f"{one}" for one in (error, error.__cause__) if one is not None)
+"""
+
+
+def _message(block: Block, names: dict[str, Any]) -> str:
+    """Run the part that fails. Return its error, or its warnings."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            exec(compile(block.programs["!"], f"{TABLE.name}:{block.line}", "exec"), names)
+        except Exception as error:
+            told = repr(error.args[0]) if isinstance(error, KeyError) and error.args else ""
+            return f"{error}\n{told}\n{''.join(getattr(error, '__notes__', []))}"
+    return "\n".join(str(one.message) for one in caught)
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: f"{block.line}-{block.hint[:40]}")
+def test_what_a_hint_says_works(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in re.findall(r"^import (\w+)  # optional", "".join(block.programs.values()), re.MULTILINE):
+        pytest.importorskip(name)
+    monkeypatch.chdir(tmp_path)
+    names = _names()
+    exec(compile(block.programs[":"], f"{TABLE.name}:{block.line}", "exec"), names)
+    said = _message(block, names)
+    SAID[block] = said
+    assert block.hint in said
+    exec(compile(block.programs[">"], f"{TABLE.name}:{block.line}", "exec"), names)
+    assert block.programs[">"].strip()
+
+
+# --- the hints in the sources ----------------------------------------------------------------------------------------
+
+_VERBS = (
+    "add|annotate|append|ask|assign|call|cast|choose|clone|close|convert|copy|correct|declare|define|derive|drop|fill|give|"
+    "import|index|install|iterate|keep|leave|let|load|make|move|name|open|override|pad|pass|pip|print|put|raise|read|reduce|"
+    "register|remove|rename|reset|run|save|say|select|send|set|share|start|take|truncate|try|unbind|unlock|use|wrap|write"
+)
+_EFFECTS = (
+    "casts?|converts?|copies|gives?|keeps?|leaves?|loads?|makes?|opens?|reads?|removes?|renames?|replaces?|returns?|rounds?|"
+    "fills?|finds?|repeats?|reverses?|says?|takes?|turns?|unpacks?|writes?"
+)
+#: "give batch_size=", "; use to_dict", ", or leave it out"
+_IMPERATIVE = re.compile(rf"(?:^|[;:.,(] |\bor )(?:{_VERBS})\b(?!:| \{{\}} (?:is|exceed))(?= )", re.IGNORECASE)
+#: "unsqueeze(0) makes one", "strict=False leaves it out"
+_TOOL = re.compile(rf"(?:\w\([^()]*\)|\b\w+=[^\s,;]+|\]) (?:{_EFFECTS})\b")
+#: texts that no error holds: help of commands, pages, generated sources
+_NO_ERRORS = ("cli/", "migrate/", "typing/", "scores/html_report/", "compat/__main__.py", "td/printing/html_form.py")
+
+
+class Hint(NamedTuple):
+    """A text of the sources that says what to do, with ``{}`` for what is filled in."""
+
+    file: str
+    line: int
+    text: str
+
+    def is_in(self, message: str) -> bool:
+        return re.search(".*?".join(map(re.escape, self.text.strip().split("{}"))), message, re.DOTALL) is not None
+
+
+def _text(node: ast.AST) -> str:
+    if isinstance(node, ast.JoinedStr):
+        return "".join("{}" if isinstance(part, ast.FormattedValue) else _text(part) for part in node.values)
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+def hints_of(source: str, file: str) -> Iterator[Hint]:
+    """Yield the texts of a module that say what to do, docstrings aside."""
+    tree = ast.parse(source)
+    within: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            within.add(id(node.value))
+        if isinstance(node, ast.JoinedStr):
+            within.update(id(part) for part in ast.walk(node) if part is not node)
+    for node in ast.walk(tree):
+        text = _text(node) if id(node) not in within else ""
+        if text.count(" ") > 1 and "\n    " not in text and "``" not in text:
+            if _IMPERATIVE.search(text) or _TOOL.search(text):
+                yield Hint(file, getattr(node, "lineno", 0), text)
+
+
+def package_hints() -> list[Hint]:
+    found: list[Hint] = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        file = path.relative_to(PACKAGE).as_posix()
+        if not file.startswith(_NO_ERRORS):
+            found += hints_of(path.read_text(encoding="utf-8"), file)
+    return found
+
+
+def test_hints_are_found_in_sources() -> None:
+    source = '''
+"""Use what is no hint: a docstring."""
+def f(x):
+    if x: raise ValueError(f"{x}: expected rows; give batch_size={x}")
+    note("unsqueeze(0) makes one", "a name: of no use to anybody")
+'''
+    assert [hint.text for hint in hints_of(source, "")] == [
+        "{}: expected rows; give batch_size={}",
+        "unsqueeze(0) makes one",
+    ]
