@@ -33,7 +33,6 @@ exclude_patterns = ["_*"]
 
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4
-smartquotes_action = "qe"  # quotes and ellipses; two hyphens begin an option
 
 # --- reference --------------------------------------------------------------------------------------------------------
 
