@@ -26,8 +26,7 @@ from tensorclass import (
     refresh_archive_checksums,
     unpack_memmap,
 )
-from tensorclass.scores import ExactMatchScoreData, load_scores, save_scores
-from tensorclass.scores.readers.lines import json_rows
+from tensorclass.scores import ExactMatchScoreData, FileHead, load_scores, save_scores
 from tensorclass.scores.score_errors import ScoreFileError
 from tensorclass.storage.common.collection_tree import FileError
 from tensorclass.support.regular_files import NotRegular, open_regular
@@ -182,10 +181,10 @@ def test_logs_of_scores_come_through_pipes_and_from_no_device(tmp_path: Path) ->
     os.mkfifo(tmp_path / "pipe")
     writer = threading.Thread(target=(tmp_path / "pipe").write_text, args=('{"a": 1}\n',))
     writer.start()
-    assert list(json_rows(tmp_path / "pipe")) == [(1, {"a": 1})]
+    assert list(FileHead.of(tmp_path / "pipe").rows()) == [(1, {"a": 1})]
     writer.join()
-    with pytest.raises(ScoreFileError, match="/dev/zero: is a device"):
-        list(json_rows("/dev/zero"))
+    with pytest.raises(ScoreFileError, match="/dev/zero: expected a file, found a device"):
+        FileHead.of("/dev/zero")
 
 
 # -- links ------------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import IO, Final, cast
 
 from tensorclass.scores.readers.json_text import python_json
 from tensorclass.scores.readers.lines import OnProgress, Row, json_rows, rows_of_array
-from tensorclass.scores.readers.size_limits import LONGEST_LINE, raised
+from tensorclass.scores.readers.log_sizes import LONGEST_LINE, raised
 from tensorclass.scores.readers.unpacked_file import BROKEN, STANDARD_INPUT, copied, is_stream, opened, read_whole
 
 __all__ = ["START", "FileHead"]

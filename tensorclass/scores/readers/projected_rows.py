@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias, cast, get_args
 
 from tensorclass.scores.readers.file_head import FileHead
 from tensorclass.scores.readers.lines import OnProgress, Row, rows_of_array, rows_of_lines
-from tensorclass.scores.readers.size_limits import LONGEST_LINE, raised
+from tensorclass.scores.readers.log_sizes import LONGEST_LINE, raised
 from tensorclass.scores.readers.unpacked_file import BROKEN, broken, opened, read_whole
 from tensorclass.scores.score_errors import require
 

@@ -17,7 +17,7 @@ from io import BufferedIOBase, BufferedReader, BytesIO, RawIOBase
 from pathlib import Path
 from typing import IO, Any, Final, cast
 
-from tensorclass.scores.readers.size_limits import LARGEST_DOCUMENT, most_unpacked, raised, too_large
+from tensorclass.scores.readers.log_sizes import LARGEST_DOCUMENT, most_unpacked, raised, too_large
 from tensorclass.scores.score_errors import ScoreFileError, require
 from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.regular_files import NotRegular, open_regular

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, Final, cast
 
-from tensorclass.scores.readers.size_limits import LARGEST_DOCUMENT, most_unpacked, raised, too_large
+from tensorclass.scores.readers.log_sizes import LARGEST_DOCUMENT, most_unpacked, raised, too_large
 from tensorclass.scores.readers.unpacked_file import BROKEN, broken, opened
 from tensorclass.scores.score_errors import ScoreFileError, require
 

@@ -17,7 +17,7 @@ import pytest
 
 from tensorclass.cli import main
 from tensorclass.scores import ScoreFileError, read_run, read_runs, read_scores
-from tensorclass.scores.readers import lines, size_limits, unpacked_file
+from tensorclass.scores.readers import lines, log_sizes, unpacked_file
 from tests.scores.hostile_files import PACKERS, SAMPLES, search
 
 Write = Callable[..., Path]
@@ -87,14 +87,14 @@ def eval_log(path: Path, sample: str, method: int = zipfile.ZIP_DEFLATED) -> Pat
 @pytest.fixture
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limits that are reached soon."""
-    monkeypatch.setattr(size_limits, "_UNPACKED", 2**16)
-    monkeypatch.setattr(size_limits, "_TIMES_PACKED", 20)
+    monkeypatch.setattr(log_sizes, "_UNPACKED", 2**16)
+    monkeypatch.setattr(log_sizes, "_TIMES_PACKED", 20)
     monkeypatch.setattr(lines, "LONGEST_LINE", 2**20)
 
 
 def allowing(error: ScoreFileError) -> int:
     """The bytes that an error says to allow."""
-    return int(str(error).partition(f"{size_limits.VARIABLE}=")[2])
+    return int(str(error).partition(f"{log_sizes.VARIABLE}=")[2])
 
 
 def test_a_sample_of_400_mb_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_a_large_sample_is_read_if_the_limit_is_raised_as_the_error_says(
     assert capsys.readouterr().err.startswith(f"tensorclass scores: {path}/samples/1_epoch_1.json: 3,000,063 bytes")
     with pytest.raises(ScoreFileError, match="if it is right, set the environment variable") as caught:
         read_run(path)
-    monkeypatch.setenv(size_limits.VARIABLE, str(allowing(caught.value)))
+    monkeypatch.setenv(log_sizes.VARIABLE, str(allowing(caught.value)))
     assert read_run(path).scores.batch_size == (1,)
 
 
@@ -190,7 +190,7 @@ def test_a_compressed_file_that_unpacks_to_many_times_its_size_is_refused(
     with pytest.raises(ScoreFileError, match=rf"{name}.gz: unpacks from .* to more than .* bytes; if it is right"):
         read_run(path, columns=columns)
     if name == "log.jsonl":
-        monkeypatch.setenv(size_limits.VARIABLE, "100000000")
+        monkeypatch.setenv(log_sizes.VARIABLE, "100000000")
         assert read_run(path).scores.batch_size == (4_000,)
 
 
@@ -201,12 +201,12 @@ def test_a_long_line_is_refused_and_read_if_it_is_allowed(
     path = write("log.jsonl", [log_row(0, {"acc": 1.0}), log_row(1, {"acc": 1.0}, target="y" * 2_000_000)])
     with pytest.raises(ScoreFileError, match=r"log.jsonl:2: a line of 1,048,576 bytes or more; .*TENSORCLASS_LARGEST"):
         list(lines.json_rows(path))
-    monkeypatch.setenv(size_limits.VARIABLE, "3000000")
+    monkeypatch.setenv(log_sizes.VARIABLE, "3000000")
     assert len(list(lines.json_rows(path))) == 2
 
 
 def test_a_limit_that_is_no_number_is_an_error(write: Write, log_row: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(size_limits.VARIABLE, "4 GB")
+    monkeypatch.setenv(log_sizes.VARIABLE, "4 GB")
     with pytest.raises(ScoreFileError, match=r"TENSORCLASS_LARGEST_LOG: expected a number of bytes .* got '4 GB'"):
         read_run(write("log.jsonl", [log_row(0, {"acc": 1.0})]))
 

@@ -4,10 +4,9 @@ from io import BufferedIOBase
 from pathlib import Path
 from typing import Any, TypeAlias
 
-__all__ = ["LONGEST_LINE", "OnProgress", "Row", "json_rows", "rows_of_array", "rows_of_lines"]
+__all__ = ["OnProgress", "Row", "json_rows", "rows_of_array", "rows_of_lines"]
 Row: TypeAlias = dict[str, Any]
 OnProgress: TypeAlias = Callable[[int], None]
-LONGEST_LINE: int
 
 def json_rows(
     path: str | Path, on_progress: OnProgress | None = None, name: str | None = None

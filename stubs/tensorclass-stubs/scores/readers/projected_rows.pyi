@@ -5,9 +5,11 @@ from typing import Any, Final, TypeAlias
 from tensorclass.scores.readers.file_head import FileHead
 from tensorclass.scores.readers.lines import OnProgress, Row
 
-__all__ = ["CHUNK", "RowChunk", "Struct", "row_chunks", "struct_of"]
+__all__ = ["CHUNK", "RowChunk", "Struct", "is_key", "row_chunks", "struct_of"]
 CHUNK: Final[int]
 Struct: TypeAlias = Any
+
+def is_key(name: str) -> bool: ...
 
 @dataclass(frozen=True)
 class RowChunk:

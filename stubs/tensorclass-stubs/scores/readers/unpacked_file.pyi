@@ -6,14 +6,16 @@ from pathlib import Path
 from typing import Final, IO
 from tensorclass.scores.score_errors import ScoreFileError
 
-__all__ = ["BROKEN", "STANDARD_INPUT", "broken", "copied", "is_stream", "opened"]
+__all__ = ["BROKEN", "STANDARD_INPUT", "broken", "copied", "is_stream", "opened", "read_whole"]
 STANDARD_INPUT: Final = "-"
 BROKEN: Final[tuple[type[Exception], ...]]
+PATIENCE: float
 
 @contextmanager
 def opened(
     path: str | Path, name: str | None = None
 ) -> Generator[tuple[BufferedIOBase, BufferedIOBase], None, None]: ...
+def read_whole(stream: BufferedIOBase, name: str) -> bytes: ...
 def is_stream(path: str | Path) -> bool: ...
 def copied(path: str | Path) -> IO[bytes]: ...
 def broken(name: str, line: int | None, error: Exception) -> ScoreFileError: ...

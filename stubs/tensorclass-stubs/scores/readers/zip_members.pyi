@@ -3,10 +3,9 @@ import zipfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, IO
+from typing import IO
 
-__all__ = ["LARGEST_MEMBER", "ZipMembers"]
-LARGEST_MEMBER: Final[int]
+__all__ = ["ZipMembers"]
 
 class ZipMembers:
     def __init__(self, archive: zipfile.ZipFile, stream: IO[bytes], name: str) -> None: ...
