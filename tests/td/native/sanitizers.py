@@ -198,6 +198,7 @@ def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", default="20000", help="operations of the search with changes in between")
+    parser.add_argument("--every", default="3", help="of how many operations one is looked at for leaks")
     parser.add_argument("--seconds", default="300", help="of the search with threads")
     parser.add_argument("--only", choices=("tests", "leaks", "reentrancy", "threads"), help="all by default")
     parser.add_argument("--plant", action="store_true", help="whether planted errors are found")
@@ -212,12 +213,12 @@ def main() -> int:
             shutil.rmtree(TREE)
     if not options.built:
         build()
-    tests = "-m pytest -n 0 -q -p no:cacheprovider -p no:faulthandler tests/td/native".split()
+    tests = ["-m", "pytest", "-n", "0", "-q", "-p", "no:cacheprovider", "-p", "no:faulthandler", "tests/td/native"]
     # they build a library of their own, or start the searches below
     tests += [f"--ignore=tests/td/native/test_{name}.py" for name in ("library_builder", "reentrancy", "threads")]
     commands = {
         "tests": tests,
-        "leaks": ["-m", "tests.td.native.leaks", "--repeats", "5"],
+        "leaks": ["-m", "tests.td.native.leaks", "--repeats", "3", "--every", options.every],
         "reentrancy": ["-m", "tests.td.native.reentrancy", "--native", "1", "--count", options.count],
         "threads": ["-m", "tests.td.native.threads", "--native", "1", "--seconds", options.seconds],
     }
