@@ -287,6 +287,8 @@ def _stacked(rows: list[Any]) -> Any:
     first = rows[0]
     try:
         return stack(rows)
+    except RecursionError:
+        raise
     except RuntimeError:
         stores = [row._now() for row in rows]
         columns = {key: [store.get(key) for store in stores] for key in stores[0]}

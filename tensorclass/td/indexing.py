@@ -190,15 +190,23 @@ def _gathered(source: Store, rows: Tensor) -> Store | None:
 
     ``index_select`` takes half the time of an index.
     """
+    found = {**source}
+    nested = False
     try:
-        return {
-            key: _select(value, 0, rows)
-            if type(value) is Tensor and value.is_cpu and value.is_contiguous()
-            else _at(value, rows)
-            for key, value in source.items()
-        }
+        for key, value in source.items():
+            if type(value) is Tensor and value.is_cpu and value.is_contiguous():
+                found[key] = _select(value, 0, rows)
+            elif isinstance(value, Indexing):
+                nested = True
+            else:
+                found[key] = value[rows]  # type: ignore[index]
     except (IndexError, RuntimeError):
         return None
+    if nested:  # not above: an error below would be tried again at each level, which takes twice the time at each
+        for key, value in source.items():
+            if isinstance(value, Indexing):
+                found[key] = value._at(rows)  # type: ignore[assignment]
+    return found
 
 
 def _at(value: Any, index: Any) -> Any:
@@ -674,6 +682,8 @@ def _is_tree(value: Any) -> bool | None:
 def _broadcasts(got: Size, expected: Size) -> bool:
     try:
         return shapes.broadcast(got, expected) == expected
+    except RecursionError:
+        raise
     except RuntimeError:
         return False
 
@@ -696,6 +706,8 @@ def expanded_rows(rows: Any, size: Size) -> Any:
     """
     try:
         return with_members(rows).expand(size)
+    except RecursionError:
+        raise
     except RuntimeError:
         raise RuntimeError(
             f"data[index] = rows: the indexed batch size is {list(size)}, the batch size of the rows is "

@@ -102,6 +102,8 @@ class Operands(Collection):
         if store:
             try:
                 run_kernel(kernel, [*store.values()], operands, kwargs)
+            except RecursionError:
+                raise
             except RuntimeError:
                 self._same(store)._check_all_operands(others, operands)
                 raise

@@ -277,6 +277,8 @@ def fit_collection(owner: Collection, key: str, value: Any, non_blocking: bool) 
         result = value._shallow()
         try:
             result._set_batch_size(batch_size)
+        except RecursionError:
+            raise
         except RuntimeError:
             raise batch_mismatch(key, batch_size, value._batch_size) from None
     if device is not None and result._device != device:

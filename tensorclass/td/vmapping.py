@@ -242,6 +242,8 @@ def _stacked(node: Any) -> Any:
         raise _Unusual
     try:
         return node._densified()
+    except RecursionError:
+        raise
     except RuntimeError:  # its values have different shapes
         pass
     raise _Unusual

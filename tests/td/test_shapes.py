@@ -479,7 +479,9 @@ def test_an_ellipsis_beside_a_mask_stands_for_the_dimensions_that_the_mask_leave
 # -- sizes that overflow ----------------------------------------------------------------------------------------------
 
 #: factors of sizes near the bounds of 32 and 64 bits
-huge = st.sampled_from((0, 1, 2, 3, 4, 2**31, 2**32 - 1, 2**32, 2**61, 2**62, 2**62 + 1, 6148914691236517205, 2**63 - 1))
+huge = st.sampled_from(
+    (0, 1, 2, 3, 4, 2**31, 2**32 - 1, 2**32, 2**61, 2**62, 2**62 + 1, 6148914691236517205, 2**63 - 1)
+)
 beyond = huge | st.sampled_from((-1, 2**63, 2**64 + 4, 2**70))
 
 

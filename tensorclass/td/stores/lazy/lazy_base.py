@@ -496,6 +496,8 @@ class LazyParts(OnStore):
 def _flatten(collection: Any) -> tuple[list[Any], Any]:
     try:
         dense = collection._densified()
+    except RecursionError:
+        raise
     except RuntimeError:
         parts = collection._store
         return list(parts.items_), (None, parts.dim, parts.name)

@@ -462,6 +462,8 @@ def maybe_dense_stack(
         return stack(items, dim, out=out)  # type: ignore[no-any-return]
     try:
         return stack(items, dim, out=out)  # type: ignore[no-any-return]
+    except RecursionError:
+        raise
     except RuntimeError:
         return lazy_stack(items, dim, out=out, **kwargs)  # type: ignore[no-any-return]
 
