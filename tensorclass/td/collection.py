@@ -331,6 +331,9 @@ class Collection:
             "to ask for values use is_empty(), for rows len(...)"
         )
 
+    #: whether arithmetic and reductions mean something; they leave other values of a collection alone
+    _has_numbers: ClassVar[bool] = True
+
     # -- arrays: for functions of other libraries that take something like one ----------------------------------------
 
     def _one_tensor(self) -> Tensor:
@@ -723,6 +726,11 @@ class Collection:
                 f"this {type_name(self)} is locked: its keys cannot be set, replaced or removed. Write into the "
                 "values in place (set_, update_, copy_), or unlock it first: `with data.unlock_(): ...`"
             )
+
+
+def has_no_numbers(value: object) -> TypeGuard[Collection]:
+    """Return whether arithmetic on a collection leaves this value alone: text and objects."""
+    return isinstance(value, Collection) and not value._has_numbers
 
 
 def is_tree(value: object) -> TypeGuard[TensorCollection]:

@@ -34,7 +34,11 @@ class Creation(Collection):
 
     def _each(self, function: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Self:
         """Call ``function(value, *args, **kwargs)`` for each value, nested ones included."""
-        result = self._same({key: function(value, *args, **kwargs) for key, value in self._now().items()})
+        store: Store = {}
+        for key, value in self._now().items():
+            direct = isinstance(value, Tensor) or value._is_tree()  # a leaf without numbers stays as it is
+            store[key] = function(value, *args, **kwargs) if direct else value._each(function, *args, **kwargs)
+        result = self._same(store)
         if kwargs.get("device") is not None:
             result._device = as_device(kwargs["device"])
         return result

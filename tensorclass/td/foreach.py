@@ -18,7 +18,7 @@ from torch.compiler import is_dynamo_compiling
 from tensorclass.support.printable import type_name
 
 from . import in_place_checks, native
-from .collection import Collection
+from .collection import Collection, has_no_numbers
 from .hidden_members import member_values
 from .stack_and_cat import _append_dims
 
@@ -167,4 +167,7 @@ def call_methods(kernel: Callable[..., Any], values: list[Any], args: Any, kwarg
     """Call the method of each value that a kernel corresponds to."""
     name = SINGLE[kernel]
     columns: list[list[Any]] = [arg if arg.__class__ is list else [arg] * len(values) for arg in args]
-    return [getattr(value, name)(*row, **kwargs) for value, *row in zip(member_values(values), *columns)]  # noqa: B905
+    return [
+        value._shallow() if has_no_numbers(value) else getattr(value, name)(*row, **kwargs)
+        for value, *row in zip(member_values(values), *columns)  # noqa: B905
+    ]

@@ -19,7 +19,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from . import in_place_checks, native
-from .collection import Collection
+from .collection import Collection, has_no_numbers
 from .foreach import kernel_of, run_kernel
 from .hidden_members import member_items, member_values, with_members
 from .indexing import _broadcasts
@@ -543,7 +543,12 @@ class Pointwise(Operands):
                     [3., 4.]])
         """
         return self._same(
-            {key: item.masked_fill(_append_dims(mask, item.ndim), value) for key, item in member_items(self._now())}
+            {
+                key: item._shallow()
+                if has_no_numbers(item)
+                else item.masked_fill(_append_dims(mask, item.ndim), value)
+                for key, item in member_items(self._now())
+            }
         )
 
     def masked_fill_(self, mask: Tensor, value: float | bool) -> Self:
@@ -570,7 +575,8 @@ class Pointwise(Operands):
         """
         self._check_mask(mask, value, ())
         for item in member_values(self._now().values()):
-            item.masked_fill_(_append_dims(mask, item.ndim), value)
+            if not has_no_numbers(item):
+                item.masked_fill_(_append_dims(mask, item.ndim), value)
         return self
 
     def _check_mask(self, mask: Tensor, value: Any, path: tuple[str, ...]) -> None:

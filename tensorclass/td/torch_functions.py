@@ -249,14 +249,13 @@ def _like(function: Callable[..., Any]) -> Callable[..., Any]:
         native.know(function, function.__name__)
 
     def call(input: Any, *args: Any, **kwargs: Any) -> Any:
+        if not input._has_numbers:
+            raise unsupported(function, type(input))
         if not args and not kwargs and not is_dynamo_compiling() and native.ON:
             found = native.unary(input, function)
             if found is not None:
                 return found
-        store: Any = input._store
-        if args or kwargs or type(store) is not dict or not input._is_tree():
-            return input._each(function, *args, **kwargs)
-        return input._same({key: function(value) for key, value in input._now().items()})
+        return input._each(function, *args, **kwargs)
 
     return call
 
@@ -307,6 +306,8 @@ def _loss(function: Callable[..., Any]) -> Callable[..., Any]:
             raise ValueError(f"reduction: expected 'none', 'mean' or 'sum', got {reduction!r}")
         if not isinstance(input, Collection):
             return NotImplemented
+        if not input._has_numbers:
+            raise unsupported(function, type(input))
         if not isinstance(target, (Tensor, Collection)):
             raise TypeError(f"target: expected a collection, or a tensor over the batch, got {target!r}")
         return _losses(function, input, target, reduction, given)

@@ -336,6 +336,15 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
         (lambda m: isinstance(named(m), Mapping), False, True),
         (lambda m: [len(named(m)), [list(row.batch_size) for row in named(m)]], [4, [[3]] * 4], [4, [[3]] * 4]),
     ],
+    "A collection without batch dimensions has no length.": [
+        (lambda m: len(collection(m, {"a": 1})), error(TypeError), 0),
+        (lambda m: list(torch.tensor([collection(m, {"a": 1})] * 2).shape), error(TypeError), [2, 0]),
+    ],
+    "Objects by themselves have no arithmetic.": [
+        (lambda m: (m.NonTensorData(3) + 1).data, error(TypeError), 3),
+        (lambda m: sum(m.NonTensorStack("a", "b")).tolist(), error(TypeError), "a"),
+        (lambda m: (collection(m, {"x": 1, "text": "a"}) + 1)["text"], "a", "a"),
+    ],
     "`gather` takes an index of all batch dimensions.": [
         (lambda m: list(unnamed(m).gather(0, torch.tensor([0]))["a"].shape), error(RuntimeError), [1, 3]),
     ],

@@ -74,6 +74,7 @@ class Ragged(RowReductions, Generic[Row]):
 
     __slots__ = ()
     _row_reader = ".tensor() or .tolist()"
+    _has_numbers = True
     _CONTENT_HINT = "; its items are in `values`"
 
     if TYPE_CHECKING:

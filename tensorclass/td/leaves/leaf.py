@@ -75,6 +75,7 @@ class Leaf(
 
     #: the end of the error for a key: where the content is
     _CONTENT_HINT: ClassVar[str] = ""
+    _has_numbers = False
     #: how to read one row, for messages
     _row_reader: ClassVar[str] = ".tolist()"
 
@@ -224,9 +225,10 @@ class Leaf(
 
         The default raises. Operations on a collection do not come here: they leave leaves without numbers as they are.
         """
-        if operation.__name__ in ("masked_fill", "masked_fill_"):  # called for each value by that of a collection
-            return self if in_place else self._shallow()
-        raise TypeError(f"{operation.__name__} is not defined for a {type_name(self)}{self._CONTENT_HINT}")
+        raise self._no_numbers(operation.__name__)
+
+    def _no_numbers(self, name: str) -> TypeError:
+        return TypeError(f"{name} is not defined for a {type_name(self)}{self._CONTENT_HINT}")
 
     def _along(self, name: str, dim: int) -> Any:
         """Return the result of an operation on numbers along a batch dimension, such as ``cumsum``."""
@@ -295,8 +297,19 @@ def _number_method(name: str, operation: Callable[..., Any]) -> Callable[..., An
     return _named(method, name, operation)
 
 
+def _reduction(name: str, operation: Callable[..., Any]) -> Callable[..., Any]:
+    def method(self: Leaf, *args: Any, **kwargs: Any) -> Any:
+        if not self._has_numbers:  # in a collection, _reduce() chooses a row
+            raise self._no_numbers(name)
+        return operation(self, *args, **kwargs)
+
+    return _named(method, name, operation)
+
+
 def _along_dim(name: str, operation: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: Leaf, dim: int, dtype: torch.dtype | None = None) -> Any:
+        if not self._has_numbers:
+            raise self._no_numbers(name)
         return self._along(name, shapes.wrap_dim(dim, len(self._batch_size)))
 
     return _named(method, name, operation)
@@ -315,6 +328,9 @@ for _name, _member in vars(Pointwise).items():
     _is_operator = _name.endswith("__") and not _name.startswith("__annotate")
     if isinstance(_member, FunctionType) and (_name[0] != "_" or _is_operator):
         setattr(Leaf, _name, _number_method(_name, _member))
+for _name, _member in vars(Reductions).items():
+    if isinstance(_member, FunctionType) and _name[0] != "_":
+        setattr(Leaf, _name, _reduction(_name, _member))
 for _name in ("cumprod", "cumsum", "softmax"):
     setattr(Leaf, _name, _along_dim(_name, vars(Reductions)[_name]))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from torch import Size, Tensor
+from torch import Size
 from typing_extensions import Self
 
 from tensorclass.td import shapes
@@ -36,10 +36,3 @@ class Uniform(Leaf):
         dims = tuple(range(self.ndim)) if dim is None else shapes.wrap_dims(dim, self.ndim)
         size = shapes.reduced(self._batch_size, dims, keepdim)
         return self._like({}, size, shapes.names_reduced(self._names, dims, keepdim))
-
-    def gather(self, dim: int, index: Tensor, out: Any = None, *, inplace: bool = False) -> Any:
-        result = self._like({}, index.shape, self._names)
-        if out is not None:
-            out._copy(result)
-            return out
-        return self._done(result, inplace)

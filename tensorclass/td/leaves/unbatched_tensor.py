@@ -62,6 +62,7 @@ class UnbatchedTensor(Uniform, FullLeaf):
 
     __slots__ = ("_tensor",)
 
+    _has_numbers = True
     _CONTENT_HINT = "; its tensor is in `data`"
     _row_reader = ".data"
 
@@ -297,6 +298,12 @@ class UnbatchedTensor(Uniform, FullLeaf):
         return self._tensor.__index__()
 
     def _one_tensor(self) -> Tensor:
+        """Return the tensor. Raise if it has rows of its own: ``len()`` and iteration are of those of the batch."""
+        if self._batch_size and self._tensor.ndim:
+            raise TypeError(
+                f"this UnbatchedTensor stands for the same tensor at each position of the batch "
+                f"{list(self._batch_size)}; take the tensor with .data"
+            )
         return self._tensor
 
     def __matmul__(self, other: Any) -> Any:

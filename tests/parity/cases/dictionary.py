@@ -80,7 +80,7 @@ def _listed(name: str) -> Callable[..., Any]:
 READING = {
     "__getitem__: a key": case(key),
     "__contains__": case(key),
-    "__len__": case(),
+    "__len__": case(call=lambda data, library: len(data) if data.ndim else None),
     "__bool__": case(call=lambda data, library: bool(data)),
     "get": case(key),
     "get: with a default": case(key, 5),
