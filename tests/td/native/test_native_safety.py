@@ -1,4 +1,4 @@
-"""Native code with what no method of the package hands to it: it raises, or leaves the call to Python; it never crashes."""
+"""Native code with arguments that no method of the package hands to it: errors, or None, but no crash."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ def hostile_arguments() -> list[Any]:
     stack = NonTensorStack("x", "y")
     values: list[Any] = [data, text, half, wrong_size, huge, stack, text["t"], lazy_stack([data, data])]
     values += [Foreign(), ForeignList(), None, True, -1, 2**70, "a", "cpu", b"a", 0.5, (), ("a",), (2**62, 4), (-1, 3)]
-    values += [[], [data], [data, Foreign()], [half], [(1, 2, 3, 4, 5)], {}, {"a": 1}, {1: 2}, torch.zeros(2), torch.tensor([9])]
+    values += [[], [data], [data, Foreign()], [half], [(1, 2, 3, 4, 5)], {}, {"a": 1}, {1: 2}]
+    values += [torch.zeros(2), torch.tensor([9])]
     values += [torch.Size([2]), torch.float32, torch.device("meta"), TensorDict, int, lambda: None]
     return values
 
@@ -76,14 +77,9 @@ def test_a_method_with_nonsense_raises() -> None:
         data._permute("a")  # type: ignore[arg-type]
 
 
-def test_a_class_that_says_it_is_native_is_no_collection() -> None:
-    for function, arguments in itertools.product(
-        ("index", "contiguous", "unbind", "reshape"), [(Foreign(), 0, None), (Foreign(), (2,)), (Foreign(),)]
-    ):
-        try:
-            assert getattr(native, function)(*arguments) is None
-        except TypeError as error:
-            assert "arguments" in str(error)
+@pytest.mark.parametrize("name", ["contiguous", "detach", "tensors_of", "to_dict", "shallow"])
+def test_a_class_that_says_it_is_native_is_no_collection(name: str) -> None:
+    assert getattr(native, name)(Foreign()) is None
 
 
 @pytest.mark.parametrize("name", ["to", "type"])
@@ -111,7 +107,7 @@ def test_batch_sizes_beyond_64_bits_are_told_with_the_field() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "change"),
+    "size, change",
     [
         ([2**62, 2], "reshape(-1, 3, 6148914691236517205)"),
         ([0], "reshape(2**32, 2**32)"),
@@ -150,7 +146,8 @@ operations = {
     "rows": lambda d: d[1:3], "detach": lambda d: d.detach(), "clone": lambda d: d.clone(),
     "cast": lambda d: d.to(torch.float64), "reshape": lambda d: d.reshape(2, 2), "unbind": lambda d: d.unbind(0),
     "split": lambda d: d.split(2), "mean": lambda d: d.mean(0), "update_": lambda d: d.update_(d),
-    "write": lambda d: d.__setitem__(0, 0), "stack": lambda d: torch.stack([d, d]), "contiguous": lambda d: d.contiguous(),
+    "write": lambda d: d.__setitem__(0, 0), "stack": lambda d: torch.stack([d, d]),
+    "contiguous": lambda d: d.contiguous(),
     "where": lambda d: d.where(torch.ones(4, dtype=torch.bool), d), "copy": lambda d: d.copy(),
     "to_dict": lambda d: d.to_dict(), "keys": lambda d: list(d.keys(True, True)), "flat": lambda d: d.flatten_keys(),
 }
