@@ -9,10 +9,10 @@ from tensorclass.scores.score_errors import ScoreFileError
 
 __all__ = ["LARGEST_DOCUMENT", "LONGEST_LINE", "VARIABLE", "most_unpacked", "raised", "too_large"]
 
-LONGEST_LINE: Final = 256 * 1024**2
+LONGEST_LINE: Final[int] = 256 * 1024**2
 """The most bytes of a line."""
 
-LARGEST_DOCUMENT: Final = 2 * 1024**3
+LARGEST_DOCUMENT: Final[int] = 2 * 1024**3
 """The most bytes of what is read whole: a JSON document, a JSON array, a sample in an archive."""
 
 VARIABLE: Final = "TENSORCLASS_LARGEST_LOG"

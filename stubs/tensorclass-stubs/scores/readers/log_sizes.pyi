@@ -3,8 +3,8 @@ from typing import Final
 from tensorclass.scores.score_errors import ScoreFileError
 
 __all__ = ["LARGEST_DOCUMENT", "LONGEST_LINE", "VARIABLE", "most_unpacked", "raised", "too_large"]
-LONGEST_LINE: Final
-LARGEST_DOCUMENT: Final
+LONGEST_LINE: Final[int]
+LARGEST_DOCUMENT: Final[int]
 VARIABLE: Final = "TENSORCLASS_LARGEST_LOG"
 
 def raised(limit: int) -> int: ...
