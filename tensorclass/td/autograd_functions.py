@@ -64,13 +64,15 @@ def _gradient_of(given: Any, tree: Any, gradients: Iterator[Tensor | None], batc
 
     ``tree`` holds the values of the collection as they were at the start.
     """
-    if not isinstance(given, Applying):
+    if not isinstance(tree, Applying):
         return next(gradients)
     if batched is not None and not _stands_on_dicts(given):
         raise NotImplementedError("is_grads_batched: lazy stacks have no gradients in batches; stack them first")
     size = None if batched is None else (batched, *given._batch_size)
     result = with_members(tree).apply(
-        lambda leaf: next(gradients) if _differentiable(leaf) else None, batch_size=size, filter_empty=False
+        lambda leaf: next(gradients) if _differentiable(leaf) else None,
+        batch_size=size,
+        filter_empty=False,
     )
     return result if given._lock is None else with_members(result).lock_()
 

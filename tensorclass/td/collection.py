@@ -650,7 +650,7 @@ class Collection:
             if value.__class__ is not Tensor and isinstance(value, Collection):
                 store[key] = value._captured(leaves)
             else:
-                leaves.append(value)
+                leaves.append(value)  # pyright: ignore[reportArgumentType]
         return self._same(store)
 
     def _named_leaves(self) -> list[tuple[tuple[str, ...], Tensor]]:

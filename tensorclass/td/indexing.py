@@ -199,13 +199,13 @@ def _gathered(source: Store, rows: Tensor) -> Store | None:
             elif isinstance(value, Indexing):
                 nested = True
             else:
-                found[key] = value[rows]  # type: ignore[index]
+                found[key] = value[rows]
     except (IndexError, RuntimeError):
         return None
     if nested:  # not above: an error below would be tried again at each level, which takes twice the time at each
         for key, value in source.items():
             if isinstance(value, Indexing):
-                found[key] = value._at(rows)  # type: ignore[assignment]
+                found[key] = value._at(rows)
     return found
 
 

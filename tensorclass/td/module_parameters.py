@@ -202,7 +202,7 @@ class _Swapping:
         buffers: dict[str, Any] = module._buffers
         given = node._store
         done = self.done.append
-        for key, value in node._now().items():
+        for key, value in {**given}.items():
             if key in parameters:
                 table = parameters
                 before = table[key]

@@ -256,7 +256,7 @@ def _restore(value: Any, recorded: Any) -> Any:
     leaves = node.leaves
     children: dict[str, Any] = {
         key: child if type(child) is Tensor and key not in leaves else _restore(child, leaves.get(key))
-        for key, child in value._now().items()
+        for key, child in {**value._store}.items()
         if key != TYPE
     }
     if node_type is list or node_type is tuple:
