@@ -62,8 +62,8 @@ def field_property(spec: FieldSpec, frozen: bool) -> property:
             size = self._batch_size
             if self._lock is None and isinstance(value, Tensor):
                 shape = value.shape
-                ndim = len(size)  # comparing ints takes half the time
-                fits = (shape[0] == size[0]) if ndim == 1 and shape else shape[:ndim] == size
+                ndim = len(size)  # slicing a torch.Size is slow
+                fits = shape == size or ((shape[0] == size[0]) if ndim == 1 and shape else shape[:ndim] == size)
                 fits = fits and (self._device is None or value.device == self._device)
             else:
                 fits = False

@@ -70,10 +70,9 @@ class Removing(Updating):
             (tensor(2), None)
         """
         if type(key) is str:
-            if self._lock is None:
-                value = self._store.pop(key, MISSING)
-                if value is not MISSING:
-                    return value
+            if key in self._store:
+                self._check_unlocked()
+                return self._store.pop(key)
             parent, last = self, key
         else:
             *path, last = unravel_key_to_tuple(key)

@@ -100,9 +100,11 @@ class KeySelecting(Removing):
             copied = native.shallow(self)
             if copied is not None:
                 return copied  # type: ignore[no-any-return]
-        return self._same(
-            {key: value._shallow() if isinstance(value, Collection) else value for key, value in self._store.items()}
-        )
+        store: Store = {
+            key: value if type(value) is Tensor or not isinstance(value, Collection) else value._shallow()
+            for key, value in self._store.items()
+        }
+        return self._same(store)
 
     def copy(self) -> Self:
         """Return new collections, at every level, that share the tensors.
@@ -255,9 +257,15 @@ class KeySelecting(Removing):
         return self
 
     def _excluded(self, tree: Any) -> Store:
-        if not any(tree.values()):  # the most frequent case: keys of this level
-            return {key: value for key, value in self._store.items() if key not in tree}
         store: Store = {}
+        for below in tree.values():
+            if below is not None:
+                break
+        else:  # the most frequent case: keys of this level
+            store = {**self._store}
+            for key in tree:
+                store.pop(key, None)
+            return store
         for key, value in self._now().items():
             below = tree.get(key, MISSING)
             if isinstance(below, dict) and isinstance(value, KeySelecting) and value._is_tree():

@@ -90,8 +90,8 @@ class Writing(Reading):
                 shape = value.shape
             except RuntimeError:
                 shape = shape_of(value, key)
-            ndim = len(size)
-            if (shape[0] == size[0]) if ndim == 1 and shape else shape[:ndim] == size:  # comparing ints: half the time
+            ndim = len(size)  # slicing a torch.Size is slow
+            if shape == size or ((shape[0] == size[0]) if ndim == 1 and shape else shape[:ndim] == size):
                 self._store[key] = value
                 return
         self._store[key] = self._fit(key, value, non_blocking)

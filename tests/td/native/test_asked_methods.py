@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import weakref
 from collections.abc import Callable
 from typing import Any
