@@ -31,6 +31,7 @@ COMMANDS: tuple[str, ...] = (
     "tests.distributed.hostile",
     "tests.distributed.faults --rounds 500",
     "tests.distributed.killed --rounds 10",
+    "tests.takers",
 )
 
 

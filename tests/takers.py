@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import keyword
 import importlib
 import itertools
+import keyword
 import random
 import re
 import sys
@@ -90,7 +90,14 @@ def _objects(make: Callable[[], Any], content: Any, of_peer: bool = False) -> Va
         plain = [_copied(content)]
         if isinstance(items[0], int):
             plain += [torch.tensor(content), np.array(content)]
-        return [*plain, *([_object_array(items), pd.Series(items)] if many else [pd.Series([content] * 2, dtype=object), _array_of(content)])]
+        return [
+            *plain,
+            *(
+                [_object_array(items), pd.Series(items)]
+                if many
+                else [pd.Series([content] * 2, dtype=object), _array_of(content)]
+            ),
+        ]
 
     return Value(make, forms, items=items, many=many, of_peer=of_peer)
 
@@ -126,7 +133,7 @@ def _unbatched(tensor: Callable[[], Tensor], *size: int) -> Value:
         return [tensor(), tensor().numpy(), tensor().tolist(), *([[tensor()] * size[0]] if size else [])]
 
     items = [tensor().tolist()] * (size[0] if size else 1)
-    make = lambda: tc.UnbatchedTensor(tensor(), batch_size=size)  # noqa: E731
+    make = lambda: tc.UnbatchedTensor(tensor(), batch_size=size)
     return Value(make, forms, items=items, many=bool(size), of_peer=True)
 
 
@@ -147,7 +154,9 @@ def _persistent(content: dict[str, Tensor]) -> Any:
 
 
 def _part(content: dict[str, Tensor]) -> Any:
-    return tc.TensorDict({key: torch.stack([array, array]) for key, array in content.items()}, [2, 2]).get_sub_tensordict(0)
+    return tc.TensorDict(
+        {key: torch.stack([array, array]) for key, array in content.items()}, [2, 2]
+    ).get_sub_tensordict(0)
 
 
 VALUES: dict[str, Value] = {
@@ -179,7 +188,8 @@ VALUES: dict[str, Value] = {
     "memory-mapped": _tree(_mapped),
     "persistent": _tree(_persistent),
     "parameters": _tree(
-        lambda content: tc.nn.TensorDictParams(tc.TensorDict(content)), lambda: {"b": _arrays()["b"], "c": torch.ones(())}
+        lambda content: tc.nn.TensorDictParams(tc.TensorDict(content)),
+        lambda: {"b": _arrays()["b"], "c": torch.ones(())},
     ),
     "part of a TensorDict": _tree(_part),
 }
@@ -247,9 +257,11 @@ def same(one: Any, other: Any) -> bool:
         return one.keys() == other.keys() and all(same(item, other[key]) for key, item in one.items())
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(same, one, other))
-    if isinstance(one, (float, complex)) or isinstance(other, (float, complex)):
-        if isinstance(one, (int, float, complex)) and isinstance(other, (int, float, complex)):
-            return one == other or (one != one and other != other) or abs(one - other) <= 1e-5 * abs(other)
+    inexact, number = (float, complex), (int, float, complex)
+    if (isinstance(one, inexact) and isinstance(other, number)) or (
+        isinstance(other, inexact) and isinstance(one, number)
+    ):
+        return one == other or (one != one and other != other) or abs(one - other) <= 1e-5 * abs(other)
     return type(one) is type(other) and bool(one == other)
 
 
@@ -281,7 +293,7 @@ class Taker:
         """Return the result for a value, and what the call has changed."""
         others = [OTHERS[name]() for name in self.names]
         random.seed(1)
-        np.random.seed(1)
+        np.random.seed(1)  # noqa: NPY002 - some of the functions are the old ones
         torch.manual_seed(1)
         before = plain(value)
         result = plain(self.call(value, *others))
@@ -331,7 +343,9 @@ def _candidates(taker: Taker, value: Value) -> Iterator[Any]:
         with contextlib.suppress(Exception):
             answers = {key: taker.answer(part) for key, part in parts.items()}
             results, changes, (others, *_) = zip(*answers.values(), strict=True)
-            after = [plain(part) if change is None else change for part, change in zip(parts.values(), changes, strict=True)]
+            after = [
+                plain(part) if change is None else change for part, change in zip(parts.values(), changes, strict=True)
+            ]
             changed = _listed(dict(zip(answers, after, strict=True)), rows) if any(changes) else None
             yield _listed(dict(zip(answers, results, strict=True)), rows), changed, others
             if len({len(result) for result in results}) == 1:  # several results: a collection of each
@@ -382,7 +396,7 @@ def judge(taker: Taker, value: Value, known: bool = False) -> str:
         answer = taker.answer(made)
     except (KeyboardInterrupt, MemoryError):
         raise
-    except BaseException as error:  # noqa: BLE001 - some libraries raise such
+    except BaseException as error:
         code = next((CODES[kind.__name__] for kind in type(error).__mro__ if kind.__name__ in CODES), "E")
         return code if _is_ours(error) else code.lower()
     if any(_equal(answer, candidate) for candidate in _candidates(taker, value)):
@@ -398,7 +412,7 @@ def _is_ours(error: BaseException) -> bool:
 
 
 def _equal(answer: Any, candidate: Any) -> bool:
-    """Return whether result, change and other arguments are the same; a result can be new where plain content changes."""
+    """Return whether result, change and other arguments are the same. A result can be new where a list changes."""
     changed = answer[1] if answer[0] is not None and answer[1] is None else candidate[1]
     return all(map(same, answer, (candidate[0], changed, candidate[2])))
 
@@ -406,26 +420,30 @@ def _equal(answer: Any, candidate: Any) -> bool:
 # -- calls ------------------------------------------------------------------------------------------------------------
 
 #: libraries: the modules of each whose functions are tried, and the forms of calls
-LIBRARIES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+LIBRARIES: dict[str, tuple[str, tuple[str, ...]]] = {
     "torch": (
-        ("torch", "torch.special", "torch.linalg", "torch.fft", "torch.nn.functional", "torch.nn.utils.rnn", "torch.nested",
-         "torch.utils.data", "torch.utils.dlpack", "t"),
+        (
+            "torch torch.special torch.linalg torch.fft torch.nn.functional torch.nn.utils.rnn torch.nested "
+            "torch.utils.data torch.utils.dlpack t"
+        ),
         ("v", "v, 1", "v, t", "v, 0, i", "v, 0, i, t", "t, v", "1, v", "t, 0, v", "t, t, v"),
     ),
     "numpy": (
-        ("np", "np.linalg", "np.fft", "np.random", "np.testing", "np.lib.stride_tricks", "a"),
+        "np np.linalg np.fft np.random np.testing np.lib.stride_tricks a",
         ("v", "v, 1", "v, a", "a, v", "1, v", "a, a, v"),
     ),
-    "pandas": (("pd", "pd.MultiIndex", "pd.DataFrame", "s"), ("v", "v, 1", "v, s", "s, v", "1, v")),
-    "pyarrow": (("pa", "pc"), ("v", "v, 1", "v, q", "q, v")),
+    "pandas": ("pd pd.MultiIndex pd.DataFrame s", ("v", "v, 1", "v, s", "s, v", "1, v")),
+    "pyarrow": ("pa pc", ("v", "v, 1", "v, q", "q, v")),
     "Python": (
-        ("builtins", "math", "cmath", "statistics", "operator", "itertools", "functools", "collections", "heapq", "bisect",
-         "random", "array", "struct", "json", "fractions", "decimal", "copy", "pickle", "marshal", "csv", "string",
-         "textwrap", "html", "base64", "binascii", "zlib", "hashlib", "types", "dataclasses", "datetime",
-         "l", "d", "''", "b''", "bytearray()", "set()", "()", "(1)", "(1.5)", "collections.deque()", "collections.Counter()", "array.array('i')"),
+        (
+            "builtins math cmath statistics operator itertools functools collections heapq bisect random array struct "
+            "json fractions decimal copy pickle marshal csv string textwrap html base64 binascii zlib hashlib types "
+            "dataclasses datetime l d '' b'' bytearray() set() () (1) (1.5) collections.deque() collections.Counter() "
+            "array.array('i')"
+        ),
         ("v", "v, 1", "v, l", "v, len", "len, v", "l, v", "1, v", "'i', v", "l, l, v"),
     ),
-}  # fmt: skip
+}
 
 #: functions that are not tried: they answer about the Python object, show it, wrap it unseen, or act on the process,
 #: on files or on devices
@@ -549,7 +567,7 @@ def _modules() -> dict[str, Any]:
     """Return the names of modules in the sources of calls."""
     found: dict[str, Any] = {"np": np, "pd": pd, "pc": importlib.import_module("pyarrow.compute"), "pa": pa}
     for modules, _ in LIBRARIES.values():
-        for name in modules:
+        for name in modules.split():
             if name.split(".")[0] not in found and re.fullmatch(r"[a-z][a-z_0-9.]{2,}", name):
                 importlib.import_module(name)
                 found[name.split(".")[0]] = sys.modules[name.split(".")[0]]
@@ -563,7 +581,7 @@ def discover(library: str) -> Iterator[str]:
     """Yield a call for each argument of each function of a library that takes some plain content there."""
     modules, arguments = LIBRARIES[library]
     seen: set[int] = set()
-    for module in modules:
+    for module in modules.split():
         owner = eval(module, {**MODULES, **{name: make() for name, make in OTHERS.items()}})
         for name in sorted(dir(owner)):
             member = getattr(owner if isinstance(owner, types.ModuleType) else type(owner), name, None)
@@ -603,7 +621,7 @@ def _takes(taker: Taker, form: Any) -> bool:
         taker.answer(form)
     except (KeyboardInterrupt, MemoryError):
         raise
-    except BaseException:  # noqa: BLE001
+    except BaseException:
         return False
     return True
 

@@ -80,6 +80,7 @@ def _no_device(name: DeviceLike, error: RuntimeError) -> RuntimeError:
 
 _DEVICES = ("cpu", "cuda", "mps", "xpu", "meta", "hpu", "mtia")
 
+
 def no_dataset(collection: Collection) -> str:
     """Return the error message for a collection without batch dimensions whose rows are counted or loaded."""
     name = type_name(collection)
@@ -345,24 +346,27 @@ class Collection:
             + " or all, .to_dict() or .numpy()"
         )
 
-    def _array(self, dtype: Any = None) -> NDArray[Any]:
+    def _as_array(self, dtype: Any = None) -> NDArray[Any]:
         """Return the content as one array, whatever its dtype; ``dtype``: what it becomes. Raise if it is none."""
         return self._one_tensor().numpy()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         """Return an array, for :func:`numpy.asarray`. Raise if this is none."""
-        array = self._array(dtype)
+        array = self._as_array(dtype)
         if copy is False and self._tensor_of_all_rows() is None:
             raise ValueError(f"a {type_name(self)} is an array only as a copy; give copy=None")
         return np.array(array, dtype, copy=copy)
 
     def __dlpack__(self, **options: Any) -> Any:
         """Return a capsule with a tensor, for :func:`torch.as_tensor`. Raise if this is none."""
-        return self._one_tensor().__dlpack__(**options)
+        tensor: Any = self._one_tensor()
+        return tensor.__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[Any, int]:
         """Return the type and number of the device, for :func:`torch.as_tensor`. Raise if this is no tensor."""
-        return self._one_tensor().__dlpack_device__()
+        tensor: Any = self._one_tensor()
+        device: tuple[Any, int] = tensor.__dlpack_device__()
+        return device
 
     # -- device -------------------------------------------------------------------------------------------------------
 
@@ -728,7 +732,7 @@ class Collection:
             )
 
 
-def has_no_numbers(value: object) -> TypeGuard[Collection]:
+def has_no_numbers(value: object) -> TypeGuard[Leaf]:
     """Return whether arithmetic on a collection leaves this value alone: text and objects."""
     return isinstance(value, Collection) and not value._has_numbers
 

@@ -11,7 +11,7 @@ from torch import Size, Tensor
 from typing_extensions import Self
 
 from . import shapes
-from .collection import Collection, DeviceLike, as_device
+from .collection import Collection, DeviceLike, as_device, has_no_numbers
 from .delegated.engine_functions import save
 from .get import MISSING
 from .hidden_members import member_items, with_members
@@ -36,8 +36,8 @@ class Creation(Collection):
         """Call ``function(value, *args, **kwargs)`` for each value, nested ones included."""
         store: Store = {}
         for key, value in self._now().items():
-            direct = isinstance(value, Tensor) or value._is_tree()  # a leaf without numbers stays as it is
-            store[key] = function(value, *args, **kwargs) if direct else value._each(function, *args, **kwargs)
+            given: Any = value
+            store[key] = value._shallow() if has_no_numbers(value) else function(given, *args, **kwargs)
         result = self._same(store)
         if kwargs.get("device") is not None:
             result._device = as_device(kwargs["device"])

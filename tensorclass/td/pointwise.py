@@ -544,9 +544,7 @@ class Pointwise(Operands):
         """
         return self._same(
             {
-                key: item._shallow()
-                if has_no_numbers(item)
-                else item.masked_fill(_append_dims(mask, item.ndim), value)
+                key: item._shallow() if has_no_numbers(item) else item.masked_fill(_append_dims(mask, item.ndim), value)
                 for key, item in member_items(self._now())
             }
         )

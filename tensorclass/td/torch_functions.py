@@ -17,7 +17,7 @@ from tensorclass.support.printable import class_name, type_name
 
 from . import native, stack_and_cat
 from .autograd_functions import AUTOGRAD
-from .collection import Collection
+from .collection import Collection, has_no_numbers
 from .foreach import SINGLE, foreach_over_trees
 from .hidden_members import with_members
 from .pointwise import NAMES
@@ -249,7 +249,7 @@ def _like(function: Callable[..., Any]) -> Callable[..., Any]:
         native.know(function, function.__name__)
 
     def call(input: Any, *args: Any, **kwargs: Any) -> Any:
-        if not input._has_numbers:
+        if has_no_numbers(input):
             raise unsupported(function, type(input))
         if not args and not kwargs and not is_dynamo_compiling() and native.ON:
             found = native.unary(input, function)
@@ -306,7 +306,7 @@ def _loss(function: Callable[..., Any]) -> Callable[..., Any]:
             raise ValueError(f"reduction: expected 'none', 'mean' or 'sum', got {reduction!r}")
         if not isinstance(input, Collection):
             return NotImplemented
-        if not input._has_numbers:
+        if has_no_numbers(input):
             raise unsupported(function, type(input))
         if not isinstance(target, (Tensor, Collection)):
             raise TypeError(f"target: expected a collection, or a tensor over the batch, got {target!r}")

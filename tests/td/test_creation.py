@@ -232,5 +232,5 @@ def test_the_class_of_a_record_is_kept(make: Callable[[Any], Any]) -> None:
 def test_like_functions_leave_non_tensor_data_alone_and_raise_for_it_by_itself() -> None:
     labels = NonTensorStack("p", "q")
     assert torch.zeros_like(TensorDict({"x": torch.ones(2), "l": labels}, [2]))["l"] == ["p", "q"]
-    with pytest.raises(TypeError, match="torch.zeros_like are not supported for a NonTensorStack"):
+    with pytest.raises(TypeError, match=r"torch\.zeros_like are not supported for a NonTensorStack"):
         torch.zeros_like(labels)

@@ -273,7 +273,7 @@ class Ragged(RowReductions, Generic[Row]):
     # -- content ------------------------------------------------------------------------------------------------------
 
     @property
-    def values(self) -> Tensor | Ragged[Any]:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
+    def values(self) -> Tensor | Ragged[Any]:
         """The buffer of items, ``[items, *item shape]``, shared with the columns that it was indexed from.
 
         It can hold items of other rows: :meth:`compact` removes them.
@@ -874,7 +874,7 @@ class Ragged(RowReductions, Generic[Row]):
         shaped: NDArray[np.object_] = rows.reshape(self._batch_size)
         return shaped
 
-    def _array(self, dtype: Any = None) -> NDArray[Any]:
+    def _as_array(self, dtype: Any = None) -> NDArray[Any]:
         return self.numpy() if dtype is None or dtype == object else self._one_tensor().numpy(force=True)
 
     def _one_tensor(self) -> Tensor:
@@ -882,7 +882,9 @@ class Ragged(RowReductions, Generic[Row]):
         items, spans = self._packed()
         lengths = set(to_lists(spans[..., 1].reshape(-1)))
         if len(lengths) > 1 or min(lengths, default=0) < 0:
-            what = "a row has no value (None)" if min(lengths) < 0 else f"rows have {min(lengths)} to {max(lengths)} items"
+            what = (
+                "a row has no value (None)" if min(lengths) < 0 else f"rows have {min(lengths)} to {max(lengths)} items"
+            )
             raise ValueError(f"this Ragged is no tensor: {what}; to_padded() gives a tensor, to_jagged() a nested one")
         inner = items if isinstance(items, Tensor) else items._one_tensor()
         return inner.reshape(*self._batch_size, *lengths or (0,), *inner.shape[1:])

@@ -256,7 +256,7 @@ class Text(BufferColumn):
         shaped: NDArray[np.object_] = array.reshape(self._batch_size)
         return shaped
 
-    def _array(self, dtype: Any = None) -> NDArray[Any]:
+    def _as_array(self, dtype: Any = None) -> NDArray[Any]:
         return self.numpy()
 
     def to_dict(self, **options: Any) -> Any:
@@ -295,7 +295,7 @@ class Text(BufferColumn):
         return span_functions.counts_of(self._spans())
 
     @property
-    def values(self) -> Tensor:  # type: ignore[override]
+    def values(self) -> Tensor:
         """The buffer, ``uint8[bytes]``, shared with the columns that it was indexed from.
 
         Example:

@@ -208,18 +208,19 @@ class NonTensorDataBase(FullLeaf):
         """
         return self.to_dict()
 
-    def _array(self, dtype: Any = None) -> NDArray[Any]:
+    def _as_array(self, dtype: Any = None) -> NDArray[Any]:
         """Return numbers as numbers, other objects as they are, in an array over the batch."""
         nested = self.tolist()
         if not self._batch_size:
             return np.asarray(nested)
         objects, _ = flatten_lists(nested, self.ndim)
-        array = np.empty(len(objects), object)
+        array: Any = np.empty(len(objects), object)
         for position, item in enumerate(objects):
             array[position] = item
         if all(isinstance(item, (Number, np.generic)) for item in objects):
             array = np.array(objects)
-        return array.reshape(self._batch_size)
+        shaped: NDArray[Any] = array.reshape(self._batch_size)
+        return shaped
 
     def _one_tensor(self) -> Tensor:
         nested = self.tolist()
