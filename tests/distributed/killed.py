@@ -289,10 +289,12 @@ WORKS: dict[str, Callable[[Stage], None]] = {
     "files of the trainer": _files_of_trainer,
 }
 
-#: phases that a work does not have: each process computes once; a daemon of the user's is watched when it sends a record
+#: what is left out: each process computes once; daemons of the user's are watched once they send records; processes of
+#: an executor that have no task yet, which Python itself leaves
 _NEVER = {
     ("map, a process for each chunk", "computing"),
     *[(name, "first") for name in WORKS if name.startswith(("queue", "shared memory"))],
+    *[(name, phase) for name in WORKS if "executor" in name for phase in ("starting", "anywhere")],
 }
 
 
