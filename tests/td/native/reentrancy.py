@@ -49,7 +49,7 @@ from tests.native_code import native_code
 from tests.td.native.intruder import SIZE, FiringInt, FiringKey, FiringMapping, Intruder, Point, fire
 from tests.td.native.test_native_comparison import COLLECTIONS, MASK, OPERATIONS
 
-SECONDS = 120  #: after which an operation hangs
+SECONDS = 600  #: after which an operation hangs
 CHUNK = 2000  #: operations of a process
 
 #: errors of programs that say nothing about the change
