@@ -80,7 +80,9 @@ class Removing(Updating):
         if isinstance(parent, Removing) and last in parent._store:
             self._check_unlocked()
             parent._check_unlocked()
-            return parent._store.pop(last)
+            value: Any = parent._store.pop(last, MISSING)
+            if value is not MISSING:  # another thread may have removed it since
+                return value
         if default is MISSING or default is NO_DEFAULT:
             raise self._key_error(key)
         return default

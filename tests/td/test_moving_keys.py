@@ -8,7 +8,9 @@ error.
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -50,11 +52,17 @@ def plain(value: Any) -> Any:
     return [plain(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
+def move(store: dict[str, Any]) -> None:
+    for _ in range(MOVES):
+        key = next(iter(store))
+        store[key] = store.pop(key)
+
+
 class Mover:
     """A tracer that moves keys at the nth line of the package."""
 
-    def __init__(self, stores: list[dict[str, Any]], at: int) -> None:
-        self.stores, self.at, self.lines, self.where = stores, at, 0, ""
+    def __init__(self, stores: list[dict[str, Any]], at: int, change: Callable[[dict[str, Any]], Any] = move) -> None:
+        self.stores, self.at, self.lines, self.where, self.change = stores, at, 0, "", change
 
     def __call__(self, frame: FrameType, event: str, arg: Any) -> Any:
         return self.local if frame.f_code.co_filename.startswith(PACKAGE) else None
@@ -64,17 +72,17 @@ class Mover:
             if self.lines == self.at:
                 self.where = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
                 for store in self.stores:
-                    for _ in range(MOVES):
-                        key = next(iter(store))
-                        store[key] = store.pop(key)
+                    self.change(store)
             self.lines += 1
         return self.local
 
 
-def moved(operation: Callable[[Any, Any], Any], at: int) -> tuple[Mover, Any]:
+def moved(
+    operation: Callable[[Any, Any], Any], at: int, change: Callable[[dict[str, Any]], Any] = move
+) -> tuple[Mover, Any]:
     """Run an operation whose keys move at one of its lines, and return its result, or the error."""
     d, e = data(), data(10.0)
-    mover = Mover(stores(d, e), at)
+    mover = Mover(stores(d, e), at, change)
     before = sys.gettrace()
     sys.settrace(mover)
     try:
@@ -109,3 +117,38 @@ def test_the_keys_of_an_operand_that_are_gone_are_an_error() -> None:
     e["f"] = e["b"]
     with pytest.raises(KeyError, match=r"only the first has \['a'\], only the second has \['f'\]"):
         d + e
+
+
+def test_pop_of_a_key_that_is_gone_gives_the_default() -> None:
+    def operation(d: Any, e: Any) -> Any:
+        return d.pop("a", "gone")
+
+    lines = moved(operation, -1)[0].lines
+    found = [moved(operation, at, lambda store: store.pop("a", None))[1] for at in range(lines)]
+    assert any(one == "gone" for one in found if isinstance(one, str))
+    assert all(isinstance(one, (str, Tensor)) for one in found), found
+
+
+def test_two_threads_that_move_keys_beside_an_addition() -> None:
+    d, stop = TensorDict({key: torch.full((4,), float(number)) for number, key in enumerate("abcdef")}, [4]), False
+
+    def mover(keys: str) -> None:
+        while not stop:
+            for key in keys:
+                d[key] = d.pop(key)
+
+    before = sys.getswitchinterval()
+    threads = [threading.Thread(target=mover, args=(keys,)) for keys in ("abc", "def")]
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for _ in range(2000):
+            with suppress(RuntimeError, KeyError):
+                for key, value in list((d + 1).items()):
+                    assert value[0] == "abcdef".index(key) + 1
+    finally:
+        stop = True
+        for thread in threads:
+            thread.join()
+        sys.setswitchinterval(before)
