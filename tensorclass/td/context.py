@@ -375,7 +375,7 @@ class Contexts(Collection):
     def __enter__(self) -> Self:
         context = getattr(self, "_context", NOTHING)
         blocks, undo = context[0], context[1]
-        if type(undo) is Inverse:  # it can be entered again
+        if undo is not None and isinstance(undo, Inverse):  # it can be entered again
             block = Block(self, undo, context[2], context[3:])
             self._context = ((*blocks, (block, context)), *context[1:])
         else:
@@ -387,8 +387,8 @@ class Contexts(Collection):
     ) -> None:
         undo, before = self._context[0][-1]
         self._context = before
-        if type(undo) is Block:
-            undo.leave(self, exc_type, exc, traceback)
-        elif undo is not None:
+        if type(undo) is str:
             getattr(with_members(self) if self._hidden_members else self, undo)()
             self._context = before
+        elif undo is not None:
+            undo.leave(self, exc_type, exc, traceback)
