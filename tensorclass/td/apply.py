@@ -400,10 +400,14 @@ class Applying(Collection):
         is_leaf: Callable[[type], bool] | None,
         out: Any,
     ) -> Self:
-        size = self._batch_size if batch_size is None else shapes.as_size(batch_size)
+        # writes go to the values that the function was called with; those that get collections may change them
+        source = self._levels_now() if inplace and not call_on_nested and is_leaf is None else self
+        own_size, own_names, own_items = source._batch_size, source._names, source._now().items()
+        size = own_size if batch_size is None else shapes.as_size(batch_size)
         store: Store = {}
-        for key, value in self._now().items():
-            operands = [_other(other, key, default) for other in others]
+        tables = [_entries(other) for other in others]
+        for key, value in own_items:
+            operands = [_other(table, other, key, default) for table, other in zip(tables, others, strict=True)]
             call = not isinstance(value, Collection) or call_on_nested or (is_leaf is not None and is_leaf(type(value)))
             if isinstance(value, Collection) and not value._is_tree() and (is_leaf is None or not is_leaf(type(value))):
                 if value._held() is not None:
@@ -431,13 +435,13 @@ class Applying(Collection):
             ):
                 store[key] = part
         if inplace or out is not None:
-            target: Any = self if inplace else out
+            target: Any = source if inplace else out
             results = target._changes(store)
             target._require(results, None, True, True)
             target._take_results(results)
-            return target  # type: ignore[no-any-return]
+            return self if inplace else target  # type: ignore[no-any-return]
         if _is_kept(names):
-            new_names = self._names if size == self._batch_size else None
+            new_names = own_names if size == own_size else None
         else:
             new_names = shapes.as_names(names, len(size))
         new = self._like(store, size, new_names)
@@ -510,11 +514,13 @@ def _applied(leaf: Any, fn: Callable[..., Any], *args: Any) -> Any:
     return None if result is None else leaf._with_leaves(iter([_fit(name, result, Size(()))]))
 
 
-def _other(other: Any, key: str, default: Any) -> Any:
-    entries = other
-    if isinstance(other, Collection):
-        entries = other._store
-    elif not isinstance(other, dict):
+def _entries(other: Any) -> Any:
+    """Return the values of another collection by key, as they are now; ``None`` if it is none."""
+    return other._now() if isinstance(other, Collection) else other if isinstance(other, dict) else None
+
+
+def _other(entries: Any, other: Any, key: str, default: Any) -> Any:
+    if entries is None:
         return other  # the default, which stands for a whole nested collection here
     value = entries.get(key, NO_DEFAULT)
     if value is not NO_DEFAULT:

@@ -595,6 +595,22 @@ class Collection:
 
     # -- the tree -----------------------------------------------------------------------------------------------------
 
+    def _levels_now(self) -> Self:
+        """Return this collection as it is now: copies of the dicts of all levels, with the same values and locks.
+
+        Operations that look at all values before they write into them go over it twice.
+        """
+        store = self._store
+        if store.__class__ is not dict or not self._is_tree():
+            return self
+        store = {**store}
+        new = self._same(store)
+        new._lock = self._lock
+        for key, value in store.items():
+            if value.__class__ is not Tensor and isinstance(value, Collection):
+                store[key] = value._levels_now()  # type: ignore[assignment]
+        return new
+
     def _is_tree(self) -> bool:
         """Return whether this is a nested collection. Text and objects are leaves, despite their base class."""
         return True

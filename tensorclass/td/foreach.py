@@ -120,12 +120,14 @@ def aligned_operands(tree: Any, operand: Any) -> Iterator[Any]:
             else:
                 yield _append_dims(operand, value.ndim)
         return
-    check_same_keys(tree, operand)
-    for key, value in tree._now().items():
+    ours, theirs = tree._now(), operand._now()
+    if ours.keys() != theirs.keys():
+        raise keys_differ(ours, theirs)
+    for key, value in ours.items():
         if isinstance(value, Collection):
-            yield from aligned_operands(value, operand._store[key])
+            yield from aligned_operands(value, theirs[key])
         else:
-            yield require_leaf(operand._store[key])
+            yield require_leaf(theirs[key])
 
 
 def require_leaf(operand: Any) -> Any:
@@ -133,12 +135,6 @@ def require_leaf(operand: Any) -> Any:
     if isinstance(operand, Collection):
         raise TypeError(f"one of the two collections has a tensor where the other has a {type_name(operand)}")
     return operand
-
-
-def check_same_keys(left: Collection, right: Collection) -> None:
-    """Raise if two collections have different keys."""
-    if left._store.keys() != right._store.keys():
-        raise keys_differ(left._store, right._store)
 
 
 def keys_differ(left: Store, right: Store) -> KeyError:

@@ -483,10 +483,11 @@ class Indexing(Collection):
             rows = expanded_rows(rows, target)
         elif self._write_tensors(index, rows, len(target)):
             return self
-        self._check_rows(rows, len(self._batch_size), len(target), ())
+        ndim, rows = len(self._batch_size), rows._levels_now()
+        self._check_rows(rows, ndim, len(target), ())
         if objects := self._object_rows(rows, ()):
             check_objects_in_files(self, index, objects)
-        return self._write_checked(index, rows, len(self._batch_size), len(target))
+        return self._write_checked(index, rows, ndim, len(target))
 
     def _write_views(self, index: tuple[Any, ...], rows: Collection) -> bool:
         """Write tensors into views of tensors of the same shapes, all with one call: the most frequent case.
@@ -616,11 +617,11 @@ class Indexing(Collection):
         ``ndim`` and ``row_ndim`` are the numbers of batch dimensions at the top level. Nested collections here can have
         more batch dimensions than in the rows.
         """
-        store = self._store
+        store, now = self._store, self._now()
         item = index[0] if len(index) == 1 else index
         row: Any
         for key, row in rows._now().items():
-            value: Any = store.get(key)
+            value: Any = now.get(key)
             if type(value) is Tensor:
                 # torch casts if the index gives a view, and raises otherwise
                 value[item] = row if row.dtype is value.dtype else row.to(value.dtype)

@@ -15,7 +15,7 @@ from tensorclass.support.printable import type_name
 
 from . import buffer_operations, in_place_checks, native, registry, shapes
 from .collection import Collection
-from .foreach import SINGLE, call_methods, check_same_keys, is_undispatched, keys_differ, require_leaf, run_kernel
+from .foreach import SINGLE, call_methods, is_undispatched, keys_differ, require_leaf, run_kernel
 from .hidden_members import member_values, with_members
 from .indexing import _broadcasts
 from .stack_and_cat import _append_dims
@@ -79,7 +79,7 @@ class Operands(Collection):
         returns them.
         """
         if isinstance(other, Collection):
-            theirs = other._store
+            theirs = other._now()
             if len(theirs) == len(store):
                 try:
                     return [theirs[key] for key in store]
@@ -98,7 +98,7 @@ class Operands(Collection):
     def _in_place(self, kernel: Callable[..., Any], others: tuple[Any, ...], **kwargs: Any) -> Self:
         """Run a kernel in place with these operands."""
         store = self._now()
-        operands = tuple([self._required(other, store) for other in others])
+        operands = tuple(self._all_required(others, store))
         if store:
             try:
                 run_kernel(kernel, [*store.values()], operands, kwargs)
@@ -143,6 +143,11 @@ class Operands(Collection):
         if operands is NotImplemented:
             raise TypeError(f"expected a collection, a tensor or a number, got {other!r} ({type_name(other)})")
         return operands
+
+    def _all_required(self, others: tuple[Any, ...], store: Store) -> list[Any]:
+        """:meth:`_required` for each of several operands. One that is given twice is read once."""
+        first = self._required(others[0], store)
+        return [first if other is others[0] else self._required(other, store) for other in others]
 
     def _spread(self, other: Tensor, store: Store) -> list[Any]:
         """Return a tensor over the batch for each value, with dimensions appended so that both broadcast."""
@@ -240,13 +245,14 @@ class Operands(Collection):
             if found is not None:
                 return found
         store = {**self._store}
-        if isinstance(other, Collection) and len(other._store) == len(store):
-            theirs = other._store
+        theirs = other._now() if isinstance(other, Collection) else None
+        if theirs is not None and len(theirs) == len(store):
             try:
                 for key, value in store.items():
                     store[key] = function(value, theirs[key])
             except KeyError:
-                check_same_keys(self, other)
+                if store.keys() != theirs.keys():
+                    raise keys_differ(store, theirs) from None
                 raise
             return self._same(store)
         try:

@@ -82,8 +82,9 @@ class Padding(Collection):
                 item._check_padding(pairs)
 
     def _padded(self, pairs: Pairs, value: float) -> Self:
+        size, names = _padded_size(self._batch_size, pairs), self._names
         store = {key: _pad_value(item, pairs, value) for key, item in self._now().items()}
-        return self._like(store, _padded_size(self._batch_size, pairs), self._names)
+        return self._like(store, size, names)
 
     def _pad_in_place(self, pairs: Pairs, value: float) -> None:
         for key, item in list(self._now().items()):

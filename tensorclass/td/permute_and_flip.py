@@ -196,12 +196,12 @@ class Permuting(Collection):
         """
         if dims is not None:
             args = (dims,)
-        wrapped = shapes.wrap_dims(shapes.as_sequence(args), len(self._batch_size))
+        result = self._same({**self._store})  # first, with the batch size that the dimensions are checked with
+        wrapped = shapes.wrap_dims(shapes.as_sequence(args), len(result._batch_size))
         if wrapped:
-            store = {**self._store}
+            store = result._store
             for key, value in member_items(store):
                 store[key] = value.flip(*wrapped)
-            result = self._same(store)
         else:
             result = self._copied()
         result._context = ((), FLIPPED, ref(self), wrapped)
@@ -259,13 +259,12 @@ class Permuting(Collection):
             wrapped = None
             result = self._rolled(shifts, len(self._batch_size))
         else:
-            wrapped = tuple(
-                shapes.wrap_dim(d, len(self._batch_size)) for d in ((dims,) if isinstance(dims, int) else dims)
-            )
-            store = {**self._store}
+            result = self._same({**self._store})
+            ndim = len(result._batch_size)
+            wrapped = tuple(shapes.wrap_dim(d, ndim) for d in ((dims,) if isinstance(dims, int) else dims))
+            store = result._store
             for key, value in member_items(store):
                 store[key] = value.roll(shifts, wrapped)
-            result = self._same(store)
         result._context = ((), ROLLED, ref(self), shifts, wrapped)
         return self._done(result, inplace)
 

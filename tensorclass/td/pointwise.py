@@ -421,7 +421,7 @@ class Pointwise(Operands):
         if not store:
             return self._same({})
         try:
-            args = (self._required(other1, store), self._required(other2, store))
+            args = self._all_required((other1, other2), store)
         except WiderOperand as error:
             return self._widened(error)._three(kernel, other1, other2, value)
         results = run_kernel(kernel, [*store.values()], args, {"value": 1 if value is None else value})

@@ -430,19 +430,19 @@ class Reductions(Collection):
             found: Self | None = native.reduce(self, function, dim, keepdim)
             if found is not None:
                 return found
-        ndim = len(self._batch_size)
+        batch_size, names = self._batch_size, self._names
+        ndim = len(batch_size)
         if keepdim and "keepdim" not in kwargs:
             kwargs = {**kwargs, "keepdim": True}
         if dim is None:
             size = Size((1,) * ndim) if keepdim else Size(())
             store = self._reduce_values(function, None, lambda value: tuple(range(value.ndim)), keepdim, kwargs)
-            return self._like(store, size, self._names if keepdim else None)
+            return self._like(store, size, names if keepdim else None)
         if isinstance(dim, str):
             if dim != "feature":
                 raise TypeError(f"dim: expected ints, 'feature' or None, got {dim!r}; give positions, not names")
-            return self._same(
-                self._reduce_values(function, dim, lambda value: tuple(range(ndim, value.ndim)), keepdim, kwargs)
-            )
+            store = self._reduce_values(function, dim, lambda value: tuple(range(ndim, value.ndim)), keepdim, kwargs)
+            return self._like(store, batch_size, names)
         dims = shapes.wrap_dims(dim, ndim)
         if not dims and function is not _ALL and function is not _ANY:  # as in torch, no dims mean all
             return self._reduce(function, None, keepdim, kwargs)
@@ -451,8 +451,8 @@ class Reductions(Collection):
             function = getattr(function, "plain", function)
         return self._like(
             self._reduce_values(function, dims, lambda value: reduced, keepdim, kwargs),
-            shapes.reduced(self._batch_size, dims, keepdim),
-            self._names and shapes.names_reduced(self._names, dims, keepdim),
+            shapes.reduced(batch_size, dims, keepdim),
+            names and shapes.names_reduced(names, dims, keepdim),
         )
 
     def _reduce_values(
@@ -483,19 +483,20 @@ class Reductions(Collection):
 
     def _each_along(self, name: str, dim: int, dtype: torch.dtype | None) -> Self:
         """Call a method that keeps the shape of each value along a batch dimension."""
-        dim = shapes.wrap_dim(dim, len(self._batch_size))
-        result: dict[str, Any] = {}
-        for key, value in member_items(self._now()):
+        result = self._same({**self._store})  # first, with the batch size that the dimension is checked with
+        dim = shapes.wrap_dim(dim, len(result._batch_size))
+        store: dict[str, Any] = result._store  # type: ignore[assignment]
+        for key, value in member_items(store):
             try:
                 # the method of this name can mean something else for the rows of a leaf
                 is_leaf = isinstance(value, Reductions) and not value._is_tree()
                 to = dtype
                 if to is None and name == "softmax" and _is_integral(value):
                     to = torch.get_default_dtype()
-                result[key] = value._along(name, dim) if is_leaf else getattr(value, name)(dim, dtype=to)  # type: ignore[union-attr]
+                store[key] = value._along(name, dim) if is_leaf else getattr(value, name)(dim, dtype=to)  # type: ignore[union-attr]
             except RowsOfItems as error:
                 raise error.below(key) from None
-        return self._same(result)
+        return result
 
     def _joined(self, dim: Dim) -> tuple[Tensor, Any]:
         """Concatenate all tensors. Return the result and the dimensions of it to reduce."""

@@ -324,7 +324,7 @@ class KeySelecting(Removing):
         taken: list[tuple[str, ...]] = []
         parts: list[Self] = []
         for key_set in key_sets:
-            part = self._untyped(with_members(self).empty(recurse=True)._store if reproduce_struct else {})
+            part = left._untyped(with_members(left).empty(recurse=True)._store if reproduce_struct else {})
             paths = [unravel_key_to_tuple(key) for key in key_set]
             absent = [path for path in paths if left._find(path) is MISSING]
             if absent and strict and default is MISSING:
@@ -332,7 +332,7 @@ class KeySelecting(Removing):
             for path in paths:
                 if path not in absent:
                     with_members(part).set(path, left._find(path))
-            parts.append(self._same(self._classed(part)))
+            parts.append(left._same(left._classed(part)))
             if default is not MISSING:
                 for path in absent:
                     with_members(parts[-1]).set(path, default)

@@ -228,14 +228,17 @@ class Combining(Collection):
 
     def _stack(self, items: Any, dim: int) -> Self:
         cls, batch_size = self.__class__, self._batch_size
+        names = self._names and shapes.names_inserted(_shared_names(items), dim)
         store = {**self._store}
         count = len(store)
         one_class = True
         key: str | None = None
         try:
-            stores: list[Store] = []
+            stores: list[Store] = []  # all copied before the first value is computed, as in _now
             for item in items:
                 entries = item._store
+                if entries.__class__ is dict:
+                    entries = store if item is self else {**entries}
                 if item.__class__ is not cls:
                     one_class = False
                 if item._batch_size != batch_size or len(entries) != count:
@@ -256,14 +259,10 @@ class Combining(Collection):
             raise
         except (AttributeError, KeyError, RuntimeError, TypeError) as error:
             self._cannot_combine("stack", items, None, error, key)
-        return self._like(
-            store,
-            shapes.inserted(batch_size, dim, len(items)),
-            self._names and shapes.names_inserted(_shared_names(items), dim),
-        )
+        return self._like(store, shapes.inserted(batch_size, dim, len(items)), names)
 
     def _cat(self, items: Any, dim: int) -> Self:
-        cls, batch_size = self.__class__, self._batch_size
+        cls, batch_size, names = self.__class__, self._batch_size, self._names
         store = {**self._store}
         count = len(store)
         total = 0
@@ -273,6 +272,8 @@ class Combining(Collection):
             stores: list[Store] = []
             for item in items:
                 entries, size = item._store, item._batch_size
+                if entries.__class__ is dict:
+                    entries = store if item is self else {**entries}
                 if item.__class__ is not cls:
                     one_class = False
                 if len(entries) != count:
@@ -300,7 +301,7 @@ class Combining(Collection):
             raise
         except (AttributeError, KeyError, RuntimeError, TypeError, IndexError) as error:
             self._cannot_combine("cat", items, dim, error, key)
-        return self._like(store, shapes.with_size(batch_size, dim, total), self._names)
+        return self._like(store, shapes.with_size(batch_size, dim, total), names)
 
     def _cannot_combine(
         self, what: str, items: list[Any], dim: int | None, error: Exception | None = None, key: str | None = None

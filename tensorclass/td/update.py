@@ -49,6 +49,16 @@ def restore(undo: list[Before]) -> None:
         node._batch_size, node._names = size, names
 
 
+def _source_now(source: Any) -> Any:
+    """Return a source as it is now, so that what is written is what was looked at."""
+    if isinstance(source, Collection):
+        return source._levels_now()
+    if isinstance(source, Mapping):
+        entries: Any = source
+        return {key: _source_now(value) for key, value in dict(entries).items()}
+    return source
+
+
 def _wanted_entries(source: Any, wanted: Any) -> Any:
     """Return the wanted keys of a collection or a mapping."""
     if isinstance(source, Collection):
@@ -331,7 +341,8 @@ class Updating(Writing):
         entries: Any = source._store if isinstance(source, Updating) else source
         if store.__class__ is not dict or entries.__class__ is not dict:
             return False
-        for key in [*(store if whole else entries)]:
+        store, entries = {**store}, {**entries}  # as in _now
+        for key in store if whole else entries:
             current, value = store.get(key), entries.get(key)
             if type(current) is Tensor and type(value) is Tensor:
                 if current.shape != value.shape or value.is_meta:
@@ -362,9 +373,10 @@ class Updating(Writing):
             raise TypeError(f"expected a collection to copy from, got a {type_name(source)}")
         if self._write_at_once(source, False, non_blocking):
             return self
-        self._require(source, None, True)
+        here, source = self._levels_now(), source._levels_now()
+        here._require(source, None, True)
         for key, value in source._now().items():
-            self._set_(key, value, non_blocking)
+            here._set_(key, value, non_blocking)
         return self
 
     def update_(
@@ -402,11 +414,12 @@ class Updating(Writing):
         if keys_to_update is None and not kwargs and self._write_at_once(input_dict_or_td, False, non_blocking):
             return self
         wanted = None if keys_to_update is None else tree_of(keys_to_update)
-        sources = [source for source in (input_dict_or_td, kwargs or None) if source is not None]
+        sources = [_source_now(source) for source in (input_dict_or_td, kwargs or None) if source is not None]
+        here = self._levels_now()
         for source in sources:
-            self._require(source, wanted, True)
+            here._require(source, wanted, True)
         for source in sources:
-            self._merge(source, wanted, clone, True, non_blocking, None, [])
+            here._merge(source, wanted, clone, True, non_blocking, None, [])
         return self
 
     def _require(
@@ -513,11 +526,13 @@ class Updating(Writing):
         """
         if self._write_at_once(tensordict, True, non_blocking):
             return self
-        keys = [key for key, value in self._walk(True) if not (isinstance(value, Updating) and value._is_tree())]
-        missing = [key for key in keys if key not in tensordict]  # type: ignore[operator]
+        here, source = self._levels_now(), _source_now(tensordict)
+        keys = [key for key, value in here._walk(True) if not (isinstance(value, Updating) and value._is_tree())]
+        missing = [key for key in keys if key not in source]  # type: ignore[operator]
         if missing:
-            raise KeyError(f"copy_: the source lacks the keys {missing}; its keys are {list(tensordict._store)}")
-        return with_members(self).update_(tensordict, non_blocking=non_blocking, keys_to_update=keys)
+            raise KeyError(f"copy_: the source lacks the keys {missing}; its keys are {list(source._store)}")
+        with_members(here).update_(source, non_blocking=non_blocking, keys_to_update=keys)
+        return self
 
     def copy_at_(self, tensordict: Collection, idx: Any, non_blocking: bool = False, *, fast: bool = True) -> Self:
         """Write tensors into rows of existing ones, like :meth:`update_at_` with fewer checks.

@@ -488,6 +488,14 @@ class LazyParts(OnStore):
     def _aligned_parts(self, operand: Any) -> Any:
         return zip(self._store.items_, self._pieces(operand), strict=True)
 
+    def _levels_now(self) -> Self:
+        items: list[Any] = [part._levels_now() for part in self._store.items_]
+        new = object.__new__(type(self))
+        new._store = self._store.like(items, self._store.dim)
+        new._store.name = self._store.name
+        new._batch_size, new._device, new._names, new._lock = self._batch_size, self._device, self._names, self._lock
+        return new
+
     def _shallow(self) -> Self:
         items = [part._shallow() for part in self._store.items_]
         return lazily(items, self._store.dim, self._store, self._store.name) if items else self._densified()

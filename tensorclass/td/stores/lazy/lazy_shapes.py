@@ -216,7 +216,8 @@ class LazyShaping(LazyParts):
         if len(counts) != len(self._batch_size) or 0 in counts:
             return super().repeat(*counts)
         inner = shapes.without(counts, (own,))
-        parts = [part.repeat(*inner) for _ in range(counts[own]) for part in self._store.items_]
+        items: list[Any] = [part._shallow() for part in self._store.items_]  # each is read several times
+        parts = [with_members(part).repeat(*inner) for _ in range(counts[own]) for part in items]
         return self._with_parts(parts, own)
 
     def repeat_interleave(

@@ -67,7 +67,10 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
                 fn, others, path, batch_size, device, names, inplace, default, filter_empty, propagate_lock,
                 call_on_nested, is_leaf, out,
             )  # fmt: skip
-        count = len(self._store.items_)
+        items: list[Any] = [*self._store.items_]
+        if inplace and not call_on_nested and is_leaf is None:
+            items = [part._levels_now() for part in items]
+        count = len(items)
         columns = [self._pieces(other) if isinstance(other, Collection) else [other] * count for other in others]
         unset = type(self)._unset_names()
         parts = [
@@ -75,13 +78,13 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
                 fn, tuple([column[i] for column in columns]), path, None, device, unset, False, default, filter_empty,
                 False, call_on_nested, is_leaf, None,
             )
-            for i, part in enumerate(self._store.items_)
+            for i, part in enumerate(items)
         ]  # fmt: skip
         if inplace:
-            changes = [part._changes(own._store) for part, own in zip(self._store.items_, parts, strict=True)]
-            for part, own in zip(self._store.items_, changes, strict=True):
+            changes = [part._changes(own._store) for part, own in zip(items, parts, strict=True)]
+            for part, own in zip(items, changes, strict=True):
                 part._require(own, None, True)
-            for part, own in zip(self._store.items_, changes, strict=True):
+            for part, own in zip(items, changes, strict=True):
                 part._take_results(own)
             return self
         result = self._with_parts(parts)
