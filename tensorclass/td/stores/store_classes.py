@@ -61,7 +61,7 @@ class OnStore(TensorCollection, DataFrameNames):
     def _densified(self) -> Self:
         """Return a collection on plain dicts at every level. Each value is read once."""
         return self._same(  # type: ignore[no-any-return]
-            {key: value._densified() if isinstance(value, OnStore) else value for key, value in self._store.items()}
+            {key: value._densified() if isinstance(value, OnStore) else value for key, value in self._now().items()}
         )
 
 

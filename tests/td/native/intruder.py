@@ -299,7 +299,7 @@ class Intruder:
             code = self.code_at.get(value.data_ptr())
             return ("?",) if code is None else ("tensor", code)
         if isinstance(value, NonTensorData):
-            return ("object", value.data)
+            return ("object", value.data, tuple(value.batch_size))
         number = self.number(value)
         return ("?",) if number is None else ("collection", number)
 
@@ -336,9 +336,8 @@ class Intruder:
             built.aliases[plan[1]] = value.detach()
             return value
         if plan[0] == "object":
-            return NonTensorData(plan[1], batch_size=built.size)
+            return NonTensorData(plan[1], batch_size=plan[2])
         _, number, form, size, entries = plan
-        built.size = size
         values = {key.decode(): self.build(below, built) for key, below in entries}
         made: Any
         if form == "lazy":
@@ -353,8 +352,8 @@ class Intruder:
 
     # -- outcomes -----------------------------------------------------------------------------------------------------
 
-    def outcome(self, result: Any, built: Built | None = None) -> Any:
-        """What an operation has returned, and what it has written to tensors."""
+    def outcome(self, result: Any, built: Built | None = None, by_value: bool = False) -> Any:
+        """What an operation has returned, and what it has written to tensors; see :func:`content_of`."""
         aliases = self.aliases if built is None else built.aliases
         written = {
             code: content
@@ -362,9 +361,11 @@ class Intruder:
             if (content := TensorContent.of(alias)).values != bytes_of(torch.full_like(alias, code))
         }
         number = self.number if built is None else lambda value: built.collections.get(id(value))
-        return content_of(result, number), written
+        return content_of(result, number, by_value), written
 
-    def possible(self, operation: Callable[..., Any], collections: list[Any]) -> list[Any] | None:
+    def possible(
+        self, operation: Callable[..., Any], collections: list[Any], by_value: bool = False
+    ) -> list[Any] | None:
         """The outcomes of an operation for all states that its collections have had. ``None``: too many to compare."""
         options: list[list[Any]] = []
         for collection in collections:
@@ -380,7 +381,8 @@ class Intruder:
             built = Built()
             with native_code(False):
                 try:
-                    found.append(self.outcome(operation(*[self.build(plan, built) for plan in chosen]), built))
+                    made = operation(*[self.build(plan, built) for plan in chosen])
+                    found.append(self.outcome(made, built, by_value))
                 except Exception:  # no such state, or an error for this one
                     continue
         return found
@@ -393,7 +395,6 @@ class Built:
         self.aliases: dict[int, Tensor] = {}
         self.collections: dict[int, int] = {}
         self.kept: list[Any] = []
-        self.size: tuple[int, ...] = SIZE
 
 
 FORMS: dict[str, list[str]] = {
@@ -437,8 +438,11 @@ class TensorContent(NamedTuple):
         return f"{str(self.dtype).removeprefix('torch.')}{[*self.shape]}({first})"
 
 
-def content_of(value: Any, number: Callable[[Any], int | None]) -> Any:
-    """Everything of a value that is compared. Collections that are followed are but named."""
+def content_of(value: Any, number: Callable[[Any], int | None], by_value: bool = False) -> Any:
+    """Everything of a value that is compared. Collections that are followed are but named.
+
+    ``by_value``: whether the order of keys, and whether a result is a lazy stack, is of no account.
+    """
     if isinstance(value, Tensor):
         return TensorContent.of(value.detach().as_subclass(Tensor).resolve_conj().resolve_neg())
     if isinstance(value, Collection):
@@ -447,15 +451,20 @@ def content_of(value: Any, number: Callable[[Any], int | None]) -> Any:
             return ("source", known)
         if isinstance(value, NonTensorData):
             return ("object", value.data)
+        if by_value and isinstance(value, LazyStackedTensorDict):
+            with suppress(RuntimeError):  # tensors of several shapes
+                value = value.contiguous()
         if isinstance(value, LazyStackedTensorDict):
-            entries = [content_of(part, number) for part in value.tensordicts]
+            entries = [content_of(part, number, by_value) for part in value.tensordicts]
         else:
-            entries = [(str.encode(key), content_of(below, number)) for key, below in value._store.items()]
+            entries = [(str.encode(key), content_of(below, number, by_value)) for key, below in value._store.items()]
+            entries = sorted(entries, key=lambda entry: entry[0]) if by_value else entries
         return (type(value).__name__, tuple(value.batch_size), *entries)
     if isinstance(value, dict):
-        return ("dict", *[(content_of(key, number), content_of(below, number)) for key, below in value.items()])
+        found = [(content_of(key, number), content_of(below, number, by_value)) for key, below in value.items()]
+        return ("dict", *(sorted(found, key=lambda entry: repr(entry[0])) if by_value else found))
     if isinstance(value, (tuple, list)):
-        return (type(value).__name__, *[content_of(below, number) for below in value])
+        return (type(value).__name__, *[content_of(below, number, by_value) for below in value])
     if isinstance(value, str):
         return str.encode(value)
     return value if isinstance(value, (bool, int, float, type(None))) else type(value).__name__

@@ -25,7 +25,7 @@ from tensorclass.td.stores.store_classes import OnStore, dense_class, on_store
 from tensorclass.td.tensordict import TensorDict
 from tensorclass.td.value_checks import COPY_IT, holds
 
-from .lazy_store import FORMS, Parts
+from .lazy_store import FORMS, Columns, Parts
 
 if TYPE_CHECKING:
     from tensorclass.td.shapes import Names
@@ -487,6 +487,9 @@ class LazyParts(OnStore):
 
     def _aligned_parts(self, operand: Any) -> Any:
         return zip(self._store.items_, self._pieces(operand), strict=True)
+
+    def _now(self) -> Any:
+        return Columns(self._store)
 
     def _levels_now(self) -> Self:
         items: list[Any] = [part._levels_now() for part in self._store.items_]

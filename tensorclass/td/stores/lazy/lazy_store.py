@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -64,7 +64,11 @@ class Parts(MutableMapping[str, "Value"]):
             stacked = native.stack_key(self.items_, key, self.dim)
             if stacked is not None:
                 return stacked
-        value = self.read(key, self.column(key), self.forms)
+        return self.read_out(key, self.column(key))
+
+    def read_out(self, key: str, values: list[Any]) -> Any:
+        """Return what reading a key gives for the values of the parts."""
+        value = self.read(key, values, self.forms)
         return value if self.hook_out is None else self.hook_out(value)
 
     def read(self, key: str, values: list[Any], forms: dict[str, Any]) -> Any:
@@ -103,12 +107,7 @@ class Parts(MutableMapping[str, "Value"]):
     def _keys(self) -> list[str]:
         if not self.items_:
             return []
-        first, *others = [part._store for part in self.items_]
-        keys = [*first]
-        for store in others:
-            if [*store] != keys and store.keys() != first.keys():  # lists are compared in less time
-                return [key for key in keys if all(key in store for store in others)]
-        return keys
+        return _common_keys([part._store for part in self.items_])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._keys())
@@ -121,6 +120,41 @@ class Parts(MutableMapping[str, "Value"]):
             if key not in part._store:
                 return False
         return bool(self.items_)
+
+
+class Columns(Mapping[str, Any]):
+    """The values of a lazy stack as they are now, each part in one state. A value is stacked when it is read."""
+
+    __slots__ = ("_keys", "_parts", "_stores")
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._stores = [{**store} if (store := part._store).__class__ is dict else store for part in parts.items_]
+        self._keys = _common_keys(self._stores) if self._stores else []
+
+    def __getitem__(self, key: str) -> Any:
+        if not self._stores:
+            raise KeyError(key)
+        return self._parts.read_out(key, [store[key] for store in self._stores])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._keys
+
+
+def _common_keys(stores: Sequence[Any]) -> list[str]:
+    """Return the keys that all stores have, in the order of the first."""
+    first, *others = stores
+    keys = [*first]
+    for store in others:
+        if [*store] != keys and store.keys() != first.keys():  # lists are compared in less time
+            return [key for key in keys if all(key in store for store in others)]
+    return keys
 
 
 def combined(
