@@ -141,7 +141,13 @@ class Hint(NamedTuple):
     text: str
 
     def is_in(self, message: str) -> bool:
-        return re.search(".*?".join(map(re.escape, self.text.strip().split("{}"))), message, re.DOTALL) is not None
+        """Return whether a message has the pieces of the text, in order."""
+        at = 0
+        for piece in self.text.strip().split("{}"):
+            at = message.find(piece, at) + len(piece)
+            if at < len(piece):
+                return False
+        return True
 
 
 def _text(node: ast.AST) -> str:

@@ -183,7 +183,9 @@ def _array(key: str, value: Tensor) -> Any:
             f"{printable(key)}: the tensor requires a gradient, which an array cannot have; call detach() first"
         )
     if value.is_meta:
-        raise TypeError(f"{printable(key)}: the device meta has no numbers; to_empty(device='cpu') gives it some")
+        raise TypeError(
+            f"{printable(key)}: the device meta has no numbers; torch.zeros_like(data, device='cpu') has some"
+        )
     if value.is_nested or value.layout != torch.strided:
         raise TypeError(
             f"{printable(key)}: expected a strided tensor, got a ragged or sparse one; to_padded_tensor() makes a "

@@ -629,7 +629,8 @@ def _collect(pandas: Any, data: TensorCollection, separator: str | None, path: P
 def _array(pandas: Any, name: str, value: Tensor) -> Any:
     if value.is_meta:
         raise TypeError(
-            f"to_pandas: {name!r} is on the device meta and has no numbers; to_empty(device='cpu') gives it some"
+            f"to_pandas: {name!r} is on the device meta and has no numbers; torch.zeros_like(data, device='cpu') has "
+            "some"
         )
     value = value.detach().cpu()
     if value.is_conj() or value.is_neg():

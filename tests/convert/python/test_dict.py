@@ -306,7 +306,7 @@ def test_a_list_with_an_object_for_each_row_is_told_what_lacks() -> None:
 def test_arrays_of_tensors_without_numbers_are_an_error_that_says_what_to_do() -> None:
     ragged = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged)
     for value, message in (
-        (torch.zeros(2, device="meta"), r"x: the device meta has no numbers; to_empty"),
+        (torch.zeros(2, device="meta"), r"x: the device meta has no numbers; torch.zeros_like"),
         (ragged, r"x: expected a strided tensor, got a ragged .* to_padded_tensor"),
         (torch.eye(2).to_sparse(), r"x: expected a strided tensor, .* to_dense"),
     ):
