@@ -5,6 +5,7 @@ plain Python, numpy or torch: as a whole, for each field, or for each row. ``tak
 
     python -m tests.takers            compare, and print what differs
     python -m tests.takers --write    find the functions of the installed libraries, and write their answers
+    python -m tests.takers --write numpy
 """
 
 from __future__ import annotations
@@ -690,36 +691,48 @@ def calls_of(library: str) -> Iterator[str]:
     return filter(None, MORE.split("\n")) if library == "more" else discover(library)
 
 
-def _write() -> int:
-    """Find the calls, and write their answers, unless one is wrong."""
-    lines = [
-        "# Answers of `python -m tests.takers --write`: a character for each value, and the call.",
-        f"# {RIGHT} right, {STAYS_WRONG} wrong and known; errors: " + ", ".join(f"{c} {n}" for n, c in CODES.items()),
-        "# E another; in lower case if another library raised it; a space is not tried",
-        "# values: " + ", ".join(VALUES),
-    ]
-    wrong = []
-    for library in ("more", *LIBRARIES):
-        lines.append(f"[{library} {1 if library == 'more' else version(library)}]")
-        for source in calls_of(library):
-            found = row(source)
-            wrong += [f"{source}, {name}" for name, code in zip(VALUES, found, strict=True) if code == WRONG]
-            if found.strip("t "):  # not only TypeErrors of the other library
-                lines.append(f"{found} {source}")
+def _write(libraries: list[str]) -> int:
+    """Find the calls, and write their answers, unless one is wrong. Other sections stay as they are."""
+    sections = recorded() if FILE.exists() else {}
+    wrong: list[str] = []
+    for library in libraries:
+        answers = {source: row(source) for source in calls_of(library)}
+        wrong += [
+            f"{source}, {name}"
+            for source, codes in answers.items()
+            for name, code in zip(VALUES, codes, strict=True)
+            if code == WRONG
+        ]
+        if library != "more":  # what is a TypeError of the library for every value says nothing
+            answers = {source: codes for source, codes in answers.items() if codes.strip("t ")}
+        sections[library] = "-" if library == "more" else version(library), answers
     print(*wrong, sep="\n")
     if not wrong:
+        lines = [f"# {line}" for line in HEAD.splitlines()]
+        for library, (known, answers) in sections.items():
+            lines += [f"[{library} {known}]", *(f"{codes} {source}" for source, codes in answers.items())]
         FILE.write_text("\n".join(lines) + "\n")
     return bool(wrong)
 
 
+HEAD = f"""Answers of `python -m tests.takers --write`: a character for each value, and the call.
+{RIGHT} right, {STAYS_WRONG} wrong and known; errors: {", ".join(f"{code} {name}" for name, code in CODES.items())},
+E another; in lower case if another library raised it; a space is not tried
+values: {", ".join(VALUES)}"""
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="find the calls of the installed libraries, and write")
+    sections = ("more", *LIBRARIES)
+    parser.add_argument(
+        "--write", nargs="*", choices=sections, help="find the calls of the installed libraries, and write"
+    )
+    options = parser.parse_args()
     with warnings.catch_warnings(), contextlib.chdir(FOLDER.name):
         warnings.simplefilter("ignore")
-        if parser.parse_args().write:
-            return _write()
-        found = [difference for library in ("more", *LIBRARIES) for difference in differences(library)]
+        if options.write is not None:
+            return _write(options.write or list(sections))
+        found = [difference for library in sections for difference in differences(library)]
         print(*found, sep="\n")
         return bool(found)
 

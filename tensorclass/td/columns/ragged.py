@@ -875,7 +875,7 @@ class Ragged(RowReductions, Generic[Row]):
         return shaped
 
     def _as_array(self, dtype: Any = None) -> NDArray[Any]:
-        return self.numpy() if dtype is None or dtype == object else self._one_tensor().numpy(force=True)
+        return self.numpy() if dtype is None or np.dtype(dtype).kind == "O" else self._one_tensor().numpy(force=True)
 
     def _one_tensor(self) -> Tensor:
         """Return equal rows as a tensor, ``[*batch, length, *item shape]``, a view of the buffer if it is compact."""
