@@ -101,5 +101,23 @@ def test_arithmetic_of_what_has_no_numbers_raises(value: Any) -> None:
     ):
         with pytest.raises(TypeError, match=r"(is not defined|not supported) for a|compared with strings"):
             operation(value)
-    data = TensorDict({"x": torch.ones(value.batch_size), "y": value}, value.batch_size)
-    assert takers.same(takers.plain((data + 1)["y"]), takers.plain(data["y"]))
+    x = torch.ones(value.batch_size, dtype=torch.int64)
+    data = TensorDict({"x": x, "y": value, "n": {"y": value}}, value.batch_size)
+    more = data.clone().set("z", x)
+    results = [
+        -data, ~data, data + 1, data.isnan(), 2**data, data & 1, data < data, data.masked_fill(x > 0, 0), data.sum(),
+        torch.zeros_like(data), data.add(more, default=0), more.add(data, default=0),
+        torch.cumsum(data, 0) if x.ndim else data,
+    ]  # fmt: skip
+    for result in results:
+        kept = value[0] if result.batch_size != value.batch_size else value
+        for row in (result.get("y"), result.get(("n", "y"))):
+            assert takers.plain(row) == takers.plain(kept)
+
+
+def test_a_default_is_the_operand_of_ragged_rows() -> None:
+    rows, x = Ragged([[1], [2, 3]]), torch.ones(2)
+    one, two = TensorDict({"x": x}, [2]), TensorDict({"x": x, "rows": rows}, [2])
+    for total in (one.add(two, default=5), two.add(one, default=5)):
+        assert total["rows"].tolist() == [[6], [7, 8]]
+    assert two.add(TensorDict({"rows": rows}, [2]), default=5)["rows"].tolist() == [[2], [4, 6]]

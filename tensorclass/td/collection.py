@@ -6,8 +6,9 @@ The families of operations (indexing, shaping, ...) are classes of their own, on
 
 from __future__ import annotations
 
+import operator
 import weakref
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeAlias, TypeGuard, overload
 
 import numpy as np
@@ -751,6 +752,13 @@ class Collection:
 def has_no_numbers(value: object) -> TypeGuard[Leaf]:
     """Return whether arithmetic on a collection leaves this value alone: text and objects."""
     return isinstance(value, Collection) and not value._has_numbers
+
+
+def call_on_value(function: Callable[..., Any], value: Any, *args: Any, **kwargs: Any) -> Any:
+    """Call a function on a value of a collection. Text and objects are compared; all else leaves them as they are."""
+    if has_no_numbers(value) and function is not operator.eq and function is not operator.ne:
+        return value._shallow()
+    return function(value, *args, **kwargs)
 
 
 def is_tree(value: object) -> TypeGuard[TensorCollection]:

@@ -11,7 +11,7 @@ from torch import Size, Tensor
 from typing_extensions import Self
 
 from . import shapes
-from .collection import Collection, DeviceLike, as_device, has_no_numbers
+from .collection import Collection, DeviceLike, as_device, call_on_value
 from .delegated.engine_functions import save
 from .get import MISSING
 from .hidden_members import member_items, with_members
@@ -34,11 +34,9 @@ class Creation(Collection):
 
     def _each(self, function: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Self:
         """Call ``function(value, *args, **kwargs)`` for each value, nested ones included."""
-        store: Store = {}
-        for key, value in self._now().items():
-            given: Any = value
-            store[key] = value._shallow() if has_no_numbers(value) else function(given, *args, **kwargs)
-        result = self._same(store)
+        result = self._same(
+            {key: call_on_value(function, value, *args, **kwargs) for key, value in self._now().items()}
+        )
         if kwargs.get("device") is not None:
             result._device = as_device(kwargs["device"])
         return result

@@ -14,7 +14,7 @@ from typing_extensions import Self
 from tensorclass.support.printable import type_name
 
 from . import buffer_operations, in_place_checks, native, registry, shapes
-from .collection import Collection
+from .collection import Collection, call_on_value, has_no_numbers
 from .foreach import SINGLE, call_methods, is_undispatched, keys_differ, require_leaf, run_kernel
 from .hidden_members import member_values, with_members
 from .indexing import _broadcasts
@@ -249,7 +249,7 @@ class Operands(Collection):
         if theirs is not None and len(theirs) == len(store):
             try:
                 for key, value in store.items():
-                    store[key] = function(value, theirs[key])
+                    store[key] = call_on_value(function, value, theirs[key])
             except KeyError:
                 if store.keys() != theirs.keys():
                     raise keys_differ(store, theirs) from None
@@ -260,8 +260,9 @@ class Operands(Collection):
         except WiderOperand as error:
             return self._widened(error)._pairwise(function, other)
         if type(operands) is list:
-            return self._same({key: function(value, operand) for (key, value), operand in zip(store.items(), operands)})  # noqa: B905
-        return self._same({key: function(value, operands) for key, value in store.items()})
+            pairs = zip(store.items(), operands)  # noqa: B905
+            return self._same({key: call_on_value(function, value, operand) for (key, value), operand in pairs})
+        return self._same({key: call_on_value(function, value, operands) for key, value in store.items()})
 
     def _with_default(self, function: Callable[..., Any], other: Collection, default: Any) -> Self:
         """Combine two collections whose keys may differ."""
@@ -278,8 +279,8 @@ class Operands(Collection):
                 if isinstance(value, Operands) and isinstance(operand, Collection):
                     store[key] = value._with_default(function, operand, default)
                 else:
-                    store[key] = function(value, operand)
-            elif isinstance(value, Collection) and not value._is_tree():
+                    store[key] = call_on_value(function, value, operand)
+            elif has_no_numbers(value):
                 store[key] = value
             elif not common:
                 store[key] = function(

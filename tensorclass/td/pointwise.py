@@ -19,7 +19,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from . import in_place_checks, native
-from .collection import Collection, has_no_numbers
+from .collection import Collection, call_on_value, has_no_numbers
 from .foreach import kernel_of, run_kernel
 from .hidden_members import member_items, member_values, with_members
 from .indexing import _broadcasts
@@ -685,7 +685,7 @@ class Pointwise(Operands):
         return with_members(self).abs()
 
     def __invert__(self) -> Self:
-        return self._same({key: value.__invert__() for key, value in self._now().items()})
+        return self._same({key: call_on_value(operator.invert, value) for key, value in self._now().items()})
 
     def __eq__(self, other: object) -> Self:  # type: ignore[override]
         """Compare element by element, to a collection of booleans. ``False`` for objects that cannot be compared."""

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
 from . import native
-from .collection import Collection, has_no_numbers
+from .collection import Collection, call_on_value
 from .foreach import kernel_of, run_kernel
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ def single(name: str, summary: str, result: str, values: str = POSITIVE) -> Unar
                 return found
         store = {**self._store}
         for key, value in store.items():
-            store[key] = value._shallow() if has_no_numbers(value) else function(value)
+            store[key] = call_on_value(function, value)
         return self._same(store)
 
     made: Unary = _document(method, name, _text(name, summary, result, values))

@@ -86,7 +86,11 @@ def test_sizes_are_asked_for_as_of_a_tensor(size: Any) -> None:
     assert data.ndim == data.batch_dims == data.dim() == data.ndimension() == tensor.ndim
     assert data.numel() == max(tensor.numel(), 1 if not size else tensor.numel())
     assert [data.size(dim) for dim in range(-len(size), len(size))] == [*size, *size]
-    assert len(data) == (size[0] if size else 0)
+    if size:
+        assert len(data) == size[0]
+    else:
+        with pytest.raises(TypeError, match="has no rows to count or load"):
+            len(data)
 
 
 def test_a_size_out_of_range_is_an_index_error() -> None:

@@ -13,6 +13,7 @@ from typing_extensions import Self
 from tensorclass.support.printable import type_name
 from tensorclass.td import shapes
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.collection import call_on_value
 from tensorclass.td.converting import Converting
 from tensorclass.td.creation import Creation
 from tensorclass.td.delegated.memory_map_methods import MemoryMaps
@@ -229,6 +230,9 @@ class Leaf(
 
     def _no_numbers(self, name: str) -> TypeError:
         return TypeError(f"{name} is not defined for a {type_name(self)}{self._CONTENT_HINT}")
+
+    def _with_default(self, function: Callable[..., Any], other: Collection, default: Any) -> Any:
+        return call_on_value(function, self, other)
 
     def _along(self, name: str, dim: int) -> Any:
         """Return the result of an operation on numbers along a batch dimension, such as ``cumsum``."""
