@@ -294,7 +294,7 @@ class Taker:
         """Return the result for a value, and what the call has changed."""
         others = [OTHERS[name]() for name in self.names]
         random.seed(1)
-        np.random.seed(1)  # noqa: NPY002 - some of the functions are the old ones
+        np.random.seed(0)  # noqa: NPY002 - some of the functions are the old ones
         torch.manual_seed(1)
         before = plain(value)
         result = plain(self.call(value, *others))
