@@ -109,6 +109,8 @@ def test_arithmetic_of_what_has_no_numbers_raises(value: Any) -> None:
         torch.zeros_like(data), data.add(more, default=0), more.add(data, default=0),
         torch.cumsum(data, 0) if x.ndim else data,
     ]  # fmt: skip
+    for equal in (data == data, data.eq(data), torch.eq(data, data)):
+        assert equal["y"].dtype is equal["n", "y"].dtype is torch.bool
     for result in results:
         kept = value[0] if result.batch_size != value.batch_size else value
         for row in (result.get("y"), result.get(("n", "y"))):

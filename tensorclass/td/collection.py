@@ -754,9 +754,13 @@ def has_no_numbers(value: object) -> TypeGuard[Leaf]:
     return isinstance(value, Collection) and not value._has_numbers
 
 
+#: functions that text and objects have, too
+_COMPARISONS: frozenset[Callable[..., Any]] = frozenset((operator.eq, operator.ne, torch.eq, torch.ne))
+
+
 def call_on_value(function: Callable[..., Any], value: Any, *args: Any, **kwargs: Any) -> Any:
     """Call a function on a value of a collection. Text and objects are compared; all else leaves them as they are."""
-    if has_no_numbers(value) and function is not operator.eq and function is not operator.ne:
+    if has_no_numbers(value) and function not in _COMPARISONS:
         return value._shallow()
     return function(value, *args, **kwargs)
 

@@ -685,7 +685,7 @@ class Pointwise(Operands):
         return with_members(self).abs()
 
     def __invert__(self) -> Self:
-        return self._same({key: call_on_value(operator.invert, value) for key, value in self._now().items()})
+        return self._same({key: call_on_value(_inverted, value) for key, value in self._now().items()})
 
     def __eq__(self, other: object) -> Self:  # type: ignore[override]
         """Compare element by element, to a collection of booleans. ``False`` for objects that cannot be compared."""
@@ -730,6 +730,10 @@ NAMES.extend(["add", "add_", "sub", "sub_", "lerp", "lerp_", "addcmul", "addcmul
 
 def _times(other: Any, alpha: complex) -> Any:
     return other * alpha
+
+
+def _inverted(value: Any) -> Any:
+    return value.__invert__()  # torch.compile does not know operator.invert
 
 
 def _rsub(alpha: complex) -> Callable[..., Any]:
