@@ -35,7 +35,12 @@ class Creation(Collection):
     def _each(self, function: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Self:
         """Call ``function(value, *args, **kwargs)`` for each value, nested ones included."""
         result = self._same(
-            {key: call_on_value(function, value, *args, **kwargs) for key, value in self._now().items()}
+            {
+                key: function(value, *args, **kwargs)
+                if value.__class__ is Tensor
+                else call_on_value(function, value, *args, **kwargs)
+                for key, value in self._now().items()
+            }
         )
         if kwargs.get("device") is not None:
             result._device = as_device(kwargs["device"])

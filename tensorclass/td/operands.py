@@ -248,8 +248,14 @@ class Operands(Collection):
         theirs = other._now() if isinstance(other, Collection) else None
         if theirs is not None and len(theirs) == len(store):
             try:
-                for key, value in store.items():
-                    store[key] = call_on_value(function, value, theirs[key])
+                return self._same(
+                    {
+                        key: function(value, theirs[key])
+                        if value.__class__ is Tensor
+                        else call_on_value(function, value, theirs[key])
+                        for key, value in store.items()
+                    }
+                )
             except KeyError:
                 if store.keys() != theirs.keys():
                     raise keys_differ(store, theirs) from None
@@ -261,8 +267,22 @@ class Operands(Collection):
             return self._widened(error)._pairwise(function, other)
         if type(operands) is list:
             pairs = zip(store.items(), operands)  # noqa: B905
-            return self._same({key: call_on_value(function, value, operand) for (key, value), operand in pairs})
-        return self._same({key: call_on_value(function, value, operands) for key, value in store.items()})
+            return self._same(
+                {
+                    key: function(value, operand)
+                    if value.__class__ is Tensor
+                    else call_on_value(function, value, operand)
+                    for (key, value), operand in pairs
+                }
+            )
+        return self._same(
+            {
+                key: function(value, operands)
+                if value.__class__ is Tensor
+                else call_on_value(function, value, operands)
+                for key, value in store.items()
+            }
+        )
 
     def _with_default(self, function: Callable[..., Any], other: Collection, default: Any) -> Self:
         """Combine two collections whose keys may differ."""

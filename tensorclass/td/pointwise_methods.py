@@ -180,10 +180,12 @@ def single(name: str, summary: str, result: str, values: str = POSITIVE) -> Unar
             found: Pointwise | None = native.unary(self, function)
             if found is not None:
                 return found
-        store = {**self._store}
-        for key, value in store.items():
-            store[key] = call_on_value(function, value)
-        return self._same(store)
+        return self._same(
+            {
+                key: function(value) if value.__class__ is Tensor else call_on_value(function, value)
+                for key, value in self._now().items()
+            }
+        )
 
     made: Unary = _document(method, name, _text(name, summary, result, values))
     return made

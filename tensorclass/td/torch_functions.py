@@ -17,7 +17,7 @@ from tensorclass.support.printable import class_name, type_name
 
 from . import native, stack_and_cat
 from .autograd_functions import AUTOGRAD
-from .collection import Collection, has_no_numbers
+from .collection import Collection, call_on_value, has_no_numbers
 from .foreach import SINGLE, foreach_over_trees
 from .hidden_members import with_members
 from .pointwise import NAMES
@@ -255,7 +255,15 @@ def _like(function: Callable[..., Any]) -> Callable[..., Any]:
             found = native.unary(input, function)
             if found is not None:
                 return found
-        return input._each(function, *args, **kwargs)
+        store: Any = input._store
+        if args or kwargs or type(store) is not dict or not input._is_tree():
+            return input._each(function, *args, **kwargs)
+        return input._same(
+            {
+                key: function(value) if value.__class__ is Tensor else call_on_value(function, value)
+                for key, value in store.items()
+            }
+        )
 
     return call
 
