@@ -7,8 +7,8 @@
     ! TensorDict(data)[0]
     > TensorDict(data, batch_size=[3])[0]
 
-The first line is a part of the message, ``:`` prepares, ``!`` fails, ``>`` does what the hint says. Lines of one sign are
-one program. The last test finds the hints in the sources of the package: a new one needs a block, or a line in
+The first line is a part of the message, ``:`` prepares, ``!`` fails, ``>`` does what the hint says. Lines of one sign
+are one program. The last test finds the hints in the sources of the package: a new one needs a block, or a line in
 ``ELSEWHERE``.
 """
 
@@ -166,9 +166,9 @@ def hints_of(source: str, file: str) -> Iterator[Hint]:
             within.update(id(part) for part in ast.walk(node) if part is not node)
     for node in ast.walk(tree):
         text = _text(node) if id(node) not in within else ""
-        if text.count(" ") > 1 and "\n    " not in text and "``" not in text:
-            if _IMPERATIVE.search(text) or _TOOL.search(text):
-                yield Hint(file, getattr(node, "lineno", 0), text)
+        is_message = text.count(" ") > 1 and "\n    " not in text and "``" not in text
+        if is_message and (_IMPERATIVE.search(text) or _TOOL.search(text)):
+            yield Hint(file, getattr(node, "lineno", 0), text)
 
 
 def package_hints() -> list[Hint]:

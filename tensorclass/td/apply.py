@@ -440,10 +440,7 @@ class Applying(Collection):
             target._require(results, None, True, True)
             target._take_results(results)
             return self if inplace else target  # type: ignore[no-any-return]
-        if _is_kept(names):
-            new_names = own_names if size == own_size else None
-        else:
-            new_names = shapes.as_names(names, len(size))
+        new_names = (own_names if size == own_size else None) if _is_kept(names) else shapes.as_names(names, len(size))
         new = self._like(store, size, new_names)
         if not _is_kept(device):
             new._device = as_device(device)
