@@ -1,6 +1,6 @@
 """Every hint of the package is followed: the call that fails says what to do, and what it says works.
 
-``hints.txt`` has a block for each hint::
+``hints.txt`` has a block for a hint::
 
     give batch_size=
     : data = {"a": torch.ones(3)}
@@ -48,8 +48,6 @@ def _blocks() -> Iterator[Block]:
 
 
 BLOCKS = list(_blocks())
-#: the messages of the blocks that ran
-SAID: dict[Block, str] = {}
 
 
 def _names() -> dict[str, Any]:
@@ -107,7 +105,6 @@ def test_what_a_hint_says_works(block: Block, tmp_path: Path, monkeypatch: pytes
     names = _names()
     exec(compile(block.programs[":"], f"{TABLE.name}:{block.line}", "exec"), names)
     said = _message(block, names)
-    SAID[block] = said
     assert block.hint in said
     exec(compile(block.programs[">"], f"{TABLE.name}:{block.line}", "exec"), names)
     assert block.programs[">"].strip()
