@@ -27,6 +27,20 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ["OMP_NUM_THREADS"] = "1"  # for the processes that a test starts
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Iterator[None]:
+    """Escape surrogates in the report of a failure: the process that gathers reports gets them as UTF-8."""
+    return _in_utf8((yield))
+
+
+def _in_utf8(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_in_utf8(key): _in_utf8(item) for key, item in value.items()}
+    return [*map(_in_utf8, value)] if isinstance(value, (list, tuple)) else value
+
+
 def pytest_report_header() -> str:
     """Say whether operations run in C++."""
     return native_code.header()

@@ -233,7 +233,7 @@ MISTAKES = {
         'batch.sort_by("label", ascending=False)',
         TypeError,
         "sort_by() got an unexpected",
-        "Did you mean: 'descending'?",
+        "'ascending'; descending=True reverses the order",
     ),
     "nulls in a column": mistake(
         "import pyarrow as pa\nPicture.from_arrow(pa.table({'image': [[[[0.0]]]] * 3, 'label': [1, None, None]}))",

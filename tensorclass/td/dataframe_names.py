@@ -179,7 +179,16 @@ class DataFrameNames(Collection):
     __slots__ = ()
 
     def __dir__(self) -> list[str]:
-        return own_names(type(self), super().__dir__())
+        """Return the names of attributes, without the private ones of this package.
+
+        Where a name is missing, Python looks for a similar one only among at most 750.
+        """
+        cls = type(self)
+        private = {
+            name for base in cls.__mro__ if base.__module__.startswith("tensorclass.") for name in vars(base)
+            if name.startswith("_") and not name.endswith("__")
+        }  # fmt: skip
+        return [name for name in own_names(cls, super().__dir__()) if name not in private]
 
 
 def own_names(cls: type, names: Iterable[str]) -> list[str]:

@@ -72,7 +72,9 @@ class Removing(Updating):
         if type(key) is str:
             if key in self._store:
                 self._check_unlocked()
-                return self._store.pop(key)
+                value: Any = self._store.pop(key, MISSING)
+                if value is not MISSING:  # another thread may have removed it since
+                    return value
             parent, last = self, key
         else:
             *path, last = unravel_key_to_tuple(key)
@@ -80,8 +82,8 @@ class Removing(Updating):
         if isinstance(parent, Removing) and last in parent._store:
             self._check_unlocked()
             parent._check_unlocked()
-            value: Any = parent._store.pop(last, MISSING)
-            if value is not MISSING:  # another thread may have removed it since
+            value = parent._store.pop(last, MISSING)
+            if value is not MISSING:
                 return value
         if default is MISSING or default is NO_DEFAULT:
             raise self._key_error(key)

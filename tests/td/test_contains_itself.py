@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from tensorclass import NonTensorData, NonTensorStack, TensorClass, TensorDict, TypedTensorDict, lazy_stack
+from tests.checks import assert_equal
 
 
 class Node(TensorClass):
@@ -40,12 +41,8 @@ WRITES: dict[str, Callable[[Any], Any]] = {
     "by set_non_tensor below": lambda d: d.set_non_tensor(("n", "s"), d),
     "as its rows": lambda d: d.set("s", d.get_sub_tensordict(())),
     "as its rows below": lambda d: d.set(("n", "s"), d.get_sub_tensordict(())),
-    "through its rows": lambda d: d.get_sub_tensordict(()).set("s", d),
-    "through its rows below": lambda d: d.get_sub_tensordict(())["n"].set("s", d),
-    "through its rows, by update": lambda d: d.get_sub_tensordict(()).update({"s": d}),
     "through its rows, by themselves": lambda d: (rows := d.get_sub_tensordict(())).set("s", rows),
-    "at an index": lambda d: d.__setitem__((), TensorDict(s=d)),
-    "at an index below": lambda d: d.__setitem__((), TensorDict(n=TensorDict(s=d))),
+    "as an object at an index": lambda d: d.__setitem__((), TensorDict(s=NonTensorData(d))),
     "by a view": lambda d: d.set("s", TypedTensorDict.from_tensordict(d)),
 }
 
@@ -57,6 +54,25 @@ def test_a_collection_is_no_value_of_its_own(write: Callable[[Any], Any]) -> Non
     with pytest.raises(ValueError, match=r"cannot be, or be below, one of its own values; write a copy"):
         write(made)
     assert repr(made) == before
+
+
+#: what is written at an index is copied
+COPIES: dict[str, Callable[[Any], Any]] = {
+    "through its rows": lambda d: d.get_sub_tensordict(()).set("s", d),
+    "through its rows below": lambda d: d.get_sub_tensordict(())["n"].set("s", d),
+    "through its rows, by update": lambda d: d.get_sub_tensordict(()).update({"s": d}),
+    "at an index": lambda d: d.__setitem__((), TensorDict(s=d)),
+    "at an index below": lambda d: d.__setitem__((), TensorDict(n=TensorDict(s=d))),
+}
+
+
+@pytest.mark.parametrize("write", COPIES.values(), ids=COPIES)
+def test_what_is_written_at_an_index_is_a_copy_of_what_was_there(write: Callable[[Any], Any]) -> None:
+    made, before = data(), data()
+    write(made)
+    below = made["n"] if "s" in made["n"].keys() else made
+    assert_equal(below["s"], before)
+    assert_equal(below.exclude("s") if below is made else made.exclude(("n", "s")), before)
 
 
 def test_a_record_is_no_value_of_its_own() -> None:

@@ -14,7 +14,7 @@ from tensorclass import TensorClass, TensorDict
 from tensorclass.td.dataframe_names import INSTEAD
 
 #: calls in the advice that are no methods of collections
-OTHERS = {"DataLoader", "len"}
+OTHERS = {"DataLoader", "RecordStream", "len", "list"}
 
 
 class Sample(TensorClass):
@@ -73,6 +73,19 @@ def test_fields_and_members_of_subclasses_can_have_these_names() -> None:
 
 def test_completion_does_not_offer_them() -> None:
     assert not INSTEAD.keys() & {*dir(BATCH), *dir(Sample), *dir(TensorDict())}
+
+
+def test_private_names_of_the_package_are_not_listed() -> None:
+    class Own(TensorClass):
+        x: Tensor
+
+        def _mine(self) -> None: ...
+
+    names = dir(Own(torch.zeros(2)))
+    assert "_mine" in names
+    assert "__len__" in names
+    assert "_store" not in names
+    assert len(names) < 750  # beyond that, Python looks for no similar name
 
 
 def test_setting_one_is_the_error_of_a_missing_attribute() -> None:

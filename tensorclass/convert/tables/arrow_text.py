@@ -19,7 +19,7 @@ class ArrowText(Deferred):
 
     __slots__ = ("_pa", "column")
 
-    kind = str
+    kind: type | None = str
 
     def __init__(self, pa: Any, column: Any) -> None:
         super().__init__()

@@ -124,8 +124,9 @@ class NonTensorData(Uniform, NonTensorDataBase):
     def _of_rows(cls, data: Any, batch_size: Size, device: torch.device | None = None, names: Names = None) -> Self:
         """Make the holder of an object in a collection with this metadata, without checks."""
         if not is_dynamo_compiling() and native.ON and cls is NonTensorData:
-            made: Self = native.object_of(data, batch_size, device, names)
-            return made
+            made: Self | None = native.object_of(data, batch_size, device, names)
+            if made is not None:
+                return made
         new = object.__new__(cls)
         new._store = {}
         new._batch_size = batch_size
