@@ -110,7 +110,7 @@ def test_what_a_hint_says_works(block: Block, tmp_path: Path, monkeypatch: pytes
         pytest.importorskip(name)
     monkeypatch.chdir(tmp_path)
     assert block.programs["!"].strip()
-    assert block.programs[">"].strip()
+    assert block.programs[">"].strip() not in ("", "pass")
     names = _names()
     _run(block, ":", names)
     assert block.hint in _message(block, names)
