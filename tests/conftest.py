@@ -38,7 +38,7 @@ def _in_utf8(value: Any) -> Any:
         return value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, dict):
         return {_in_utf8(key): _in_utf8(item) for key, item in value.items()}
-    return [*map(_in_utf8, value)] if isinstance(value, (list, tuple)) else value
+    return type(value)(map(_in_utf8, value)) if isinstance(value, (list, tuple)) else value
 
 
 def pytest_report_header() -> str:

@@ -102,7 +102,7 @@ class KeySelecting(Removing):
                 return copied  # type: ignore[no-any-return]
         store: Store = {
             key: value if type(value) is Tensor or not isinstance(value, Collection) else value._shallow()
-            for key, value in self._store.items()
+            for key, value in self._now().items()
         }
         return self._same(store)
 

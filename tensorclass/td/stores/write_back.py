@@ -45,7 +45,7 @@ class WrittenBack(OnStore):
 
     def _values(self) -> Any:
         """Return a collection on a plain dict with all values, at every level whose store may return copies."""
-        return self._same({key: _values(value) for key, value in self._store.items()})
+        return self._same({key: _values(value) for key, value in self._now().items()})
 
     def _apart(self, values: Any) -> Any:
         """Return values that can be changed in place before it is known whether all of them fit."""

@@ -43,7 +43,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import tensorclass
-from tensorclass import LazyStackedTensorDict, NonTensorStack, TensorDict, Text
+from tensorclass import LazyStackedTensorDict, NonTensorStack, TensorClass, TensorDict, Text
 from tensorclass.td import native
 from tests.native_code import native_code
 from tests.td.native.intruder import SIZE, FiringInt, FiringKey, FiringMapping, Intruder, Point, fire
@@ -243,6 +243,13 @@ def _text(d: Any, intruder: Intruder) -> Any:
     return column.tolist(), column[1:3].tolist(), column[torch.tensor([0, 2])].tolist(), column[1]
 
 
+class Noted(TensorClass, stack_objects=True):
+    """A record with a list of objects for each row."""
+
+    x: torch.Tensor
+    note: list[str]
+
+
 HOOKS: dict[str, Callable[[Any, Intruder], Any]] = {
     "apply": lambda d, i: d.apply(_same),
     "apply two": lambda d, i: d.apply(lambda one, two: _same(one), i.collection("flat")),
@@ -257,7 +264,13 @@ HOOKS: dict[str, Callable[[Any, Intruder], Any]] = {
     "constructor of a dict, device": lambda d, i: TensorDict(_entries(i), SIZE, device="cpu"),
     "from_dict": lambda d, i: TensorDict.from_dict(_mapping(i)),
     "from_dict of a dict": lambda d, i: TensorDict.from_dict(_entries(i), batch_size=SIZE),
-    "from_pytree": lambda d, i: TensorDict.from_pytree(_entries(i), batch_size=SIZE),
+    "from_pytree": lambda d, i: TensorDict.from_pytree({"one": _entries(i), "two": [i.tensor("a"), i.tensor("z")]}),
+    "from_pytree, batch size": lambda d, i: TensorDict.from_pytree(_entries(i), batch_size=SIZE),
+    "in one buffer": lambda d, i: i.register(d.consolidate()) * 2,
+    "objects of a field": lambda d, i: (
+        Noted(i.tensor("x"), NonTensorStack(["a"], ["b"], ["c"], ["d"]), batch_size=[4])[1:].note
+    ),
+    "set a field": lambda d, i: setattr(Point(x=i.tensor("a"), y=i.tensor("z"), batch_size=SIZE), "x", i.tensor("a")),
     "record": lambda d, i: Point(x=i.tensor("x"), y=_same(i.tensor("y")), batch_size=SIZE),
     "record from": lambda d, i: Point.from_tensordict(d),
     "update dict": lambda d, i: d.update(_entries(i)),

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import ast
 import json
-import re
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+import tensorclass
 from tensorclass import TensorDict
 from tensorclass.td import native
-from tensorclass.td.native.native_library import SOURCES
 from tests import fresh_python
 from tests.td.native import intruder as intruders
 from tests.td.native import reentrancy
 from tests.td.native.intruder import Intruder, content_of, fire
+
+PACKAGE = Path(tensorclass.__file__).parent
 
 
 @pytest.mark.parametrize("on", [pytest.param(1, marks=pytest.mark.skipif(not native.ON, reason=native.WHY_OFF)), 0])
@@ -36,14 +39,26 @@ def test_operations_call_every_function_of_the_library() -> None:
     assert reentrancy.entries()["not called"] == set()
 
 
-def test_operations_call_every_method_that_native_code_answers() -> None:
-    source = "".join([file.read_text() for file in sorted(SOURCES.glob("*.h"))])
-    answered = set(re.findall(r'\{"\w+", "(\w+)", answered', source))
-    called: set[str] = set()
+def _asks(node: ast.AST) -> bool:
+    """Whether a function asks native code in its own body, those of functions in it aside."""
+    below = [one for one in ast.iter_child_nodes(node) if not isinstance(one, (ast.FunctionDef, ast.Lambda))]
+    question = isinstance(node, ast.BoolOp) and "not is_dynamo_compiling() and native.ON" in ast.unparse(node)
+    return question or any(map(_asks, below))
+
+
+def test_operations_call_every_method_that_asks_native_code() -> None:
+    asking = {
+        (str(file), function.name): function
+        for file in sorted(PACKAGE.rglob("*.py"))
+        for function in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(function, ast.FunctionDef) and _asks(function)
+    }
+    assert len(asking) > 45
+    called: set[tuple[str, str]] = set()
 
     def note(frame: Any, event: str, argument: object) -> None:
-        if event == "call" and "tensorclass" in frame.f_code.co_filename:
-            called.add(frame.f_code.co_name)
+        if event == "call":
+            called.add((frame.f_code.co_filename, frame.f_code.co_name))
 
     with reentrancy.native_code(False):
         sys.setprofile(note)
@@ -51,7 +66,7 @@ def test_operations_call_every_method_that_native_code_answers() -> None:
             reentrancy.run_each()
         finally:
             sys.setprofile(None)
-    assert answered - called == set()
+    assert asking.keys() - called == set()
 
 
 # -- what it would find -----------------------------------------------------------------------------------------------
