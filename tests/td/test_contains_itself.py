@@ -70,7 +70,7 @@ COPIES: dict[str, Callable[[Any], Any]] = {
 def test_what_is_written_at_an_index_is_a_copy_of_what_was_there(write: Callable[[Any], Any]) -> None:
     made, before = data(), data()
     write(made)
-    below = made["n"] if "s" in made["n"].keys() else made
+    below = made["n"] if "s" in made["n"] else made
     assert_equal(below["s"], before)
     assert_equal(below.exclude("s") if below is made else made.exclude(("n", "s")), before)
 

@@ -266,7 +266,7 @@ HOOKS: dict[str, Callable[[Any, Intruder], Any]] = {
     "from_dict of a dict": lambda d, i: TensorDict.from_dict(_entries(i), batch_size=SIZE),
     "from_pytree": lambda d, i: TensorDict.from_pytree({"one": _entries(i), "two": [i.tensor("a"), i.tensor("z")]}),
     "from_pytree, batch size": lambda d, i: TensorDict.from_pytree(_entries(i), batch_size=SIZE),
-    "in one buffer": lambda d, i: i.register(d.consolidate()) * 2,
+    "in one buffer": lambda d, i: d.consolidate().to("meta"),
     "objects of a field": lambda d, i: (
         Noted(i.tensor("x"), NonTensorStack(["a"], ["b"], ["c"], ["d"]), batch_size=[4])[1:].note
     ),
