@@ -110,18 +110,16 @@ def project() -> dict[str, Any]:
 
 
 def interpreter(version: str) -> Path:
-    """Return the newest Python of a version, from PATH, pyenv, or the folder of the environments.
+    """Return the newest Python of a version, from pyenv, the folder of the environments, or PATH.
 
     Raises:
         Failed: there is none.
     """
-    candidates: list[Path] = []
+    on_path = shutil.which(f"python{version}")
+    candidates = [Path(on_path)] if on_path else []
     for place, pattern in ((folder(), f"python-{version}*"), (Path("~/.pyenv/versions").expanduser(), f"{version}*")):
         candidates += sorted(place.glob(f"{pattern}/bin/python{'.'.join(version.split('.')[:2])}"))
-    on_path = shutil.which(f"python{version}")
-    if on_path:
-        candidates.append(Path(on_path))
-    for candidate in reversed(candidates):  # pyenv's shims stand on PATH also for versions that are not switched on
+    for candidate in reversed(candidates):  # PATH comes last: pyenv's shims may stand for versions switched off
         asked = subprocess.run([candidate, "-c", "import sys; print(sys.version)"], capture_output=True, text=True)
         if asked.returncode == 0 and asked.stdout.startswith(f"{version}."[: len(version) + 1]):
             return candidate
