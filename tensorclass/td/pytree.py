@@ -407,7 +407,7 @@ def _first_tensor(values: Iterable[Any]) -> Tensor | None:
             return value
         if isinstance(value, Collection):
             store: Any = value._now()
-            found = _first_tensor(store.values() if store.__class__ is dict else _tensors(value))
+            found = _first_tensor(store.values() if type(store) is dict else _tensors(value))
             if found is not None:
                 return found
     return None

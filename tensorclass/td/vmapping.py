@@ -85,7 +85,7 @@ _CONTAINERS = frozenset((tuple, list, dict))
 
 
 def _holds_collection(tree: Any) -> bool:
-    for item in tree.values() if tree.__class__ is dict else tree:
+    for item in tree.values() if type(tree) is dict else tree:
         cls = item.__class__
         if cls is not Tensor and (_holds_collection(item) if cls in _CONTAINERS else isinstance(item, Collection)):
             return True
@@ -98,7 +98,7 @@ def _items(tree: Any, dims: Any) -> list[tuple[Any, Any]]:
     if cls is dict:
         if type(dims) is int:
             return [(item, dims) for item in tree.values()]
-        if dims.__class__ is dict and list(dims) == list(tree):  # torch matches by order, too
+        if type(dims) is dict and list(dims) == list(tree):  # torch matches by order, too
             return list(zip(tree.values(), dims.values(), strict=True))
     elif cls is tuple or cls is list:
         if type(dims) is int:
@@ -168,7 +168,7 @@ def _batch_dim(node: Collection, dim: int, more: int) -> int:
 def _ndims(node: Collection) -> set[int]:
     """Return the numbers of dimensions of the tensors in a tree."""
     store: Any = node._now()
-    if store.__class__ is not dict:
+    if type(store) is not dict:
         raise _Unusual
     found: set[int] = set()
     for value in store.values():
@@ -178,7 +178,7 @@ def _ndims(node: Collection) -> set[int]:
 
 def _has_tensors(node: Collection) -> bool:
     store: Any = node._now()
-    if store.__class__ is not dict:  # a lazy stack would stack a value
+    if type(store) is not dict:  # a lazy stack would stack a value
         return any(isinstance(leaf, Tensor) for leaf in node._leaves())
     for value in store.values():  # noqa: SIM110 -- the first value nearly always decides; a generator costs more
         if isinstance(value, Tensor) or _has_tensors(value):
