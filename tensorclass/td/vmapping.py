@@ -52,7 +52,7 @@ def _mapped(
 ) -> Any:
     """Implement a call of ``torch.vmap(func, in_dims, out_dims, randomness, chunk_size=chunk_size)``."""
     for arg in args:
-        cls = arg.__class__
+        cls = type(arg)  # torch 2.15 cannot guard the attribute __class__ of a dict
         if cls is not Tensor and (_holds_collection(arg) if cls in _CONTAINERS else isinstance(arg, Collection)):
             break
     else:
@@ -86,7 +86,7 @@ _CONTAINERS = frozenset((tuple, list, dict))
 
 def _holds_collection(tree: Any) -> bool:
     for item in tree.values() if type(tree) is dict else tree:
-        cls = item.__class__
+        cls = type(item)
         if cls is not Tensor and (_holds_collection(item) if cls in _CONTAINERS else isinstance(item, Collection)):
             return True
     return False
@@ -94,7 +94,7 @@ def _holds_collection(tree: Any) -> bool:
 
 def _items(tree: Any, dims: Any) -> list[tuple[Any, Any]]:
     """Return the items of a container, each with its dimension. Arguments are a tuple."""
-    cls = tree.__class__
+    cls = type(tree)
     if cls is dict:
         if type(dims) is int:
             return [(item, dims) for item in tree.values()]
@@ -103,7 +103,7 @@ def _items(tree: Any, dims: Any) -> list[tuple[Any, Any]]:
     elif cls is tuple or cls is list:
         if type(dims) is int:
             return [(item, dims) for item in tree]
-        if dims.__class__ is cls and len(dims) == len(tree):
+        if type(dims) is cls and len(dims) == len(tree):
             return list(zip(tree, dims, strict=True))
     raise _Unusual
 
