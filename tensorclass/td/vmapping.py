@@ -110,7 +110,7 @@ def _items(tree: Any, dims: Any) -> list[tuple[Any, Any]]:
 
 def _container_like(tree: Any, items: list[Any]) -> Any:
     """Return a container of the same class and keys with other items."""
-    cls = tree.__class__
+    cls = type(tree)
     return dict(zip(tree, items, strict=True)) if cls is dict else items if cls is list else tuple(items)
 
 

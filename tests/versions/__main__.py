@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.versions.environments import CHOICES, Environment, Failed, folder
-from tests.versions.report import failures_by_cause, fill, load_rows, row, save, table
+from tests.versions.report import failures_by_cause, fill, load_rows, save, table
 from tests.versions.trials import TRIALS, Outcome, copy_checkout
 
 PAGE = Path(__file__).parents[2] / "docs" / "installation.md"
@@ -62,8 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         outcome = outcomes[name] = trial(environment, tree, shlex.split(options.tests))
         print(f"   {outcome.summary}", flush=True)
     found = save(folder() / "rows", environment, outcomes, options.tests)
-    print(failures_by_cause(found))
-    print(table([found]) if not options.only else row(found))
+    print(failures_by_cause(found, outcomes))
+    print(table([found]))
     return 1 if any(not outcome.good for outcome in outcomes.values()) else 0
 
 

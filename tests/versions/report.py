@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from datetime import date
 from pathlib import Path
@@ -78,10 +78,11 @@ def cause(message: str) -> str:
     return re.sub(r"'[^']*'", "'...'", message)[:160]
 
 
-def failures_by_cause(found: Row) -> str:
-    """Return the failures of a row as Markdown: each cause with its number of tests and the first of them."""
+def failures_by_cause(found: Row, names: Iterable[str]) -> str:
+    """Return the failures of trials as Markdown: each cause with its number of tests and the first of them."""
     lines: list[str] = []
-    for name, trial in found["trials"].items():
+    for name in names:
+        trial = found["trials"][name]
         groups: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
         for test, message in trial["failures"].items():
             groups[cause(message)].append((test, message))
