@@ -57,7 +57,10 @@ def distribution(requirement: str) -> str:
 def for_gpus(requirement: str) -> bool:
     """Say whether a requirement of PyTorch is for GPUs alone.
 
-    >>> [for_gpus(text) for text in ("nvidia-cudnn-cu13==9.20.0.48", "cuda-bindings<14", "triton==3.7.1", "sympy>=1.13")]
+    >>> [
+    ...     for_gpus(text)
+    ...     for text in ("nvidia-cudnn-cu13==9.20.0.48", "cuda-bindings<14", "triton==3.7.1", "sympy>=1.13")
+    ... ]
     [True, True, True, False]
     """
     return distribution(requirement).startswith(("nvidia-", "cuda-", "triton"))
@@ -66,7 +69,9 @@ def for_gpus(requirement: str) -> bool:
 def linked_libraries(requirements: list[str]) -> list[str]:
     """Return the requirements whose libraries PyTorch is linked with; triton and the bindings are imported later.
 
-    >>> linked_libraries(["cuda-toolkit[cudart]==13.2.2", "cuda-bindings<14", "nvidia-nccl-cu13==2.30.7", "triton==3.9"])
+    >>> linked_libraries(
+    ...     ["cuda-toolkit[cudart]==13.2.2", "cuda-bindings<14", "nvidia-nccl-cu13==2.30.7", "triton==3.9"]
+    ... )
     ['cuda-toolkit[cublas,cudart,cufft,cufile,cupti,curand,cusolver,cusparse,nvjitlink,nvrtc,nvtx]==13.2.2',
      'nvidia-nccl-cu13==2.30.7']
     """

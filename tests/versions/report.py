@@ -15,7 +15,17 @@ from typing import Any
 from tests.versions.environments import ROOT, Environment
 from tests.versions.trials import TRIALS, Outcome
 
-HEADINGS = ("Python", "torch", "packages", "README", "demo", "native code", "tests in Python", "tests with native", "run")
+HEADINGS = (
+    "Python",
+    "torch",
+    "packages",
+    "README",
+    "demo",
+    "native code",
+    "tests in Python",
+    "tests with native",
+    "run",
+)
 
 Row = dict[str, Any]
 
