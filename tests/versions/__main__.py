@@ -31,16 +31,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     running = ".".join(platform.python_version_tuple()[:2])
     parser.add_argument("--python", default=running, help=f"version of Python (default: {running})")
-    parser.add_argument(
-        "--torch", help="version of PyTorch (default: what --lowest or --newest say, or constraints.txt)"
-    )
+    parser.add_argument("--torch", help="version of PyTorch (default: as the packages)")
     bounds = parser.add_mutually_exclusive_group()
     for name, meaning in CHOICES.items():
         bounds.add_argument(f"--{name}", dest="packages", action="store_const", const=name, help=meaning)
     parser.add_argument("--only", action="append", choices=list(TRIALS), help="run this alone; may be repeated")
-    parser.add_argument(
-        "--tests", default="", metavar="ARGS", help='arguments for pytest: --tests "tests/records -k stack"'
-    )
+    parser.add_argument("--tests", default="", metavar="ARGS", help='for pytest: --tests "tests/records -k stack"')
     parser.add_argument("--fresh", action="store_true", help="make the environment anew")
     parser.add_argument("--list", action="store_true", help="print the table of all rows so far")
     parser.add_argument("--page", action="store_true", help=f"write the table of all rows to {PAGE.name}")

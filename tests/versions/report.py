@@ -102,7 +102,7 @@ def failures_by_cause(found: Row, names: Iterable[str]) -> str:
             lines.append(f"```text\n{trial['details'].strip()[-1500:]}\n```")
         for tests in sorted(groups.values(), key=len, reverse=True):
             test, message = tests[0]
-            lines.append(f"- {len(tests)} × `{message[:300]}`\n  first: `{test}`")
+            lines.append(f"- {len(tests)} tests: `{message[:300]}`\n  first: `{test}`")
     return "\n".join(lines)
 
 

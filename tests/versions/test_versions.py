@@ -15,7 +15,7 @@ from tests.versions.trials import read_report, readme_example
 REPORT = """<testsuites><testsuite>
 <testcase classname="tests.test_a" name="test_passes"/>
 <testcase classname="tests.test_a" name="test_skipped"><skipped message="no zarr"/></testcase>
-<testcase classname="tests.test_a" name="test_fails[1]"><failure message="assert 3 == 4&#10;more">text</failure></testcase>
+<testcase classname="tests.test_a" name="test_fails[1]"><failure message="assert 3 == 4&#10;!">text</failure></testcase>
 <testcase classname="tests.test_a" name="test_fails[2]"><failure message="assert 5 == 6">text</failure></testcase>
 <testcase classname="tests.test_b" name="test_of_a_fixture"><error message="OSError: full">text</error></testcase>
 </testsuite></testsuites>"""
@@ -94,7 +94,7 @@ def test_tests_are_counted_from_the_report(tmp_path: Path) -> None:
     text = report.failures_by_cause(
         ROW | {"trials": {"tests": trial(False, "3 of 4 fail") | {"failures": failures}}}, ["tests"]
     )
-    assert "- 2 × `assert 3 == 4`\n  first: `tests.test_a::test_fails[1]`" in text
+    assert "- 2 tests: `assert 3 == 4`\n  first: `tests.test_a::test_fails[1]`" in text
 
 
 def test_a_row_has_every_column_and_says_what_was_not_run() -> None:
