@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 #: options that choose the packages, with their help
 CHOICES = {
     "pinned": "the versions of constraints.txt, where this Python has them (default)",
-    "lowest": "the lower bounds of pyproject.toml",
+    "lowest": "the lower bounds of pyproject.toml, as far as they fit together",
     "newest": "the newest versions that pyproject.toml allows",
 }
 
@@ -182,7 +182,8 @@ class Environment:
         command = ["-m", "pip", "--disable-pip-version-check", "--no-cache-dir", *arguments]
         done = self.run(*command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         if done.returncode:
-            raise Failed(f"pip {' '.join(map(str, arguments))} failed:\n{done.stderr.strip()}")
+            errors = [line for line in done.stderr.splitlines() if not line.startswith("WARNING: ")]
+            raise Failed("\n".join([f"pip {' '.join(map(str, arguments))} failed:", *errors]))
         return done.stdout
 
     @property
@@ -214,6 +215,10 @@ class Environment:
         self._install_torch()
         constraints = self.path / "constraints.txt"
         installed = f"torch=={self.version('torch')}"
+        if self.packages == "lowest":
+            constraints.write_text(installed)
+            self._install_lowest(constraints)
+            installed = self.pip("freeze")  # what the tests need must not bring other versions
         pins = [line for line in self._constraints() if distribution(line) != "torch"]
         everything: list[str | Path] = ["install", "--quiet", "--constraint", constraints, *self.requirements()]
         constraints.write_text("\n".join([installed, *pins] if self.packages == "pinned" else [installed]))
@@ -228,14 +233,41 @@ class Environment:
         peer = [text for text in project()["optional-dependencies"]["dev"] if distribution(text) == PEER]
         self.pip("install", "--quiet", "--no-deps", *peer, *PEER_NEEDS)
 
+    def _install_lowest(self, constraints: Path) -> None:
+        """Install the lowest versions that fit together; pip has no such choice, but uv has.
+
+        Where a package asks for a later version of another one, that is what people get, too: it is printed.
+        """
+        requirements = self.path / "requirements.txt"
+        requirements.write_text("\n".join(self.own_requirements()))
+        self.pip("install", "--quiet", "uv")
+        choice: tuple[str, ...] = ("--resolution", "lowest-direct", "--only-binary", ":all:")
+        command = ("-m", "uv", "pip", "install", "--quiet", "--no-cache", "--native-tls", "--python", self.python)
+        for text in self.own_requirements():
+            choice += ("--upgrade-package", distribution(text))  # torch may have brought a later one
+        done = self.run(*command, *choice, "-c", constraints, "-r", requirements, stderr=subprocess.PIPE)
+        if done.returncode:
+            raise Failed(f"uv did not install the lowest versions:\n{done.stderr.strip()}")
+        for text in self.own_requirements():
+            bound = re.search(r">=([\d.]+)", text)
+            version = self.version(distribution(text))
+            if bound and not f"{version}.".startswith(f"{bound[1]}."):
+                print(f"== {self.name}: {text}: {version} is the lowest that the other packages allow", flush=True)
+
+    def own_requirements(self) -> list[str]:
+        """Return the requirements of the package and of its extras, without PyTorch."""
+        table = project()
+        found = [*table["dependencies"], *self._extra(table["optional-dependencies"], "all")]
+        return list(dict.fromkeys(text for text in found if distribution(text) != "torch"))
+
     def requirements(self) -> list[str]:
         """Return the requirements of the package, of its extras and of its tests, without PyTorch."""
         table = project()
-        extras = table["optional-dependencies"]
-        own = [text for text in [*table["dependencies"], *self._extra(extras, "all")] if distribution(text) != "torch"]
-        found = list(map(at_lower_bound, own)) if self.packages == "lowest" else own
-        found += [text for text in extras["dev"] if distribution(text) not in (*LEFT_OUT, PEER, table["name"])]
-        return list(dict.fromkeys(found))
+        dev = table["optional-dependencies"]["dev"]
+        return [
+            *self.own_requirements(),
+            *(text for text in dev if distribution(text) not in (*LEFT_OUT, PEER, table["name"])),
+        ]
 
     def _extra(self, extras: dict[str, list[str]], name: str) -> list[str]:
         found: list[str] = []
