@@ -13,7 +13,7 @@ JOBS   ?= auto
 CONSTRAINTS ?= constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test clients pytest test-long sanitize lint format typecheck types stubs docs bench clean
+.PHONY: help demo test clients pytest test-long sanitize versions lint format typecheck types stubs docs bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ test-long: $(READY) ## searches that take hours: all lines, all files, many roun
 sanitize: $(READY) ## native code under gcc's sanitizers: its tests and searches, and errors that must be found (ARGS="--only leaks")
 	@[ -n "$(ARGS)" ] || $(BIN)/python -m tests.td.native.sanitizers --plant
 	@$(BIN)/python -m tests.td.native.sanitizers $(ARGS)
+
+versions: ## the package on another Python and PyTorch, in an environment of its own (ARGS="--python 3.12 --torch 2.15")
+	@$(PYTHON) -m tests.versions $(ARGS)
 
 lint: $(READY) ## ruff: rules and formatting; import-linter: which package may import which
 	@$(BIN)/ruff check --output-format concise

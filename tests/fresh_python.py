@@ -122,11 +122,12 @@ def _number(connection: socket.socket) -> int:
 def _server() -> str:
     """Return the path of the socket of this process's server. The first call starts it."""
     import atexit
+    import shutil
     import subprocess
     import tempfile
 
-    folder = tempfile.TemporaryDirectory(prefix="fresh-python-")
-    path = os.path.join(folder.name, "socket")
+    folder = tempfile.mkdtemp(prefix="fresh-python-")  # no TemporaryDirectory: a fork that ends would remove it
+    path = os.path.join(folder, "socket")
     theirs, ours = os.pipe()  # the server ends when this process and its forks do, which closes their ends
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(path)
@@ -145,7 +146,7 @@ def _server() -> str:
             os.close(ours)
             process.kill()  # a fork that hangs would keep it waiting
             process.wait()
-            folder.cleanup()
+            shutil.rmtree(folder, ignore_errors=True)
 
     return path
 

@@ -14,7 +14,8 @@ from .definition import scope_of
 from .fields import FieldSpec, Kind, Unresolved, classify, evaluated
 from .record import OPTIONS
 
-_NOT_REQUIRED = (getattr(typing, "NotRequired", None), typing_extensions.NotRequired)
+# typing has one of its own from Python 3.11 on; typing_extensions' differs from it in some versions
+_NOT_REQUIRED = (typing_extensions.NotRequired, getattr(typing, "NotRequired", typing_extensions.NotRequired))
 
 
 def declared_columns(cls: Any, annotations: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, FieldSpec]:

@@ -896,7 +896,7 @@ class TensorClass(Contracted, DataFrameNames, metaclass=RecordMeta, is_base=True
 
     def _exports_store(self) -> bool:
         store = self._store
-        return store.__class__ is dict and [*store] == [*self._specs]
+        return type(store) is dict and [*store] == [*self._specs]
 
     def _items_for_export(self, retain_none: bool) -> Any:
         for name in self._specs:

@@ -129,7 +129,7 @@ def trimmed(rows: T) -> T:
         rows: a new collection; its values are replaced.
     """
     store: Any = rows._store
-    for key, value in store.items() if store.__class__ is dict else ():
+    for key, value in store.items() if type(store) is dict else ():
         if isinstance(value, Collection):
             below: Any = value
             store[key] = trimmed(below) if value._is_tree() else below._trimmed()

@@ -165,7 +165,7 @@ class TensorCollection(
 
     def _exports_store(self) -> bool:
         """Return whether the items for export are those of a dict, in its order. Records override this."""
-        return self._store.__class__ is dict and self._TAKES_ANY_KEY
+        return type(self._store) is dict and self._TAKES_ANY_KEY
 
     def _items_for_export(self, retain_none: bool) -> Any:
         """Return the items of the store. Records add the fields that are ``None`` if ``retain_none`` is set."""

@@ -102,7 +102,7 @@ def buffer_of(data: Any, *methods: str, columns: bool = False) -> FoundBuffer | 
 
 def _collect(data: Any, methods: tuple[str, ...], columns: bool, leaves: list[Tensor]) -> bool:
     """Collect the tensors of a tree. Return ``False`` for a tree with values of other classes."""
-    if data._store.__class__ is not dict:
+    if type(data._store) is not dict:
         return False
     for value in data._now().values():
         if value.__class__ is Tensor:

@@ -602,7 +602,7 @@ class Collection:
         Operations that look at all values before they write into them go over it twice.
         """
         store = self._store
-        if store.__class__ is not dict or not self._is_tree():
+        if type(store) is not dict or not self._is_tree():
             return self
         store = {**store}
         new = self._same(store)

@@ -271,7 +271,7 @@ class Block:
         """Return whether the result had a value under this key when the block began."""
         level: Any = self.noted
         for key in path:
-            if level.__class__ is not dict or key not in level:
+            if type(level) is not dict or key not in level:
                 return False
             level = level[key][1]
         return True

@@ -262,7 +262,7 @@ def _put(batch: Any, sample: Any, path: Path, values: Tensor, *, is_jagged: bool
     """Set a value of a batch, in the order of keys that the samples have."""
     holder, model = _holder(batch, path), _holder(sample, path)
     store: Any = holder._store
-    if store.__class__ is not dict:  # a lazy stack, because other values differ in shape
+    if type(store) is not dict:  # a lazy stack, because other values differ in shape
         if is_jagged:
             raise ValueError(
                 f"collate: {_shown(path)}: other values beside it differ in shape and are stacked lazily, and a lazy "

@@ -407,7 +407,7 @@ def _first_tensor(values: Iterable[Any]) -> Tensor | None:
             return value
         if isinstance(value, Collection):
             store: Any = value._now()
-            found = _first_tensor(store.values() if store.__class__ is dict else _tensors(value))
+            found = _first_tensor(store.values() if type(store) is dict else _tensors(value))
             if found is not None:
                 return found
     return None
@@ -420,7 +420,7 @@ def _is_known(node: Collection) -> bool:
 
 
 def _has_tensors(node: Collection) -> bool:
-    return bool(_tensors(node))
+    return len(_tensors(node)) > 0  # torch 2.11 does not trace bool() of a list
 
 
 def _change(new: Collection, size: Callable[[Size], Size], names: Callable[[Names], Names]) -> None:

@@ -199,7 +199,7 @@ class KeySelecting(Removing):
                 return found  # type: ignore[no-any-return]
         own = self._store
         store: Store = {}
-        if keys and own.__class__ is dict:  # the most frequent case: keys of this level
+        if keys and type(own) is dict:  # the most frequent case: keys of this level
             for key in keys:
                 if type(key) is not str or key not in own:
                     break

@@ -237,7 +237,7 @@ class Combining(Collection):
             stores: list[Store] = []  # all copied before the first value is computed, as in _now
             for item in items:
                 entries = item._store
-                if entries.__class__ is dict:
+                if type(entries) is dict:
                     entries = store if item is self else {**entries}
                 if item.__class__ is not cls:
                     one_class = False
@@ -272,7 +272,7 @@ class Combining(Collection):
             stores: list[Store] = []
             for item in items:
                 entries, size = item._store, item._batch_size
-                if entries.__class__ is dict:
+                if type(entries) is dict:
                     entries = store if item is self else {**entries}
                 if item.__class__ is not cls:
                     one_class = False

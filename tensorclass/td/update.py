@@ -162,7 +162,7 @@ class Updating(Writing):
                     )  # fmt: skip
                 return self
         elif (
-            input_dict_or_td.__class__ is dict
+            type(input_dict_or_td) is dict
             and self._TAKES_ANY_KEY
             and self._device is None
             and not (
@@ -339,7 +339,7 @@ class Updating(Writing):
         """Collect the tensors of all levels, and what :meth:`_write_at_once` writes into them."""
         store: Any = self._store
         entries: Any = source._store if isinstance(source, Updating) else source
-        if store.__class__ is not dict or entries.__class__ is not dict:
+        if type(store) is not dict or type(entries) is not dict:
             return False
         store, entries = {**store}, {**entries}  # as in _now
         for key in store if whole else entries:

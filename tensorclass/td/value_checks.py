@@ -183,7 +183,7 @@ def holds(collection: Collection, wanted: Container[int]) -> bool:
         store = node._store
         if id(store) in wanted:
             return True
-        if store.__class__ is dict:
+        if type(store) is dict:
             for value in [*store.values()]:
                 if value.__class__ is not Tensor and isinstance(value, Collection) and id(value) not in seen:
                     seen.add(id(value))
@@ -198,7 +198,7 @@ def holds(collection: Collection, wanted: Container[int]) -> bool:
 def _holds_only_tensors(collection: Collection) -> bool:
     """Return whether a collection has only tensors below it, as most have."""
     store = collection._store
-    if store.__class__ is not dict or not collection._is_tree():
+    if type(store) is not dict or not collection._is_tree():
         return False
     for value in [*store.values()]:  # noqa: SIM110  (a generator would cost more than the loop)
         if value.__class__ is not Tensor:

@@ -68,9 +68,11 @@ def test_a_replaced_member_is_replaced_in_all_classes() -> None:
 @pytest.mark.usefixtures("_fresh")
 def test_a_compiled_function_has_no_guards_of_the_classes_of_methods() -> None:
     guards: Counter[str] = Counter()
+    absent_from: set[str] = set()
 
     def count(entries: Any) -> list[bool]:
         guards.update(entry.guard_type for entry in entries)
+        absent_from.update(entry.name for entry in entries if entry.guard_type == "DICT_NOT_CONTAINS")
         return [True] * len(entries)
 
     point = Point(torch.rand(4, 3), torch.rand(4), batch_size=[4])
@@ -82,7 +84,8 @@ def test_a_compiled_function_has_no_guards_of_the_classes_of_methods() -> None:
     )
     assert compiled(point).position.shape == (2, 3)
     assert guards["TENSOR_MATCH"] == 2
-    assert guards["DICT_NOT_CONTAINS"] == 0
+    # torch 2.15 has guards that the record's own class does not override them, and no earlier one has any
+    assert absent_from <= {f"dict({kind}.__dict__)" for kind in ("type(point)", "point.__class__")}
 
 
 def test_a_replaced_method_is_called_for_nested_collections_with_native_code_too() -> None:

@@ -92,12 +92,28 @@ def same(a: Any, b: Any) -> bool:
     return all(map(same, a._leaves(), b._leaves()))
 
 
+def torch_loads(tensor: Tensor) -> bool:
+    """Return whether torch itself loads a tensor by default: torch 2.15 refuses jagged ones."""
+    file = io.BytesIO()
+    torch.save(tensor, file)
+    file.seek(0)
+    try:
+        torch.load(file, weights_only=True)
+    except pickle.UnpicklingError:
+        return False
+    return True
+
+
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("mapped", [False, True])
 def test_it_comes_back_by_default(name: str, mapped: bool, tmp_path: Path) -> None:
     data = CASES[name]()
     torch.save(data, tmp_path / "f")
-    assert same(torch.load(tmp_path / "f", mmap=mapped, weights_only=True), data)
+    if name != "jagged" or torch_loads(ragged()):
+        assert same(torch.load(tmp_path / "f", mmap=mapped, weights_only=True), data)
+    else:
+        with pytest.raises(pickle.UnpicklingError, match="_rebuild_njt"):
+            torch.load(tmp_path / "f", mmap=mapped, weights_only=True)
     assert same(torch.load(tmp_path / "f", weights_only=False), data)
     assert same(pickle.loads(pickle.dumps(data)), data)
 

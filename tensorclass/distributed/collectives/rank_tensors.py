@@ -55,7 +55,7 @@ def _is_plain(data: Any) -> bool:
     if isinstance(data, LazyStacked):
         return all(_is_plain(part) for part in data._store.items_)
     store = data._store
-    if store.__class__ is not dict:
+    if type(store) is not dict:
         return False
     return all(_is_plain(value) for value in store.values() if isinstance(value, Collection))
 

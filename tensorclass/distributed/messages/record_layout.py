@@ -172,7 +172,7 @@ def _walk(value: Any, form: list[Any], leaves: list[Tensor]) -> bool:
             form.append(_NEXT)
             needs_update = _walk(item, form, leaves) or needs_update
         return needs_update
-    needs_update = store.__class__ is not dict
+    needs_update = type(store) is not dict
     for key, item in store.items():
         if item.__class__ is Tensor:
             form.append(key)

@@ -33,7 +33,7 @@ _KEY: Final = re.compile(r'[^"\\\x00-\x1f\ud800-\udfff]*')
 
 
 def is_key(name: str) -> bool:
-    """Return whether :func:`struct_of` can take a name for a key, which msgspec writes in JSON as it is.
+    r"""Return whether :func:`struct_of` can take a name for a key, which msgspec writes in JSON as it is.
 
     Example:
         >>> is_key("pass@1"), is_key('"'), is_key("\ud800")

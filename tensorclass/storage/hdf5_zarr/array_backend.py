@@ -267,7 +267,7 @@ _RAW = {1: "u1", 2: "u2", 4: "u4"}  # for bfloat16, floats of eight bits, comple
 def _native() -> dict[torch.dtype, np.dtype[Any]]:
     found: dict[torch.dtype, np.dtype[Any]] = {}
     for dtype in DTYPES.values():
-        if dtype is torch.complex32:  # torch warns about it
+        if dtype.is_complex and dtype.itemsize == 4:  # torch warns about them, and numpy has neither
             continue
         try:
             found[dtype] = torch.empty(0, dtype=dtype, device="cpu").numpy().dtype

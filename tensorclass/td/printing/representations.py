@@ -134,6 +134,7 @@ def failed_text(data: object, error: Exception) -> str:
     try:
         if not hasattr(data, "_batch_size"):
             return f"{name}(not initialized)"
-        return cut_middle(f"{name}(cannot be shown: {type_name(error)}: {one_line(error)})", line_width())
+        begin = f"{name}(cannot be shown: {type_name(error)}: "
+        return f"{begin}{cut_middle(one_line(error), max(line_width() - len(begin) - 1, 20))})"
     except Exception:
         return f"{name}(cannot be shown)"

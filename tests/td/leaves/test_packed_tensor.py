@@ -183,6 +183,7 @@ def test_gradients_are_plain() -> None:
         tensor.numpy()
 
 
+@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized:UserWarning")  # torch 2.15
 @pytest.mark.parametrize(
     "function, what",
     [

@@ -129,7 +129,7 @@ class Columns(Mapping[str, Any]):
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._stores = [{**store} if (store := part._store).__class__ is dict else store for part in parts.items_]
+        self._stores = [{**store} if type(store := part._store) is dict else store for part in parts.items_]
         self._keys = _common_keys(self._stores) if self._stores else []
 
     def __getitem__(self, key: str) -> Any:
