@@ -1,7 +1,7 @@
 """The step of a build that compiles: one library for each torch, into the wheel.
 
-The environment variable ``TENSORCLASS_TORCHES`` names folders of packages that hold a torch each, separated as in ``PATH``.
-Default: the torch that this Python imports.
+The environment variable ``TENSORCLASS_TORCHES`` names folders of packages that hold a torch each, separated as in
+``PATH``. Default: the torch that this Python imports.
 """
 
 from __future__ import annotations

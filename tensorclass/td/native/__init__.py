@@ -1,8 +1,8 @@
 """Operations in C++, which call torch's kernels without its Python interface: optional, built on the user's machine.
 
 ``tensorclass native --build`` compiles ``source/`` for the installed torch into this folder; the package
-``tensorclass-native`` brings it compiled. Without either, or with the environment variable ``TENSORCLASS_NATIVE=0``, every operation runs in Python, with the
-same results.
+``tensorclass-native`` brings it compiled. Without either, or with the environment variable ``TENSORCLASS_NATIVE=0``,
+every operation runs in Python, with the same results.
 
 A native operation tries: it returns ``None``, with nothing done, for whatever it does not know, among it everything
 that raises, and the method goes on in Python. Methods ask like this, so that compiled code is traced through the Python

@@ -1,7 +1,7 @@
 """A note about the first load of a library: a process that crashed in the middle of it is known to the next one.
 
-Code in C++ can end a process, and no ``except`` is in the way. So the first import of the package with a library that is
-new writes a note into the user's cache before it loads the library, and says in it, once the package is imported, that
+Code in C++ can end a process, and no ``except`` is in the way. So the first import of the package with a new library
+writes a note into the user's cache before it loads the library, and says in it, once the package is imported, that
 all went well. A note that still says "loading" of a process that is gone tells that it crashed.
 """
 

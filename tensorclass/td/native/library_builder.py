@@ -36,8 +36,8 @@ def build_library() -> Path:
         The path of the library.
 
     Raises:
-        NotBuilt: there is no compiler for C++, headers of Python are missing, the compilation fails, or what it made does
-            not work.
+        NotBuilt: there is no compiler for C++, headers of Python are missing, the compilation fails, or what it made
+            does not work.
         ImportError: setuptools is not installed.
         OSError: the folder of the package cannot be written.
     """
@@ -110,8 +110,8 @@ def _check(made: Path, section: Uninterrupted) -> None:
     code, output = _run([check_library.__file__, str(made)], section)
     if code != 0:
         raise NotBuilt(
-            f"the library was built, but does not work{_end(code)}, so it was not put in place; please report it with the "
-            f"output, and see {PAGE}:\n{output}"
+            f"the library was built, but does not work{_end(code)}, so it was not put in place; please report it "
+            f"with the output, and see {PAGE}:\n{output}"
         )
 
 

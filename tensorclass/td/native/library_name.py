@@ -1,4 +1,7 @@
-"""The name of a library: for which torch, from which sources. It imports nothing of the package: wheels are built with it."""
+"""The name of a library: for which torch, from which sources.
+
+This module imports nothing of the package: wheels are built with it.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,8 @@ SOURCES = Path(__file__).parent / "source"
 def served_version(torch_version: str) -> str:
     """Return the versions of torch that one library serves: those with the same C++ interface.
 
-    No library of CUDA is linked, so all builds of a version have one. Before a release the interface changes from day to
-    day, so the whole version counts.
+    No library of CUDA is linked, so all builds of a version have one. Before a release the interface changes from day
+    to day, so the whole version counts.
 
     >>> served_version("2.13.0+cpu"), served_version("2.13.1+cu130"), served_version("2.16.0.dev20261101")
     ('2.13', '2.13', '2.16.0.dev20261101')

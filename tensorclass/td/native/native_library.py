@@ -45,7 +45,7 @@ def library_file() -> Path:
 
 
 def found_library() -> Path | None:
-    """Return the library to use: the one built here, or that of the package ``tensorclass-native``; ``None`` without."""
+    """Return the library to use: built here, or of the package ``tensorclass-native``; ``None`` without one."""
     if tried := os.environ.get(TRIED):
         return Path(tried)
     name = library_file().name

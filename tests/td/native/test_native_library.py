@@ -134,7 +134,7 @@ os.kill(os.getpid(), 11)
     ):
         assert native._load().startswith("is left out")
     monkeypatch.setenv("TENSORCLASS_NATIVE", "1")
-    with pytest.raises(ImportError, match="file too short|invalid ELF"):
+    with pytest.raises(ImportError, match=r"file too short|invalid ELF"):
         native._load()  # tried again
     library_file().write_text("another library")
     assert not FirstLoad(library_file()).crashed()
