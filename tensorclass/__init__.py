@@ -156,7 +156,10 @@ try:
     from .td.columns.padded_rows import Padded
     from .td.columns.ragged import Ragged
     from .td.columns.text import Text, UniqueText
+    from .td.native import settle as _settle
     from .td.value_checks import BatchMismatch
+
+    _settle()
 finally:
     if _collects_garbage:
         gc.enable()

@@ -1,8 +1,8 @@
 """Operations in C++, which call torch's kernels without its Python interface: optional, built on the user's machine.
 
-``tensorclass native --build`` compiles ``source/`` for the installed torch into this folder, in some 20
-seconds. Without it, or with the environment variable ``TENSORCLASS_NATIVE=0``, every operation runs in Python, with the
-same results.
+``tensorclass native --build`` compiles ``source/`` for the installed torch into this folder; the package
+``tensorclass-native`` brings it compiled. Without either, or with the environment variable ``TENSORCLASS_NATIVE=0``,
+every operation runs in Python, with the same results.
 
 A native operation tries: it returns ``None``, with nothing done, for whatever it does not know, among it everything
 that raises, and the method goes on in Python. Methods ask like this, so that compiled code is traced through the Python
@@ -29,6 +29,7 @@ from torch import Size, Tensor
 from tensorclass.td.collection import Collection
 
 from . import native_library
+from .first_load import FirstLoad
 
 #: methods that have native code: a class that overrides one of them runs in Python (see ``Collection._NATIVE``)
 METHODS = (
@@ -210,40 +211,58 @@ def replaced(owner: type, name: str, before: object, member: object, calls_neste
 
 
 def _load() -> str:
-    """Take over the functions of the library, if it is built and wanted. Return why not, if not.
+    """Take over the functions of the library, if there is one and it is wanted. Return why not, if not.
 
     Raises:
         ImportError: the environment variable is 1, and the library is missing, stale or damaged.
         ValueError: the environment variable is neither 0 nor 1.
     """
+    global _first_load
     off = native_library.why_not_wanted()
     if off:
         return off
     required = os.environ.get(native_library.VARIABLE) == "1"
     off = native_library.why_unusable()
-    if off:
+    file = None if off else native_library.found_library()
+    if file is None:
         if required:
             raise ImportError(
                 f"{native_library.VARIABLE}=1, but native code is {off} ({native_library.library_file()}); "
                 "build it with `tensorclass native --build`, or unset the variable"
             )
         return off
+    first_load = native_library.first_load(file)
+    if not required and first_load.crashed():
+        return _warned(f"is left out: a process ended while it loaded it ({file})", _AGAIN)
+    first_load.begin()
     try:
-        library = native_library.load_library()
+        library = native_library.load_library(file)
         library.bind(Tensor, Size, Collection)
     except (ImportError, AttributeError, TypeError) as error:
         if required:
             raise
-        off = f"cannot be loaded: {error}"
-        warnings.warn(
-            f"native code {off}; build it again with `tensorclass native --build`, or remove it with `--remove`",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-        return off
+        return _warned(f"cannot be loaded: {error}", "build it again with `tensorclass native --build`")
+    _first_load = first_load
     globals().update({key: value for key, value in vars(library).items() if not key.startswith("_")})
     return ""
 
+
+_AGAIN = f"{native_library.VARIABLE}=1 tries it again; build it again with `tensorclass native --build`"
+
+
+def _warned(off: str, advice: str) -> str:
+    warnings.warn(f"native code {off}; {advice}, or remove it with `--remove`", RuntimeWarning, stacklevel=3)
+    return off
+
+
+def settle() -> None:
+    """Take note that the package was imported with the library: called at the end of the import."""
+    if _first_load is not None:
+        _first_load.end()
+
+
+#: the note about the first load of the library
+_first_load: FirstLoad | None = None
 
 #: why native code was not loaded; empty if it was
 WHY_OFF = _load()

@@ -16,8 +16,8 @@ from tensorclass.support.extras import require
 from tensorclass.support.interrupts import Uninterrupted, uninterrupted
 from tensorclass.support.project_links import guide
 
-from . import compile_extension
-from .native_library import FOLDER, SOURCES, VARIABLE, library_file, library_name, other_libraries, source_time
+from . import check_library, compile_extension
+from .native_library import FOLDER, SOURCES, VARIABLE, first_load, library_file, library_name, other_libraries
 
 PAGE = guide("native")
 
@@ -29,24 +29,27 @@ class NotBuilt(RuntimeError):
 def build_library() -> Path:
     """Compile the sources into the folder of the package, and remove libraries for other versions of torch.
 
-    The file appears when it is complete and has been loaded once. An interrupt stops the compiler.
+    The file appears when it is complete, and a process has imported the package with it and found that operations give
+    what they give in Python. An interrupt stops the compiler.
 
     Returns:
         The path of the library.
 
     Raises:
-        NotBuilt: there is no compiler for C++, headers of Python are missing, or the compilation fails.
+        NotBuilt: there is no compiler for C++, headers of Python are missing, the compilation fails, or what it made
+            does not work.
         ImportError: setuptools is not installed.
         OSError: the folder of the package cannot be written.
     """
     _check_tools()
-    target, time = library_file(), source_time()
+    target = library_file()
     with uninterrupted() as section, whole_path(target) as draft:
         made = _compiled(draft.parent / "build", section)
-        os.utime(made, ns=(time, time))
+        _check(made, section)
         os.replace(made, draft)
         if os.name == "nt" and target.exists():
             _remove(target)  # an error that says what to do, if a process has loaded it
+    first_load(target).settle()
     for other in other_libraries():
         _remove(other)
     return target
@@ -96,8 +99,26 @@ def _check_tools() -> None:
 def _compiled(folder: Path, section: Uninterrupted) -> Path:
     """Compile into a folder, in a process of its own, and return the path of the library."""
     source = SOURCES / "module.cpp"
+    code, output = _run([compile_extension.__file__, library_name(), str(source), str(folder)], section)
+    if code != 0:
+        raise NotBuilt(f"the compilation failed{_end(code)}; see {PAGE}; the output:\n{output}")
+    return Path(output.splitlines()[-1])
+
+
+def _check(made: Path, section: Uninterrupted) -> None:
+    """Import the package with a library, in a process of its own, and compare its results with those of Python."""
+    code, output = _run([check_library.__file__, str(made)], section)
+    if code != 0:
+        raise NotBuilt(
+            f"the library was built, but does not work{_end(code)}, so it was not put in place; please report it "
+            f"with the output, and see {PAGE}:\n{output}"
+        )
+
+
+def _run(command: list[str], section: Uninterrupted) -> tuple[int, str]:
+    """Run a script of this folder. Return its exit code and its output. It ends with this process."""
     process = subprocess.Popen(
-        [sys.executable, compile_extension.__file__, library_name(), str(source), str(folder)],
+        [sys.executable, "-X", "faulthandler", *command],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -113,10 +134,11 @@ def _compiled(folder: Path, section: Uninterrupted) -> Path:
         process.stdin.close()
         process.wait()
         process.stdout.close()
-    if code != 0:
-        end = f" (signal {signal.Signals(-code).name})" if code < 0 else ""
-        raise NotBuilt(f"the compilation failed{end}; see {PAGE}; the output:\n{output}")
-    return Path(output.splitlines()[-1])
+    return code, output
+
+
+def _end(code: int) -> str:
+    return f" (signal {signal.Signals(-code).name})" if code < 0 else ""
 
 
 def _remove(file: Path) -> None:

@@ -15,7 +15,14 @@ from tensorclass.support.printable import printable
 
 from . import ON, WHY_OFF
 from .library_builder import NotBuilt, build_library, remove_libraries
-from .native_library import library_file, other_libraries, why_not_wanted, why_unusable
+from .native_library import (
+    found_library,
+    library_file,
+    origin_of,
+    other_libraries,
+    why_not_wanted,
+    why_unusable,
+)
 
 __all__ = ["run"]
 
@@ -58,17 +65,25 @@ def _state(changed: bool) -> dict[str, object]:
         "reason": reason or None,
         "torch": str(torch.__version__),
         "python": sys.version.split()[0],
-        "file": str(library_file()),
+        "file": str(found_library() or library_file()),
         "built": library_file().exists(),
+        "origin": _origin(),
         "others": [str(file) for file in other_libraries()],
     }
 
 
+def _origin() -> str | None:
+    file = found_library()
+    return None if file is None else origin_of(file)
+
+
 def _summary() -> str:
+    file = found_library()
     lines = [
         f"native code: {'on' if ON else f'off: {WHY_OFF}'}",
         f"torch:       {torch.__version__}",
-        f"file:        {library_file()}{'' if library_file().exists() else ' (missing)'}",
+        f"file:        {file or library_file()}{'' if file else ' (missing)'}",
+        *([f"origin:      {origin_of(file)}"] if file else []),
     ]
     if not ON and why_unusable():
         lines.append("to build it: tensorclass native --build")

@@ -1,62 +1,87 @@
-"""The file of the native code: its name, whether it can be used, how it is loaded."""
+"""The file of the native code: its name, where it is looked for, whether it can be used, how it is loaded."""
 
 from __future__ import annotations
 
 import os
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
 import torch
 
+from . import library_name as names
+from .first_load import FirstLoad
+
 FOLDER = Path(__file__).parent
-SOURCES = FOLDER / "source"
+SOURCES = names.SOURCES
 
 #: the environment variable: ``0`` switches native code off, ``1`` makes it an error that it is missing
 VARIABLE = "TENSORCLASS_NATIVE"
 
-_PREFIX = "_native_torch_"
+#: the environment variable that names a library to try before it is put in place; for processes that check a build
+TRIED = "_TENSORCLASS_NATIVE_TRIED"
+
+#: the package that brings libraries that are built already
+PACKAGE = "tensorclass_native"
+
 _SUFFIX = EXTENSION_SUFFIXES[0]
 
 
+def torch_version() -> str:
+    """Return the versions of torch that a library for this one serves."""
+    return names.served_version(str(torch.__version__))
+
+
 def library_name() -> str:
-    """Return the name of the library for this torch: its C++ interface differs between versions."""
-    version = "".join([character if character.isalnum() else "_" for character in str(torch.__version__)])
-    return f"{_PREFIX}{version}"
+    """Return the name of the library made from the sources for this torch."""
+    return names.library_name(str(torch.__version__), SOURCES)
 
 
 def library_file() -> Path:
-    """Return the file of the library for this torch and this Python, whether it is there or not."""
+    """Return the file that a build makes for this torch and this Python, whether it is there or not."""
     return FOLDER / f"{library_name()}{_SUFFIX}"
 
 
+def found_library() -> Path | None:
+    """Return the library to use: built here, or of the package ``tensorclass-native``; ``None`` without one."""
+    if tried := os.environ.get(TRIED):
+        return Path(tried)
+    name = library_file().name
+    return next((file for folder in _folders() if (file := folder / name).is_file()), None)
+
+
+def origin_of(file: Path) -> str:
+    """Return where a library comes from, in words."""
+    if file.parent == FOLDER:
+        return "built here by `tensorclass native --build`"
+    return "the package tensorclass-native" if file.parent in _folders() else "a build that is tried"
+
+
 def other_libraries() -> list[Path]:
-    """Return the files of libraries for this Python and other versions of torch."""
-    return sorted(set(FOLDER.glob(f"{_PREFIX}*{_SUFFIX}")) - {library_file()})
+    """Return the files built here for this Python, from other sources or for other versions of torch."""
+    return sorted(set(FOLDER.glob(f"{names.PREFIX}*{_SUFFIX}")) - {library_file()})
 
 
-def source_time() -> int:
-    """Return the time of the newest source, in nanoseconds.
-
-    A library gets the same time, and is used only as long as it has it: after an update or a downgrade it has not.
-    """
-    return max([source.stat().st_mtime_ns for source in SOURCES.iterdir()])
+def _folders() -> list[Path]:
+    spec = find_spec(PACKAGE)
+    return [FOLDER, *map(Path, (spec.submodule_search_locations if spec else None) or [])]
 
 
 def why_unusable() -> str:
-    """Return why the library cannot be used; empty if it can."""
+    """Return why no library can be used; empty if there is one."""
     try:
-        built = library_file().stat().st_mtime_ns
-    except FileNotFoundError:
-        others = other_libraries()
-        return (
-            f"not built for torch {torch.__version__}, only {', '.join(map(_named, others))}" if others else "not built"
-        )
+        if found_library() is not None:
+            return ""
+        others = [file for folder in _folders() for file in sorted(folder.glob(f"{names.PREFIX}*{_SUFFIX}"))]
     except OSError as error:
         return f"cannot be read: {error}"
-    return "" if source_time() == built else "made from other sources"
+    versions = [file.name.removesuffix(_SUFFIX).removeprefix(names.PREFIX).rpartition("_")[0] for file in others]
+    if names.in_a_name(torch_version()) in versions:
+        return "made from other sources"
+    named = ", ".join(dict.fromkeys([version.replace("_", ".") or "another one" for version in versions]))
+    return f"not built for torch {torch_version()}, only for {named}" if named else "not built"
 
 
 def why_not_wanted() -> str:
@@ -71,14 +96,14 @@ def why_not_wanted() -> str:
     return f"switched off by {VARIABLE}=0" if value == "0" else ""
 
 
-def load_library() -> ModuleType:
-    """Load the library.
+def load_library(file: Path) -> ModuleType:
+    """Load a library.
 
     Raises:
         ImportError: it is damaged, or made for another torch.
     """
     name = f"{__package__}.{library_name()}"
-    spec = spec_from_file_location(name, library_file())
+    spec = spec_from_file_location(name, file)
     assert spec is not None
     assert spec.loader is not None
     library = module_from_spec(spec)
@@ -87,5 +112,6 @@ def load_library() -> ModuleType:
     return library
 
 
-def _named(file: Path) -> str:
-    return file.name.removesuffix(_SUFFIX).removeprefix(_PREFIX).replace("_", ".")
+def first_load(file: Path) -> FirstLoad:
+    """Return the note about the first load of a library."""
+    return FirstLoad(file)

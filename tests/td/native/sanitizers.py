@@ -39,10 +39,8 @@ del os.environ["LD_PRELOAD"]
 os.environ["LDFLAGS"] = {" ".join(SANITIZERS)!r}
 from tensorclass.td.native import compile_extension, native_library
 compile_extension.OPTIONS[:] = [*{OPTIONS!r}, *sys.argv[1:]]
-time = native_library.source_time()
 made = compile_extension.compile_extension(
     native_library.library_name(), str(native_library.SOURCES / "module.cpp"), os.path.abspath("compiled"))
-os.utime(made, ns=(time, time))
 os.replace(made, native_library.library_file())
 """
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tensorclass.td.native import compile_extension, library_builder, native_library
+from tensorclass.td.native import check_library, compile_extension, library_builder, native_library
 from tensorclass.td.native.library_builder import NotBuilt, build_library, remove_libraries
-from tensorclass.td.native.native_library import library_file, source_time
+from tensorclass.td.native.native_library import library_file
 
 #: stands for the script that calls the compiler: NAME SOURCE FOLDER
 COMPILED = """
@@ -46,10 +46,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def script(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    """Let a script stand for the one that compiles."""
-    (folder / "script.py").write_text(text)
-    monkeypatch.setattr(compile_extension, "__file__", str(folder / "script.py"))
+def script(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str, check: str = "") -> None:
+    """Let scripts stand for the one that compiles, and the one that tries what was made."""
+    for module, content in ((compile_extension, text), (check_library, check)):
+        file = folder / Path(str(module.__file__)).name
+        file.write_text(content)
+        monkeypatch.setattr(module, "__file__", str(file))
 
 
 def names(folder: Path) -> list[str]:
@@ -62,7 +64,6 @@ def test_a_library_replaces_those_of_other_versions(folder: Path, monkeypatch: p
     (folder / "_native_torch_1.another-python.so").touch()
     assert build_library() == library_file()
     assert library_file().read_text() == "library"
-    assert library_file().stat().st_mtime_ns == source_time()
     assert names(folder) == ["_native_torch_1.another-python.so", library_file().name]
     assert remove_libraries() == [library_file()]
     assert remove_libraries() == []
@@ -74,6 +75,22 @@ def test_a_failed_compilation_shows_the_output_and_leaves_the_old_library(
     script(folder, monkeypatch, FAILED)
     library_file().write_text("old")
     with pytest.raises(NotBuilt, match=r"(?s)the compilation failed; see https.*/native\.html; .*1: error: expected ;"):
+        build_library()
+    assert library_file().read_text() == "old"
+    assert names(folder) == [library_file().name]
+
+
+@pytest.mark.parametrize(
+    "check, end",
+    [("import os; os.kill(os.getpid(), 11)", r" \(signal SIGSEGV\)"), ("raise AssertionError('stack: [1]')", "")],
+)
+def test_a_library_that_does_not_work_is_not_put_in_place(
+    check: str, end: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script(folder, monkeypatch, COMPILED, check)
+    library_file().write_text("old")
+    output = "stack: " if "stack" in check else "Fatal Python error"
+    with pytest.raises(NotBuilt, match=rf"(?s)built, but does not work{end}, so it was not put in place; .*{output}"):
         build_library()
     assert library_file().read_text() == "old"
     assert names(folder) == [library_file().name]

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tensorclass.cli import main
-from tensorclass.td.native import library_builder, native_command
+from tensorclass.td.native import library_builder, native_command, native_library
 from tensorclass.td.native.library_builder import NotBuilt
 from tensorclass.td.native.native_library import library_file
 
@@ -37,6 +37,7 @@ def test_the_state_where_it_is_not_built(monkeypatch: pytest.MonkeyPatch, capsys
     monkeypatch.setattr(native_command, "why_unusable", lambda: "not built")
     assert main(["native"]) == 0
     lines = capsys.readouterr().out.splitlines()
+    assert lines[3].startswith("origin: ") or native_library.found_library() is None
     assert (lines[0], lines[-1]) == ("native code: off: not built", "to build it: tensorclass native --build")
 
 
@@ -46,7 +47,8 @@ def test_the_state_as_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     assert main(["native", "--json"]) == 0
     state = json.loads(capsys.readouterr().out)
     assert (state["on"], state["reason"], state["torch"]) == (False, "not built", str(torch.__version__))
-    assert state["file"] == str(library_file())
+    assert state["file"] == str(native_library.found_library() or library_file())
+    assert (state["origin"] is None) == (native_library.found_library() is None)
 
 
 def test_building_and_removing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

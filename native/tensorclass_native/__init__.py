@@ -1,0 +1,1 @@
+"""Libraries of native code, which ``tensorclass`` looks for in this folder."""
