@@ -13,7 +13,7 @@ JOBS   ?= auto
 CONSTRAINTS ?= constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test clients pytest test-long sanitize versions lint format typecheck types stubs docs bench clean
+.PHONY: help demo test clients pytest test-long sanitize versions wheels release-check lint format typecheck types stubs docs bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,12 @@ test-long: $(READY) ## searches that take hours: all lines, all files, many roun
 sanitize: $(READY) ## native code under gcc's sanitizers: its tests and searches, and errors that must be found (ARGS="--only leaks")
 	@[ -n "$(ARGS)" ] || $(BIN)/python -m tests.td.native.sanitizers --plant
 	@$(BIN)/python -m tests.td.native.sanitizers $(ARGS)
+
+wheels: $(READY) ## an sdist, the wheel and those of native code, in dist/ (ARGS="--environment 3.13-torch-2.15")
+	@$(BIN)/python -m tests.versions.wheels $(ARGS)
+
+release-check: $(READY) ## build a release, check its metadata, types and changelog, and run it from empty environments
+	@$(BIN)/python -m tests.versions.release_check $(ARGS)
 
 versions: ## the package on another Python and PyTorch, in an environment of its own (ARGS="--python 3.12 --torch 2.15")
 	@$(PYTHON) -m tests.versions $(ARGS)

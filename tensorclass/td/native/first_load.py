@@ -32,7 +32,7 @@ class FirstLoad:
         status = library.stat()
         identity = f"{library.resolve()} {status.st_size} {status.st_mtime_ns} {sys.version}"
         #: the file of the note
-        self.file = cache_folder() / f"native-{sha256(identity.encode()).hexdigest()[:16]}"
+        self.file: Path = cache_folder() / f"native-{sha256(identity.encode()).hexdigest()[:16]}"
 
     def crashed(self) -> bool:
         """Return whether a process began to load the library, and ended before it said how that went."""
