@@ -105,9 +105,13 @@ def _message(block: Block, names: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: f"{block.line}-{block.hint[:40]}")
-def test_what_a_hint_says_works(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_hint_says_works(
+    block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
     for name in re.findall(r"^import (\w+)  # optional", "".join(block.programs.values()), re.MULTILINE):
         pytest.importorskip(name)
+    if any("redis.sock" in program for program in block.programs.values()):
+        (tmp_path / "redis.sock").symlink_to(request.getfixturevalue("redis_socket"))
     monkeypatch.chdir(tmp_path)
     assert block.programs["!"].strip()
     assert block.programs[">"].strip() not in ("", "pass")

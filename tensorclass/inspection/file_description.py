@@ -89,7 +89,11 @@ class FileDescription:
             rows += f", batch size {list(self.batch_size)}"
         seals = {None: "", True: ", with checksums", False: ", without checksums"}[self.checksums]
         verified = (
-            "" if not self.verified else ", intact" if self.checksums else ", read whole: nothing to compare with"
+            ""
+            if not self.verified
+            else ", intact"
+            if self.checksums
+            else ", all bytes read: no checksum to compare with"
         )
         lines = [
             self.path,
