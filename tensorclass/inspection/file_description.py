@@ -93,7 +93,7 @@ class FileDescription:
             if not self.verified
             else ", intact"
             if self.checksums
-            else ", all bytes read: no checksum to compare with"
+            else ", all bytes readable"
         )
         lines = [
             self.path,
