@@ -133,7 +133,9 @@ _EFFECTS = (
     "fills?|finds?|repeats?|reverses?|says?|takes?|turns?|unpacks?|writes?"
 )
 #: "give batch_size=", "; use to_dict", ", or leave it out"
-_IMPERATIVE = re.compile(rf"(?:^|[;:.,(] |\bor )(?!run \{{\}}:)(?:{_VERBS})\b(?!:| \{{\}} (?:is|exceed))(?= )", re.IGNORECASE)
+_IMPERATIVE = re.compile(
+    rf"(?:^|[;:.,(] |\bor )(?!run \{{\}}:)(?:{_VERBS})\b(?!:| \{{\}} (?:is|exceed))(?= )", re.IGNORECASE
+)
 #: "unsqueeze(0) makes one", "strict=False leaves it out"
 _TOOL = re.compile(rf"(?:\w\([^()]*\)|\b\w+=[^\s,;]+|\]) (?:{_EFFECTS})\b")
 #: fewer characters than these say nothing by which a message is recognised
@@ -225,7 +227,7 @@ ELSEWHERE = {
         "distributed/test_dtensor_leaves.py::test_what_cannot_be_done_with_shards_is_said"
     ),
     ("distributed/messages/exchange.py", "make it with torch.distributed.new_group"): (
-        "distributed/messages/test_point_to_point.py::test_a_group_that_is_not_registered"
+        "distributed/messages/test_exchange.py::test_a_backend_without_tags_must_be_registered"
     ),
     ("distributed/messages/exchange.py", "exactly one of them"): _SENT,
     ("distributed/messages/exchange.py", "give group= as well"): _SENT,
@@ -281,4 +283,4 @@ def test_every_hint_has_a_block() -> None:
 def test_a_hint_without_a_block_is_provoked_by_another_test(file: str, part: str) -> None:
     assert any(hint.file == file and part in hint.text for hint in _without_block()), "it is gone, or has a block"
     path, _, name = ELSEWHERE[file, part].partition("::")
-    assert f"\ndef {name}(" in TABLE.with_name(path).read_text(encoding="utf-8")
+    assert f"\ndef {name}(" in (TABLE.parent / path).read_text(encoding="utf-8")
