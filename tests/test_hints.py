@@ -15,6 +15,7 @@ one are in ``ELSEWHERE``, with the test that provokes them.
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import sys
 import types
@@ -266,6 +267,7 @@ ELSEWHERE = {
 }
 
 
+@functools.cache
 def _without_block() -> list[Hint]:
     return [hint for hint in package_hints() if not any(hint.is_in(block.hint) for block in BLOCKS)]
 
