@@ -88,9 +88,7 @@ class FileDescription:
         if len(self.batch_size) > 1:
             rows += f", batch size {list(self.batch_size)}"
         seals = {None: "", True: ", with checksums", False: ", without checksums"}[self.checksums]
-        verified = (
-            "" if not self.verified else ", intact" if self.checksums else ", read whole: nothing to compare with"
-        )
+        verified = "" if not self.verified else ", intact" if self.checksums else ", all bytes readable"
         lines = [
             self.path,
             f"  format  {self.format}, {shown_bytes(self.bytes)} on disk{seals}{verified}",

@@ -83,29 +83,6 @@ def ragged_from_arrow(data: Any) -> Ragged[Any]:
         raise ValueError(f"Ragged: expected {expected}, got {got}") from None
 
 
-def to_arrow(column: Text | Ragged[Any]) -> Any:
-    """Return a column as an array of Arrow: ``large_string``, or ``large_list`` of the items.
-
-    Args:
-        column: with one batch dimension.
-
-    Returns:
-        An array that shares the buffer of a compact column on the CPU.
-
-    Raises:
-        ValueError: the batch has not one dimension.
-        TypeError: the items of a Ragged have a shape or a dtype that Arrow has no type for.
-    """
-    pa = require("pyarrow", "arrow", "columns of Arrow")
-    if column.ndim != 1:
-        raise ValueError(f"to_arrow: expected one batch dimension, got the batch size {list(column.batch_size)}")
-    if isinstance(column, Text):
-        return string_array(pa, column, wide=True)
-    items, spans = column.cpu()._packed()
-    values = to_arrow(items) if isinstance(items, Ragged) else _arrow_items(pa, items.detach())
-    return list_array(pa, spans, values, pa.large_list(values.type))
-
-
 # -- in ---------------------------------------------------------------------------------------------------------------
 
 
@@ -334,13 +311,3 @@ def _validity(pa: Any, spans: Tensor) -> Any:
     """Return the bits of rows that have a value; ``None`` if all have."""
     given = (spans[:, 1] >= 0).numpy()
     return None if given.all() else pa.array(given).buffers()[1]
-
-
-def _arrow_items(pa: Any, items: Tensor) -> Any:
-    """Return items as an array of Arrow; items of a shape as lists of fixed size."""
-    if items.ndim == 1:
-        if items.dtype is torch.bfloat16 or items.is_complex():
-            raise TypeError(f"to_arrow: Arrow has no type for {items.dtype}; cast the items first, as in rows.float()")
-        return pa.array(items.contiguous().numpy())
-    below = _arrow_items(pa, items.reshape(-1, *items.shape[2:]))
-    return pa.FixedSizeListArray.from_arrays(below, items.shape[1])

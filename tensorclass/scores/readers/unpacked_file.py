@@ -240,7 +240,7 @@ def _problem(error: Exception, name: str) -> str:
     if isinstance(error, FileNotFoundError):
         return "no such file"
     if isinstance(error, IsADirectoryError):
-        return "is a folder; give the .jsonl files in it"
+        return "expected a file, found a folder"
     if isinstance(error, NotRegular):
         return str(error).removeprefix(f"{name}: ")
     return f"can't be opened: {getattr(error, 'strerror', None) or error}"

@@ -704,7 +704,7 @@ class PersistentTensorDict(WrittenBack):
 for _name in ("_assign", "requires_grad_", "detach_", "zero_grad", "share_memory_", "pin_memory_", "memmap_"):
     setattr(PersistentTensorDict, _name, PersistentTensorDict._refuse_memory)
 
-_CLOSE: Any = "close the file"
+_CLOSE: Any = "close"
 
 
 def _in_memory(value: Any) -> Any:

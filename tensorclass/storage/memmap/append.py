@@ -49,6 +49,9 @@ from tensorclass.td.stores.lazy.lazy_stack import LazyStacked
 
 from . import folder_layout, memmap_folder, open_folders
 
+#: nested tensors as ``tensordict`` writes them
+_OLDER = "a nested tensor of the older layout; save a copy first: load_memmap(folder).clone().memmap(another_folder)"
+
 
 class AppendedFile(NamedTuple):
     """A file of the new folder."""
@@ -198,7 +201,7 @@ class AppendPlan:
         if kind == "jagged":
             return self._jagged(node, value, path)
         if kind == "nested":
-            self._differ(path, "a layout that can grow", "a nested tensor of the older layout; load and save it first")
+            self._differ(path, "a layout that can grow", _OLDER)
             return node
         return self.grown(node, value, path, count)
 
@@ -406,7 +409,7 @@ class AppendPlan:
             for key, entry in node["entries"].items():
                 self._keep(entry, (*path, key))
         elif kind == "nested":
-            self._differ(path, "a layout that can grow", "a nested tensor of the older layout; load and save it first")
+            self._differ(path, "a layout that can grow", _OLDER)
         elif "dtype" in node:
             dtype, size = parse_dtype(node["dtype"], self.source, path), parse_size(node["shape"], self.source, path)
             self.files.append(AppendedFile(path, "", size.numel() * dtype.itemsize, None))

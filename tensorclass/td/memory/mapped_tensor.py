@@ -664,7 +664,8 @@ class MemoryMappedTensor(Tensor):
         """
         if self._mode != "r+":
             raise RuntimeError(
-                f"share_memory_: {self._filename} is only read; what is written stays in this process: clone it"
+                f"share_memory_: what is written stays in this process, since {self._filename} is only read; "
+                "clone the tensor"
             )
         return self
 

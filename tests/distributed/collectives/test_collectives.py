@@ -583,6 +583,7 @@ def test_a_rank_that_hangs_is_named_within_the_time_out(ready: int) -> None:
     with group_of(2) as group:
         told, seconds = group.run(late, [1], ready)[0]
     assert told.startswith("all_reduce: rank 1 did not take part within 1 s. This is rank 0 of 0-1")
+    assert told.endswith("The group cannot be used any more: make a new one, or start the processes anew")
     assert seconds < 15  # the group has 20
 
 

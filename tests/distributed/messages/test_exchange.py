@@ -32,6 +32,24 @@ def test_tags_that_are_in_use_are_not_forgotten(monkeypatch: pytest.MonkeyPatch)
     assert max(len(counts) for counts in server.counts.values()) == 4
 
 
+class Untagged:
+    """A group of one process whose backend has no tags."""
+
+    def rank(self) -> int:
+        return 0
+
+    def size(self) -> int:
+        return 1
+
+    def name(self) -> str:
+        return "mpi"
+
+
+def test_a_backend_without_tags_must_be_registered() -> None:
+    with pytest.raises(ValueError, match=r"make it with torch\.distributed\.new_group"):
+        Endpoint(Untagged(), torch.device("cpu"))
+
+
 def differing(rank: int) -> float:
     data = TensorDict({"a": torch.zeros(3 + rank)})
     begin = time.monotonic()

@@ -525,7 +525,7 @@ def refused(rank: int, call: str) -> Any:
     [
         ("none", ValueError, "dst or by group_dst"),
         ("both", ValueError, "exactly one of them"),
-        ("no group", ValueError, "group="),
+        ("no group", ValueError, "give group= as well"),
         ("itself", ValueError, "to itself; this is rank [01]"),
         ("tag", TypeError, "init_tag: expected an int, got 'a'"),
         ("ranks", TypeError, "group: expected a process group, .* got a list"),
@@ -535,7 +535,7 @@ def refused(rank: int, call: str) -> Any:
         ("endless time", ValueError, "timeout: expected a positive number of seconds or a timedelta, got inf"),
         ("time early", ValueError, "give timeout to wait"),
         ("time premature", ValueError, "give timeout to wait"),
-        ("expanded", RuntimeError, "a is expanded"),
+        ("expanded", RuntimeError, "a is expanded.*clone it first"),
         ("not consolidated", RuntimeError, "must be consolidated"),
         ("sparse", TypeError, "sparse"),
         ("object", TypeError, "allow_pickle"),

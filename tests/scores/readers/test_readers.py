@@ -487,3 +487,11 @@ def test_a_filter_is_not_for_result_files(pair: tuple[Path, Path]) -> None:
         read_run(pair[0], filter="x")
     with pytest.raises(TypeError, match="expected IFEvalScoreData"):
         read_run(pair[0], family=ExactMatchScoreData)
+
+
+def test_a_folder_in_place_of_the_other_level_is_an_error(pair: tuple[Path, Path]) -> None:
+    strict, loose = pair
+    loose.unlink()
+    loose.mkdir()
+    with pytest.raises(ScoreFileError, match=r"loose\.jsonl: expected a file, found a folder"):
+        read_run(strict)
