@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from torch import Tensor
 
+from tensorclass.support.exact_types import DICT
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.get import MISSING
 from tensorclass.td.keys import FlatKey, unravel_key_to_tuple
@@ -31,7 +32,7 @@ def noted(data: TensorCollection, keys: Sequence[FlatKey]) -> list[Before]:
     """
     before: list[Before] = []
     store: Any = data._store
-    if type(store) is dict:
+    if type(store) is DICT:
         before.append((data, store.copy(), data._batch_size, data._names))
     else:
         _note(data, before)
@@ -43,7 +44,7 @@ def noted(data: TensorCollection, keys: Sequence[FlatKey]) -> list[Before]:
 
 def _note(node: TensorCollection, before: list[Before]) -> None:
     store: Any = node._store
-    if type(store) is dict:
+    if type(store) is DICT:
         before.append((node, store.copy(), node._batch_size, node._names))
     elif not node._holds_values():
         part: Any
@@ -59,7 +60,7 @@ def _note_below(node: TensorCollection, path: tuple[str, ...], before: list[Befo
         return
     for name in path[:-1]:
         store: Any = node._store
-        below: Any = store.get(name) if type(store) is dict else None
+        below: Any = store.get(name) if type(store) is DICT else None
         if not isinstance(below, TensorCollection) or not below._is_tree():
             return
         _note(below, before)

@@ -14,6 +14,7 @@ from typing_extensions import Self, dataclass_transform
 
 from tensorclass.contracts.checking import inferred_size
 from tensorclass.contracts.validation_mode import validation
+from tensorclass.support.exact_types import DICT
 from tensorclass.support.nearest import did_you_mean
 from tensorclass.support.printable import class_name, type_name
 from tensorclass.td import native, shapes
@@ -896,7 +897,7 @@ class TensorClass(Contracted, DataFrameNames, metaclass=RecordMeta, is_base=True
 
     def _exports_store(self) -> bool:
         store = self._store
-        return type(store) is dict and [*store] == [*self._specs]
+        return type(store) is DICT and [*store] == [*self._specs]
 
     def _items_for_export(self, retain_none: bool) -> Any:
         for name in self._specs:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import torch
 from torch import Tensor
 
+from tensorclass.support.exact_types import DICT
 from tensorclass.support.nearest import did_you_mean
 from tensorclass.td.collection import Collection
 from tensorclass.td.columns.column import Column
@@ -129,7 +130,7 @@ def trimmed(rows: T) -> T:
         rows: a new collection; its values are replaced.
     """
     store: Any = rows._store
-    for key, value in store.items() if type(store) is dict else ():
+    for key, value in store.items() if type(store) is DICT else ():
         if isinstance(value, Collection):
             below: Any = value
             store[key] = trimmed(below) if value._is_tree() else below._trimmed()

@@ -439,7 +439,7 @@ class Applying(Collection):
             results = target._changes(store)
             target._require(results, None, True, True)
             target._take_results(results)
-            return self if inplace else target  # type: ignore[no-any-return]
+            return self if inplace else target
         new_names = (own_names if size == own_size else None) if _is_kept(names) else shapes.as_names(names, len(size))
         new = self._like(store, size, new_names)
         if not _is_kept(device):
@@ -513,7 +513,8 @@ def _applied(leaf: Any, fn: Callable[..., Any], *args: Any) -> Any:
 
 def _entries(other: Any) -> Any:
     """Return the values of another collection by key, as they are now; ``None`` if it is none."""
-    return other._now() if isinstance(other, Collection) else other if isinstance(other, dict) else None
+    entries: Any = other
+    return other._now() if isinstance(other, Collection) else entries if isinstance(other, dict) else None
 
 
 def _other(entries: Any, other: Any, key: str, default: Any) -> Any:

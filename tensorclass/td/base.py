@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from torch import Size
 from typing_extensions import Self
 
+from tensorclass.support.exact_types import DICT
+
 from . import native, registry, shapes
 from .apply import Applying
 from .attributes import Attributes
@@ -165,7 +167,7 @@ class TensorCollection(
 
     def _exports_store(self) -> bool:
         """Return whether the items for export are those of a dict, in its order. Records override this."""
-        return type(self._store) is dict and self._TAKES_ANY_KEY
+        return type(self._store) is DICT and self._TAKES_ANY_KEY
 
     def _items_for_export(self, retain_none: bool) -> Any:
         """Return the items of the store. Records add the fields that are ``None`` if ``retain_none`` is set."""

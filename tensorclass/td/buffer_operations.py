@@ -19,6 +19,8 @@ from torch import Tensor
 from torch._C import _are_functorch_transforms_active as _transforms_active
 from torch.compiler import is_dynamo_compiling
 
+from tensorclass.support.exact_types import DICT
+
 from . import native, registry
 from .collection import Collection
 from .memory.buffer_layout import BufferLayout
@@ -102,7 +104,7 @@ def buffer_of(data: Any, *methods: str, columns: bool = False) -> FoundBuffer | 
 
 def _collect(data: Any, methods: tuple[str, ...], columns: bool, leaves: list[Tensor]) -> bool:
     """Collect the tensors of a tree. Return ``False`` for a tree with values of other classes."""
-    if type(data._store) is not dict:
+    if type(data._store) is not DICT:
         return False
     for value in data._now().values():
         if value.__class__ is Tensor:

@@ -17,6 +17,7 @@ from torch import Size, Tensor
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
+from tensorclass.support.exact_types import DICT
 from tensorclass.support.help_links import help_link
 from tensorclass.support.nearest import did_you_mean
 from tensorclass.support.printable import type_name
@@ -602,14 +603,14 @@ class Collection:
         Operations that look at all values before they write into them go over it twice.
         """
         store = self._store
-        if type(store) is not dict or not self._is_tree():
+        if type(store) is not DICT or not self._is_tree():
             return self
         store = {**store}
         new = self._same(store)
         new._lock = self._lock
         for key, value in store.items():
             if value.__class__ is not Tensor and isinstance(value, Collection):
-                store[key] = value._levels_now()  # type: ignore[assignment]
+                store[key] = value._levels_now()
         return new
 
     def _is_tree(self) -> bool:

@@ -22,6 +22,7 @@ import torch
 from torch import Size, Tensor
 from typing_extensions import Self
 
+from tensorclass.support.exact_types import DICT
 from tensorclass.support.printable import type_name
 
 from . import native
@@ -271,7 +272,7 @@ class Block:
         """Return whether the result had a value under this key when the block began."""
         level: Any = self.noted
         for key in path:
-            if type(level) is not dict or key not in level:
+            if type(level) is not DICT or key not in level:
                 return False
             level = level[key][1]
         return True

@@ -52,7 +52,7 @@ class Converting(Collection):
             if found is not None:
                 return found
         copied = self._exports_store()
-        now = self._now() if copied else {}
+        now: dict[str, Any] = self._now() if copied else {}  # type: ignore[assignment]
         result: dict[str, Any] = {**now}
         items: Any = now.items() if copied else self._items_for_export(retain_none)
         for key, value in items:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.utils.data._utils import collate as _collating
 
+from tensorclass.support.exact_types import DICT
 from tensorclass.support.printable import type_name
 
 from . import registry
@@ -262,7 +263,7 @@ def _put(batch: Any, sample: Any, path: Path, values: Tensor, *, is_jagged: bool
     """Set a value of a batch, in the order of keys that the samples have."""
     holder, model = _holder(batch, path), _holder(sample, path)
     store: Any = holder._store
-    if type(store) is not dict:  # a lazy stack, because other values differ in shape
+    if type(store) is not DICT:  # a lazy stack, because other values differ in shape
         if is_jagged:
             raise ValueError(
                 f"collate: {_shown(path)}: other values beside it differ in shape and are stacked lazily, and a lazy "

@@ -13,6 +13,7 @@ from torch import Size, Tensor
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
+from tensorclass.support.exact_types import DICT
 from tensorclass.support.printable import printable, type_name
 
 from . import first_class_dims, in_place_checks, jagged, native, registry, shapes
@@ -411,7 +412,7 @@ class Indexing(Collection):
 
     def _check_bound(self, index: tuple[Any, ...]) -> None:
         """Raise if values are read as copies, into which nothing can be written."""
-        if type(self._store) is not dict:
+        if type(self._store) is not DICT:
             raise first_class_dims.BoundIndex(next(filter(first_class_dims.is_bound_item, index)))
         for value in self._now().values():
             if isinstance(value, Indexing) and value._is_tree():
@@ -526,7 +527,7 @@ class Indexing(Collection):
         Return ``False``, with nothing written, in all other cases.
         """
         store = self._store
-        if type(store) is not dict or not self._is_tree():
+        if type(store) is not DICT or not self._is_tree():
             return False
         ndim = len(self._batch_size)
         pairs: list[tuple[Tensor, Tensor]] = []
@@ -601,7 +602,7 @@ class Indexing(Collection):
         """Return the objects among the rows, with the objects that they would replace."""
         found: list[ObjectRows] = []
         store = self._store
-        if type(store) is dict:  # values that are read from another store may come from a file
+        if type(store) is DICT:  # values that are read from another store may come from a file
             for key, row in rows._now().items():
                 value = store.get(key)
                 if isinstance(value, Indexing):

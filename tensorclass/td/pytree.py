@@ -24,6 +24,7 @@ from torch._C import _are_functorch_transforms_active as _transforms_active
 from torch.compiler import is_dynamo_compiling, is_exporting
 from torch.utils import _pytree
 
+from tensorclass.support.exact_types import DICT
 from tensorclass.support.printable import class_name, type_name
 
 from . import multiprocessing_reducers, native, optree_nodes, registry, shapes
@@ -407,7 +408,7 @@ def _first_tensor(values: Iterable[Any]) -> Tensor | None:
             return value
         if isinstance(value, Collection):
             store: Any = value._now()
-            found = _first_tensor(store.values() if type(store) is dict else _tensors(value))
+            found = _first_tensor(store.values() if type(store) is DICT else _tensors(value))
             if found is not None:
                 return found
     return None

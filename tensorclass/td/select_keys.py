@@ -11,6 +11,8 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
+from tensorclass.support.exact_types import DICT
+
 from . import native, registry, shapes
 from .collection import Collection, DeviceLike, as_device, is_tree
 from .context import FLAT_KEYS, NESTED_KEYS
@@ -199,7 +201,7 @@ class KeySelecting(Removing):
                 return found  # type: ignore[no-any-return]
         own = self._store
         store: Store = {}
-        if keys and type(own) is dict:  # the most frequent case: keys of this level
+        if keys and type(own) is DICT:  # the most frequent case: keys of this level
             for key in keys:
                 if type(key) is not str or key not in own:
                     break

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
+from tensorclass.support.exact_types import DICT
 from tensorclass.support.help_links import help_link
 from tensorclass.support.printable import printable, type_name
 
@@ -237,7 +238,7 @@ class Combining(Collection):
             stores: list[Store] = []  # all copied before the first value is computed, as in _now
             for item in items:
                 entries = item._store
-                if type(entries) is dict:
+                if type(entries) is DICT:
                     entries = store if item is self else {**entries}
                 if item.__class__ is not cls:
                     one_class = False
@@ -272,7 +273,7 @@ class Combining(Collection):
             stores: list[Store] = []
             for item in items:
                 entries, size = item._store, item._batch_size
-                if type(entries) is dict:
+                if type(entries) is DICT:
                     entries = store if item is self else {**entries}
                 if item.__class__ is not cls:
                     one_class = False

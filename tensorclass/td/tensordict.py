@@ -9,6 +9,7 @@ from torch import Size, Tensor
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
+from tensorclass.support.exact_types import DICT
 from tensorclass.support.printable import type_name
 
 from . import native, pytree, registry, shapes
@@ -96,7 +97,7 @@ class TensorDict(TensorCollection, DataFrameNames):
         self._device = None if device is None else as_device(device)
         self._names = None if names is None else shapes.as_names(names, len(size))
         self._lock = None
-        is_dict = type(items) is dict  # others may compute their values
+        is_dict = type(items) is DICT  # others may compute their values
         if is_dict and self._device is None and have_plain_keys(items) and all_begin_with(items.values(), size):
             self._store = items.copy()
         else:
@@ -118,7 +119,7 @@ class TensorDict(TensorCollection, DataFrameNames):
                     self._set_nested(unravel_key_to_tuple(key), value, False, non_blocking)
                 elif anywhere and isinstance(value, Tensor) and value.shape[:ndim] == size:
                     store[key] = value
-                elif type(value) is dict and self.__class__ is TensorDict and self._names is None:
+                elif type(value) is DICT and self.__class__ is TensorDict and self._names is None:
                     # nothing can contain this collection yet, so the one below is not searched for it
                     nested: Any = value
                     try:

@@ -13,6 +13,7 @@ from torch._C import _are_functorch_transforms_active as _transforms_active
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
+from tensorclass.support.exact_types import DICT
 from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.printable import type_name
 
@@ -54,8 +55,8 @@ def _source_now(source: Any) -> Any:
     if isinstance(source, Collection):
         return source._levels_now()
     if isinstance(source, Mapping):
-        entries: Any = source
-        return {key: _source_now(value) for key, value in dict(entries).items()}
+        entries: dict[Any, Any] = {**source}
+        return {key: _source_now(value) for key, value in entries.items()}
     return source
 
 
@@ -162,7 +163,7 @@ class Updating(Writing):
                     )  # fmt: skip
                 return self
         elif (
-            type(input_dict_or_td) is dict
+            type(input_dict_or_td) is DICT
             and self._TAKES_ANY_KEY
             and self._device is None
             and not (
@@ -339,7 +340,7 @@ class Updating(Writing):
         """Collect the tensors of all levels, and what :meth:`_write_at_once` writes into them."""
         store: Any = self._store
         entries: Any = source._store if isinstance(source, Updating) else source
-        if type(store) is not dict or type(entries) is not dict:
+        if type(store) is not DICT or type(entries) is not DICT:
             return False
         store, entries = {**store}, {**entries}  # as in _now
         for key in store if whole else entries:
@@ -528,7 +529,7 @@ class Updating(Writing):
             return self
         here, source = self._levels_now(), _source_now(tensordict)
         keys = [key for key, value in here._walk(True) if not (isinstance(value, Updating) and value._is_tree())]
-        missing = [key for key in keys if key not in source]  # type: ignore[operator]
+        missing = [key for key in keys if key not in source]
         if missing:
             raise KeyError(f"copy_: the source lacks the keys {missing}; its keys are {list(source._store)}")
         with_members(here).update_(source, non_blocking=non_blocking, keys_to_update=keys)

@@ -14,6 +14,7 @@ from torch import Size, Tensor
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
+from tensorclass.support.exact_types import DICT
 from tensorclass.support.help_links import help_link
 from tensorclass.support.printable import printable, type_name
 
@@ -183,7 +184,7 @@ def holds(collection: Collection, wanted: Container[int]) -> bool:
         store = node._store
         if id(store) in wanted:
             return True
-        if type(store) is dict:
+        if type(store) is DICT:
             for value in [*store.values()]:
                 if value.__class__ is not Tensor and isinstance(value, Collection) and id(value) not in seen:
                     seen.add(id(value))
@@ -198,7 +199,7 @@ def holds(collection: Collection, wanted: Container[int]) -> bool:
 def _holds_only_tensors(collection: Collection) -> bool:
     """Return whether a collection has only tensors below it, as most have."""
     store = collection._store
-    if type(store) is not dict or not collection._is_tree():
+    if type(store) is not DICT or not collection._is_tree():
         return False
     for value in [*store.values()]:  # noqa: SIM110  (a generator would cost more than the loop)
         if value.__class__ is not Tensor:

@@ -21,6 +21,8 @@ from torch import Size, Tensor
 from torch.compiler import is_compiling
 from torch.utils import _pytree
 
+from tensorclass.support.exact_types import DICT
+
 from . import shapes
 from .collection import Collection, functorch
 from .pytree import NODE_CLASSES
@@ -52,7 +54,7 @@ def _mapped(
 ) -> Any:
     """Implement a call of ``torch.vmap(func, in_dims, out_dims, randomness, chunk_size=chunk_size)``."""
     for arg in args:
-        cls = type(arg)  # torch 2.15 cannot guard the attribute __class__ of a dict
+        cls: Any = type(arg)  # torch 2.15 cannot guard the attribute __class__ of a dict
         if cls is not Tensor and (_holds_collection(arg) if cls in _CONTAINERS else isinstance(arg, Collection)):
             break
     else:
@@ -85,8 +87,8 @@ _CONTAINERS = frozenset((tuple, list, dict))
 
 
 def _holds_collection(tree: Any) -> bool:
-    for item in tree.values() if type(tree) is dict else tree:
-        cls = type(item)
+    for item in tree.values() if type(tree) is DICT else tree:
+        cls: Any = type(item)
         if cls is not Tensor and (_holds_collection(item) if cls in _CONTAINERS else isinstance(item, Collection)):
             return True
     return False
@@ -94,15 +96,16 @@ def _holds_collection(tree: Any) -> bool:
 
 def _items(tree: Any, dims: Any) -> list[tuple[Any, Any]]:
     """Return the items of a container, each with its dimension. Arguments are a tuple."""
-    cls = type(tree)
+    cls: Any = type(tree)
     if cls is dict:
         if type(dims) is int:
             return [(item, dims) for item in tree.values()]
-        if type(dims) is dict and list(dims) == list(tree):  # torch matches by order, too
+        if type(dims) is DICT and list(dims) == list(tree):  # torch matches by order, too
             return list(zip(tree.values(), dims.values(), strict=True))
     elif cls is tuple or cls is list:
         if type(dims) is int:
             return [(item, dims) for item in tree]
+
         if type(dims) is cls and len(dims) == len(tree):
             return list(zip(tree, dims, strict=True))
     raise _Unusual
@@ -110,7 +113,7 @@ def _items(tree: Any, dims: Any) -> list[tuple[Any, Any]]:
 
 def _container_like(tree: Any, items: list[Any]) -> Any:
     """Return a container of the same class and keys with other items."""
-    cls = type(tree)
+    cls: Any = type(tree)
     return dict(zip(tree, items, strict=True)) if cls is dict else items if cls is list else tuple(items)
 
 
@@ -168,7 +171,7 @@ def _batch_dim(node: Collection, dim: int, more: int) -> int:
 def _ndims(node: Collection) -> set[int]:
     """Return the numbers of dimensions of the tensors in a tree."""
     store: Any = node._now()
-    if type(store) is not dict:
+    if type(store) is not DICT:
         raise _Unusual
     found: set[int] = set()
     for value in store.values():
@@ -178,7 +181,7 @@ def _ndims(node: Collection) -> set[int]:
 
 def _has_tensors(node: Collection) -> bool:
     store: Any = node._now()
-    if type(store) is not dict:  # a lazy stack would stack a value
+    if type(store) is not DICT:  # a lazy stack would stack a value
         return any(isinstance(leaf, Tensor) for leaf in node._leaves())
     for value in store.values():  # noqa: SIM110 -- the first value nearly always decides; a generator costs more
         if isinstance(value, Tensor) or _has_tensors(value):

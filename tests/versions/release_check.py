@@ -1,7 +1,8 @@
 """Try a release before it is uploaded: ``make release-check``.
 
-The command builds what a release uploads (``make wheels``), checks the metadata, the types and the changelog, and installs
-each file in an environment of its own with nothing but PyTorch: README's example, the demo and native code run from there.
+The command builds what a release uploads (``make wheels``), checks the metadata, the types and the changelog, and
+installs each file in an environment of its own with nothing but PyTorch: README's example, the demo and native code run
+from there.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 from tensorclass.support.version import VERSION
 from tests.versions import wheels
 from tests.versions.environments import ROOT
-from tests.versions.trials import last_line, readme_example
+from tests.versions.trials import readme_example
 
 
 class NotReady(Exception):

@@ -1,7 +1,7 @@
 """Build what a release uploads: ``make wheels`` gives ``dist/`` an sdist and the wheels for what is on this machine.
 
-The wheel of the package itself serves every Python. Those of ``tensorclass-native`` hold native code: one for each Python,
-with a library for each PyTorch. They are built in the environments of ``make versions``, or in the one that runs this:
+The wheel of the package itself serves every Python. Those of ``tensorclass-native`` hold native code: one for each
+Python, with a library for each PyTorch. They are built in environments of ``make versions``, or in the running one:
 
     make versions ARGS="--python 3.13 --torch 2.15 --only README"
     make wheels ARGS="--environment 3.13-torch-2.15 --environment 3.13-torch-2.14"
@@ -94,8 +94,9 @@ def _build_native(target: Path, environments: Sequence[Path]) -> None:
         ).stdout.strip()
         for python in environments
     ]  # fmt: skip
+    pip = (environments[0], "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation")
     subprocess.run(
-        [environments[0], "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", target, ROOT / "native"],
+        [*pip, "-w", target, ROOT / "native"],
         env={**os.environ, "TENSORCLASS_TORCHES": os.pathsep.join(folders)},
         check=True,
     )  # fmt: skip

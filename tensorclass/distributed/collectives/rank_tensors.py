@@ -19,6 +19,7 @@ from tensorclass.distributed.messages.record_layout import (
     value_at,
 )
 from tensorclass.distributed.process_groups import GroupCall
+from tensorclass.support.exact_types import DICT
 from tensorclass.support.printable import type_name
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
@@ -55,7 +56,7 @@ def _is_plain(data: Any) -> bool:
     if isinstance(data, LazyStacked):
         return all(_is_plain(part) for part in data._store.items_)
     store = data._store
-    if type(store) is not dict:
+    if type(store) is not DICT:
         return False
     return all(_is_plain(value) for value in store.values() if isinstance(value, Collection))
 

@@ -22,6 +22,7 @@ from tensorclass.records.record import TensorClass
 from tensorclass.storage.common import collection_tree, describe_collection, rebuild_collection, sealed_json
 from tensorclass.storage.common.collection_tree import FileError, Source, as_list
 from tensorclass.storage.common.object_json import decode
+from tensorclass.support.exact_types import DICT
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.columns.column import Column, as_column
@@ -172,7 +173,7 @@ def _walk(value: Any, form: list[Any], leaves: list[Tensor]) -> bool:
             form.append(_NEXT)
             needs_update = _walk(item, form, leaves) or needs_update
         return needs_update
-    needs_update = type(store) is not dict
+    needs_update = type(store) is not DICT
     for key, item in store.items():
         if item.__class__ is Tensor:
             form.append(key)

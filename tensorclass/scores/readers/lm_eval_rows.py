@@ -10,7 +10,7 @@ from tensorclass.scores.readers.lines import Row
 
 __all__ = ["BOOKKEEPING", "document_of", "logged_metrics", "number_of", "text_of", "value_at"]
 
-BOOKKEEPING: Final = frozenset(
+BOOKKEEPING: Final[frozenset[str]] = frozenset(
     (
         "doc_id",
         "doc",

@@ -67,11 +67,11 @@ def check() -> None:
 
 def _plain(value: Any) -> Any:
     """Return a result as numbers, strings, lists and dicts."""
-    if isinstance(value, (list, tuple)):
+    if type(value) in (list, tuple):
         return [*map(_plain, value)]
     if hasattr(value, "to_dict"):
         return {"batch size": [*value.batch_size], **_plain(value.to_dict())}
-    if isinstance(value, dict):
+    if hasattr(value, "items"):
         return {key: _plain(item) for key, item in value.items()}
     return [str(value.dtype), value.tolist()] if hasattr(value, "tolist") else value
 

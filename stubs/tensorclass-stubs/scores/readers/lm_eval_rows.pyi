@@ -3,7 +3,7 @@ from typing import Any, Final
 from tensorclass.scores.readers.lines import Row
 
 __all__ = ["BOOKKEEPING", "document_of", "logged_metrics", "number_of", "text_of", "value_at"]
-BOOKKEEPING: Final
+BOOKKEEPING: Final[frozenset[str]]
 
 def logged_metrics(row: Row) -> list[str]: ...
 def value_at(row: Row, keys: tuple[str, ...]) -> Any: ...

@@ -9,6 +9,7 @@ import torch
 from torch import Size, Tensor
 from torch.compiler import is_dynamo_compiling
 
+from tensorclass.support.exact_types import DICT
 from tensorclass.support.printable import printable, type_name
 from tensorclass.td import jagged, native
 from tensorclass.td.collection import Collection
@@ -129,7 +130,7 @@ class Columns(Mapping[str, Any]):
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._stores = [{**store} if type(store := part._store) is dict else store for part in parts.items_]
+        self._stores = [{**store} if type(store := part._store) is DICT else store for part in parts.items_]
         self._keys = _common_keys(self._stores) if self._stores else []
 
     def __getitem__(self, key: str) -> Any:
