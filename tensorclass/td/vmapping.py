@@ -53,8 +53,9 @@ def _mapped(
     **kwargs: Any,
 ) -> Any:
     """Implement a call of ``torch.vmap(func, in_dims, out_dims, randomness, chunk_size=chunk_size)``."""
+    arg: object
     for arg in args:
-        cls: Any = type(arg)  # torch 2.15 cannot guard the attribute __class__ of a dict
+        cls = type(arg)  # torch 2.15 cannot guard the attribute __class__ of a dict
         if cls is not Tensor and (_holds_collection(arg) if cls in _CONTAINERS else isinstance(arg, Collection)):
             break
     else:
@@ -87,8 +88,9 @@ _CONTAINERS = frozenset((tuple, list, dict))
 
 
 def _holds_collection(tree: Any) -> bool:
+    item: object
     for item in tree.values() if type(tree) is DICT else tree:
-        cls: Any = type(item)
+        cls = type(item)
         if cls is not Tensor and (_holds_collection(item) if cls in _CONTAINERS else isinstance(item, Collection)):
             return True
     return False
@@ -96,7 +98,8 @@ def _holds_collection(tree: Any) -> bool:
 
 def _items(tree: Any, dims: Any) -> list[tuple[Any, Any]]:
     """Return the items of a container, each with its dimension. Arguments are a tuple."""
-    cls: Any = type(tree)
+    container: object = tree
+    cls = type(container)
     if cls is dict:
         if type(dims) is int:
             return [(item, dims) for item in tree.values()]
@@ -105,7 +108,6 @@ def _items(tree: Any, dims: Any) -> list[tuple[Any, Any]]:
     elif cls is tuple or cls is list:
         if type(dims) is int:
             return [(item, dims) for item in tree]
-
         if type(dims) is cls and len(dims) == len(tree):
             return list(zip(tree, dims, strict=True))
     raise _Unusual
@@ -113,7 +115,8 @@ def _items(tree: Any, dims: Any) -> list[tuple[Any, Any]]:
 
 def _container_like(tree: Any, items: list[Any]) -> Any:
     """Return a container of the same class and keys with other items."""
-    cls: Any = type(tree)
+    container: object = tree
+    cls = type(container)
     return dict(zip(tree, items, strict=True)) if cls is dict else items if cls is list else tuple(items)
 
 
