@@ -108,8 +108,9 @@ def _items(tree: Any, dims: Any) -> list[tuple[Any, Any]]:
     elif cls is tuple or cls is list:
         if type(dims) is int:
             return [(item, dims) for item in tree]
-        if type(dims) is cls and len(dims) == len(tree):
-            return list(zip(tree, dims, strict=True))
+        given: list[Any] = [*dims] if type(dims) is cls else []
+        if len(given) == len(tree):
+            return list(zip(tree, given, strict=True))
     raise _Unusual
 
 
