@@ -61,10 +61,11 @@ release-check: $(READY) ## build a release, check its metadata, types and change
 versions: ## the package on another Python and PyTorch, in an environment of its own (ARGS="--python 3.12 --torch 2.15")
 	@$(PYTHON) -m tests.versions $(ARGS)
 
-lint: $(READY) ## ruff: rules and formatting; import-linter: which package may import which
+lint: $(READY) ## ruff: rules and formatting; import-linter: which package may import which; the workflows of CI
 	@$(BIN)/ruff check --output-format concise
 	@$(BIN)/ruff format --check --output-format concise
 	@$(BIN)/lint-imports --no-cache
+	@$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
 
 format: $(READY) ## rewrite the files as lint wants them
 	@$(BIN)/ruff check --fix

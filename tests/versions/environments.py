@@ -25,7 +25,10 @@ CHOICES = {
 }
 
 #: packages of pyproject's extra `dev` that the tests here do not need: linters, type checkers and the site
-LEFT_OUT = ("sphinx", "myst-parser", "pydata-sphinx-theme", "ruff", "import-linter", "mypy", "pyright", "pyrefly", "ty")
+LEFT_OUT = (
+    "sphinx", "myst-parser", "pydata-sphinx-theme", "ruff", "import-linter", "mypy", "pyright", "pyrefly", "ty", "twine",
+    "check-jsonschema",
+)  # fmt: skip
 #: the peer asks for a newer PyTorch than this package, so it is installed without its requirements
 PEER = "tensordict"
 PEER_NEEDS = ("cloudpickle", "pyvers>=0.2,<0.3")
@@ -187,6 +190,11 @@ class Environment:
         return done.stdout
 
     @property
+    def installed_packages(self) -> str:
+        """The choice of packages that is installed: the newest where those of constraints.txt do not fit this Python."""
+        return "newest" if (self.path / "newest").exists() else self.packages
+
+    @property
     def site_packages(self) -> Path:
         """The folder of the environment's packages."""
         [found] = self.path.glob("lib/python3.*/site-packages")
@@ -228,6 +236,7 @@ class Environment:
             if self.packages != "pinned":
                 raise
             print(f"== {self.name}: the newest packages, not those of constraints.txt: {error}", flush=True)
+            (self.path / "newest").touch()
             constraints.write_text(installed)
             self.pip(*everything)
         peer = [text for text in project()["optional-dependencies"]["dev"] if distribution(text) == PEER]

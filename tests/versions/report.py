@@ -45,7 +45,7 @@ def save(rows: Path, environment: Environment, outcomes: Mapping[str, Outcome], 
         "name": environment.name,
         "python": version.stdout.strip(),
         "torch": environment.version("torch"),
-        "packages": environment.packages,
+        "packages": environment.installed_packages,
     }
     rows.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(before, indent=1))
