@@ -26,8 +26,8 @@ CHOICES = {
 
 #: packages of pyproject's extra `dev` that the tests here do not need: linters, type checkers and the site
 LEFT_OUT = (
-    "sphinx", "myst-parser", "pydata-sphinx-theme", "ruff", "import-linter", "mypy", "pyright", "pyrefly", "ty", "twine",
-    "check-jsonschema",
+    "sphinx", "myst-parser", "pydata-sphinx-theme", "ruff", "import-linter", "mypy", "pyright", "pyrefly", "ty",
+    "twine", "check-jsonschema",
 )  # fmt: skip
 #: the peer asks for a newer PyTorch than this package, so it is installed without its requirements
 PEER = "tensordict"
@@ -191,7 +191,7 @@ class Environment:
 
     @property
     def installed_packages(self) -> str:
-        """The choice of packages that is installed: the newest where those of constraints.txt do not fit this Python."""
+        """The packages that are installed: the newest where those of constraints.txt do not fit this Python."""
         return "newest" if (self.path / "newest").exists() else self.packages
 
     @property
