@@ -16,8 +16,6 @@ def empty_caches() -> None:
 def test_a_package_that_is_missing_names_its_extra() -> None:
     missing = r"from_x needs nosuch, which is not installed: pip install 'tensorclass\[x\]'"
     with pytest.raises(ImportError, match=missing):
-        ImportError, match=r"from_x needs nosuch, which is not installed: pip install 'tensorclass\[x\]'"
-    ):
         require("nosuch.inner", "x", "from_x")
 
 
