@@ -115,8 +115,17 @@ def test_the_readme_of_the_package_names_the_module_that_does_it() -> None:
 
 
 #: folders of tests that no folder of the package has: the peer beside this package, benchmarks, type checkers, scripts,
-#: the site
-_OWN_FOLDERS = ("benchmarks", "distributed/ray", "examples", "parity", "site", "typing/corpus", "typing/stubs/example")
+#: the site, other versions
+_OWN_FOLDERS = (
+    "benchmarks",
+    "distributed/ray",
+    "examples",
+    "parity",
+    "site",
+    "typing/corpus",
+    "typing/stubs/example",
+    "versions",
+)
 
 
 def _test_files() -> list[Path]:

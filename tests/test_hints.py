@@ -259,6 +259,9 @@ ELSEWHERE = {
     ("td/memory/shared_memory.py", "Make it larger"): (
         "distributed/test_full_shared_memory.py::test_all_that_takes_shared_memory_raises_the_same_error"
     ),
+    ("support/extras.py", "pip install --upgrade"): (
+        "support/test_extras.py::test_a_package_that_is_too_old_names_its_version"
+    ),
     ("td/native/__init__.py", "build it again with"): (
         "td/native/test_native_library.py::test_a_damaged_library_is_a_warning_or_an_error"
     ),

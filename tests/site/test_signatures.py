@@ -8,6 +8,7 @@ import sys
 import warnings
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import pytest
 from public_names import canonical, is_ours, public_names
@@ -25,6 +26,12 @@ FUNCTIONS = {
 }
 
 
+def _signatures() -> dict[Any, inspect.Signature]:
+    """Return the signatures that are kept with functions."""
+    functions = [getattr(item, "__func__", item) for item in FUNCTIONS.values()]
+    return {function: vars(function)["__signature__"] for function in functions if "__signature__" in vars(function)}
+
+
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[list[str]]]:
     """The parameters of each signature of each function in a reference of functions alone."""
@@ -38,12 +45,22 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[list[str]]
         by_module.setdefault(name.rpartition(".")[0], []).append(name.rpartition(".")[2])
     directives = [f".. names:: {module}\n\n   {' '.join(names)}\n" for module, names in by_module.items()]
     (folder / "index.rst").write_text("Functions\n=========\n\n" + "\n".join(directives), encoding="utf-8")
-    path = list(sys.path)
+    path, signatures = list(sys.path), _signatures()
     with warnings.catch_warnings(), patch_docutils(DOCS), docutils_namespace():
         warnings.simplefilter("ignore")  # of Sphinx and its extensions, for their authors
-        app = Sphinx(folder, DOCS, folder / "out", folder / "doctrees", "dummy", status=None, warning=io.StringIO())
+        app = Sphinx(
+            folder,
+            DOCS,
+            folder / "out",
+            folder / "doctrees",
+            "dummy",
+            status=None,
+            warning=io.StringIO(),
+        )
         app.build()
     sys.path[:] = path
+    for function in _signatures().keys() - signatures.keys():  # autodoc gives them other ones, to preserve defaults
+        del function.__signature__
     found: dict[str, list[list[str]]] = {}
     for signature in app.env.get_doctree("index").findall(addnodes.desc_signature):
         parameters = [[*one.findall(addnodes.desc_sig_name)] for one in signature.findall(addnodes.desc_parameter)]

@@ -233,7 +233,12 @@ def _load() -> str:
         return off
     first_load = native_library.first_load(file)
     if not required and first_load.crashed():
-        return _warned(f"is left out: a process ended while it loaded it ({file})", _AGAIN)
+        off = "left out, as a process ended while it loaded it"
+        return _warned(
+            off,
+            f"native code is {off} ({file}); {native_library.VARIABLE}=1 tries it again, "
+            "`tensorclass native --build` builds it again, `tensorclass native --remove` removes it",
+        )
     first_load.begin()
     try:
         library = native_library.load_library(file)
@@ -241,17 +246,17 @@ def _load() -> str:
     except (ImportError, AttributeError, TypeError) as error:
         if required:
             raise
-        return _warned(f"cannot be loaded: {error}", "build it again with `tensorclass native --build`")
+        off = f"cannot be loaded: {error}"
+        return _warned(
+            off, f"native code {off}; build it again with `tensorclass native --build`, or remove it with `--remove`"
+        )
     _first_load = first_load
     globals().update({key: value for key, value in vars(library).items() if not key.startswith("_")})
     return ""
 
 
-_AGAIN = f"{native_library.VARIABLE}=1 tries it again; build it again with `tensorclass native --build`"
-
-
-def _warned(off: str, advice: str) -> str:
-    warnings.warn(f"native code {off}; {advice}, or remove it with `--remove`", RuntimeWarning, stacklevel=3)
+def _warned(off: str, message: str) -> str:
+    warnings.warn(message, RuntimeWarning, stacklevel=3)
     return off
 
 
