@@ -249,12 +249,12 @@ def _like(function: Callable[..., Any]) -> Callable[..., Any]:
         native.know(function, function.__name__)
 
     def call(input: Any, *args: Any, **kwargs: Any) -> Any:
-        if has_no_numbers(input):
-            raise unsupported(function, type(input))
         if not args and not kwargs and not is_dynamo_compiling() and native.ON:
             found = native.unary(input, function)
             if found is not None:
                 return found
+        if not input._has_numbers:
+            raise unsupported(function, type(input))
         store: Any = input._store
         if args or kwargs or type(store) is not dict or not input._is_tree():
             return input._each(function, *args, **kwargs)
