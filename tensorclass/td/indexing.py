@@ -280,7 +280,10 @@ class Indexing(Collection):
             prepared = prepare_index(index, batch_size)
         except first_class_dims.BoundIndex:
             return self._index_bound(*first_class_dims.split(index, batch_size, prepare_index))
-        return self._index(prepared)
+        indexed = self._index(prepared)
+        if not is_dynamo_compiling() and self._batch_size is not batch_size and self._batch_size != batch_size:
+            raise RuntimeError(f"the batch size changed from {list(batch_size)} while it was indexed; try again")
+        return indexed
 
     def _at(self, index: Any) -> Self:
         """Index as a value of a collection. Text differs: its ``text[3]`` is a string."""
@@ -479,12 +482,13 @@ class Indexing(Collection):
         """Write ``rows`` at a prepared index, after checking that all of them fit. See :meth:`_write_checked`."""
         if self._write_views(index, rows):
             return self
-        target = shapes.indexed(self._batch_size, index)
+        batch_size = self._batch_size
+        target = shapes.indexed(batch_size, index)
         if rows._batch_size != target:
             rows = expanded_rows(rows, target)
         elif self._write_tensors(index, rows, len(target)):
             return self
-        ndim, rows = len(self._batch_size), rows._levels_now()
+        ndim, rows = len(batch_size), rows._levels_now()
         self._check_rows(rows, ndim, len(target), ())
         if objects := self._object_rows(rows, ()):
             check_objects_in_files(self, index, objects)

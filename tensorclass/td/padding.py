@@ -57,16 +57,17 @@ class Padding(Collection):
             >>> TensorDict({"a": torch.ones(2)}, [2]).pad([0, 1], value=7)["a"]
             tensor([1., 1., 7.])
         """
-        ndim = len(self._batch_size)
+        batch_size = self._batch_size
+        ndim = len(batch_size)
         if len(pad_size) % 2 or len(pad_size) > 2 * ndim:
             raise RuntimeError(
                 f"pad: expected two numbers for each of at most {ndim} batch dimensions, got {list(pad_size)}"
             )
         pairs = list(zip(pad_size[::2], pad_size[1::2], strict=True))
-        size = _padded_size(self._batch_size, pairs)
+        size = _padded_size(batch_size, pairs)
         if safe and any(entry < 0 for entry in size):
             raise RuntimeError(
-                f"pad: {list(pad_size)} cuts off more than there is in the batch size {list(self._batch_size)}"
+                f"pad: {list(pad_size)} cuts off more than there is in the batch size {list(batch_size)}"
             )
         if not inplace:
             return self._padded(pairs, value)

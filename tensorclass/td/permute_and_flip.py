@@ -94,7 +94,8 @@ class Permuting(Collection):
             found: Self | None = native.transpose(self, (dim0, dim1))
             if found is not None:
                 return found
-        order = shapes.transposition(len(self._batch_size), dim0, dim1)
+        batch_size = self._batch_size
+        order = shapes.transposition(len(batch_size), dim0, dim1)
         ndim = len(order)
         dim0, dim1 = dim0 % ndim, dim1 % ndim
         store = {**self._store}
@@ -102,7 +103,7 @@ class Permuting(Collection):
             store[key] = value.transpose(dim0, dim1)
         result = self._like(
             store,
-            shapes.permuted(self._batch_size, order),
+            shapes.permuted(batch_size, order),
             self._names and shapes.names_permuted(self._names, order),
         )
         result._context = ((), PERMUTED, ref(self), order)

@@ -176,20 +176,21 @@ class Shaping(Collection):
             >>> TensorDict({"a": torch.zeros(2, 3, 4)}, [2, 3]).flatten()["a"].shape
             torch.Size([6, 4])
         """
-        if not self._batch_size:
+        batch_size = self._batch_size
+        if not batch_size:
             return self._done(with_members(self).unsqueeze(0), inplace)
         first, last = 0 if start_dim is None else start_dim, -1 if end_dim is None else end_dim
         if not is_dynamo_compiling() and native.ON:
             found: Self | None = native.flatten(self, (first, last))
             if found is not None:
                 return self._done(found, inplace)
-        start, end = shapes.flat_range(self._batch_size, first, last)
+        start, end = shapes.flat_range(batch_size, first, last)
         store = {**self._store}
         for key, value in member_items(store):
             store[key] = value.flatten(start, end)
         result = self._like(
             store,
-            shapes.flattened(self._batch_size, start, end),
+            shapes.flattened(batch_size, start, end),
             self._names and shapes.names_flattened(self._names, start, end),
         )
         result._context = ((), COPIED, ref(self))
@@ -221,13 +222,14 @@ class Shaping(Collection):
             found: Self | None = native.unflatten(self, (dim, sizes))
             if found is not None:
                 return self._done(found, inplace)
-        dim = shapes.wrap_dim(dim, len(self._batch_size))
+        batch_size = self._batch_size
+        dim = shapes.wrap_dim(dim, len(batch_size))
         store = {**self._store}
         for key, value in member_items(store):
             store[key] = value.unflatten(dim, sizes)
         result = self._like(
             store,
-            shapes.unflattened(self._batch_size, dim, sizes),
+            shapes.unflattened(batch_size, dim, sizes),
             self._names and shapes.names_unflattened(self._names, dim, len(sizes)),
         )
         result._context = ((), RESIZED, ref(self))
@@ -265,14 +267,15 @@ class Shaping(Collection):
             found: Self | None = native.squeeze(self, (dim,))
             if found is not None:
                 return found
-        dims = shapes.squeezed_dims(self._batch_size, dim)
+        batch_size = self._batch_size
+        dims = shapes.squeezed_dims(batch_size, dim)
         removed = dims[0] if len(dims) == 1 else dims
         store = {**self._store}
         for key, value in member_items(store):
             store[key] = value.squeeze(removed)
         result = self._like(
             store,
-            Size(shapes.without(self._batch_size, dims)),
+            Size(shapes.without(batch_size, dims)),
             self._names and shapes.names_without(self._names, dims),
         )
         result._context = ((), RESIZED, ref(self))
@@ -300,13 +303,14 @@ class Shaping(Collection):
             found: Self | None = native.unsqueeze(self, (dim,))
             if found is not None:
                 return found
-        dim = shapes.unsqueezed_dim(len(self._batch_size), dim)
+        batch_size = self._batch_size
+        dim = shapes.unsqueezed_dim(len(batch_size), dim)
         store = {**self._store}
         for key, value in member_items(store):
             store[key] = value.unsqueeze(dim)
         result = self._like(
             store,
-            shapes.inserted(self._batch_size, dim, 1),
+            shapes.inserted(batch_size, dim, 1),
             self._names and shapes.names_inserted(self._names, dim),
         )
         result._context = ((), RESIZED, ref(self))
@@ -379,12 +383,13 @@ class Shaping(Collection):
             found: Self | None = native.expand(self, shape)
             if found is not None:
                 return found
-        new = shapes.expanded(self._batch_size, shapes.as_sequence(shape))
-        ndim = len(self._batch_size)
+        batch_size = self._batch_size
+        new = shapes.expanded(batch_size, shapes.as_sequence(shape))
+        ndim = len(batch_size)
         if not new:
             return self._index(())
         more = len(new) - ndim
-        if new[more:] == self._batch_size:  # only new dimensions in front
+        if new[more:] == batch_size:  # only new dimensions in front
             front = new[:more]
             store = {**self._store}
             for key, value in member_items(store):
@@ -443,9 +448,10 @@ class Shaping(Collection):
             tensor([1, 2, 1, 2])
         """
         counts = shapes.as_sequence(repeats)
-        if len(counts) != len(self._batch_size):
+        batch_size = self._batch_size
+        if len(counts) != len(batch_size):
             raise ValueError(
-                f"repeat: expected {len(self._batch_size)} repeats, one for each batch dimension, got {len(counts)}"
+                f"repeat: expected {len(batch_size)} repeats, one for each batch dimension, got {len(counts)}"
             )
         ndim = len(counts)
         if not counts:
@@ -453,7 +459,7 @@ class Shaping(Collection):
         return self._done(
             self._like(
                 {key: value.repeat(*counts, *(1,) * (value.ndim - ndim)) for key, value in member_items(self._now())},
-                shapes.repeated(self._batch_size, counts),
+                shapes.repeated(batch_size, counts),
                 self._names,
             ),
             inplace,
@@ -476,9 +482,10 @@ class Shaping(Collection):
             torch.Size([2, 2])
         """
         dims = (dims,) if isinstance(dims, int) else dims
-        counts = (1,) * (len(self._batch_size) - len(dims)) + tuple(dims)
+        batch_size = self._batch_size
+        counts = (1,) * (len(batch_size) - len(dims)) + tuple(dims)
         result = self
-        for _ in range(len(counts) - len(self._batch_size)):
+        for _ in range(len(counts) - len(batch_size)):
             result = with_members(result).unsqueeze(0)
         return with_members(result).repeat(counts)
 
@@ -506,11 +513,12 @@ class Shaping(Collection):
             >>> TensorDict({"a": torch.tensor([1, 2])}, [2]).repeat_interleave(2)["a"]
             tensor([1, 1, 2, 2])
         """
+        batch_size = self._batch_size
         if dim is None:
-            flat = self if len(self._batch_size) == 1 else with_members(self).reshape(-1)
+            flat = self if len(batch_size) == 1 else with_members(self).reshape(-1)
             return self._done(with_members(flat).repeat_interleave(repeats, 0, output_size=output_size), inplace)
-        dim = shapes.wrap_dim(dim, len(self._batch_size))
-        size = self._batch_size[dim]
+        dim = shapes.wrap_dim(dim, len(batch_size))
+        size = batch_size[dim]
         if isinstance(repeats, int):
             total = size * repeats
         elif repeats.numel() == 1:
@@ -529,7 +537,7 @@ class Shaping(Collection):
                     key: with_members(value).repeat_interleave(repeats, dim, output_size=total)
                     for key, value in member_items(self._now())
                 },
-                shapes.with_size(self._batch_size, dim, total),
+                shapes.with_size(batch_size, dim, total),
                 self._names,
             ),
             inplace,

@@ -44,8 +44,9 @@ class Splitting(Collection):
             >>> [len(part) for part in TensorDict({"a": torch.zeros(5)}, [5]).split(2)]
             [2, 2, 1]
         """
-        dim = shapes.wrap_dim(dim, len(self._batch_size))
-        return with_members(self).split_with_sizes(shapes.split_sizes(self._batch_size[dim], split_size), dim)
+        batch_size = self._batch_size
+        dim = shapes.wrap_dim(dim, len(batch_size))
+        return with_members(self).split_with_sizes(shapes.split_sizes(batch_size[dim], split_size), dim)
 
     def split_with_sizes(self, sizes: list[int], dim: int = 0) -> tuple[Self, ...]:
         """Split along a batch dimension into pieces of given sizes.
@@ -111,8 +112,9 @@ class Splitting(Collection):
         """
         if chunks < 1:
             raise RuntimeError(f"chunk: expected at least one chunk, got {chunks}")
-        dim = shapes.wrap_dim(dim, len(self._batch_size))
-        size = self._batch_size[dim]
+        batch_size = self._batch_size
+        dim = shapes.wrap_dim(dim, len(batch_size))
+        size = batch_size[dim]
         if size == 0:
             return with_members(self).split_with_sizes([0] * chunks, dim)
         return with_members(self).split_with_sizes(shapes.split_sizes(size, -(-size // chunks)), dim)
@@ -137,8 +139,9 @@ class Splitting(Collection):
             >>> [len(piece) for piece in TensorDict({"a": torch.zeros(5)}, [5]).tensor_split([1, 3])]
             [1, 2, 2]
         """
-        dim = shapes.wrap_dim(dim, len(self._batch_size))
-        size = self._batch_size[dim]
+        batch_size = self._batch_size
+        dim = shapes.wrap_dim(dim, len(batch_size))
+        size = batch_size[dim]
         if isinstance(indices_or_sections, Tensor):
             indices_or_sections = indices_or_sections.tolist()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         if isinstance(indices_or_sections, int):
@@ -203,8 +206,9 @@ class Splitting(Collection):
             >>> TensorDict({"a": torch.arange(5)}, [5]).narrow(0, 1, 2)["a"]
             tensor([1, 2])
         """
-        dim = shapes.wrap_dim(dim, len(self._batch_size))
-        size = self._batch_size[dim]
+        batch_size = self._batch_size
+        dim = shapes.wrap_dim(dim, len(batch_size))
+        size = batch_size[dim]
         if not -size <= start <= size:
             raise IndexError(f"narrow: expected start in [{-size}, {size}] for dimension {dim}, got {start}")
         start = start + size if start < 0 else start

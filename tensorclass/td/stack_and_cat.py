@@ -532,10 +532,11 @@ class Combining(Collection):
                     [1., 1.]])
         """
         store: Store = {}
-        ndim = len(self._batch_size)
+        batch_size = self._batch_size
+        ndim = len(batch_size)
         mask: Tensor | None = None
         masks: dict[str, Tensor] = {}
-        size = self._batch_size
+        size = batch_size
         for key, value in self._now().items():
             if isinstance(value, Combining):
                 store[key], own = value._as_padded(padding)
@@ -543,7 +544,7 @@ class Combining(Collection):
                     masks[key] = own
             elif value.is_nested:
                 store[key] = jagged.as_padded(value, padding)
-                if -1 in self._batch_size:
+                if -1 in batch_size:
                     size = store[key].shape[:ndim]
                     marks = [torch.ones(part.shape[: ndim - 1], dtype=torch.bool) for part in value.unbind(0)]
                     mask = jagged.as_padded(jagged.as_nested(marks), False)

@@ -261,7 +261,7 @@ def _like(function: Callable[..., Any]) -> Callable[..., Any]:
         return input._same(
             {
                 key: function(value) if value.__class__ is Tensor else call_on_value(function, value)
-                for key, value in input._store.items()
+                for key, value in input._now().items()
             }
         )
 

@@ -296,10 +296,12 @@ class LazyKeys(LazyParts):
             part._require(piece, wanted, whole, optional)
 
     def copy_(self, tensordict: Any, non_blocking: bool = False) -> Self:
-        pieces = self._pieces(tensordict)
-        for part, piece in zip(self._store.items_, pieces, strict=True):
+        # what is written is what was looked at, in the parts as well
+        parts = [part._levels_now() for part in self._store.items_]
+        pieces = self._pieces(tensordict._levels_now() if isinstance(tensordict, Collection) else tensordict)
+        for part, piece in zip(parts, pieces, strict=True):
             part._require(piece, None, True)
-        for part, piece in zip(self._store.items_, pieces, strict=True):
+        for part, piece in zip(parts, pieces, strict=True):
             with_members(part).copy_(piece, non_blocking)
         return self
 

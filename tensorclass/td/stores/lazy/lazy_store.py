@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, ItemsView, Iterator, Mapping, MutableMapping, Sequence, ValuesView
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -116,6 +116,14 @@ class Parts(MutableMapping[str, "Value"]):
     def __len__(self) -> int:
         return len(self._keys())
 
+    def items(self) -> ItemsView[str, Any]:
+        """Return the keys and values as they are now, each part in one state."""
+        return Columns(self).items()
+
+    def values(self) -> ValuesView[Any]:
+        """Return the values as they are now, each part in one state."""
+        return Columns(self).values()
+
     def __contains__(self, key: object) -> bool:
         for part in self.items_:
             if key not in part._store:
@@ -130,7 +138,7 @@ class Columns(Mapping[str, Any]):
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._stores = [{**store} if type(store := part._store) is DICT else store for part in parts.items_]
+        self._stores = [_now(part._store) for part in parts.items_]
         self._keys = _common_keys(self._stores) if self._stores else []
 
     def __getitem__(self, key: str) -> Any:
@@ -146,6 +154,11 @@ class Columns(Mapping[str, Any]):
 
     def __contains__(self, key: object) -> bool:
         return key in self._keys
+
+
+def _now(store: Any) -> Any:
+    """Return the values of a part as they are now."""
+    return {**store} if type(store) is DICT else Columns(store) if isinstance(store, Parts) else store
 
 
 def _common_keys(stores: Sequence[Any]) -> list[str]:
