@@ -282,7 +282,7 @@ class Indexing(Collection):
             return self._index_bound(*first_class_dims.split(index, batch_size, prepare_index))
         indexed = self._index(prepared)
         if not is_dynamo_compiling() and self._batch_size is not batch_size and self._batch_size != batch_size:
-            raise RuntimeError(f"the batch size changed from {list(batch_size)} while it was indexed; try again")
+            raise RuntimeError(f"the batch size changed from {list(batch_size)} while it was indexed")
         return indexed
 
     def _at(self, index: Any) -> Self:

@@ -254,7 +254,7 @@ def _like(function: Callable[..., Any]) -> Callable[..., Any]:
             if found is not None:
                 return found
         if not input._has_numbers:
-            raise unsupported(function, type(input))
+            raise unsupported(function, input.__class__)
         store: Any = input._store
         if args or kwargs or type(store) is not dict or not input._is_tree():
             return input._each(function, *args, **kwargs)

@@ -11,7 +11,7 @@ from torch import Size, Tensor
 from typing_extensions import Self
 
 from tensorclass.td import shapes
-from tensorclass.td.context import NOTHING, RESIZED
+from tensorclass.td.context import COPIED, NOTHING, RESIZED
 from tensorclass.td.get import MISSING
 from tensorclass.td.hidden_members import member_values, with_members
 from tensorclass.td.leaves.object_codes import to_lists
@@ -143,9 +143,12 @@ class LazyShaping(LazyParts):
             return self._rows(asked)
         new = shapes.reshaped(self._batch_size, asked)
         result = self._reshaped(new, "reshape") if new else None
+        if result is None and new and self._is_uneven():
+            return self._rows(new)
         if result is None:
-            return self._rows(new) if new and self._is_uneven() else super().reshape(*new)
-        return result  # type: ignore[no-any-return]
+            result = super(LazyShaping, self._levels_now()).reshape(*new)
+            result._context = ((), COPIED, ref(self))
+        return result
 
     def view(self, *shape: int | Sequence[int] | torch.dtype, size: Any = None, batch_size: Size | None = None) -> Self:
         if size is not None or batch_size is not None:
@@ -170,7 +173,7 @@ class LazyShaping(LazyParts):
         """Stack all rows, each a view of its part, lazily in another batch size."""
         if self._is_ragged() and self._store.dim != 0:
             raise RuntimeError(f"reshape: the parts of this lazy stack differ and lie along dimension {self.stack_dim}")
-        rows = [self]
+        rows = [self._levels_now()]
         while rows and rows[0]._batch_size:
             rows = [row for item in rows for row in with_members(item).unbind(0)]
         if not rows:
