@@ -140,9 +140,10 @@ class Locking(Contexts):
         kept: dict[int, tuple[Any, tuple[weakref.ref[Collection], ...]]] = {}
         for node in opened:  # grows during the loop
             for below in node._nodes():
-                if below._lock is None or id(below) in done:
+                lock = below._lock  # once: another thread may unlock it, too
+                if lock is None or id(below) in done:
                     continue
-                others = tuple([ref for ref in below._lock if _keeps_locked(ref(), done)])
+                others = tuple([ref for ref in lock if _keeps_locked(ref(), done)])
                 if others:
                     kept[id(below)] = below, others
                 else:

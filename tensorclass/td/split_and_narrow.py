@@ -150,8 +150,8 @@ class Splitting(Collection):
             each, more = size // indices_or_sections, size % indices_or_sections
             return with_members(self).split_with_sizes([each + (i < more) for i in range(indices_or_sections)], dim)
         bounds = [slice(start, stop).indices(size)[:2] for start, stop in _pairs(indices_or_sections)]
-        prefix = (slice(None),) * dim
-        return tuple([self._index((*prefix, slice(start, max(start, stop)))) for start, stop in bounds])
+        prefix, here = (slice(None),) * dim, self._levels_now()
+        return tuple([here._index((*prefix, slice(start, max(start, stop)))) for start, stop in bounds])
 
     def unbind(self, dim: int = 0) -> tuple[Self, ...]:
         """Return the collection at each position of a batch dimension.

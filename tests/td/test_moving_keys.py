@@ -152,3 +152,30 @@ def test_two_threads_that_move_keys_beside_an_addition() -> None:
         for thread in threads:
             thread.join()
         sys.setswitchinterval(before)
+
+
+def test_two_threads_that_unlock_one_collection() -> None:
+    lines = 0
+    for at in range(100):
+        d, lines = data().lock_(), 0
+
+        def at_line(frame: FrameType, event: str, argument: object) -> Any:
+            nonlocal lines
+            if event == "line":
+                if lines == at:  # noqa: B023  (called in this round)
+                    d.unlock_()  # noqa: B023  (called in this round)
+                lines += 1
+            return at_line
+
+        def at_call(frame: FrameType, event: str, argument: object) -> Any:
+            return at_line if frame.f_code.co_filename.endswith("locking.py") else None
+
+        with native_code(False):
+            sys.settrace(at_call)
+            try:
+                d.unlock_()
+            finally:
+                sys.settrace(None)
+        assert not d.is_locked
+        assert not d["n"].is_locked
+    assert 10 < lines < 100
