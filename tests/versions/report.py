@@ -67,7 +67,7 @@ def row(found: Row) -> str:
     cells = [found["python"], found["torch"], found["packages"]]
     for name in TRIALS:
         trial = found["trials"].get(name)
-        part = f" ({trial['tests']})" if trial and trial["tests"] else ""
+        part = " (a part of the suite)" if trial and trial["tests"] not in ("", "-n 2") else ""
         cells.append(f"{trial['summary']}{part}".replace("|", r"\|") if trial else "not run")
     cells.append(", ".join(sorted({f"{trial['date']} {trial['commit']}" for trial in found["trials"].values()})))
     return f"| {' | '.join(cells)} |"

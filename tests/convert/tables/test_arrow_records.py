@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import enum
+import gc
 import io
 import uuid
 from typing import Annotated, Any
@@ -373,8 +374,9 @@ def test_a_file_that_is_memory_mapped_is_not_copied(tmp_path: Any) -> None:
     with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
     with pa.memory_map(path) as source:
+        gc.collect()  # of what earlier tests left
         before = pa.total_allocated_bytes()
         data = tc.from_arrow(pa.ipc.open_file(source).read_all(), copy=False)
-        assert pa.total_allocated_bytes() == before
+        assert pa.total_allocated_bytes() <= before
         assert data["x"].tolist() == list(range(100))
         assert data["m"].shape == (100, 2)
