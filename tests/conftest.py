@@ -103,8 +103,7 @@ def pytest_collection() -> Iterator[None]:
         gc.collect()
         gc.freeze()
         gc.set_threshold(10_000, 10, 50)  # Python's 700 cost a sixth of the time of tests that compile
-        # torch 2.9 has no such setting
-        if "torch._dynamo" in sys.modules and hasattr(torch._dynamo.config, "side_effect_replay_policy"):
+        if "torch._dynamo" in sys.modules:
             # otherwise each write to an argument is described, with its stack, for a log that nobody reads
             torch._dynamo.config.side_effect_replay_policy = "silent"
 

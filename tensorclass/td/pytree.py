@@ -421,7 +421,7 @@ def _is_known(node: Collection) -> bool:
 
 
 def _has_tensors(node: Collection) -> bool:
-    return len(_tensors(node)) > 0  # torch 2.11 does not trace bool() of a list
+    return bool(_tensors(node))
 
 
 def _change(new: Collection, size: Callable[[Size], Size], names: Callable[[Names], Names]) -> None:

@@ -187,8 +187,18 @@ def _map(stage: Stage, method: str | None = None, **options: Any) -> None:
     _take(stage, iter(_numbers().map_iter(function, chunksize=1, num_workers=2, mp_start_method=method, **options)))
 
 
+def _wait_for_other(stage: Stage, chunk: Any) -> None:
+    """Wait until two processes are here."""
+    marks = Path(stage.folder, "marks")
+    (marks / f"here-{os.getpid()}").touch()
+    while len(list(marks.glob("here-*"))) < 2:
+        time.sleep(0.01)
+
+
 def _map_on_executor(stage: Stage, method: str) -> None:
     with ProcessPoolExecutor(2, mp_context=torch.multiprocessing.get_context(method)) as executor:
+        # each process has had a task: Python itself leaves those that have none yet
+        list(_numbers(2).map_iter(functools.partial(_wait_for_other, stage), chunksize=1, executor=executor))
         _take(stage, iter(_numbers().map_iter(functools.partial(_result, stage), chunksize=1, executor=executor)))
 
 

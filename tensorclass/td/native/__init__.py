@@ -21,6 +21,8 @@ from __future__ import annotations
 
 import os
 import warnings
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -222,16 +224,18 @@ def _load() -> str:
     if off:
         return off
     required = os.environ.get(native_library.VARIABLE) == "1"
-    off = native_library.why_unusable()
-    file = None if off else native_library.found_library()
+    file: Path | None = None
+    with suppress(OSError):  # why_unusable says it
+        file = native_library.found_library()
     if file is None:
+        off = native_library.why_unusable()
         if required:
             raise ImportError(
                 f"{native_library.VARIABLE}=1, but native code is {off} ({native_library.library_file()}); "
                 "build it with `tensorclass native --build`, or unset the variable"
             )
         return off
-    first_load = native_library.first_load(file)
+    first_load = FirstLoad(file)
     if not required and first_load.crashed():
         off = "left out, as a process ended while it loaded it"
         return _warned(

@@ -29,10 +29,13 @@ class FirstLoad:
     """
 
     def __init__(self, library: Path) -> None:
-        status = library.stat()
-        identity = f"{library.resolve()} {status.st_size} {status.st_mtime_ns} {sys.version}"
+        with suppress(OSError):  # loading it will say what is wrong with it
+            status = library.stat()
+            library = library.resolve().with_name(f"{library.name} {status.st_size} {status.st_mtime_ns}")
+        identity = f"{library} {sys.version}"
         #: the file of the note
         self.file: Path = cache_folder() / f"native-{sha256(identity.encode()).hexdigest()[:16]}"
+        self._loading: str = f"loading {os.getpid()}"
 
     def crashed(self) -> bool:
         """Return whether a process began to load the library, and ended before it said how that went."""
@@ -52,14 +55,14 @@ class FirstLoad:
             if not self.crashed() and self.file.exists():
                 return
             self.file.parent.mkdir(parents=True, exist_ok=True)
-            self.file.write_text(f"loading {os.getpid()}", encoding="ascii")
             atexit.register(self.forget)  # an error or an interrupt is no crash
+            self.file.write_text(self._loading, encoding="ascii")
 
     def end(self) -> None:
         """Write that the library was loaded."""
         atexit.unregister(self.forget)
         with suppress(OSError):
-            if self.file.read_text(encoding="ascii") == f"loading {os.getpid()}":
+            if self.file.read_text(encoding="ascii") == self._loading:
                 self.file.write_text(_LOADED, encoding="ascii")
 
     def settle(self) -> None:
@@ -69,9 +72,9 @@ class FirstLoad:
             self.file.write_text(_LOADED, encoding="ascii")
 
     def forget(self) -> None:
-        """Remove the note, if it says that the library is being loaded."""
+        """Remove the note, if it says that this process is loading the library."""
         with suppress(OSError):
-            if self.file.read_text(encoding="ascii") != _LOADED:
+            if self.file.read_text(encoding="ascii") in (self._loading, ""):  # or an interrupt was before the words
                 self.file.unlink()
 
 
@@ -85,8 +88,10 @@ def cache_folder() -> Path:
 
 
 def _is_alive(words: list[str]) -> bool:
-    if os.name == "nt" or not words or not words[0].isdecimal():
-        return False  # on Windows, signal 0 would end the process
+    if not words or not words[0].isdecimal():
+        return False
+    if os.name == "nt":
+        return True  # nothing tells: signal 0 would end the process
     try:
         os.kill(int(words[0]), 0)
     except ProcessLookupError:

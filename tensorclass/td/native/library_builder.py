@@ -17,7 +17,8 @@ from tensorclass.support.interrupts import Uninterrupted, uninterrupted
 from tensorclass.support.project_links import guide
 
 from . import check_library, compile_extension
-from .native_library import FOLDER, SOURCES, VARIABLE, first_load, library_file, library_name, other_libraries
+from .first_load import FirstLoad
+from .native_library import FOLDER, SOURCES, VARIABLE, library_file, library_name, other_libraries
 
 PAGE = guide("native")
 
@@ -49,7 +50,7 @@ def build_library() -> Path:
         os.replace(made, draft)
         if os.name == "nt" and target.exists():
             _remove(target)  # an error that says what to do, if a process has loaded it
-    first_load(target).settle()
+    FirstLoad(target).settle()
     for other in other_libraries():
         _remove(other)
     return target
@@ -79,7 +80,7 @@ def _check_tools() -> None:
         raise PermissionError(
             errno.EACCES, "cannot be written; build as the user who installed the package", str(FOLDER)
         )
-    require("setuptools", "native", "tensorclass native --build")
+    require("setuptools", "compile", "tensorclass native --build")
     if sysconfig.get_config_var("Py_GIL_DISABLED"):
         raise NotBuilt("native code needs the global interpreter lock, which this Python is built without")
     if os.name == "nt":

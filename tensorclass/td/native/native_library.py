@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -12,7 +13,6 @@ from types import ModuleType
 import torch
 
 from . import library_name as names
-from .first_load import FirstLoad
 
 FOLDER = Path(__file__).parent
 SOURCES = names.SOURCES
@@ -56,7 +56,7 @@ def origin_of(file: Path) -> str:
     """Return where a library comes from, in words."""
     if file.parent == FOLDER:
         return "built here by `tensorclass native --build`"
-    return "the package tensorclass-native" if file.parent in _folders() else "a build that is tried"
+    return "the package tensorclass-native" if file.parent in tuple(_folders()) else "a build that is tried"
 
 
 def other_libraries() -> list[Path]:
@@ -64,9 +64,10 @@ def other_libraries() -> list[Path]:
     return sorted(set(FOLDER.glob(f"{names.PREFIX}*{_SUFFIX}")) - {library_file()})
 
 
-def _folders() -> list[Path]:
+def _folders() -> Iterator[Path]:
+    yield FOLDER
     spec = find_spec(PACKAGE)
-    return [FOLDER, *map(Path, (spec.submodule_search_locations if spec else None) or [])]
+    yield from map(Path, (spec.submodule_search_locations if spec else None) or [])
 
 
 def why_unusable() -> str:
@@ -110,8 +111,3 @@ def load_library(file: Path) -> ModuleType:
     spec.loader.exec_module(library)
     sys.modules[name] = library
     return library
-
-
-def first_load(file: Path) -> FirstLoad:
-    """Return the note about the first load of a library."""
-    return FirstLoad(file)

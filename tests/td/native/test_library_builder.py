@@ -118,7 +118,7 @@ def test_what_is_missing_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_setuptools_belongs_to_an_extra(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "setuptools", None)
-    with pytest.raises(ImportError, match=r"tensorclass native --build needs setuptools.*'tensorclass\[native\]'"):
+    with pytest.raises(ImportError, match=r"tensorclass native --build needs setuptools.*'tensorclass\[compile\]'"):
         build_library()
 
 

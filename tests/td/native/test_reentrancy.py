@@ -22,11 +22,16 @@ from tests.td.native.intruder import Intruder, content_of, fire
 
 PACKAGE = Path(tensorclass.__file__).parent
 
+IN_MODES = [
+    pytest.param(True, marks=pytest.mark.skipif(not native.ON, reason=native.WHY_OFF), id="native"),
+    pytest.param(False, id="python"),
+]
 
-@pytest.mark.parametrize("on", [pytest.param(1, marks=pytest.mark.skipif(not native.ON, reason=native.WHY_OFF)), 0])
-def test_a_change_in_the_middle_gives_a_whole_result_or_an_error(on: int) -> None:
+
+@pytest.mark.parametrize("on", IN_MODES)
+def test_a_change_in_the_middle_gives_a_whole_result_or_an_error(on: bool) -> None:
     """``python -m tests.td.native.reentrancy --count 200000`` is the long run."""
-    command = ["-m", "tests.td.native.reentrancy", "--count", "600", "--seed", "1", "--native", str(on), "--jobs", "1"]
+    command = ["-m", "tests.td.native.reentrancy", "--count", "600", "--seed", "1", "--native", str(int(on)), "--jobs", "1"]
     done = fresh_python.run(command)
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-3000:]
     counts = json.loads(done.stdout)["native" if on else "python"]
@@ -125,6 +130,32 @@ def test_a_partial_write_is_found() -> None:
         assert "PARTIAL" in {found(write, at, change="swap") for at in range(1, 30)} | {
             found(write, at, change="refill") for at in range(1, 30)
         }
+
+
+#: operations that read a collection twice once, with the form in which they did
+READ_TWICE: dict[str, tuple[str, Any]] = {
+    "reshape": ("lazy", lambda d: d.reshape(-1)),
+    "flatten": ("lazy", lambda d: d.flatten(0, 1)),
+    "tensor_split": ("flat", lambda d: d.tensor_split((1,))),
+    "items": ("lazy", lambda d: list(d.items())),
+    "empty_like": ("flat", lambda d: torch.empty_like(d).zero_()),
+    "zeros_like": ("flat", lambda d: torch.zeros_like(d)),
+    "squeeze": ("flat", lambda d: d.squeeze()),
+    "unsqueeze": ("flat", lambda d: d.unsqueeze(-1)),
+    "permute": ("flat", lambda d: d.permute(1, 0)),
+    "split_keys": ("objects", lambda d: d.split_keys(["x"])),
+}
+
+
+@pytest.mark.parametrize("name", READ_TWICE)
+@pytest.mark.parametrize("change", ["pop_and_add", "refill", "swap", "resize"])
+@pytest.mark.parametrize("on", IN_MODES)
+def test_an_operation_reads_a_collection_once(name: str, change: str, on: bool) -> None:
+    form, operation = READ_TWICE[name]
+    with reentrancy.native_code(on):
+        outcomes = [found(operation, at, form, change) for at in range(1, 80)]
+    assert "PARTIAL" not in outcomes
+    assert {"whole", "error"} & set(outcomes)  # something was changed
 
 
 def test_values_are_told_apart() -> None:

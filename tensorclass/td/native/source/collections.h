@@ -204,10 +204,9 @@ inline int64_t times(int64_t one, int64_t other) {
     return product;
 }
 inline int64_t plus(int64_t one, int64_t other) {
-    // c10::add_overflows of torch 2.9 is for unsigned numbers alone
-    using Limits = std::numeric_limits<int64_t>;
-    if (other < 0 ? one < Limits::min() - other : one > Limits::max() - other) throw NotNative();
-    return one + other;
+    int64_t sum = 0;
+    if (c10::add_overflows(one, other, &sum)) throw NotNative();
+    return sum;
 }
 
 // Memory that another thread can write meanwhile: what is checked is what is used.
