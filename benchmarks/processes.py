@@ -152,12 +152,13 @@ SCORE_LOG = "score log"
 """The name by which a filter finds it."""
 
 
-def measure_score_log(rows: int = 200_000) -> ScoreLog:
+def measure_score_log(rows: int = 200_000, shape: str = "choice") -> ScoreLog:
     """Writes a sample log of `rows` rows and aggregates it; beside it, pandas reads it."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "samples.jsonl")
-        scores.write_log(path, rows)
+        scores.write_log(path, rows, shape)
         path.read_bytes()  # so that both find it in the system's cache
-        ours = scores.measure(scores.PROCESS.format(code=scores.OURS), path)
-        pandas = scores.measure(scores.PROCESS.format(code=scores.PANDAS), path)
+        programs = {"ours": scores.OURS, "pandas": scores.PANDAS.format(metrics=scores.SHAPES[shape][1])}
+        found = scores.measure({name: scores.PROCESS.format(code=code) for name, code in programs.items()}, path)
+    ours, pandas = found["ours"], found["pandas"]
     return ScoreLog(rows, ours["seconds"], ours["megabytes"], pandas["seconds"], pandas["megabytes"])
