@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import enum
 import importlib
 import itertools
 import keyword
@@ -589,7 +590,7 @@ def discover(library: str) -> Iterator[str]:
             source = f"{module}.{name}" if module != "builtins" else name
             if not callable(member) or SKIPPED.fullmatch(name) or keyword.iskeyword(name):
                 continue
-            if isinstance(member, type) and issubclass(member, (BaseException, torch.nn.Module)):
+            if isinstance(member, type) and issubclass(member, (BaseException, enum.Enum, torch.nn.Module)):
                 continue
             if isinstance(owner, types.ModuleType):
                 if id(member) in seen:

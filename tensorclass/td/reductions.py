@@ -85,6 +85,10 @@ _STD, _VAR, _AMAX, _AMIN = _safe("std"), _safe("var"), _safe("amax"), _safe("ami
 _LOGSUMEXP, _ALL, _ANY = _safe("logsumexp"), _safe("all"), _safe("any")
 
 
+#: torch's errors for a dtype, which a version has as the one and a later one as the other
+_REFUSALS = (RuntimeError, NotImplementedError)
+
+
 def _no_fractions(key: str, error: RuntimeError) -> RuntimeError:
     """Return the error for integers of which torch makes no fractions: no mean, no deviation."""
     return RuntimeError(
@@ -476,7 +480,7 @@ class Reductions(Collection):
                 else:
                     result[key] = function(value, dims_of(value), **kwargs)
         except RuntimeError as error:
-            if type(error) is RuntimeError and _is_integral(value) and "floating point" in str(error):
+            if type(error) in _REFUSALS and _is_integral(value) and "floating point" in str(error):
                 raise _no_fractions(key, error) from None
             raise
         return result

@@ -29,6 +29,17 @@ def test_a_function_does_the_same_on_a_record_and_on_tensors(function: Function)
         torch.testing.assert_close(one, other)
 
 
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.name)
+def test_a_function_of_a_record_is_compiled_as_one_of_tensors(function: Function) -> None:
+    """No break of the graph, and no compilation more: this fails where a new PyTorch no longer traces a record."""
+    ours = compiled_figures(function.of_record, lambda size: (function.record(size),))
+    plain = compiled_figures(function.of_tensors, function.tensors)
+    assert ours.breaks == plain.breaks == 0
+    assert ours.compilations <= (
+        plain.compilations or 2
+    )  # on tensors, `select` has no graph: for one size, and for all
+
+
 def test_breaks_guards_and_compilations_are_counted() -> None:
     def breaks(data: TensorDict) -> Any:
         moved = data["x"] + 1

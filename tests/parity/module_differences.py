@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 from unittest import mock
@@ -204,7 +205,7 @@ MODULES: dict[str, list[tuple[Call, Any, Any]]] = {
         (lambda m: len(m.nn.TensorDictSequential(3)), error(TypeError), 1),
         (lambda m: len(m.nn.TensorDictSequential(inplace="full")), error(ValueError), 0),
         (lambda m: list(m.nn.TensorDictSequential(module(m, two, "a", ["b", "_"])).out_keys), ["b"], ["b", "_"]),
-        (named_part, ["b"], error(TypeError)),
+        (named_part, ["b"], error(KeyError if sys.version_info >= (3, 12) else TypeError)),  # slices got a hash
         (appended, ["b", "c"], ["b"]),
     ],
     "A dispatched method can name its argument freely.": [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -131,12 +131,16 @@ class ParquetReader(PartitionedReader[C]):
 
     @contextmanager
     def _opened(self, file: TableFile) -> Generator[Any, None, None]:
+        pa = require("pyarrow", EXTRA, self.request.what)
         parquet: Any = require("pyarrow.parquet", EXTRA, self.request.what)
-        with naming_file(self.request.what, file):
-            if file.opened is not None:
-                file.opened.seek(file.start)
-            with parquet.ParquetFile(file.opened or file.name, **self._file_options) as opened:
-                yield opened
+        with naming_file(self.request.what, file), ExitStack() as stack:
+            source = file.opened
+            if source is not None:
+                source.seek(file.start)
+            else:  # not left to ParquetFile: a file that it refuses would stay open until the next garbage collection
+                mapped = self._file_options.get("memory_map")
+                source = stack.enter_context(pa.memory_map(file.name) if mapped else pa.OSFile(file.name))
+            yield stack.enter_context(parquet.ParquetFile(source, **self._file_options))
 
     def _describe_file(self, opened: Any) -> tuple[int | None, Any]:
         return opened.metadata.num_rows, opened.schema_arrow

@@ -109,8 +109,10 @@ def expln(x: Tensor) -> Tensor:
 
     Source: T. Rückstieß et al., Exploring Parameter Space in Reinforcement Learning, Paladyn 1 (2010).
     """
-    above = x.clamp_min(0.0)  # each branch gets valid inputs, so that no nan enters the gradient through the other one
-    return torch.where(x > 0, above.log1p() + 1.0, x.clamp_max(0.0).exp())
+    # Each branch gets valid inputs, so that no nan enters the gradient through the other one. It is not clamp that
+    # limits them: at the limit itself the gradient of clamp is 1 or 0, as the version of torch has it.
+    positive = x > 0
+    return torch.where(positive, torch.where(positive, x, 0.0).log1p() + 1.0, torch.where(positive, 0.0, x).exp())
 
 
 def _identity(x: Tensor) -> Tensor:

@@ -72,9 +72,10 @@ def _erfcx(x: Tensor) -> Tensor:
 
 def _log_ndtr(z: Tensor) -> Tensor:
     """Compute ``log Φ``. ``torch.special.log_ndtr`` has no ``vmap`` rule."""
-    below = z.clamp_max(-1.0)
+    is_below = z < -1.0
+    below = torch.where(is_below, z, -1.0)
     tail = torch.log(0.5 * _erfcx(below * -_SQRT_HALF)) - 0.5 * below.square()
-    return torch.where(z < -1.0, tail, torch.log1p(-0.5 * torch.erfc(z.clamp_min(-1.0) * _SQRT_HALF)))
+    return torch.where(is_below, tail, torch.log1p(-0.5 * torch.erfc(torch.where(is_below, -1.0, z) * _SQRT_HALF)))
 
 
 def _hazard(z: Tensor) -> Tensor:
@@ -650,7 +651,7 @@ class TruncatedNormal(Distribution):
         lower = _unless(known.no_lower, known.lower, 0.0)
         log_lower = _unless(known.no_lower, _log_ndtr(lower), -torch.inf)
         share = torch.logaddexp(log_lower, known.log_z + below.log())
-        return _log_ndtri(share.clamp_max(_LOG_HALF))
+        return _log_ndtri(torch.where(share > _LOG_HALF, _LOG_HALF, share))
 
     def rsample(self, sample_shape: Size | Sequence[int] | None = None) -> Tensor:
         """Draw values. Gradients flow to all parameters.

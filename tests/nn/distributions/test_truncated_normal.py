@@ -13,7 +13,7 @@ from scipy import stats
 from torch import Tensor
 
 from tensorclass.nn.distributions import TruncatedNormal
-from tensorclass.nn.distributions.truncated_normal import _log_ndtri
+from tensorclass.nn.distributions.truncated_normal import _log_ndtr, _log_ndtri
 
 INF = math.inf
 
@@ -209,6 +209,13 @@ def test_the_inverse_of_the_logarithm_holds_everywhere() -> None:
     assert torch.autograd.gradcheck(_log_ndtri, (y[2:],), rtol=1e-4)
     assert torch.autograd.gradgradcheck(_log_ndtri, (y[4:],), rtol=1e-3)
     assert _log_ndtri(torch.tensor(-INF)) == -INF
+
+
+def test_the_gradient_is_right_where_two_formulas_meet() -> None:
+    z = torch.tensor([-1.0], dtype=torch.float64, requires_grad=True)
+    (gradient,) = torch.autograd.grad(_log_ndtr(z).sum(), z)
+    density = torch.exp(-0.5 * z.detach() ** 2) / (2 * torch.pi) ** 0.5
+    torch.testing.assert_close(gradient, density / torch.special.ndtr(z.detach()))
 
 
 def test_a_value_outside_has_no_density() -> None:

@@ -31,7 +31,18 @@ IN_MODES = [
 @pytest.mark.parametrize("on", IN_MODES)
 def test_a_change_in_the_middle_gives_a_whole_result_or_an_error(on: bool) -> None:
     """``python -m tests.td.native.reentrancy --count 200000`` is the long run."""
-    command = ["-m", "tests.td.native.reentrancy", "--count", "600", "--seed", "1", "--native", str(int(on)), "--jobs", "1"]
+    command = [
+        "-m",
+        "tests.td.native.reentrancy",
+        "--count",
+        "600",
+        "--seed",
+        "1",
+        "--native",
+        str(int(on)),
+        "--jobs",
+        "1",
+    ]
     done = fresh_python.run(command)
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-3000:]
     counts = json.loads(done.stdout)["native" if on else "python"]
