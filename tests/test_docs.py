@@ -8,6 +8,8 @@ import shlex
 import shutil
 import sys
 import types
+from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -119,9 +121,11 @@ def found(name: str) -> bool:
     """Whether a dotted name is a module of the package, or an attribute of one."""
     try:
         pkgutil.resolve_name(name)
+        return True
     except (AttributeError, ImportError):
+        with suppress(ModuleNotFoundError):  # a module that needs an extra is there
+            return find_spec(name) is not None
         return False
-    return True
 
 
 def test_the_picture_of_the_landing_page_is_what_its_script_draws() -> None:

@@ -19,7 +19,7 @@ from tests.versions.environments import ROOT, Environment
 LIMIT, LIMIT_OF_TESTS = 900, 3 * 3600
 
 #: tests of what is not installed here: type checkers and the site
-WITHOUT = ("tests/typing", "tests/site")
+WITHOUT = ("tests/typing", "tests/site", "tensorclass/typing/mypy_plugin.py")
 
 
 @dataclass
