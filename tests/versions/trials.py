@@ -157,7 +157,7 @@ def run_tests(environment: Environment, tree: Path, arguments: Sequence[str], na
     output = environment.path / f"tests-{native}.log"
     jobs = [] if any(argument.startswith("-n") for argument in arguments) else ["-n", "auto"]
     left_out = [f"--ignore={name}" for name in WITHOUT]
-    command = ["-m", "pytest", "-q", *jobs, "--dist", "loadgroup", f"--junitxml={report}", *left_out, *arguments]
+    command = ["-m", "pytest", "-v", *jobs, "--dist", "loadgroup", f"--junitxml={report}", *left_out, *arguments]
     with output.open("w") as log:
         try:
             code = environment.run(

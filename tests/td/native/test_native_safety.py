@@ -20,6 +20,9 @@ from tests import fresh_python
 pytestmark = pytest.mark.skipif(not native.ON, reason="native code is not built, or switched off")
 
 
+HUGE = torch.Size([2**62, 8])
+
+
 class Foreign:
     _NATIVE = True
 
@@ -41,11 +44,22 @@ def hostile_arguments() -> list[Any]:
     wrong_size = TensorDict({"a": torch.zeros(2)}, [2])
     wrong_size._batch_size = 5
     huge = TensorDict({}, [2])
-    huge._batch_size = torch.Size([2**62, 8])
+    huge._batch_size = HUGE
     stack = NonTensorStack("x", "y")
     values: list[Any] = [data, text, half, wrong_size, huge, stack, text["t"], lazy_stack([data, data])]
     values += [Foreign(), ForeignList(), None, True, -1, 2**70, "a", "cpu", b"a", 0.5, (), ("a",), (2**62, 4), (-1, 3)]
-    values += [[], [data], [data, Foreign()], [half], [(1, 2, 3, 4, 5)], {}, {"a": 1}, {1: 2}]
+    values += [[], [data], [data, Foreign()], [half], [(1, 2, 3, 4, 5)], [3], ["a"], [None]]
+    values += [
+        {},
+        {"a": 1},
+        {1: 2},
+        {"a": data},
+        {"a": [3]},
+        {"a": {"b": torch.zeros(2)}},
+        [{}],
+        [torch.zeros(2)],
+        (data, 3),
+    ]
     values += [torch.zeros(2), torch.tensor([9])]
     values += [torch.Size([2]), torch.float32, torch.device("meta"), TensorDict, int, lambda: None]
     return values
@@ -65,8 +79,11 @@ def test_functions_check_what_they_are_called_with() -> None:
     assert len(functions()) > 30
     for name, function in functions().items():
         count, values = arity(name, function), hostile_arguments()
-        for first, _ in itertools.product(values, range(12)):
-            arguments = [first, *random.choices(values, k=count - 1)]
+        plain = [None, 0, 1]  # with these, a function goes on to look at its first argument
+        for first, others in itertools.product(values, [values] * 12 + [plain] * 12):
+            if name == "unbind" and getattr(first, "_batch_size", None) == HUGE:
+                continue  # 2**62 objects
+            arguments = [first, *random.choices(others, k=count - 1)]
             with suppress(Exception):  # any error will do, and so will None
                 function(*arguments)
 

@@ -58,6 +58,7 @@ inline PyObject* py_lazily(PyObject* const* args) {
         if (!PyList_CheckExact(args[0]) || PyList_GET_SIZE(args[0]) == 0 || lazy.parts == nullptr) return Ref();
         if (like != Py_None && Py_TYPE(like) != lazy.parts) return Ref();
         const Items parts(args[0]);
+        if (!is_plain(parts[0])) return Ref();  // only now its class is one that was made in Python, with a dict of its own
         PyTypeObject* of = Py_TYPE(parts[0]);
         const Ref cls = lookup(of->tp_dict, lazy.class_name);
         if (!cls || !PyType_Check(cls.get())) return Ref();
