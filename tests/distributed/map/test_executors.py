@@ -169,7 +169,7 @@ def test_processes_of_a_program_without_a_guard_say_what_it_needs(tmp_path: Path
         "multiprocessing.set_forkserver_preload(['tests.distributed.work'])\n"  # several processes are tried
         "rows().map(same, num_workers=1, mp_start_method='forkserver')\n"
     )
-    done = fresh_python.run([program])
+    done = fresh_python.run([program], env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])})
     assert done.returncode == 1
     last = done.stderr.strip().rpartition("\n")[2]
     assert "map: a process could not start and ended (" in last
