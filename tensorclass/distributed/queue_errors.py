@@ -22,7 +22,7 @@ from torch.utils.data import get_worker_info
 
 from tensorclass.support.printable import type_name
 
-from .worker_errors import WorkerRaised, pickle_error, unpickle_error
+from .worker_errors import WorkerRaised, pickle_error, summary, unpickle_error
 
 _wrapper: Any = ExceptionWrapper
 _queue: Any = multiprocessing.queues.Queue
@@ -64,10 +64,14 @@ def instead(fed: Fed, value: Any, error: Exception) -> tuple[Callable[..., Any],
         except Exception:  # the class of the error cannot be imported by name
             wrapped.exc_type = RuntimeError
             return pickle.loads, (pickle.dumps(wrapped),)
-    text = traceback.format_exception_only(type(error), error)[-1].strip()
     trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     sender = f"process {os.getpid()}" if worker is None else f"DataLoader worker process {worker.id} ({os.getpid()})"
-    return _raised, (pickle_error(error), f"{sender} could not send a {type_name(value)}: {text}", sender, trace)
+    return _raised, (
+        pickle_error(error),
+        f"{sender} could not send a {type_name(value)}: {summary(error)}",
+        sender,
+        trace,
+    )
 
 
 def _raised(error: bytes | None, message: str, worker: str, trace: str) -> Any:

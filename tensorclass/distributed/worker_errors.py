@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pickle import PicklingError
@@ -44,6 +45,17 @@ class WorkerError(RuntimeError):
         self.chunk = chunk
         self.rows = rows
         self.trace = trace
+
+
+def summary(error: BaseException) -> str:
+    """Return the class and the message of an error, as a traceback ends with them, without notes.
+
+    Notes stand behind the message: Python 3.14 adds one for each object around one that cannot be pickled.
+    """
+    described: Any = traceback.TracebackException(type(error), error, None)
+    described.__notes__ = None
+    lines: list[str] = list(described.format_exception_only())
+    return lines[-1].strip()
 
 
 class NotSendable(TypeError, PicklingError, AttributeError):

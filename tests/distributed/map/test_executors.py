@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from pickle import PicklingError
 from typing import Any
 
 import pytest
@@ -138,7 +140,7 @@ class SlowBefore:
 
 def test_a_result_that_cannot_be_sent_is_told_from_an_error_of_the_function() -> None:
     with pytest.raises(
-        AttributeError, match=r"the function returned a function, which cannot be sent: Attr.*with_local"
+        (AttributeError, PicklingError), match=r"the function returned a function, which cannot be sent: .*with_local"
     ):
         rows().map(work.with_local, num_workers=1, chunksize=6)
 
@@ -147,6 +149,19 @@ def test_an_error_that_would_end_a_generator_is_raised() -> None:
     for given in (rows().map, lambda *args, **more: list(rows().map_iter(*args, **more))):
         with pytest.raises(RuntimeError, match=r"chunk 0 of 2 .*StopIteration: of the function"):
             given(_stops, num_workers=1, chunksize=6)  # type: ignore[operator]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="errors have notes from Python 3.11 on")
+def test_the_message_of_an_error_with_notes_is_shown() -> None:
+    with pytest.raises(ValueError, match=r"chunk 0 of 2 .*: ValueError: wrong") as raised:
+        rows().map(_fails_with_a_note, num_workers=1, chunksize=6)
+    assert "a note" in raised.value.trace  # type: ignore[attr-defined]
+
+
+def _fails_with_a_note(chunk: Any) -> Any:
+    error: Any = ValueError("wrong")
+    error.add_note("a note")
+    raise error
 
 
 def _stops(chunk: Any) -> Any:
