@@ -108,7 +108,7 @@ def _is_plain_cpu(tensor: Tensor) -> bool:
 def _dense_memory(tensor: Tensor) -> tuple[Tensor, tuple[int, ...] | None]:
     """Return the elements in memory order, and their strides unless the tensor is contiguous."""
     if tensor.is_contiguous():
-        return tensor.view(-1), None
+        return tensor.as_strided((tensor.numel(),), (1,)), None  # it may have any stride in a dimension of size 1
     span = 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
     if span <= tensor.numel():  # permuted dimensions, or expanded rows that share memory
         return tensor.as_strided((span,), (1,)), tensor.stride()

@@ -298,7 +298,8 @@ import torch, tensorclass, tensorclass.distributed
 if __name__ == "__main__":
     data = tensorclass.TensorDict({"x": torch.ones(8, 2**18)}, [8])
     try:
-        for batch in tensorclass.DataLoader(data, batch_size=4, num_workers=2, timeout=120):
+        loader = tensorclass.DataLoader(data, batch_size=4, num_workers=2, timeout=120, multiprocessing_context="fork")
+        for batch in loader:
             print("came", len(batch))
     except tensorclass.distributed.NoSharedMemory as error:
         print(error)

@@ -73,6 +73,8 @@ def test_tensors_of_all_kinds_come_back_by_every_protocol(protocol: int) -> None
             "bfloat16": torch.arange(4, dtype=torch.bfloat16),
             "transposed": torch.arange(6).view(2, 3).t(),
             "expanded": torch.ones(1).expand(3),
+            "first of a strided": torch.arange(4.0)[::2][:1],
+            "column of one": torch.arange(6.0).view(2, 3)[:1, ::2].t()[:, :1],
             "parameter": torch.nn.Parameter(torch.ones(2)),
             "grad": torch.ones(2, requires_grad=True),
             "conj": torch.ones(2, dtype=torch.complex64).conj(),

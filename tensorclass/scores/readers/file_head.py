@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import weakref
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -50,6 +51,10 @@ class FileHead:
     start: bytes
     _copy: IO[bytes] | None = field(default=None, repr=False, kw_only=True)
 
+    def __post_init__(self) -> None:
+        if self._copy is not None:
+            weakref.finalize(self, self._copy.close)
+
     @classmethod
     def of(cls, path: str | Path) -> FileHead:
         """Read the head of a file.
@@ -72,8 +77,13 @@ class FileHead:
         """
         path = Path(path)
         copy = copied(path) if is_stream(path) else None
-        with opened(path if copy is None else copy.name, str(path)) as (stream, _):
-            start = _first_bytes(stream)
+        try:
+            with opened(path if copy is None else copy.name, str(path)) as (stream, _):
+                start = _first_bytes(stream)
+        except BaseException:
+            if copy is not None:
+                copy.close()
+            raise
         name = "stdin" if str(path) == STANDARD_INPUT else path.name
         stem, dot, suffix = name.rpartition(".")
         return cls(path, stem if dot and f".{suffix}" in _PACKED and stem else name, start, _copy=copy)

@@ -92,7 +92,7 @@ def is_stream(path: str | Path) -> bool:
 
 
 def copied(path: str | Path) -> IO[bytes]:
-    """Copy a pipe, or the standard input, to a temporary file, which is removed when it is closed or collected.
+    """Copy a pipe, or the standard input, to a temporary file, which is removed when it is closed.
 
     Raises:
         ScoreFileError: nobody writes to the pipe, or it can't be opened.
