@@ -1,6 +1,7 @@
 """The examples of the README and the docs run, and show what is true."""
 
 import doctest
+import multiprocessing.context
 import pkgutil
 import re
 import runpy
@@ -61,6 +62,8 @@ def test_the_script_of_the_training_page_runs_from_top_to_bottom(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    # from Python 3.14 on, workers import the module of a data set, which here is no file
+    monkeypatch.setattr(multiprocessing.context._default_context, "_actual_context", multiprocessing.get_context("fork"))
     script = blocks("docs/training.md")
     assert len(script) > 7
     module = types.ModuleType("training_page")

@@ -295,6 +295,8 @@ class Indexing(Collection):
         source = {**self._store}
         batch_size = self._batch_size
         item = index[0] if len(index) == 1 else index
+        if len(index) > len(batch_size):
+            shapes.indexed(batch_size, index)  # an error, if the batch size is another one than the index was made for
         if not is_dynamo_compiling() and native.ON:
             names = None if self._names is None else shapes.names_indexed(self._names, index)
             indexed: Self | None = native.index_named(self, item, names)

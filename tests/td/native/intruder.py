@@ -434,7 +434,7 @@ class TensorContent(NamedTuple):
 
     def __repr__(self) -> str:
         numbers = torch.frombuffer(bytearray(self.values), dtype=self.dtype).tolist() if self.values else []
-        first = ", ".join(f"{number:g}" for number in list(dict.fromkeys(numbers))[:3])
+        first = ", ".join(f"{number:g}" for number in list(dict.fromkeys(numbers))[:5])
         return f"{str(self.dtype).removeprefix('torch.')}{[*self.shape]}({first})"
 
 

@@ -153,6 +153,8 @@ READ_TWICE: dict[str, tuple[str, Any]] = {
     "zeros_like": ("flat", lambda d: torch.zeros_like(d)),
     "squeeze": ("flat", lambda d: d.squeeze()),
     "unsqueeze": ("flat", lambda d: d.unsqueeze(-1)),
+    "narrow": ("flat", lambda d: d.narrow(1, 1, 2)),
+    "narrow of nested": ("nested", lambda d: d.narrow(1, 1, 2)),
     "permute": ("flat", lambda d: d.permute(1, 0)),
     "split_keys": ("objects", lambda d: d.split_keys(["x"])),
 }

@@ -237,8 +237,9 @@ class LazyShaping(LazyParts):
             parts = [with_members(part).repeat_interleave(repeats, inner, output_size=output_size) for part in items]
         else:
             counts = to_lists(torch.as_tensor(repeats).expand(len(items)))
+            once: list[Any] = [part._shallow() for part in items]  # each is read several times
             parts = [
-                with_members(part).clone() for part, count in zip(items, counts, strict=True) for _ in range(count)
+                with_members(part).clone() for part, count in zip(once, counts, strict=True) for _ in range(count)
             ]
         return self._with_parts(parts, own)
 
