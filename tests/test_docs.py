@@ -63,7 +63,8 @@ def test_the_script_of_the_training_page_runs_from_top_to_bottom(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     # from Python 3.14 on, workers import the module of a data set, which here is no file
-    monkeypatch.setattr(multiprocessing.context._default_context, "_actual_context", multiprocessing.get_context("fork"))
+    fork = multiprocessing.get_context("fork")
+    monkeypatch.setattr(multiprocessing.context._default_context, "_actual_context", fork)
     script = blocks("docs/training.md")
     assert len(script) > 7
     module = types.ModuleType("training_page")

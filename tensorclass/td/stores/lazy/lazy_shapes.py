@@ -238,9 +238,7 @@ class LazyShaping(LazyParts):
         else:
             counts = to_lists(torch.as_tensor(repeats).expand(len(items)))
             once: list[Any] = [part._shallow() for part in items]  # each is read several times
-            parts = [
-                with_members(part).clone() for part, count in zip(once, counts, strict=True) for _ in range(count)
-            ]
+            parts = [with_members(part).clone() for part, count in zip(once, counts, strict=True) for _ in range(count)]
         return self._with_parts(parts, own)
 
     def contiguous(self, *, canonical: bool = False, inplace: bool = False) -> Self:
