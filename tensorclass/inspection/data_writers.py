@@ -46,12 +46,18 @@ def _to_zarr(first: Any, others: Iterator[Any], draft: Path) -> None:
             data.extend(piece)
 
 
+def _like(table: Any, first: Any) -> Any:
+    """Return a table with the types of the first one."""
+    # only where they differ: up to version 24, pyarrow's cast loses the items of fixed-size lists in structs
+    return table if table.schema.equals(first.schema) else table.cast(first.schema)
+
+
 def _to_parquet(first: Any, others: Iterator[Any], draft: Path) -> None:
     parquet = require("pyarrow.parquet", "arrow", "writing Parquet")
     table = first.to_arrow()
     with parquet.ParquetWriter(draft, table.schema) as writer:
         for one in chain([table], (piece.to_arrow() for piece in others)):
-            writer.write_table(one.cast(table.schema))
+            writer.write_table(_like(one, table))
 
 
 def _to_arrow(first: Any, others: Iterator[Any], draft: Path) -> None:
@@ -59,7 +65,7 @@ def _to_arrow(first: Any, others: Iterator[Any], draft: Path) -> None:
     table = first.to_arrow()
     with ipc.new_file(str(draft), table.schema) as writer:
         for one in chain([table], (piece.to_arrow() for piece in others)):
-            writer.write_table(one.cast(table.schema))
+            writer.write_table(_like(one, table))
 
 
 def _joined(method: str, suffix: str, headers: int) -> Writer:

@@ -148,6 +148,7 @@ READ_TWICE: dict[str, tuple[str, Any]] = {
     "reshape": ("lazy", lambda d: d.reshape(-1)),
     "flatten": ("lazy", lambda d: d.flatten(0, 1)),
     "tensor_split": ("flat", lambda d: d.tensor_split((1,))),
+    "set_at_": ("lazy", lambda d: d.set_at_("a", 1, 0)),
     "items": ("lazy", lambda d: list(d.items())),
     "empty_like": ("flat", lambda d: torch.empty_like(d).zero_()),
     "zeros_like": ("flat", lambda d: torch.zeros_like(d)),

@@ -273,11 +273,16 @@ class LazyKeys(LazyParts):
 
     def _set_at(self, key: str, value: Any, index: Any) -> None:
         self._check_there(key)
-        destination: Any = self._store[key]
+        column = self._store.column(key)
+        destination: Any = self._store.read_out(key, column)
         destination[index] = value
-        if not isinstance(destination, LazyParts):  # a stacked copy: write it back into the parts
-            for part, own in zip(self._store.items_, destination.unbind(self._store.dim), strict=True):
-                part._set_(key, own)
+        if not isinstance(destination, LazyParts):  # a stacked copy: write it back into what it was made of
+            rows = destination.unbind(self._store.dim)
+            for part, before, own in zip(self._store.items_, column, rows, strict=True):
+                if isinstance(before, Tensor) and isinstance(own, Tensor):
+                    before.copy_(own)
+                else:
+                    part._set_(key, own)
 
     def _check_there(self, key: NestedKey) -> None:
         path = unravel_key_to_tuple(key)
