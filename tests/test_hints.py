@@ -109,8 +109,9 @@ def _message(block: Block, names: dict[str, Any]) -> str:
 def test_what_a_hint_says_works(
     block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    for name in re.findall(r"^import (\w+)  # optional", "".join(block.programs.values()), re.MULTILINE):
-        pytest.importorskip(name)
+    optional = r"^import (\w+)  # optional(?:, from (\d+) on)?"
+    for name, version in re.findall(optional, "".join(block.programs.values()), re.MULTILINE):
+        pytest.importorskip(name, minversion=version or None)
     if any("redis.sock" in program for program in block.programs.values()):
         (tmp_path / "redis.sock").symlink_to(request.getfixturevalue("redis_socket"))
     monkeypatch.chdir(tmp_path)

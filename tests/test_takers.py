@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -20,6 +21,8 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 @pytest.mark.parametrize("library", ["more", *takers.LIBRARIES])
 def test_answers_are_as_recorded(library: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    if library in ("more", "pandas") and int(pd.__version__.partition(".")[0]) < 3:
+        pytest.skip("the answers are those of pandas 3")
     monkeypatch.chdir(tmp_path)  # some functions write files
     assert not list(takers.differences(library, sample=True))
 

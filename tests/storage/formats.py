@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -93,6 +94,8 @@ FORMATS: dict[str, Format] = {
         payload=payload.of_zarr,
     ),
 }
+if find_spec("zarr") is None:  # on Python 3.10
+    del FORMATS["zarr"]
 
 
 def a_bit_of_all(value: int = 1) -> TensorDict:

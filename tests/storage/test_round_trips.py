@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -142,7 +142,12 @@ def test_any_collection_comes_back(form: str) -> None:
     @settings(max_examples=8 if form == "zarr" else 30, suppress_health_check=list(HealthCheck), deadline=None)
     @given(collections())
     def comes_back(data: Any) -> None:
-        assert round_trip(form, data) == contents(data)
+        try:
+            back = round_trip(form, data)
+        except TypeError as error:
+            assume("the format has no tensors of the dtypes" not in str(error))
+            raise
+        assert back == contents(data)
 
     comes_back()
 

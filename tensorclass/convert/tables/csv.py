@@ -10,6 +10,7 @@ import datetime
 import io
 import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -125,9 +126,10 @@ def to_csv(data: TensorCollection, path: Any, *, separator: str | None = None, *
             problems.add((field.name,), "one number, time or text a row", f"a column of {field.type}", hint)
     problems.check()
     if table.num_columns == 1 and table.column(0).null_count and not given.get("null_string"):
+        advice = "give null_string" if "null_string" in own else "with pyarrow 26, null_string is written there"
         raise ValueError(
             f"{what}: the only column {table.column_names[0]!r} has no value in {table.column(0).null_count} rows. "
-            "Readers skip empty lines: give null_string"
+            f"Readers skip empty lines: {advice}"
         )
     table = table.cast(pa.schema([(field.name, _written_as(pa, field.type)) for field in table.schema]))
     with (
@@ -351,7 +353,7 @@ class CSVReader(TableReader[C]):
         named_cell = re.search(
             r"In CSV column #(\d+): .*conversion error to (\w+).*: invalid value '(.*)'", str(error), re.S
         )
-        for line, names, row in self._rows(file):
+        for line, names, row in self._readable_rows(file):
             if len(row) != len(names):
                 return f"line {line}: expected {_cells(len(names))}, got {len(row)}"
             for position, (name, cell) in enumerate(zip(names, row, strict=True)):
@@ -385,6 +387,11 @@ class CSVReader(TableReader[C]):
 
         known = {**_CHECKS, "bool": is_truth, **dict.fromkeys(_FLOATS, is_float)}
         return {name: known.get(str(arrow_type)) for name, arrow_type in self._types.items()}, {*options.null_values}
+
+    def _readable_rows(self, file: TableFile) -> Iterator[tuple[int, list[str], list[str]]]:
+        """Yield rows up to a cell that Python does not read: one of over 128 KiB, or on Python 3.10 one with a NUL."""
+        with suppress(python_csv.Error):
+            yield from self._rows(file)
 
     def _rows(self, file: TableFile) -> Iterator[tuple[int, list[str], list[str]]]:
         """Yield each row with its last line number and the column names."""

@@ -459,7 +459,7 @@ def sources_of_times(zone: str) -> dict[str, Any]:
 def test_times_are_the_same_from_text_and_from_tables(source: str, zone: str) -> None:
     times = [moment(row, zone) for row in range(2)]
     rows = sources_of_times(zone)[source]()
-    utc = [time if time.tzinfo else time.replace(tzinfo=datetime.UTC) for time in times]
+    utc = [time if time.tzinfo else time.replace(tzinfo=datetime.timezone.utc) for time in times]
     nanoseconds = [round(time.timestamp() * 1_000_000) * 1_000 for time in utc]
     assert rows.exact.tolist() == rows.free.tolist() == nanoseconds
     assert rows.seen.tolist() == rows.maybe.tolist() == times
