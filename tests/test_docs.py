@@ -10,6 +10,7 @@ import shutil
 import sys
 import types
 from contextlib import suppress
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,8 @@ def test_the_script_of_the_training_page_runs_from_top_to_bottom(
 def test_the_script_of_a_page_prints_what_the_page_shows(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    if page.endswith("from-pandas.md") and int(version("pandas").partition(".")[0]) < 3:
+        pytest.skip("the page shows what pandas 3 prints")
     shutil.copytree(ROOT / "examples/data", tmp_path / "here")
     monkeypatch.chdir(tmp_path / "here")
     words = without_numbers if page in RANDOM else str.split
