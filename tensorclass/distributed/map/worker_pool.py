@@ -100,7 +100,8 @@ class _Worker:
         """Let the process exit after its last task."""
         if self._ending is None:
             self._ending = threading.Thread(target=self._end, daemon=True)
-            self._ending.start()
+            with suppress(RuntimeError):  # Python 3.12 starts no thread at the end of the program: join() does the work
+                self._ending.start()
 
     def _end(self) -> None:
         self.executor.shutdown(wait=True, cancel_futures=True)
@@ -119,7 +120,11 @@ class _Worker:
 
     def join(self, end: float) -> None:
         """Wait for :meth:`end` until a time of ``time.monotonic()``."""
-        if self._ending is not None:
+        if self._ending is None:
+            return
+        if self._ending.ident is None:
+            self._end()
+        else:
             self._ending.join(max(0.0, end - time.monotonic()))
 
     def kill(self) -> None:
