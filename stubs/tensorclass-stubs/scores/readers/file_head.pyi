@@ -17,6 +17,7 @@ class FileHead:
     name: str
     start: bytes
 
+    def __post_init__(self) -> None: ...
     @classmethod
     def of(cls, path: str | Path) -> FileHead: ...
     @property
