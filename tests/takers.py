@@ -590,6 +590,8 @@ def discover(library: str) -> Iterator[str]:
             source = f"{module}.{name}" if module != "builtins" else name
             if not callable(member) or SKIPPED.fullmatch(name) or keyword.iskeyword(name):
                 continue
+            if getattr(member, "__module__", None) == "typing":
+                continue
             if isinstance(member, type) and issubclass(member, (BaseException, enum.Enum, torch.nn.Module)):
                 continue
             if isinstance(owner, types.ModuleType):
