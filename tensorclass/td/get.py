@@ -414,7 +414,7 @@ class Reading(Collection):
 
     def _keys_into(self, keys: list[FlatKey], leaves_only: bool, path: tuple[str, ...]) -> None:
         """Append the keys of all levels, in the order of :meth:`_walk`."""
-        for key, value in {**self._store}.items():
+        for key, value in self._now().items():
             if type(value) is Tensor:
                 keys.append((*path, key) if path else key)
             elif isinstance(value, Reading) and value._is_tree():
@@ -426,7 +426,7 @@ class Reading(Collection):
 
     def _items_into(self, entries: list[tuple[FlatKey, Value]], leaves_only: bool, path: tuple[str, ...]) -> None:
         """Append the entries of all levels, in the order of :meth:`_walk`."""
-        for key, value in {**self._store}.items():
+        for key, value in self._now().items():
             if type(value) is Tensor:
                 entries.append(((*path, key) if path else key, value))
             elif isinstance(value, Reading) and value._is_tree():
