@@ -292,7 +292,7 @@ class Indexing(Collection):
 
     def _index(self, index: tuple[Any, ...]) -> Self:
         """Index with a prepared index."""
-        source = {**self._store}
+        source = self._now()
         batch_size = self._batch_size
         item = index[0] if len(index) == 1 else index
         if len(index) > len(batch_size):

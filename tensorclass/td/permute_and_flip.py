@@ -260,7 +260,7 @@ class Permuting(Collection):
             wrapped = None
             result = self._rolled(shifts, len(self._batch_size))
         else:
-            result = self._same({**self._store})
+            result = self._same({**self._now()})
             ndim = len(result._batch_size)
             wrapped = tuple(shapes.wrap_dim(d, ndim) for d in ((dims,) if isinstance(dims, int) else dims))
             store = result._store

@@ -487,7 +487,7 @@ class Reductions(Collection):
 
     def _each_along(self, name: str, dim: int, dtype: torch.dtype | None) -> Self:
         """Call a method that keeps the shape of each value along a batch dimension."""
-        result = self._same({**self._store})  # first, with the batch size that the dimension is checked with
+        result = self._same({**self._now()})  # first, with the batch size that the dimension is checked with
         dim = shapes.wrap_dim(dim, len(result._batch_size))
         store: dict[str, Any] = result._store  # type: ignore[assignment]
         for key, value in member_items(store):
