@@ -116,6 +116,7 @@ def installed(file: Path, target: Path, python: Path) -> str:
         code, expected = readme_example((ROOT / "README.md").read_text(encoding="utf-8"))
         (place / "readme.py").write_text(code, encoding="utf-8")
         shutil.copy(ROOT / "examples" / "demo.py", place)
+        shutil.copytree(ROOT / "examples" / "data", place / "data")
         printed = _silent([runs, "readme.py"], place)
         if printed.split() != expected.split():
             raise NotReady(f"README's example prints {printed!r}")
