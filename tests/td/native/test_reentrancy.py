@@ -150,6 +150,8 @@ READ_TWICE: dict[str, tuple[str, Any]] = {
     "tensor_split": ("flat", lambda d: d.tensor_split((1,))),
     "set_at_": ("lazy", lambda d: d.set_at_("a", 1, 0)),
     "items": ("lazy", lambda d: list(d.items())),
+    "cumsum": ("lazy", lambda d: d.cumsum(0)),
+    "roll": ("lazy", lambda d: d.roll(1, 0)),
     "items, all": ("lazy", lambda d: list(d.items(True, True))),
     "values, all": ("lazy", lambda d: list(d.values(True, True))),
     "empty_like": ("flat", lambda d: torch.empty_like(d).zero_()),
