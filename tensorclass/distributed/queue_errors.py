@@ -22,7 +22,7 @@ from torch.utils.data import get_worker_info
 
 from tensorclass.support.printable import type_name
 
-from .worker_errors import WorkerRaised, pickle_error, summary, unpickle_error
+from .worker_errors import WorkerRaised, message_of, pickle_error, unpickle_error
 
 _wrapper: Any = ExceptionWrapper
 _queue: Any = multiprocessing.queues.Queue
@@ -68,7 +68,7 @@ def instead(fed: Fed, value: Any, error: Exception) -> tuple[Callable[..., Any],
     sender = f"process {os.getpid()}" if worker is None else f"DataLoader worker process {worker.id} ({os.getpid()})"
     return _raised, (
         pickle_error(error),
-        f"{sender} could not send a {type_name(value)}: {summary(error)}",
+        f"{sender} could not send a {type_name(value)}: {message_of(error)}",
         sender,
         trace,
     )

@@ -47,7 +47,7 @@ class WorkerError(RuntimeError):
         self.trace = trace
 
 
-def summary(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
     """Return the class and the message of an error, as a traceback ends with them, without notes.
 
     Notes stand behind the message: Python 3.14 adds one for each object around one that cannot be pickled.

@@ -292,7 +292,6 @@ class Indexing(Collection):
 
     def _index(self, index: tuple[Any, ...]) -> Self:
         """Index with a prepared index."""
-        source = self._now()
         batch_size = self._batch_size
         item = index[0] if len(index) == 1 else index
         if len(index) > len(batch_size):
@@ -302,6 +301,7 @@ class Indexing(Collection):
             indexed: Self | None = native.index_named(self, item, names)
             if indexed is not None:
                 return indexed
+        source = self._now()
         store: Store | None = None
         if type(item) is Tensor and item.dtype is torch.int64 and item.ndim == 1 and not is_dynamo_compiling():
             store = _gathered(source, item)

@@ -353,7 +353,7 @@ class CSVReader(TableReader[C]):
         named_cell = re.search(
             r"In CSV column #(\d+): .*conversion error to (\w+).*: invalid value '(.*)'", str(error), re.S
         )
-        for line, names, row in self._readable_rows(file):
+        for line, names, row in self._rows(file):
             if len(row) != len(names):
                 return f"line {line}: expected {_cells(len(names))}, got {len(row)}"
             for position, (name, cell) in enumerate(zip(names, row, strict=True)):
@@ -388,16 +388,14 @@ class CSVReader(TableReader[C]):
         known = {**_CHECKS, "bool": is_truth, **dict.fromkeys(_FLOATS, is_float)}
         return {name: known.get(str(arrow_type)) for name, arrow_type in self._types.items()}, {*options.null_values}
 
-    def _readable_rows(self, file: TableFile) -> Iterator[tuple[int, list[str], list[str]]]:
-        """Yield rows up to a cell that Python does not read: one of over 128 KiB, or on Python 3.10 one with a NUL."""
-        with suppress(python_csv.Error):
-            yield from self._rows(file)
-
     def _rows(self, file: TableFile) -> Iterator[tuple[int, list[str], list[str]]]:
-        """Yield each row with its last line number and the column names."""
+        """Yield each row with its last line number and the column names, up to one that Python does not read.
+
+        These are rows with a cell of over 128 KiB, and on Python 3.10 with a NUL.
+        """
         read, parse = self._pyarrow_options["ReadOptions"], self._pyarrow_options["ParseOptions"]
         quote = parse.get("quote_char", '"')
-        with byte_stream(self.request.what, file) as stream:
+        with suppress(python_csv.Error), byte_stream(self.request.what, file) as stream:
             text = io.TextIOWrapper(io.BytesIO(stream.read()), read.get("encoding", "utf-8"), "replace", newline="")
             for _ in range(read.get("skip_rows", 0)):
                 text.readline()

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import torch
 
 from tensorclass.distributed.shared_pickle import Packed, packed
-from tensorclass.distributed.worker_errors import pickle_error, summary, unpickle_error
+from tensorclass.distributed.worker_errors import message_of, pickle_error, unpickle_error
 from tensorclass.support.parent_process import end_with_parent
 from tensorclass.support.printable import type_name
 
@@ -40,7 +40,7 @@ class Failure(NamedTuple):
         """Describe an error that is being handled."""
         below = error.__traceback__ and error.__traceback__.tb_next  # without the line of this package
         trace = "".join(traceback.format_exception(type(error), error, below))
-        return Failure(summary(error), trace, error if in_thread else pickle_error(error))
+        return Failure(message_of(error), trace, error if in_thread else pickle_error(error))
 
     def raised(self) -> BaseException | None:
         """Return the error, or ``None`` if it could not be sent."""

@@ -235,6 +235,12 @@ def test_a_broken_file_is_named_and_closed(kind: str, content: bytes, tmp_path: 
                 list(stream(Row, kind, tmp_path / "broken", batch_size=2))
 
 
+def test_an_error_behind_a_cell_that_python_does_not_read_names_the_file(tmp_path: Path) -> None:
+    (tmp_path / "wide.csv").write_text("t,n\n" + "a" * 200_000 + ",1\nb,x\n")
+    with pytest.raises(ValueError, match=r"wide\.csv: .*invalid value 'x'"):
+        TensorDict.from_csv(tmp_path / "wide.csv", column_types={"n": "int64"})
+
+
 @pytest.mark.parametrize("kind", ["parquet", "feather", "json"])
 @pytest.mark.parametrize("part", [0.3, 0.9, 0.99])
 def test_a_part_of_a_file_is_an_error_that_names_it(kind: str, part: float, tmp_path: Path) -> None:
