@@ -294,8 +294,10 @@ class Indexing(Collection):
         """Index with a prepared index."""
         batch_size = self._batch_size
         item = index[0] if len(index) == 1 else index
-        if len(index) > len(batch_size):
-            shapes.indexed(batch_size, index)  # an error, if the batch size is another one than the index was made for
+        if len(index) > len(batch_size):  # None and bools add dimensions, or the index was made for another batch size
+            consumed = sum(part is not None and type(part) is not bool for part in index)
+            if consumed > len(batch_size):
+                raise IndexError(shapes.too_many_indices(consumed, batch_size))
         if not is_dynamo_compiling() and native.ON:
             names = None if self._names is None else shapes.names_indexed(self._names, index)
             indexed: Self | None = native.index_named(self, item, names)

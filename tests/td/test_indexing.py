@@ -199,6 +199,15 @@ def test_the_error_for_too_many_indices_names_the_batch_size() -> None:
         sample()[0, 0, 0]
 
 
+def test_an_index_made_for_another_batch_size_is_refused() -> None:
+    # the batch size of a lazy stack can change between the search of a mask and its use
+    data = TensorDict({"a": torch.zeros(4, 3, 2)}, batch_size=[4])
+    rows = torch.tensor([0, 1])
+    with pytest.raises(IndexError, match=r"too many indices: 2 of them for the batch size \[4\]"):
+        data._index((rows, rows))
+    assert data._index((rows, None)).batch_size == (2, 1)
+
+
 def test_a_mask_of_another_shape_is_named_with_the_dimensions_that_it_indexes() -> None:
     with pytest.raises(IndexError, match=r"the shape of the mask \[3\] does not match the batch dimensions \[4\]"):
         sample()[torch.ones(3, dtype=torch.bool)]
