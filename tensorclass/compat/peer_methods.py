@@ -311,6 +311,13 @@ def _change_batch_size(self: Any, new_size: Size) -> None:
     self.batch_size = new_size
 
 
+def _new_unsafe(cls: type[TensorDict], source: Any = None, *args: Any, **options: Any) -> TensorDict:
+    """Make a collection. Here the values are checked; keywords that are no options are values, as in a constructor."""
+    for name in ("is_shared", "is_memmap", "nested"):  # what the values say themselves
+        options.pop(name, None)
+    return cls(source, *args, **options)
+
+
 #: methods that clients call, by the names that they have there
 _PRIVATE: Final[dict[str, Callable[..., Any]]] = {
     one.__name__: one
@@ -331,6 +338,7 @@ METHODS: Final[list[tuple[type, str, Any]]] = [
     (TensorCollection, "items", items),
     (TensorCollection, "values", values),
     (TensorDict, "__init__", functools.wraps(TensorDict.__init__)(_init)),
+    (TensorDict, "_new_unsafe", classmethod(_new_unsafe)),
     (TensorDict, "_set", _set),
     (TensorDict, "_put", _set),
     (TensorCollection, "_get_as", _get_as),
