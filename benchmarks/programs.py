@@ -1,14 +1,14 @@
 """`python -m benchmarks.programs [--filter REGEX] [--rounds N] [--without FAMILY] [--page]`: whole programs.
 
-- DQN on CartPole and PPO on Pendulum, by TorchRL with gymnasium: on `tensordict`, and the same file under `compat`. They
-  need the environment of `make clients`.
+- DQN on CartPole and PPO on Pendulum, by TorchRL with gymnasium: on `tensordict`, and the same file under `compat`.
+  They need the environment of `make clients`.
 - the training of examples/training_plain.py: on records, by hand, with `tensordict`;
 - an actor that writes steps into a buffer, and a replay buffer: on records, by hand, with `tensordict`;
 - an epoch over text in shuffled batches, padded: a `Text` column, or a list of strings;
 - the mean scores of a folder of logs: with polars.
 
-Each program runs in a process of its own, seeds fixed; sides take turns. It says its seconds of CPU, without imports and
-preparation, and its result, which is the same on all sides, or the command fails. Speed is judged by these figures.
+Each program runs in a process of its own, seeds fixed; sides take turns. It says its seconds of CPU, without imports
+and preparation, and its result, which is the same on all sides, or the command fails. Speed is judged by these figures.
 
 `--without indexing` runs our side once more without a family of native code, `--without all` in Python alone.
 """
@@ -275,7 +275,8 @@ def run(name: str, side: str, size: int, without: list[str]) -> dict[str, float]
 def in_a_process(name: str, side: str, size: int, without: list[str]) -> dict[str, float]:
     """:func:`run` in a process of its own; ``without=["all"]`` in Python alone."""
     alone = without == ["all"]
-    call = ["-W", "ignore", "-m", "benchmarks.programs", "--run", json.dumps([name, side, size, [] if alone else without])]
+    what = json.dumps([name, side, size, [] if alone else without])
+    call = ["-W", "ignore", "-m", "benchmarks.programs", "--run", what]
     env = {**os.environ, "TENSORCLASS_NATIVE": "0"} if alone else None
     done = subprocess.run([sys.executable, *call], cwd=ROOT, env=env, check=False, capture_output=True, text=True)
     if done.returncode:

@@ -95,11 +95,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 if find_spec("zarr") is None:  # there is none for Python 3.10
 
-    def pytest_runtest_setup(item: pytest.Item) -> None:
-        """Skip tests that are called after zarr."""
-        if "zarr" in item.name:
-            pytest.skip("zarr is not installed")
-
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call() -> Iterator[None]:
         """Skip tests that turn out to need zarr."""

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("zarr")  # there is none for Python 3.10
+
 from benchmarks.storage import SOURCES, Figure, Row, Scale, Source, header, line, measure, missed, processes
 from benchmarks.timing import Plan
 
