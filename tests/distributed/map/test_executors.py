@@ -49,6 +49,7 @@ class OtherMachine(Runner):
 
     def submit(self, function: Callable[..., Any], /, *args: Any) -> Future[Any]:
         self.tasks.append(args[3:5])
+        self.close()  # a lock that a thread of another executor holds would be held for ever in the fork
         executor = ProcessPoolExecutor(1, mp_context=get_context("fork"))
         future = executor.submit(function, *args)
         executor.shutdown(wait=False)
