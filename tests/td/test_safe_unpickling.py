@@ -243,7 +243,8 @@ def local_record() -> Any:
 @pytest.mark.parametrize("stacked", [False, True])
 def test_a_record_of_a_class_in_a_function_is_an_error_that_says_what_to_do(write: Any, stacked: bool) -> None:
     data = lazy_stack([local_record()] * 2) if stacked else local_record()
-    with pytest.raises(pickle.PicklingError, match=r"Local.*is defined in a function.*memmap"):
+    # pickle of Python 3.14 has the protocol of cloudpickle, which takes such classes, and refuses by itself
+    with pytest.raises(pickle.PicklingError, match=r"Local.*is defined in a function.*memmap|local object .*Local"):
         write(data)
 
 

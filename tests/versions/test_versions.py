@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -66,8 +67,9 @@ def test_a_python_that_is_not_there_is_named() -> None:
         environments.interpreter("3.99")
 
 
-def test_the_interpreter_is_of_the_version_asked_for() -> None:
+def test_the_interpreter_is_of_the_version_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     version = ".".join(map(str, sys.version_info[:2]))
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     found = environments.interpreter(version)
     code = "import sys; print('.'.join(map(str, sys.version_info[:2])))"
     assert subprocess.check_output([found, "-c", code], text=True).strip() == version
