@@ -7,10 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor
-from torch.compiler import is_dynamo_compiling
 
 from tensorclass.td import native
-from tensorclass.td.leaves.nontensor import NonTensorData, NonTensorStack
+from tensorclass.td.leaves.nontensor import NonTensorData
 
 from .field_names import MEMBER_NAMES
 from .fields import FieldSpec, Kind
@@ -49,15 +48,10 @@ def field_property(spec: FieldSpec, frozen: bool) -> property:
             if required:
                 raise AttributeError(removed)
             return None
-        if type(value) is NonTensorStack and not is_dynamo_compiling() and native.ON:
-            lists = native.linked_lists(value, self._specs[name].check_items)
-            if lists is not None:
-                return lists
         return value if isinstance(value, Tensor) else self._out(value, name)
 
+    @native.tries("set_field", name)
     def set_tensor(self: TensorClass, value: Any) -> None:
-        if not is_dynamo_compiling() and native.ON and native.set_field(self, name, value):
-            return
         try:
             size = self._batch_size
             if self._lock is None and isinstance(value, Tensor):
