@@ -18,6 +18,28 @@ from .name_errors import without_init
 from .record import TensorClass
 
 
+@native.tries("set_field")
+def _put_tensor(record: TensorClass, name: str, value: Any) -> None:
+    """Set a field that takes every tensor of the batch size."""
+    try:
+        size = record._batch_size
+        if record._lock is None and isinstance(value, Tensor):
+            shape = value.shape
+            ndim = len(size)  # slicing a torch.Size is slow
+            fits = shape == size or ((shape[0] == size[0]) if ndim == 1 and shape else shape[:ndim] == size)
+            fits = fits and (record._device is None or value.device == record._device)
+        else:
+            fits = False
+    except RuntimeError:  # a nested tensor can have no shape
+        fits = False
+    except AttributeError as error:
+        raise without_init(record, error) from None
+    if fits:
+        record._store[name] = value
+    else:
+        record._set(name, value)
+
+
 def field_property(spec: FieldSpec, frozen: bool) -> property:
     """Make the property of a field.
 
@@ -50,25 +72,8 @@ def field_property(spec: FieldSpec, frozen: bool) -> property:
             return None
         return value if isinstance(value, Tensor) else self._out(value, name)
 
-    @native.tries("set_field", name)
     def set_tensor(self: TensorClass, value: Any) -> None:
-        try:
-            size = self._batch_size
-            if self._lock is None and isinstance(value, Tensor):
-                shape = value.shape
-                ndim = len(size)  # slicing a torch.Size is slow
-                fits = shape == size or ((shape[0] == size[0]) if ndim == 1 and shape else shape[:ndim] == size)
-                fits = fits and (self._device is None or value.device == self._device)
-            else:
-                fits = False
-        except RuntimeError:  # a nested tensor can have no shape
-            fits = False
-        except AttributeError as error:
-            raise without_init(self, error) from None
-        if fits:
-            self._store[name] = value
-        else:
-            self._set(name, value)
+        _put_tensor(self, name, value)
 
     def set_value(self: TensorClass, value: Any) -> None:
         try:

@@ -117,7 +117,6 @@ class Devices(Collection):
 
     # -- copies -------------------------------------------------------------------------------------------------------
 
-    @native.tries("clone")
     def clone(
         self, recurse: builtins.bool = True, *, memory_format: torch.memory_format = torch.preserve_format
     ) -> Self:
@@ -147,11 +146,15 @@ class Devices(Collection):
         if memory_format is torch.preserve_format:
             if self._lock is not None and (copied := buffer_operations.cloned(self)) is not None:
                 return copied  # type: ignore[no-any-return]
-            store = {**self._store}
-            for key, value in member_items(store):
-                store[key] = value.clone()
-            return self._same(store)
+            return self._cloned()
         return self._same({key: value.clone(memory_format=memory_format) for key, value in member_items(self._now())})
+
+    @native.tries("clone")
+    def _cloned(self) -> Self:
+        store = {**self._store}
+        for key, value in member_items(store):
+            store[key] = value.clone()
+        return self._same(store)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         import copy

@@ -93,19 +93,19 @@ def tries(name: str, *bound: object) -> Callable[[F], F]:
         library = _library[name]
         parameters = inspect.signature(function).parameters.values()
         names = [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
+        defaults = {one.name: one.default for one in parameters}
 
-        @functools.wraps(function)
         def method(*args: Any, **kwargs: Any) -> Any:
             if not is_dynamo_compiling() and ON:
-                positional = _positional(args, kwargs, names) if kwargs else args
+                positional = _positional(args, kwargs, names, defaults) if kwargs else args
                 if positional is not None:
                     result = library(positional[0], *bound, *positional[1:]) if bound else library(*positional)
                     if result is not None:
                         return result
             return function(*args, **kwargs)
 
-        # profilers and debuggers show the method, not this function
-        code = function.__code__
+        functools.update_wrapper(method, function)
+        code = function.__code__  # profilers and debuggers show the method, not this function
         method.__code__ = method.__code__.replace(
             co_name=code.co_name, co_filename=code.co_filename, co_firstlineno=code.co_firstlineno
         )
@@ -115,9 +115,11 @@ def tries(name: str, *bound: object) -> Callable[[F], F]:
     return decorate
 
 
-def _positional(args: tuple[Any, ...], kwargs: dict[str, Any], names: list[str]) -> tuple[Any, ...] | None:
-    """Return the arguments of a call by position; ``None`` if some are given by keyword that cannot be."""
-    given = kwargs.copy()
+def _positional(
+    args: tuple[Any, ...], kwargs: dict[str, Any], names: list[str], defaults: dict[str, Any]
+) -> tuple[Any, ...] | None:
+    """Return the arguments of a call by position, without those that are the default; ``None`` if others are left."""
+    given = {name: value for name, value in kwargs.items() if name not in defaults or value is not defaults[name]}
     for name in names[len(args) :]:
         if name not in given:
             break

@@ -120,7 +120,7 @@ inline bool is_locked(PyObject* collection) { return slot(collection, bound.lock
 
 // clone(collection).
 inline PyObject* py_clone(PyObject* const* args) {
-    if (!is_plain(args[0]) || is_locked(args[0])) Py_RETURN_NONE;
+    if (!is_plain(args[0])) Py_RETURN_NONE;
     static const UnaryFunction& by = unary_functions().at("clone");
     return attempt([&] { return unary(args[0], by); });
 }
