@@ -66,7 +66,6 @@ METHODS = (
 
 if TYPE_CHECKING:
     # what the package tells the library; see the comments in source/module.cpp
-    def bind(tensor: type, size: type, collection: type) -> None: ...
     def fill_record(
         made: Any, fields: tuple[Any, ...], batch_size: Any, device: Any, names: Any, /, *values: Any
     ) -> bool | None: ...
