@@ -16,7 +16,6 @@ from tensorclass.td.native.first_load import FirstLoad as FirstLoad
 
 METHODS: tuple[str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str]
 
-def bind(tensor: type, size: type, collection: type) -> None: ...
 def fill_record(
     made: Any, fields: tuple[Any, ...], batch_size: Any, device: Any, names: Any, /, *values: Any
 ) -> bool | None: ...
