@@ -4,6 +4,7 @@ import argparse
 import json
 import re
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -29,14 +30,21 @@ from benchmarks.workloads import WORKLOADS, Workload
 from tensorclass.td import native
 
 
-def measure(workload: Workload, plan: Plan, both_modes: bool) -> Row:
-    """Times a workload's three sides, on data of their own; if asked, ours again without native code."""
+def measure(workload: Workload, plan: Plan, python_over_hand: float | None) -> Row:
+    """Times a workload's three sides, on data of their own."""
     ours, peer, hand = time_in_turns([workload.ours(), workload.peer(), workload.hand()], plan)
-    if not both_modes:
-        return Row(workload.name, ours, peer, hand)
-    with in_python():
-        python, beside = time_in_turns([workload.ours(), workload.hand()], plan)
-    return Row(workload.name, ours, peer, hand, python_over_hand=python / beside)
+    return Row(workload.name, ours, peer, hand, python_over_hand=python_over_hand)
+
+
+def ratios(pattern: re.Pattern[str], quick: bool) -> dict[str, float]:
+    """Return the times of our side beside the work by hand, of all workloads that give what that does."""
+    found: dict[str, float] = {}
+    for workload in WORKLOADS:
+        if pattern.search(workload.name):
+            with suppress(Exception):  # the other run says so
+                ours, hand = time_in_turns([workload.ours(), workload.hand()], QUICK if quick else FULL)
+                found[workload.name] = ours / hand
+    return found
 
 
 def main() -> int:
@@ -56,12 +64,16 @@ def main() -> int:
     parser.add_argument(
         "--page", action="store_true", help="write the tables into docs/performance.md; both modes if native code is on"
     )
+    parser.add_argument("--ratios", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.ratios:
+        torch.set_num_threads(1)
+        print(json.dumps(ratios(options.filter, options.quick)))
+        return 0
     if options.no_native:
         native.switch(False)
     elif options.both_modes and not native.ON:
         parser.error(f"--both-modes needs native code, which is {native.WHY_OFF}: tensorclass native --build")
-    both_modes = native.ON and (options.both_modes or options.page)
 
     torch.set_num_threads(1)
     chosen = [workload for workload in WORKLOADS if options.filter.search(workload.name)]
@@ -70,6 +82,11 @@ def main() -> int:
     if not (chosen or processes or score_log):
         parser.error(f"no workload's name matches {options.filter.pattern!r}")
 
+    alone: dict[str, float] = {}
+    if native.ON and (options.both_modes or options.page):
+        print("in Python alone ...", flush=True)
+        quick = ["--quick"] if options.quick else []
+        alone = json.loads(in_python("benchmarks", "--ratios", "--filter", options.filter.pattern, *quick))
     results = Results()
     unfair: list[str] = []
     print(native_line())
@@ -77,7 +94,7 @@ def main() -> int:
     for workload in chosen:
         try:
             wrong = workload.differences()
-            row = None if wrong else measure(workload, QUICK if options.quick else FULL, both_modes)
+            row = None if wrong else measure(workload, QUICK if options.quick else FULL, alone.get(workload.name))
         except Exception as error:  # a side that raises leaves the other rows alone
             wrong, row = [f"{type(error).__name__}: {error}"], None
         unfair += [f"{workload.name}: {reason}" for reason in wrong]

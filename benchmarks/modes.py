@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import os
+import subprocess
+import sys
 
 from tensorclass.td import native
 
 
-@contextmanager
-def in_python() -> Iterator[None]:
-    """Run operations in Python alone."""
-    before = native.ON
-    native.switch(False)
-    try:
-        yield
-    finally:
-        native.switch(before)
+def in_python(*arguments: str) -> str:
+    """Run a module of this package in a process without native code, where methods do not ask for it; its output."""
+    env = {**os.environ, native.native_library.VARIABLE: "0"}
+    return subprocess.run(
+        [sys.executable, "-m", *arguments], env=env, check=True, stdout=subprocess.PIPE, text=True
+    ).stdout
 
 
 def native_line() -> str:

@@ -73,7 +73,7 @@ def places(pattern: str, folder: Path = PACKAGE, without: tuple[str, ...] = ()) 
     """Return ``file:line`` of each line of code with a pattern, imports and definitions apart."""
     found = []
     for path in modules(folder):
-        name = str(path.relative_to(ROOT))
+        name = str(path.relative_to(ROOT if path.is_relative_to(ROOT) else folder))
         if name.startswith(without or ("\0",)):
             continue
         docstrings = _docstring_lines(path)

@@ -48,6 +48,42 @@ def native_code(on: bool) -> Iterator[None]:
         native.switch(before)
 
 
+def functions() -> dict[str, Callable[..., Any]]:
+    """Return the functions of the library that operations try."""
+    return {name: native._library[name] for name in (*native.TRIED, "fill_record")} if native.TRIED else {}
+
+
+@contextmanager
+def results() -> Iterator[dict[str, list[Any]]]:
+    """Note what each function of the library returns."""
+    found: dict[str, list[Any]] = {name: [] for name in functions()}
+
+    def noting(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            result = function(*args)
+            found[name].append(result)
+            return result
+
+        return call
+
+    cells = [
+        (name, method.__closure__[method.__code__.co_freevars.index("library")])  # type: ignore[index]
+        for name, methods in native.TRIED.items()
+        for method in methods
+    ]
+    for name, cell in cells:
+        cell.cell_contents = noting(name, cell.cell_contents)
+    if found:
+        native.fill_record = noting("fill_record", native.fill_record)  # type: ignore[method-assign]
+    try:
+        yield found
+    finally:
+        for name, cell in cells:
+            cell.cell_contents = native._library[name]
+        if found:
+            native.fill_record = native._library["fill_record"]  # type: ignore[method-assign]
+
+
 def in_both_modes(call: Callable[[], Any]) -> tuple[Any, Any]:
     """Return the result of a call, or the class and the message of its error, with native code and in Python alone."""
     found: list[Any] = []

@@ -11,13 +11,12 @@ from typing import Any
 
 import torch
 from torch import Size, Tensor
-from torch.compiler import is_dynamo_compiling
 
 from tensorclass.records.record import TensorClass
-from tensorclass.td import native, shapes
+from tensorclass.td import shapes
 from tensorclass.td.hidden_members import member_values
 from tensorclass.td.tensordict import TensorDict
-from tensorclass.td.value_checks import all_begin_with, have_plain_keys, is_strided_nested, strided_nested
+from tensorclass.td.value_checks import are_tensors_of, have_plain_keys, is_strided_nested, strided_nested
 
 from .conversion_steps import VALUE_ERRORS, entries
 
@@ -38,7 +37,7 @@ def of_tensors(source: dict[Any, Any], size: Size | None, batch_dims: int | None
         batch_dims: largest number of inferred batch dimensions.
     """
     store: dict[str, Any] = {}
-    if size and _are_tensors_of(source, size):
+    if size and are_tensors_of(source, size):
         store = source.copy()
     else:
         ndim = 0 if size is None else len(size)
@@ -62,13 +61,6 @@ def of_tensors(source: dict[Any, Any], size: Size | None, batch_dims: int | None
             return None
         size = shapes.common([value.shape for value in member_values(store.values())], batch_dims)
     return TensorDict._on_store(store, size)
-
-
-def _are_tensors_of(source: dict[Any, Any], size: Size) -> bool:
-    """Return whether a dict has only tensors whose shapes begin with a batch size, under strings."""
-    if not is_dynamo_compiling() and native.ON:
-        return bool(native.are_tensors_of(source, size))
-    return have_plain_keys(source) and all_begin_with(source.values(), size)
 
 
 def record_of_tensors(cls: type[TensorClass], source: dict[Any, Any], size: Size | None) -> TensorClass | None:

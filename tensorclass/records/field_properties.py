@@ -7,16 +7,37 @@ from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor
-from torch.compiler import is_dynamo_compiling
 
 from tensorclass.td import native
-from tensorclass.td.leaves.nontensor import NonTensorData, NonTensorStack
+from tensorclass.td.leaves.nontensor import NonTensorData
 
 from .field_names import MEMBER_NAMES
 from .fields import FieldSpec, Kind
 from .frozen import FROZEN_MEMBERS
 from .name_errors import without_init
 from .record import TensorClass
+
+
+@native.tries("set_field")
+def _put_tensor(record: TensorClass, name: str, value: Any) -> None:
+    """Set a field that takes every tensor of the batch size."""
+    try:
+        size = record._batch_size
+        if record._lock is None and isinstance(value, Tensor):
+            shape = value.shape
+            ndim = len(size)  # slicing a torch.Size is slow
+            fits = shape == size or ((shape[0] == size[0]) if ndim == 1 and shape else shape[:ndim] == size)
+            fits = fits and (record._device is None or value.device == record._device)
+        else:
+            fits = False
+    except RuntimeError:  # a nested tensor can have no shape
+        fits = False
+    except AttributeError as error:
+        raise without_init(record, error) from None
+    if fits:
+        record._store[name] = value
+    else:
+        record._set(name, value)
 
 
 def field_property(spec: FieldSpec, frozen: bool) -> property:
@@ -49,32 +70,10 @@ def field_property(spec: FieldSpec, frozen: bool) -> property:
             if required:
                 raise AttributeError(removed)
             return None
-        if type(value) is NonTensorStack and not is_dynamo_compiling() and native.ON:
-            lists = native.linked_lists(value, self._specs[name].check_items)
-            if lists is not None:
-                return lists
         return value if isinstance(value, Tensor) else self._out(value, name)
 
     def set_tensor(self: TensorClass, value: Any) -> None:
-        if not is_dynamo_compiling() and native.ON and native.set_field(self, name, value):
-            return
-        try:
-            size = self._batch_size
-            if self._lock is None and isinstance(value, Tensor):
-                shape = value.shape
-                ndim = len(size)  # slicing a torch.Size is slow
-                fits = shape == size or ((shape[0] == size[0]) if ndim == 1 and shape else shape[:ndim] == size)
-                fits = fits and (self._device is None or value.device == self._device)
-            else:
-                fits = False
-        except RuntimeError:  # a nested tensor can have no shape
-            fits = False
-        except AttributeError as error:
-            raise without_init(self, error) from None
-        if fits:
-            self._store[name] = value
-        else:
-            self._set(name, value)
+        _put_tensor(self, name, value)
 
     def set_value(self: TensorClass, value: Any) -> None:
         try:

@@ -21,7 +21,7 @@ from torch.compiler import is_dynamo_compiling
 
 from tensorclass.support.exact_types import DICT
 
-from . import native, registry
+from . import registry
 from .collection import Collection
 from .memory.buffer_layout import BufferLayout
 from .memory.consolidated_buffer import FlatBuffer, flat_of, is_transformed, spans_of, with_buffers
@@ -127,19 +127,11 @@ def _inherits(cls: type, methods: tuple[str, ...]) -> bool:
 
 def tensors_of(data: Any) -> list[Tensor]:
     """Return the tensors that hold all values, in order."""
-    if not is_dynamo_compiling() and native.ON:
-        tensors = native.tensors_of(data)
-        if tensors is not None:
-            return tensors
     return list(data._arrays())
 
 
 def dense_tensors(data: Any) -> list[Tensor] | None:
     """Return the tensors of a tree in order; ``None`` if it has other values, or tensors that are not dense."""
-    if not is_dynamo_compiling() and native.ON:
-        tensors = native.tensors_of(data)
-        if tensors is not None:
-            return tensors
     leaves: list[Tensor] = []
     if not data._is_tree() or not _collect(data, (), False, leaves):
         return None
@@ -148,10 +140,6 @@ def dense_tensors(data: Any) -> list[Tensor] | None:
 
 def with_tensors(data: Any, tensors: list[Tensor]) -> Any:
     """Return the same tree with other tensors of the same shapes, in the order of :func:`tensors_of`."""
-    if not is_dynamo_compiling() and native.ON:
-        made = native.with_tensors(data, tensors)
-        if made is not None:
-            return made
     return data._with_arrays(iter(tensors))
 
 

@@ -105,10 +105,6 @@ ROLLED = Inverse(_rolled, content=_rolled)
 ROTATED = Inverse(_rotated, content=_rotated)
 VIEWED = Inverse(_viewed_back)
 
-if native.ON:
-    native.bind_inverses(COPIED, RESIZED, PERMUTED)
-    native.bind_locks(((), "lock_"), ((), "_unlock"), NOTHING)
-
 
 # -- inverses of casts and of operations on keys ----------------------------------------------------------------------
 
@@ -155,6 +151,7 @@ def _flat_path(source: Removing, path: Path, separator: str) -> Path:
 
 
 CAST = Inverse(_cast_back, content=_cast_where_it_changed)
+native.tell("bind_inverses", COPIED, RESIZED, PERMUTED, CAST)
 FLAT_KEYS = Inverse(_unchanged, _nested_path, by_key=True)
 NESTED_KEYS = Inverse(_unchanged, _flat_path, by_key=True)
 

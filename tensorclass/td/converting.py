@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
-from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from tensorclass.support.printable import printable
@@ -24,6 +23,7 @@ class Converting(Collection):
 
     __slots__ = ()
 
+    @native.tries("to_dict")
     def to_dict(
         self: Converting,
         *,
@@ -47,10 +47,6 @@ class Converting(Collection):
             >>> TensorDict({"a": 1, "b": {"c": "text"}}).to_dict(convert_tensors=True)
             {'a': 1, 'b': {'c': 'text'}}
         """
-        if retain_none and not (convert_tensors or tolist_first) and not is_dynamo_compiling() and native.ON:
-            found = native.to_dict(self)
-            if found is not None:
-                return found
         copied = self._exports_store()
         now: dict[str, Any] = self._now() if copied else {}  # type: ignore[assignment]
         result: dict[str, Any] = {**now}

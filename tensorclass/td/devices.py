@@ -146,15 +146,15 @@ class Devices(Collection):
         if memory_format is torch.preserve_format:
             if self._lock is not None and (copied := buffer_operations.cloned(self)) is not None:
                 return copied  # type: ignore[no-any-return]
-            if not is_dynamo_compiling() and native.ON:
-                found: Self | None = native.unary(self, torch.clone)
-                if found is not None:
-                    return found
-            store = {**self._store}
-            for key, value in member_items(store):
-                store[key] = value.clone()
-            return self._same(store)
+            return self._cloned()
         return self._same({key: value.clone(memory_format=memory_format) for key, value in member_items(self._now())})
+
+    @native.tries("clone")
+    def _cloned(self) -> Self:
+        store = {**self._store}
+        for key, value in member_items(store):
+            store[key] = value.clone()
+        return self._same(store)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         import copy
@@ -213,6 +213,7 @@ class Devices(Collection):
         num_threads: int | None = ...,
         inplace: builtins.bool = ...,
     ) -> Self: ...
+    @native.tries("to")
     def to(  # pyright: ignore[reportInconsistentOverload]  # positional arguments are told apart by type
         self,
         *args: Any,
@@ -265,14 +266,6 @@ class Devices(Collection):
             >>> moved.device, moved["a"].dtype
             (device(type='meta'), torch.float16)
         """
-        if (
-            not is_dynamo_compiling() and native.ON and len(args) == 1 and device is None and dtype is None and not copy
-            and memory_format is None and batch_size is None and other is None and cast_filter is None and not inplace
-            and not non_blocking_pin and self._lock is None
-        ):  # fmt: skip
-            found: Self | None = native.moved(self, args[0], CAST)
-            if found is not None:
-                return found
         if inplace or non_blocking_pin or cast_filter is not None:
             source: Any = self.pin_memory(num_threads) if non_blocking_pin else self
             if cast_filter is not None:
@@ -359,10 +352,6 @@ class Devices(Collection):
 
     def _placed(self, device: torch.device, non_blocking: builtins.bool, /) -> Self:
         """Return the values on a device. Tensors that are on it already need no call."""
-        if not is_dynamo_compiling() and native.ON:
-            placed: Self | None = native.placed(self, device, non_blocking)
-            if placed is not None:
-                return placed
         store = {**self._store}
         for key, value in member_items(store):
             if value.device != device:
@@ -617,6 +606,7 @@ class Devices(Collection):
 
     # -- dtypes -------------------------------------------------------------------------------------------------------
 
+    @native.tries("type")
     def type(self, dst_type: torch.dtype, *, cast_filter: CastFilter | None = None) -> Self:
         """Cast the values to a dtype.
 
@@ -639,10 +629,6 @@ class Devices(Collection):
                 made = buffer_operations.cast(self, _as_dtype(dst_type), self._CASTS_INTEGERS, "type", "_moved")
                 if made is not None:
                     return made  # type: ignore[no-any-return]
-            if not is_dynamo_compiling() and native.ON:
-                found: Self | None = native.retyped(self, dst_type)
-                if found is not None:
-                    return found
             if not self._CASTS_INTEGERS and _is_inexact(dtype := _as_dtype(dst_type)):
                 store: Store = {}
                 for key, value in self._now().items():
@@ -712,8 +698,7 @@ class Devices(Collection):
         return all(leaf.is_floating_point() for leaf in self._leaves())
 
 
-if native.ON:
-    native.know(torch.clone, "clone")
+native.tell("know", torch.clone, "clone")
 
 
 def _is_inexact(dtype: torch.dtype) -> builtins.bool:

@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterator, KeysView
 from typing import TYPE_CHECKING, Any
 
 from torch import Size, Tensor
-from torch.compiler import is_dynamo_compiling
 
 from tensorclass.support.printable import type_name
 
-from . import native, registry
+from . import registry
 from .collection import Collection
 from .hidden_members import with_members
 from .keys import FlatKey, NestedKey, dotted, missing_key, unravel_key, unravel_key_to_tuple
@@ -113,10 +112,6 @@ class WalkedKeyView(KeyView):
     def _walked(self) -> list[Any]:
         include_nested, leaves_only, is_leaf, sort = self._options
         if include_nested and is_leaf is None and not sort:
-            if not is_dynamo_compiling() and native.ON:
-                found = native.walk(self._collection, leaves_only, False)
-                if found is not None:
-                    return found
             keys: list[FlatKey] = []
             self._collection._keys_into(keys, leaves_only, ())
             return keys
@@ -182,10 +177,6 @@ class Reading(Collection):
             if type(key) is str:
                 value: Any = self._store[key]
             else:
-                if not is_dynamo_compiling() and native.ON:
-                    value = native.find(self, key)
-                    if value is not None:
-                        return value if type(value) is Tensor else self._out(value, key)
                 value = self
                 for name in key if type(key[0]) is str else unravel_key_to_tuple(key):
                     value = value._store[name]
@@ -263,15 +254,7 @@ class Reading(Collection):
         """
         if forms:
             return self._get_as(unravel_key_to_tuple(key), None if default is MISSING else default, forms)
-        value: Any
-        if type(key) is str:
-            value = self._store.get(key, MISSING)
-        else:
-            if not is_dynamo_compiling() and native.ON:
-                value = native.find(self, key)
-                if value is not None:
-                    return value
-            value = self._find(unravel_key_to_tuple(key))
+        value: Any = self._store.get(key, MISSING) if type(key) is str else self._find(unravel_key_to_tuple(key))
         if value is not MISSING:
             return value
         return default if default is not MISSING and default is not NO_DEFAULT else self._default(key, default)
@@ -534,10 +517,6 @@ class Reading(Collection):
         if not (include_nested or leaves_only or sort):
             return iter(self._store.items())
         if include_nested and is_leaf is None and not sort:
-            if not is_dynamo_compiling() and native.ON:
-                found = native.walk(self, leaves_only, True)
-                if found is not None:
-                    return iter(found)
             entries: list[tuple[FlatKey, Value]] = []
             self._items_into(entries, leaves_only, ())
             return iter(entries)
@@ -558,8 +537,6 @@ class Reading(Collection):
         """Return whether a key, nested or not, exists."""
         if type(key) is str:
             return key in self._store
-        if type(key) is tuple and not is_dynamo_compiling() and native.ON and native.find(self, key) is not None:
-            return True
         return self._find(unravel_key_to_tuple(_unraveled(key))) is not MISSING
 
     def is_empty(self) -> bool:

@@ -27,6 +27,7 @@ class Gradients(Collection):
 
     __slots__ = ()
 
+    @native.tries("detach")
     def detach(self) -> Self:
         """Return the values without their autograd history.
 
@@ -40,10 +41,6 @@ class Gradients(Collection):
             >>> (weights * 2).detach().requires_grad
             False
         """
-        if not is_dynamo_compiling() and native.ON:
-            found: Self | None = native.detach(self)
-            if found is not None:
-                return found
         store = {**self._store}
         for key, value in member_items(store):
             store[key] = value.detach()

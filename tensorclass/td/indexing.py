@@ -250,12 +250,14 @@ class Indexing(Collection):
                     return None
                 raise self._key_error(index) from None
             return found if type(found) is Tensor else self._out(found, index)
-        if not is_dynamo_compiling() and native.ON:
-            if kind is tuple and index and type(index[0]) is str:
-                return self._get_key(index)
-            indexed = native.index(self, index)
-            if indexed is not None:
-                return indexed
+        if kind is tuple and index and type(index[0]) is str:
+            return self._get_key(index)
+        return self._rows_at(index)
+
+    @native.tries("index")
+    def _rows_at(self, index: Any) -> Any:
+        """Return rows, or what a nested key leads to."""
+        kind: Any = index.__class__
         batch_size = self._batch_size
         if kind is int:
             if batch_size:
@@ -269,7 +271,7 @@ class Indexing(Collection):
         elif kind is slice:
             if batch_size:
                 return self._index((index,))
-        elif kind is tuple and index and (type(index[0]) is str or (type(index[0]) is tuple and is_nested_key(index))):
+        elif kind is tuple and index and type(index[0]) is tuple and is_nested_key(index):
             return self._get_key(index)
         elif index is None:
             store = {key: value[None] for key, value in self._now().items()}
@@ -298,11 +300,6 @@ class Indexing(Collection):
             consumed = sum(part is not None and type(part) is not bool for part in index)
             if consumed > len(batch_size):
                 raise IndexError(shapes.too_many_indices(consumed, batch_size))
-        if not is_dynamo_compiling() and native.ON:
-            names = None if self._names is None else shapes.names_indexed(self._names, index)
-            indexed: Self | None = native.index_named(self, item, names)
-            if indexed is not None:
-                return indexed
         source = self._now()
         store: Store | None = None
         if type(item) is Tensor and item.dtype is torch.int64 and item.ndim == 1 and not is_dynamo_compiling():
@@ -376,8 +373,11 @@ class Indexing(Collection):
         if type(first) is str or (type(first) is tuple and is_nested_key(index)):
             (with_members(self) if self._hidden_members else self).set(index, value)
             return
-        if not is_dynamo_compiling() and native.ON and native.write(self, index, value):
-            return
+        self._write_any(index, value)
+
+    @native.tries("write")
+    def _write_any(self, index: Any, value: Any) -> None:
+        """Write rows, a mapping of rows, or a value into every tensor."""
         rows = value
         try:
             if isinstance(value, Collection):

@@ -11,7 +11,6 @@ from typing_extensions import Self
 
 from tensorclass.support.printable import type_name
 
-from . import native
 from .collection import Collection
 from .context import Contexts
 from .hidden_members import with_members
@@ -56,8 +55,6 @@ class Locking(Contexts):
             >>> data.is_locked, sorted(data.keys())
             (True, ['a', 'b'])
         """
-        if not is_dynamo_compiling() and native.ON and native.lock_keys(self, True):
-            return self
         if self._lock is None:
             self._lock_under(())
             self._undoes("_unlock")
@@ -80,8 +77,6 @@ class Locking(Contexts):
             >>> data.is_locked
             False
         """
-        if not is_dynamo_compiling() and native.ON and native.lock_keys(self, False):
-            return self
         if self._lock is None:
             self._undoes(None)
         else:

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import torch
 from torch import Size, Tensor, nn
 from torch._C import _are_functorch_transforms_active as _transforms_active
-from torch.compiler import is_dynamo_compiling
 from torch.nn import Parameter
 from typing_extensions import Self
 
 from tensorclass.support.printable import printable, type_name
 
-from . import native, registry
+from . import registry
 from .collection import Collection
 from .context import Block
 from .delegated.engine_functions import as_parameters
@@ -67,15 +66,6 @@ def _node(store: Any, cls: type[Any]) -> Any:
     new._names = None
     new._lock = None
     return new
-
-
-def _whole_tree(module: nn.Module, filter_empty: bool) -> Any:
-    """:func:`_tree` of a module, by native code if that is possible."""
-    if not is_dynamo_compiling() and native.ON:
-        tree = native.module_tree(module, filter_empty, registry.TensorDict)
-        if tree is not None:
-            return tree
-    return _tree(module, filter_empty, registry.TensorDict, {})
 
 
 def _tree(module: nn.Module, filter_empty: bool, cls: type[Any], seen: dict[int, Any]) -> Any:
@@ -182,16 +172,6 @@ class _Swapping:
         self.done: list[Entry] = []
         self.recurrent: list[nn.Module] = []
 
-    def swap_all(self, node: Any, module: nn.Module) -> Any:
-        """:meth:`swap` a collection into a module, by native code if that is possible."""
-        if not is_dynamo_compiling() and native.ON:
-            old = native.swap_module(
-                node, module, self.cls, Parameter, self._parameter, self.wrap, self.done, self.recurrent
-            )
-            if old is not None:
-                return old
-        return self.swap(node, module, {})
-
     def swap(self, node: Any, module: nn.Module, seen: dict[int, Any]) -> Any:
         """Put the tensors of a collection into a module. Return the replaced values as a collection.
 
@@ -247,10 +227,6 @@ class _Swapping:
 
     def put_back(self) -> Sequence[tuple[Any, str, Tensor]]:
         """Undo the swap. Return the tensors that came into the module since: the store, the key, the tensor."""
-        if not is_dynamo_compiling() and native.ON:
-            found = native.unswap_module(self.done)
-            if found is not None:
-                return found
         changed: list[tuple[Any, str, Tensor]] = []
         for table, key, before, put, given in reversed(self.done):
             now = table.get(key)
@@ -465,7 +441,11 @@ class Modules(Collection):
             tree = _without_strided_nested(nested(module.state_dict()))
         else:
             given: Any = module
-            tree = _densified(given) if isinstance(module, Collection) else _whole_tree(module, filter_empty)
+            tree = (
+                _densified(given)
+                if isinstance(module, Collection)
+                else _tree(module, filter_empty, registry.TensorDict, {})
+            )
         return _finished(cls, tree, as_module, lock)
 
     @overload
@@ -658,7 +638,7 @@ class Modules(Collection):
             swapping = _Swapping(wrap, registry.TensorDict)
             undo = swapping.undo
             try:
-                old = swapping.swap_all(hooked, module)
+                old = swapping.swap(hooked, module, {})
             except _Misplaced:
                 undo()
                 raise _misfit(hooked, module) from None

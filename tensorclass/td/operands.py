@@ -175,13 +175,10 @@ class Operands(Collection):
             raise error
         return with_members(self).expand(error.size)  # type: ignore[attr-defined, no-any-return]
 
+    @native.tries("binary")
     def _binary(self, kernel: Callable[..., Any], other: Any, default: Any = None) -> Self:
         if default is not None and isinstance(other, Collection):
             return self._with_default(getattr(torch, SINGLE[kernel]), other, default)
-        if not is_dynamo_compiling() and native.ON:
-            found: Self | None = native.binary(self, kernel, other)
-            if found is not None:
-                return found
         store = {**self._store}
         try:
             operands = self._required(other, store)
@@ -189,12 +186,9 @@ class Operands(Collection):
             return self._widened(error)._binary(kernel, other)
         return self._computed(kernel, store, other, operands)
 
+    @native.tries("binary")
     def _operate(self, kernel: Callable[..., Any], other: Any) -> Self:
         """Run ``kernel`` on the values and ``other``. Return ``NotImplemented`` for an invalid operand."""
-        if not is_dynamo_compiling() and native.ON:
-            found: Self | None = native.binary(self, kernel, other)
-            if found is not None:
-                return found
         store = {**self._store}
         try:
             operands = other if type(other) in _NUMBERS else self._operands(other, store)
@@ -218,9 +212,8 @@ class Operands(Collection):
         store.update(zip(store, call_methods(kernel, [*store.values()], (operands,), {})))  # noqa: B905
         return self._same(store)
 
+    @native.tries("binary_")
     def _binary_(self, kernel: Callable[..., Any], other: Any) -> Self:
-        if not is_dynamo_compiling() and native.ON and native.binary_(self, kernel, other) is not None:
-            return self
         if isinstance(other, Collection) and not is_dynamo_compiling() and not _transforms_active():
             store = self._now()
             operands, values = self._operands(other, store), [*store.values()]
@@ -240,10 +233,10 @@ class Operands(Collection):
             made: Self | None = buffer_operations.compared(function, self, other)
             if made is not None:
                 return made
-        if not is_dynamo_compiling() and native.ON:
-            found: Self | None = native.binary(self, function, other)
-            if found is not None:
-                return found
+        return self._paired(function, other)
+
+    @native.tries("binary")
+    def _paired(self, function: Callable[..., Any], other: Any) -> Self:
         store = {**self._store}
         theirs = other._now() if isinstance(other, Collection) else None
         if theirs is not None and len(theirs) == len(store):

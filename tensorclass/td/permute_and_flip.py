@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from . import native, shapes
@@ -26,12 +25,9 @@ class Permuting(Collection):
         def _copied(self) -> Self: ...
         def _done(self, result: Self, inplace: bool) -> Self: ...
 
+    @native.tries("permute")
     def _permute(self, order: tuple[int, ...]) -> Self:
         """Permute the batch dimensions; the order is checked already."""
-        if not is_dynamo_compiling() and native.ON:
-            found: Self | None = native.permute(self, order)
-            if found is not None:
-                return found
         ndim = len(order)
         if order:
             store = {**self._store}
@@ -71,6 +67,7 @@ class Permuting(Collection):
             args = (dims,)
         return self._permute(shapes.permutation(len(self._batch_size), shapes.as_sequence(args)))
 
+    @native.tries("transpose")
     def transpose(self, dim0: int, dim1: int) -> Self:
         """Swap two batch dimensions.
 
@@ -90,10 +87,6 @@ class Permuting(Collection):
             >>> TensorDict({"a": torch.zeros(2, 3, 4)}, [2, 3]).transpose(0, 1)["a"].shape
             torch.Size([3, 2, 4])
         """
-        if not is_dynamo_compiling() and native.ON:
-            found: Self | None = native.transpose(self, (dim0, dim1))
-            if found is not None:
-                return found
         batch_size = self._batch_size
         order = shapes.transposition(len(batch_size), dim0, dim1)
         ndim = len(order)

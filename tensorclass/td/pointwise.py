@@ -759,6 +759,5 @@ def _rmod(value: Any, other: Any) -> Any:
     return torch.remainder(other, value)
 
 
-if native.ON:
-    for _function, _name in ((operator.eq, "eq"), (operator.ne, "ne"), (torch.rsub, "rsub"), (_rdiv, "rdiv")):
-        native.know(_function, _name)
+for _function, _name in ((operator.eq, "eq"), (operator.ne, "ne"), (torch.rsub, "rsub"), (_rdiv, "rdiv")):
+    native.tell("know", _function, _name)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
-from torch.compiler import is_dynamo_compiling
 
 from . import native
 from .collection import Collection, call_on_value
@@ -136,11 +135,8 @@ def unary(name: str, summary: str, result: str, values: str = POSITIVE) -> Unary
     """
     kernel = kernel_of(name)
 
+    @native.tries("unary", kernel)
     def method(self: Pointwise) -> Pointwise:
-        if not is_dynamo_compiling() and native.ON:
-            found: Pointwise | None = native.unary(self, kernel)
-            if found is not None:
-                return found
         store = {**self._store}
         if store:
             store.update(zip(store, run_kernel(kernel, [*store.values()])))  # noqa: B905
@@ -157,9 +153,8 @@ def unary_(name: str, summary: str = "", result: str = "", values: str = POSITIV
     """
     kernel = kernel_of(name)
 
+    @native.tries("unary_", kernel)
     def method(self: Pointwise) -> Pointwise:
-        if not is_dynamo_compiling() and native.ON and native.unary_(self, kernel) is not None:
-            return self
         if self._store:
             run_kernel(kernel, [*self._now().values()])
         return self
@@ -171,15 +166,10 @@ def unary_(name: str, summary: str = "", result: str = "", values: str = POSITIV
 def single(name: str, summary: str, result: str, values: str = POSITIVE) -> Unary:
     """The method for a function of one tensor that has no foreach kernel. See :func:`unary`."""
     function: Callable[..., Any] = getattr(torch, name)
+    native.tell("know", function, name)
 
-    if native.ON:
-        native.know(function, name)
-
+    @native.tries("unary", function)
     def method(self: Pointwise) -> Pointwise:
-        if not is_dynamo_compiling() and native.ON:
-            found: Pointwise | None = native.unary(self, function)
-            if found is not None:
-                return found
         return self._same(
             {
                 key: function(value) if value.__class__ is Tensor else call_on_value(function, value)
@@ -219,8 +209,7 @@ def pairwise(name: str, summary: str, result: str, values: str = "[1.0, 4.0]", o
     ``other`` is the operand in the example.
     """
     function: Callable[..., Any] = getattr(torch, name)
-    if native.ON:
-        native.know(function, name)
+    native.tell("know", function, name)
 
     def method(self: Pointwise, other: Any, *, default: Any = None) -> Pointwise:
         return self._pairwise(function, other, default)

@@ -27,7 +27,7 @@ from torch.utils import _pytree
 from tensorclass.support.exact_types import DICT
 from tensorclass.support.printable import class_name, type_name
 
-from . import multiprocessing_reducers, native, optree_nodes, registry, shapes
+from . import multiprocessing_reducers, optree_nodes, registry, shapes
 from .collection import Collection, functorch
 from .first_class_dims import is_bound
 from .safe_unpickling import allow_class, is_allowed
@@ -122,11 +122,6 @@ def _flatten_with_keys(collection: Any) -> tuple[list[tuple[Any, Any]], Context]
 
 def _unflatten(values: Iterable[Any], context: Context) -> Any:
     cls, keys, device, objects, origin = context
-    is_plain = objects is None and isinstance(origin, _Origin)
-    if not is_dynamo_compiling() and native.ON and is_plain and not _transforms_active():
-        found = native.unflattened(cls, keys, values, device, origin.size, origin.names)
-        if found is not None:
-            return found
     new = object.__new__(cls)
     new._store = dict(zip(keys, values, strict=True))
     new._device = device

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 import torch
 from torch import Size, Tensor
-from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from tensorclass.support.printable import printable
 
-from . import buffer_operations, native, shapes
+from . import buffer_operations, shapes
 from .collection import Collection
 from .hidden_members import member_items, with_members
 from .keys import dotted, unravel_key_to_tuple
@@ -74,8 +73,6 @@ def _safe(name: str) -> Callable[..., Any]:
             return function(value.unsqueeze(-1), -1, **{**kwargs, "keepdim": False})
         return function(value, dims, **kwargs)
 
-    if native.ON:
-        native.know_reduction(reduce, name)
     reduce.plain = function  # type: ignore[attr-defined]  # without the look at dims: they are not empty
     return reduce
 
@@ -430,10 +427,6 @@ class Reductions(Collection):
 
     def _reduce(self, function: Callable[..., Any], dim: Dim, keepdim: bool, kwargs: dict[str, Any]) -> Self:
         """Call ``function(tensor, dims, **kwargs)`` for each tensor; ``kwargs`` has ``keepdim`` only if it is true."""
-        if not kwargs and not is_dynamo_compiling() and native.ON:
-            found: Self | None = native.reduce(self, function, dim, keepdim)
-            if found is not None:
-                return found
         batch_size, names = self._batch_size, self._names
         ndim = len(batch_size)
         if keepdim and "keepdim" not in kwargs:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from torch import Tensor
-from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from tensorclass.support.exact_types import DICT
@@ -97,11 +96,8 @@ class KeySelecting(Removing):
 
     # -- selecting ----------------------------------------------------------------------------------------------------
 
+    @native.tries("shallow")
     def _shallow(self) -> Self:
-        if not is_dynamo_compiling() and native.ON:
-            copied = native.shallow(self)
-            if copied is not None:
-                return copied  # type: ignore[no-any-return]
         store: Store = {
             key: value if type(value) is Tensor or not isinstance(value, Collection) else value._shallow()
             for key, value in self._now().items()
@@ -123,6 +119,7 @@ class KeySelecting(Removing):
 
     __copy__ = copy
 
+    @native.tries("empty")
     def empty(
         self,
         recurse: bool = False,
@@ -149,10 +146,6 @@ class KeySelecting(Removing):
             (['b'], device(type='cpu'))
         """
         if batch_size is None and device is MISSING and names is MISSING and not recurse:
-            if not is_dynamo_compiling() and native.ON:
-                made = native.empty(self)
-                if made is not None:
-                    return made  # type: ignore[no-any-return]
             return self._same({})
         size = self._batch_size if batch_size is None else shapes.as_size(batch_size)
         if names is MISSING:
@@ -195,10 +188,6 @@ class KeySelecting(Removing):
             >>> list(TensorDict({"a": 1, "b": {"c": 2, "d": 3}}).select(("b", "c")).keys(True, True))
             [('b', 'c')]
         """
-        if not (inplace or as_tensordict or is_dynamo_compiling()) and native.ON:
-            found = native.select(self, keys)
-            if found is not None:
-                return found  # type: ignore[no-any-return]
         own = self._store
         store: Store = {}
         if keys and type(own) is DICT:  # the most frequent case: keys of this level
@@ -247,10 +236,6 @@ class KeySelecting(Removing):
             >>> list(TensorDict({"a": 1, "b": {"c": 2, "d": 3}}).exclude("a", ("b", "c")).keys(True, True))
             [('b', 'd')]
         """
-        if not (inplace or is_dynamo_compiling()) and native.ON:
-            left = native.exclude(self, keys)
-            if left is not None:
-                return left  # type: ignore[no-any-return]
         store = self._excluded(tree_of(keys))
         if not inplace:
             return self._same(store)
@@ -512,12 +497,8 @@ class KeySelecting(Removing):
             >>> list(TensorDict({"a": 1, "b": {"c": 2}}).flatten_keys().keys())
             ['a', 'b.c']
         """
-        store: Store | None = None
-        if is_leaf is None and not is_dynamo_compiling() and native.ON:
-            store = native.flat_store(self, separator)
-        if store is None:
-            store = {}
-            self._flatten_into(store, "", separator, is_leaf)
+        store: Store = {}
+        self._flatten_into(store, "", separator, is_leaf)
         if not inplace:
             result = self._untyped(store)
             result._context = ((), FLAT_KEYS, ref(self), separator)
@@ -560,11 +541,7 @@ class KeySelecting(Removing):
         """
         if inplace:
             self._check_unlocked()
-        nested: Store | None = None
-        if not is_dynamo_compiling() and native.ON:
-            nested = native.nested_store(self, separator)
-        if nested is None:
-            nested = self._nested(self._unflattened(separator))
+        nested = self._nested(self._unflattened(separator))
         if not inplace:
             result = self._untyped(nested)
             result._context = ((), NESTED_KEYS, ref(self), separator)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from torch import Tensor
-from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from tensorclass.support.printable import type_name
@@ -169,6 +168,7 @@ class Writing(Reading):
             node = below
         return node
 
+    @native.tries("set_tensor")
     def set(
         self, key: NestedKey, item: Any, inplace: bool = False, *, non_blocking: bool = False, **kwargs: Any
     ) -> Self:
@@ -200,8 +200,6 @@ class Writing(Reading):
         """
         if kwargs:
             raise TypeError(f"set: unknown arguments {sorted(kwargs)}")
-        if not inplace and not is_dynamo_compiling() and native.ON and native.set_tensor(self, key, item):
-            return self
         if type(key) is str:
             self._set(key, item, inplace, non_blocking)
         else:
@@ -227,6 +225,7 @@ class Writing(Reading):
         except Misfit as error:
             raise error.below(*path[:depth]) from None
 
+    @native.tries("write_key")
     def set_(self, key: NestedKey, item: Any, *, non_blocking: bool = False) -> Self:
         """Write into the existing value at a key, in place. This works on locked collections.
 
@@ -251,8 +250,7 @@ class Writing(Reading):
             (True, tensor([1., 1.]))
         """
         if type(key) is str:
-            if is_dynamo_compiling() or not native.ON or not native.write_key(self, key, item):
-                self._set_(key, item, non_blocking)
+            self._set_(key, item, non_blocking)
         else:
             *path, last = unravel_key_to_tuple(key)
             parent = self._parent_of(path)

@@ -8,7 +8,6 @@ from weakref import ref
 
 import torch
 from torch import Size, Tensor
-from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from tensorclass.support.printable import printable
@@ -34,6 +33,7 @@ class Shaping(Collection):
 
     # -- other sizes --------------------------------------------------------------------------------------------------
 
+    @native.tries("reshape")
     def reshape(self, *shape: int | Sequence[int], size: Sequence[int] | None = None) -> Self:
         """Return the same items in another batch size.
 
@@ -55,10 +55,6 @@ class Shaping(Collection):
         """
         if size is not None:
             shape = tuple(size)
-        if not is_dynamo_compiling() and native.ON:
-            found: Self | None = native.reshape(self, shape)
-            if found is not None:
-                return found
         old = self._batch_size
         new = shapes.reshaped(old, shapes.as_sequence(shape))
         ndim = len(old)
@@ -76,6 +72,7 @@ class Shaping(Collection):
         result._context = ((), COPIED, ref(self))
         return result
 
+    @native.tries("view")
     def view(
         self,
         *shape: int | Sequence[int] | torch.dtype,
@@ -118,10 +115,6 @@ class Shaping(Collection):
             if shape:
                 raise TypeError(f"view: the new batch size is given twice, as {shape} and by keyword")
             shape = tuple(size if size is not None else batch_size or ())
-        if not is_dynamo_compiling() and native.ON:
-            found: Self | None = native.view(self, shape)
-            if found is not None:
-                return found
         old = self._batch_size
         new = shapes.reshaped(old, shapes.as_sequence(shape))
         ndim = len(old)
@@ -155,6 +148,7 @@ class Shaping(Collection):
         result._context = ((), VIEWED, ref(self))
         return result
 
+    @native.tries("flatten")
     def flatten(self, start_dim: int | None = None, end_dim: int | None = None, *, inplace: bool = False) -> Self:
         """Merge batch dimensions to one. A collection without batch dimensions gets one of size 1.
 
@@ -180,10 +174,6 @@ class Shaping(Collection):
         if not batch_size:
             return self._done(with_members(self).unsqueeze(0), inplace)
         first, last = 0 if start_dim is None else start_dim, -1 if end_dim is None else end_dim
-        if not is_dynamo_compiling() and native.ON:
-            found: Self | None = native.flatten(self, (first, last))
-            if found is not None:
-                return self._done(found, inplace)
         start, end = shapes.flat_range(batch_size, first, last)
         store = {**self._store}
         for key, value in member_items(store):
@@ -196,6 +186,7 @@ class Shaping(Collection):
         result._context = ((), COPIED, ref(self))
         return self._done(result, inplace)
 
+    @native.tries("unflatten")
     def unflatten(self, dim: int, unflattened_size: Sequence[int], *, inplace: bool = False) -> Self:
         """Split a batch dimension into several.
 
@@ -218,10 +209,6 @@ class Shaping(Collection):
             torch.Size([2, 3, 4])
         """
         sizes = shapes.as_sequence((unflattened_size,))
-        if not is_dynamo_compiling() and native.ON:
-            found: Self | None = native.unflatten(self, (dim, sizes))
-            if found is not None:
-                return self._done(found, inplace)
         batch_size = self._batch_size
         dim = shapes.wrap_dim(dim, len(batch_size))
         store = {**self._store}
@@ -245,6 +232,7 @@ class Shaping(Collection):
         self._names = result._names
         return self
 
+    @native.tries("squeeze")
     def squeeze(self, dim: int | Sequence[int] | None = None) -> Self:
         """Remove batch dimensions of size 1.
 
@@ -263,10 +251,6 @@ class Shaping(Collection):
             >>> TensorDict({"a": torch.zeros(1, 3, 4)}, [1, 3]).squeeze()["a"].shape
             torch.Size([3, 4])
         """
-        if not is_dynamo_compiling() and native.ON:
-            found: Self | None = native.squeeze(self, (dim,))
-            if found is not None:
-                return found
         batch_size = self._batch_size
         dims = shapes.squeezed_dims(batch_size, dim)
         removed = dims[0] if len(dims) == 1 else dims
@@ -281,6 +265,7 @@ class Shaping(Collection):
         result._context = ((), RESIZED, ref(self))
         return result
 
+    @native.tries("unsqueeze")
     def unsqueeze(self, dim: int) -> Self:
         """Add a batch dimension of size 1.
 
@@ -299,10 +284,6 @@ class Shaping(Collection):
             >>> TensorDict({"a": torch.zeros(3, 4)}, [3]).unsqueeze(-1)["a"].shape
             torch.Size([3, 1, 4])
         """
-        if not is_dynamo_compiling() and native.ON:
-            found: Self | None = native.unsqueeze(self, (dim,))
-            if found is not None:
-                return found
         batch_size = self._batch_size
         dim = shapes.unsqueezed_dim(len(batch_size), dim)
         store = {**self._store}
@@ -358,6 +339,7 @@ class Shaping(Collection):
             result._context = ((), RESIZED, ref(self))
         return result
 
+    @native.tries("expand")
     def expand(self, *shape: int | Sequence[int], size: Sequence[int] | None = None) -> Self:
         """Expand batch dimensions of size 1, and add new ones in front, without a copy.
 
@@ -379,10 +361,6 @@ class Shaping(Collection):
         """
         if size is not None:
             shape = tuple(size)
-        if not is_dynamo_compiling() and native.ON:
-            found: Self | None = native.expand(self, shape)
-            if found is not None:
-                return found
         batch_size = self._batch_size
         new = shapes.expanded(batch_size, shapes.as_sequence(shape))
         ndim = len(batch_size)
@@ -549,6 +527,7 @@ class Shaping(Collection):
 
     # -- memory -------------------------------------------------------------------------------------------------------
 
+    @native.tries("contiguous")
     def contiguous(self, *, canonical: bool = False, inplace: bool = False) -> Self:
         """Return a collection whose tensors are contiguous in memory.
 
@@ -567,10 +546,6 @@ class Shaping(Collection):
             >>> data.is_contiguous(), data.contiguous().is_contiguous()
             (False, True)
         """
-        if not canonical and not is_dynamo_compiling() and native.ON:
-            found: Self | None = native.contiguous(self)
-            if found is not None:
-                return self._done(found, inplace)
         if canonical:
             store = {key: _canonical(value) for key, value in self._now().items()}
         else:

@@ -7,10 +7,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from torch import Size, Tensor
-from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
-from . import jagged, native, shapes
+from . import jagged, shapes
 from .collection import Collection
 from .hidden_members import member_values, with_members
 
@@ -69,10 +68,6 @@ class Splitting(Collection):
             [2, 3]
         """
         dim = shapes.wrap_dim(dim, len(self._batch_size))
-        if not is_dynamo_compiling() and native.ON:
-            found: tuple[Self, ...] | None = native.split(self, sizes, dim)
-            if found is not None:
-                return found
         batch_size = self._batch_size
         store = self._now()
         try:
@@ -174,10 +169,6 @@ class Splitting(Collection):
         dim = shapes.wrap_dim(dim, len(self._batch_size))
         batch_size = Size(shapes.without(self._batch_size, (dim,)))
         names = self._names and shapes.names_without(self._names, (dim,))
-        if not is_dynamo_compiling() and native.ON:
-            found: tuple[Self, ...] | None = native.unbind(self, dim, names)
-            if found is not None:
-                return found
         store = self._now()
         if not store:
             return tuple([self._like({}, batch_size, names) for _ in range(self._batch_size[dim])])

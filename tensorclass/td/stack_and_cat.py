@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import torch
 from torch import Tensor
-from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from tensorclass.support.exact_types import DICT
@@ -27,6 +26,7 @@ T = TypeVar("T", bound="Combining")  # a collection or a column
 C = TypeVar("C", bound="TensorCollection")
 
 
+@native.tries("stack")
 def stack(input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
     """Stack collections of one batch size and the same keys along a new batch dimension.
 
@@ -52,10 +52,6 @@ def stack(input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
         >>> stack(rows)["a"].shape
         torch.Size([4, 3])
     """
-    if out is None and not is_dynamo_compiling() and native.ON:
-        stacked = native.stack(input, dim)
-        if stacked is not None:
-            return stacked  # type: ignore[no-any-return]
     items = _collections(input, "stack")
     first = items[0]
     if out is not None:
@@ -75,6 +71,7 @@ def _collections(input: Sequence[T], what: str) -> Sequence[T]:
     return items
 
 
+@native.tries("cat")
 def cat(input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
     """Concatenate collections with the same keys along an existing batch dimension.
 
@@ -97,10 +94,6 @@ def cat(input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
         >>> cat([TensorDict({"a": torch.zeros(3)}, [3]), TensorDict({"a": torch.zeros(2)}, [2])]).batch_size
         torch.Size([5])
     """
-    if out is None and not is_dynamo_compiling() and native.ON:
-        joined = native.cat(input, dim)
-        if joined is not None:
-            return joined  # type: ignore[no-any-return]
     items = _collections(input, "cat")
     first = items[0]
     if out is not None:
@@ -612,10 +605,6 @@ class Combining(Collection):
         """
         if not isinstance(condition, Tensor):
             raise TypeError(f"where: expected a boolean tensor as the condition, got a {type_name(condition)}")
-        if out is None and not is_dynamo_compiling() and native.ON:
-            found: Self | None = native.where(self, condition, other)
-            if found is not None:
-                return found
         result = self._where(condition, other, pad, ())
         if out is not None and update_batch_size and out._batch_size != result._batch_size:
             return out.update(result, update_batch_size=True)  # type: ignore[attr-defined,no-any-return]

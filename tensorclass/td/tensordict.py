@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from torch import Size, Tensor
-from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from tensorclass.support.exact_types import DICT
@@ -67,19 +66,12 @@ class TensorDict(TensorCollection, DataFrameNames):
         lock: bool = False,
         **kwargs: Any,
     ) -> None:
-        if (
-            device is None
-            and names is None
-            and not (lock or kwargs)
-            and not is_dynamo_compiling()
-            and native.ON
-            and native.fill_tensordict(self, source, batch_size)
-        ):
-            return
         if source is None:
             source = kwargs
         elif kwargs:
             raise ValueError(f"give the values as one mapping or by keyword, not both; keywords: {sorted(kwargs)}")
+        if device is None and names is None and not lock and self._take_tensors(source, batch_size):
+            return
         items: Any = source
         if type(source) is not dict:
             if isinstance(source, Collection):
@@ -97,16 +89,24 @@ class TensorDict(TensorCollection, DataFrameNames):
         self._device = None if device is None else as_device(device)
         self._names = None if names is None else shapes.as_names(names, len(size))
         self._lock = None
-        is_dict = type(items) is DICT  # others may compute their values
-        if is_dict and self._device is None and have_plain_keys(items) and all_begin_with(items.values(), size):
-            self._store = items.copy()
-        else:
-            self._store = {}
-            self._fit_values(items, bool(non_blocking))
+        self._store = {}
+        self._fit_values(items, bool(non_blocking))
         if not self._store:  # a tensor would have shown it
             shapes.check_size(size)
         if lock:
             self._lock_under(())
+
+    @native.tries("fill_tensordict")
+    def _take_tensors(self, source: Any, batch_size: Sequence[int] | int | None) -> bool:
+        """Fill a new collection with a dict of tensors that fit. Return ``False`` for others, with nothing done."""
+        if type(source) is not DICT or not source:  # others may compute their values
+            return False
+        size = batch_size if type(batch_size) is Size else shapes.as_size(batch_size)
+        if not (have_plain_keys(source) and all_begin_with(source.values(), size)):
+            return False
+        self._store, self._batch_size = source.copy(), size
+        self._device = self._names = self._lock = None
+        return True
 
     def _fit_values(self, items: Mapping[Any, Any], non_blocking: bool) -> None:
         """Store the values of a new collection, each converted, moved and checked."""
@@ -198,8 +198,7 @@ def fromkeys(keys: Iterable[NestedKey], value: Any = 0) -> TensorDict:
     return TensorDict.fromkeys(keys, value)
 
 
-if native.ON:
-    native.bind_tensordict(TensorDict)
+native.tell("bind_tensordict", TensorDict)
 registry.register(TensorDict)
 
 pytree.register(TensorDict)

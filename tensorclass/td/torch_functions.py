@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch.compiler import is_dynamo_compiling
 from torch.nn import Parameter
 
 from tensorclass.support.printable import class_name, type_name
@@ -245,14 +244,10 @@ HANDLERS[torch.round] = _with_option(torch.round, "decimals")
 
 
 def _like(function: Callable[..., Any]) -> Callable[..., Any]:
-    if native.ON:
-        native.know(function, function.__name__)
+    native.tell("know", function, function.__name__)
 
+    @native.tries("unary", function)
     def call(input: Any, *args: Any, **kwargs: Any) -> Any:
-        if not args and not kwargs and not is_dynamo_compiling() and native.ON:
-            found = native.unary(input, function)
-            if found is not None:
-                return found
         if not input._has_numbers:
             raise unsupported(function, input.__class__)
         store: Any = input._store

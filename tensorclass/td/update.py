@@ -23,7 +23,7 @@ from .get import MISSING
 from .hidden_members import with_members
 from .keys import NestedKey, tree_of, unravel_key_to_tuple
 from .set import Writing, leaf_above
-from .value_checks import Misfit, all_begin_with, have_plain_keys, shape_of
+from .value_checks import Misfit, are_tensors_of, shape_of
 
 if TYPE_CHECKING:
     from .collection import Value
@@ -172,10 +172,7 @@ class Updating(Writing):
         ):  # the most frequent case: tensors that fit replace others, and nothing can fail
             size = self._batch_size
             given: Any = input_dict_or_td
-            if not is_dynamo_compiling() and native.ON and native.are_tensors_of(given, size):
-                self._store.update(given)
-                return self
-            if have_plain_keys(given) and all_begin_with(given.values(), size):
+            if are_tensors_of(given, size):
                 self._store.update(given)
                 return self
         if (
@@ -309,6 +306,7 @@ class Updating(Writing):
                     value = _wanted_entries(value, below)
             self._put(key, _clone_value(value) if clone else value, inplace, non_blocking)
 
+    @native.tries("write_all")
     def _write_at_once(self, source: Any, whole: bool, non_blocking: bool) -> bool:
         """Write the tensors of a source into those of this collection, with one look at each before one call.
 
@@ -321,8 +319,6 @@ class Updating(Writing):
         """
         if is_dynamo_compiling() or _transforms_active():
             return False
-        if native.ON and native.write_all(self, source, whole):
-            return True
         targets: list[Tensor] = []
         contents: list[Tensor] = []
         try:

@@ -18,7 +18,7 @@ from tensorclass.support.exact_types import DICT
 from tensorclass.support.help_links import help_link
 from tensorclass.support.printable import printable, type_name
 
-from . import registry, shapes
+from . import native, registry, shapes
 from .collection import Collection
 from .first_class_dims import is_bound
 from .hidden_members import with_members
@@ -163,6 +163,12 @@ _STRINGS = {str}
 def have_plain_keys(values: Mapping[Any, object]) -> bool:
     """Return whether all keys are strings: none is nested."""
     return {*map(type, values)} <= _STRINGS
+
+
+@native.tries("are_tensors_of")
+def are_tensors_of(entries: Mapping[Any, Any], size: Size) -> bool:
+    """Return whether there are only tensors whose shapes begin with a batch size, under strings."""
+    return have_plain_keys(entries) and all_begin_with(entries.values(), size)
 
 
 def contains_itself(owner: Collection, *path: str) -> ContainsItself:

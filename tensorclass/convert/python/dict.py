@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
-from torch.compiler import is_dynamo_compiling
 from typing_extensions import Unpack
 
 from tensorclass.convert.conversion_options import BatchSize, ConversionKwargs, ConversionOptions
@@ -42,17 +41,10 @@ def from_dict(
     if type(input_dict) is dict and names is None and device is None:
         given: Any = input_dict  # pyright: ignore[reportUnknownVariableType]
         made: Any = None
-        if batch_dims is None and not auto_batch_size and not is_dynamo_compiling() and native.ON:
-            made = native.from_dict(cls, given, batch_size)
-            if made is not None:
-                return made  # type: ignore[no-any-return]
-        if cls is not TensorDict:
-            is_given = batch_dims is None and not auto_batch_size
-            if strict and is_given and issubclass(cls, TensorClass):
-                made = record_of_tensors(cls, given, None if batch_size is None else shapes.as_size(batch_size))
-        elif batch_dims is None and not auto_batch_size:
-            made = of_tensors(given, shapes.as_size(batch_size))
-        elif batch_size is None:
+        if batch_dims is None and not auto_batch_size:
+            if strict or cls is TensorDict:
+                made = _of_tensors(cls, given, batch_size)
+        elif cls is TensorDict and batch_size is None:
             made = of_tensors(given, None, batch_dims)
         if made is not None:
             return made  # type: ignore[no-any-return]
@@ -62,6 +54,16 @@ def from_dict(
         strict=strict, conflict=ValueError,
     )  # fmt: skip
     return _read(cls, input_dict, options)  # type: ignore[no-any-return]
+
+
+@native.tries("from_dict")
+def _of_tensors(cls: type[Any], source: dict[Any, Any], batch_size: BatchSize) -> Any:
+    """Convert a dict of tensors, and of such dicts. Return ``None`` if it has others, or not the fields."""
+    if cls is TensorDict:
+        return of_tensors(source, shapes.as_size(batch_size))
+    if not issubclass(cls, TensorClass):
+        return None
+    return record_of_tensors(cls, source, None if batch_size is None else shapes.as_size(batch_size))
 
 
 def from_dict_instance(

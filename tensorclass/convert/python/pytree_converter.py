@@ -16,7 +16,6 @@ import numpy as np
 import torch
 from torch import Size, Tensor
 from torch._C._functorch import is_functorch_wrapped_tensor
-from torch.compiler import is_dynamo_compiling
 from torch.utils import _pytree
 from typing_extensions import Unpack
 
@@ -24,7 +23,6 @@ from tensorclass.convert.conversion_options import ConversionKwargs, ConversionO
 from tensorclass.convert.conversion_steps import C, build, entries, with_metadata
 from tensorclass.records.record import TensorClass
 from tensorclass.support.printable import class_name
-from tensorclass.td import native
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
 from tensorclass.td.leaves.nontensor import NonTensorData, NonTensorDataBase
@@ -45,8 +43,6 @@ _DICTS = frozenset((dict, collections.OrderedDict, collections.defaultdict))
 _NO_SIZE = Size()
 #: the nodes of most trees: their leaves and keys are stored as they are
 _PLAIN_NODES: dict[type, PytreeNode] = {node_type: PytreeNode(node_type) for node_type in (dict, list, tuple)}
-if not native.WHY_OFF:
-    native.bind_trees(TYPE, *_PLAIN_NODES.values())
 
 
 def from_pytree(
@@ -57,10 +53,6 @@ def from_pytree(
     **kwargs: Unpack[ConversionKwargs],
 ) -> Any:
     """See :meth:`TensorDict.from_pytree`."""
-    if cls is TensorDict and not (namespace or kwargs) and not is_dynamo_compiling() and native.ON:
-        made = native.from_pytree(pytree)
-        if made is not None:
-            return made
     options = ConversionOptions.of(f"{class_name(cls)}.from_pytree", **kwargs)
     if issubclass(cls, TensorClass) and not isinstance(pytree, cls):
         return build(cls, _fields(cls, pytree, namespace, options), options)
@@ -77,10 +69,6 @@ def from_pytree(
 
 def to_pytree(data: TensorCollection) -> Any:
     """See :meth:`TensorDict.to_pytree`."""
-    if not is_dynamo_compiling() and native.ON:
-        tree = native.to_pytree(data)
-        if tree is not None:
-            return tree
     return _restore_record(data) if isinstance(data, TensorClass) else _restore(data, None)
 
 

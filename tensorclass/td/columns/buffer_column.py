@@ -303,11 +303,8 @@ class BufferColumn(Leaf):
         rows: Self = self._at(index)
         return rows
 
+    @native.tries("index_column")
     def _at(self, index: Any) -> Any:
-        if not is_dynamo_compiling() and native.ON:
-            rows = native.index_column(self, index)
-            if rows is not None:
-                return rows
         given: object = index
         kind = type(given)
         spans: Any = self._store[SPANS]

@@ -977,5 +977,4 @@ _BY_ROWS: dict[Any, Callable[[Ragged[Any]], Tensor]] = {
     torch.sum: Ragged.sum, torch.mean: Ragged.mean, torch.amax: Ragged.max, torch.amin: Ragged.min,
 }  # fmt: skip
 allow_class(Ragged)
-if native.ON:
-    native.bind_column(Ragged, SPANS, False)
+native.tell("bind_column", Ragged, SPANS, False)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 import numpy as np
 import torch
 from torch import Size, Tensor
-from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from tensorclass.support.printable import type_name
@@ -159,10 +158,6 @@ class Text(BufferColumn):
 
         An index that leaves no batch dimension gives the ``str`` (or ``None`` for a row without one).
         """
-        if index.__class__ is int and not is_dynamo_compiling() and native.ON:
-            string = native.string(self, index)
-            if string is not None:
-                return string
         rows = self._at(index)
         return rows._string(index) if not rows._batch_size and self._batch_size else rows
 
@@ -221,10 +216,6 @@ class Text(BufferColumn):
 
     def _strings(self) -> list[str | None]:
         """Return the strings of all rows in flat order."""
-        if not is_dynamo_compiling() and native.ON:
-            strings = native.strings(self)
-            if strings is not None:
-                return strings
         return decode_rows(*self._packed())
 
     def _unwrapped(self) -> Any:
@@ -721,5 +712,4 @@ def _described(data: object) -> str:
 
 
 allow_class(Text)
-if native.ON:
-    native.bind_column(Text, SPANS, True)
+native.tell("bind_column", Text, SPANS, True)

@@ -6,10 +6,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.compiler import is_dynamo_compiling
 
 from tensorclass.support.printable import type_name
-from tensorclass.td import native
 from tensorclass.td.keys import dotted
 from tensorclass.td.leaves.object_codes import to_lists
 
@@ -50,10 +48,6 @@ def encode_rows(strings: list[Any]) -> tuple[Tensor, Tensor]:
         (tensor([97], dtype=torch.uint8), tensor([[ 0,  1],
                 [ 1, -1]]))
     """
-    if not is_dynamo_compiling() and native.ON:
-        encoded = native.encode(strings)
-        if encoded is not None:
-            return encoded
     pieces: list[bytes] = []
     counts: list[int] = []
     try:

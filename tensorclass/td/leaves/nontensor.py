@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Size, Tensor
-from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from tensorclass.support.printable import class_name, printable, type_name
@@ -123,10 +122,6 @@ class NonTensorData(Uniform, NonTensorDataBase):
     @classmethod
     def _of_rows(cls, data: Any, batch_size: Size, device: torch.device | None = None, names: Names = None) -> Self:
         """Make the holder of an object in a collection with this metadata, without checks."""
-        if not is_dynamo_compiling() and native.ON and cls is NonTensorData:
-            made: Self | None = native.object_of(data, batch_size, device, names)
-            if made is not None:
-                return made
         new = object.__new__(cls)
         new._store = {}
         new._batch_size = batch_size
@@ -584,10 +579,6 @@ class NonTensorStack(NonTensorDataBase):
         return self._listed()
 
     def _as_read(self) -> Any:
-        if not is_dynamo_compiling() and native.ON:
-            lists = native.linked_lists(self, None)
-            if lists is not None:
-                return lists
         return LinkedList(self._listed(), td=self, depth=len(self._batch_size))
 
     def _codes(self, start: int = 0) -> Tensor:
@@ -671,10 +662,6 @@ class NonTensorStack(NonTensorDataBase):
             ['a', 'b']
         """
         dim, like = shapes.wrap_dim(dim, len(self._batch_size)), self._like
-        if not is_dynamo_compiling() and native.ON:
-            rows: tuple[Any, ...] | None = native.unbind_stack(self, dim)
-            if rows is not None:
-                return rows
         size = Size(shapes.without(self._batch_size, (dim,)))
         names = self._names and shapes.names_without(self._names, (dim,))
         return tuple([like({CODES: codes}, size, names) for codes in self._codes().unbind(dim)])
@@ -916,8 +903,7 @@ def is_leaf_nontensor(cls: type) -> bool:
 
 
 registry.register(NonTensorData, stack_of)
-if native.ON:
-    native.bind_objects(NonTensorData, NonTensorStack, LinkedList, CODES)
+native.tell("bind_objects", NonTensorData, NonTensorStack, CODES)
 
 for _cls in (NonTensorData, MetaData, NonTensorStack):
     pytree.register(_cls)

@@ -14,8 +14,6 @@ import torch
 from torch import Size, Tensor
 from torch.compiler import is_dynamo_compiling
 
-from tensorclass.td import native
-
 from .consolidated_buffer import TensorSpan, spans_of
 
 _below_autograd: Any = torch._C._AutoDispatchBelowADInplaceOrView  # pyright: ignore[reportPrivateUsage]
@@ -133,10 +131,6 @@ class BufferLayout:
         They share the memory, but are no views of it to autograd: one can require a gradient, or be written while
         another is saved for the backward pass.
         """
-        if not is_dynamo_compiling() and native.ON:
-            found = native.views_of(memory, self.spans)
-            if found is not None:
-                return found
         made: list[Tensor] = []
         typed = {memory.dtype: memory}
         with _below_autograd():  # the bookkeeping of views takes twice as long as all else here

@@ -187,6 +187,7 @@ def _in_front_of(plain: Callable[..., Any], is_on: Callable[[], bool | None]) ->
             return result
         return _through(self, lambda store: plain(self._same(store), *args, **kwargs)._store, result)
 
+    method._asks = True  # type: ignore[attr-defined]  # for the mode
     return method
 
 
@@ -198,7 +199,7 @@ def _is_called_by_the_package() -> bool:
 
 def install(is_on: Callable[[], bool | None]) -> None:
     """Let the methods of :data:`OPERATIONS` ask for the mode. Until then they do not, so that nobody pays for it."""
-    if hasattr(Shaping.view, "__wrapped__"):
+    if hasattr(Shaping.view, "_asks"):
         return
     for family in (Shaping, Permuting, LazyShaping):
         for name in OPERATIONS:

@@ -22,11 +22,16 @@ def function_stub(function: Function, context: Context, is_method: bool = False)
         name=function.name,
         args=signature(function.args),
         body=[*EMPTY],
-        decorator_list=function.decorator_list,
+        decorator_list=[one for one in function.decorator_list if not _keeps_the_type(one, context)],
         returns=returns,
         **parameters,
     )
     return context.keep_suppression(function, stub, function.lineno, max(function.lineno, function.body[0].lineno - 1))
+
+
+def _keeps_the_type(decorator: ast.expr, context: Context) -> bool:
+    """Return whether a decorator is known to return a function of the same type."""
+    return isinstance(decorator, ast.Call) and context.names.origin(decorator.func) == "tensorclass.td.native.tries"
 
 
 def _returns_new(function: Function) -> bool:

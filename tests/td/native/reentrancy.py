@@ -44,8 +44,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import tensorclass
 from tensorclass import LazyStackedTensorDict, NonTensorStack, TensorClass, TensorDict, Text
-from tensorclass.td import native
-from tests.native_code import native_code
+from tests.native_code import native_code, results
 from tests.td.native.intruder import SIZE, FiringInt, FiringKey, FiringMapping, Intruder, Point, fire
 from tests.td.native.test_native_comparison import COLLECTIONS, MASK, OPERATIONS
 
@@ -506,26 +505,9 @@ def run_each() -> None:
 
 def entries() -> dict[str, set[str]]:
     """The functions of the library that operations call, without changes in between, and those that they do not."""
-    library = sys.modules[f"{native.__name__}.{native.native_library.library_name()}"]
-    names = {name for name in vars(library) if not name.startswith(("_", "bind", "answer", "know", "switch"))}
-    called: set[str] = set()
-
-    def counting(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any) -> Any:
-            called.add(name)
-            return function(*args)
-
-        return call
-
-    before = {name: getattr(native, name) for name in names}
-    try:
-        for name, function in before.items():
-            setattr(native, name, counting(name, function))
+    with results() as found:
         run_each()
-    finally:
-        for name, function in before.items():
-            setattr(native, name, function)
-    return {"called": called, "not called": names - called}
+    return {"called": {*filter(found.get, found)}, "not called": {name for name, made in found.items() if not made}}
 
 
 def main() -> int:

@@ -13,6 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from tensorclass import NonTensorData, TensorClass, TensorDict, lazy_stack
 from tensorclass.td import native
 from tests.native_and_python import assert_same, state
+from tests.native_code import functions
 
 
 class Step(TensorClass):
@@ -152,5 +153,5 @@ def test_derivatives_pass_through_joins() -> None:
 @pytest.mark.skipif(not native.ON, reason="native code is off")
 @pytest.mark.parametrize("name", ["flat and nested", "nested records", "texts", "requires grad", "dtypes", "large"])
 def test_native_code_takes_the_usual_joins(name: str) -> None:
-    assert native.stack(ITEMS[name](), 0) is not None
-    assert native.cat(ITEMS[name](), -1) is not None
+    assert functions()["stack"](ITEMS[name](), 0) is not None
+    assert functions()["cat"](ITEMS[name](), -1) is not None

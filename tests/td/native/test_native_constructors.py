@@ -7,7 +7,6 @@ import inspect
 import sys
 from dataclasses import InitVar
 from typing import Any
-from unittest import mock
 
 import pytest
 import torch
@@ -18,7 +17,7 @@ from torch import Tensor, nn
 from tensorclass import TensorClass, TensorDict
 from tensorclass.td import native
 from tensorclass.td.collection import Collection
-from tests.native_code import native_code
+from tests.native_code import native_code, results
 
 pytestmark = pytest.mark.skipif(bool(native.WHY_OFF), reason=f"native code: {native.WHY_OFF}")
 
@@ -180,12 +179,9 @@ def test_usual_records_are_made_by_native_code() -> None:
         "to_dict": (point.to_dict, "to_dict"),
     }
     for what, (make, function) in calls.items():
-        with mock.patch.object(native, function, wraps=getattr(native, function)) as asked:
-            made: list[Any] = []
-            asked.side_effect = lambda *args, function=asked._mock_wraps, made=made: (
-                made.append(function(*args)) or made[-1]
-            )
+        with results() as found:
             make()
+        made = found[function]
         assert made, what
         assert made[-1] is not None, what
 

@@ -14,6 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tensorclass import TensorClass, TensorDict
 from tensorclass.td import native
+from tests.native_code import functions
 
 
 class Inner(TensorClass):
@@ -355,9 +356,9 @@ def test_native_code_is_what_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     if not native.ON:
         pytest.skip("native code is not built")
     data = make()
-    assert native.binary(data, torch._foreach_add, 1) is not None
-    assert native.binary(data, operator.eq, data) is not None
-    assert native.unary(data, torch._foreach_exp) is not None
-    assert native.unary_(data.clone(), torch._foreach_exp_) is not None
-    assert native.binary_(data.clone(), torch._foreach_mul_, 2.0) is not None
-    assert native.binary(data, torch.dot, 1) is None
+    assert functions()["binary"](data, torch._foreach_add, 1) is not None
+    assert functions()["binary"](data, operator.eq, data) is not None
+    assert functions()["unary"](data, torch._foreach_exp) is not None
+    assert functions()["unary_"](data.clone(), torch._foreach_exp_) is not None
+    assert functions()["binary_"](data.clone(), torch._foreach_mul_, 2.0) is not None
+    assert functions()["binary"](data, torch.dot, 1) is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import sys
 from pathlib import Path
@@ -55,26 +54,18 @@ def test_operations_call_every_function_of_the_library() -> None:
     assert reentrancy.entries()["not called"] == set()
 
 
-def _asks(node: ast.AST) -> bool:
-    """Whether a function asks native code in its own body, those of functions in it aside."""
-    below = [one for one in ast.iter_child_nodes(node) if not isinstance(one, (ast.FunctionDef, ast.Lambda))]
-    question = isinstance(node, ast.BoolOp) and "not is_dynamo_compiling() and native.ON" in ast.unparse(node)
-    return question or any(map(_asks, below))
-
-
-def test_operations_call_every_method_that_asks_native_code() -> None:
-    asking = {
-        (str(file), function.name): function
-        for file in sorted(PACKAGE.rglob("*.py"))
-        for function in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-        if isinstance(function, ast.FunctionDef) and _asks(function)
+@pytest.mark.skipif(not native.ON, reason=native.WHY_OFF)
+def test_operations_call_every_method_that_tries_native_code() -> None:
+    methods = {
+        (method.__code__.co_filename, method.__code__.co_firstlineno)
+        for tried in native.TRIED.values()
+        for method in tried
     }
-    assert len(asking) > 45
-    called: set[tuple[str, str]] = set()
+    called: set[tuple[str, int]] = set()
 
     def note(frame: Any, event: str, argument: object) -> None:
         if event == "call":
-            called.add((frame.f_code.co_filename, frame.f_code.co_name))
+            called.add((frame.f_code.co_filename, frame.f_code.co_firstlineno))
 
     with reentrancy.native_code(False):
         sys.setprofile(note)
@@ -82,7 +73,7 @@ def test_operations_call_every_method_that_asks_native_code() -> None:
             reentrancy.run_each()
         finally:
             sys.setprofile(None)
-    assert asking.keys() - called == set()
+    assert methods - called == set()
 
 
 # -- what it would find -----------------------------------------------------------------------------------------------

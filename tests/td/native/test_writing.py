@@ -14,7 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from tensorclass import TensorClass, TensorDict, lazy_stack
 from tensorclass.td import native
 from tests.native_and_python import assert_same, outcome
-from tests.native_code import native_code
+from tests.native_code import functions, native_code
 
 
 class Inner(TensorClass):
@@ -323,11 +323,11 @@ def test_native_code_takes_the_usual_writes() -> None:
             usual = count is not None and count > 0 and at is not None and not isinstance(at, list)
             if usual and not (isinstance(at, Tensor) and at.dtype is torch.int32):
                 wrong = isinstance(at, Tensor) and (len(at) == 2 or (at.dtype is torch.bool and len(at) == 3))
-                assert native.write(make(4), at, make(4)[:count]) is (None if wrong else True)
-        assert native.write(make(4), 1, make(4)[0])
-        assert native.write_all(make(4), make(4), True)
-    assert native.write_key(_filled(4), "a", torch.ones(4, 2, 3))
-    assert native.write(_filled(4), slice(2), 1.0)
+                assert functions()["write"](make(4), at, make(4)[:count]) is (None if wrong else True)
+        assert functions()["write"](make(4), 1, make(4)[0])
+        assert functions()["write_all"](make(4), make(4), True, False)
+    assert functions()["write_key"](_filled(4), "a", torch.ones(4, 2, 3)) is not None
+    assert functions()["write"](_filled(4), slice(2), 1.0)
 
 
 @pytest.mark.skipif(not native.ON, reason="native code is off")
@@ -337,6 +337,6 @@ def test_a_tensor_without_its_memory_is_left_to_torch() -> None:
     data["a"].untyped_storage().resize_(0)
     full = TensorDict({"a": torch.zeros(6)[3:]}, [3])
     full["a"].untyped_storage().resize_(20)
-    assert not native.write(data, 0, 5.0)
-    assert not native.write(full, 0, 5.0)
-    assert not native.write(full, slice(1, 3), TensorDict({"a": torch.ones(2)}, [2]))
+    assert not functions()["write"](data, 0, 5.0)
+    assert not functions()["write"](full, 0, 5.0)
+    assert not functions()["write"](full, slice(1, 3), TensorDict({"a": torch.ones(2)}, [2]))

@@ -461,6 +461,23 @@ struct Kept {
     static void done(PyObject*, const Level&) {}
 };
 
+// The arguments of a method behind the collection; the last ones can be missing.
+class Arguments {
+public:
+    Arguments(PyObject* const* first, Py_ssize_t count) : items_(first), count_(count) {}
+    Py_ssize_t size() const { return count_; }
+    PyObject* operator[](Py_ssize_t position) const {
+        if (position >= count_) throw NotNative();
+        return items_[position];
+    }
+    Arguments from(Py_ssize_t position) const { return {items_ + position, count_ - position}; }
+    PyObject* get(Py_ssize_t position, PyObject* missing) const { return position < count_ ? items_[position] : missing; }
+
+private:
+    PyObject* const* items_;
+    Py_ssize_t count_;
+};
+
 // -- calls ------------------------------------------------------------------------------------------------------------
 
 // Call `run`. Return None where it throws, and where it returns null, as the operation is left to Python. So are errors of
@@ -524,6 +541,12 @@ inline PyObject* wrong_count(const char* name, Py_ssize_t expected, Py_ssize_t g
 #define METHOD(name, expected)                                                                     \
     {#name, as_function([](PyObject*, PyObject* const* args, Py_ssize_t given) -> PyObject* {      \
          return given == expected ? py_##name(args) : wrong_count(#name, expected, given);         \
+     }),                                                                                           \
+     METH_FASTCALL, nullptr}
+// The same for what methods of Python try: a call that they would refuse is left to them.
+#define OPERATION(name, expected)                                                                  \
+    {#name, as_function([](PyObject*, PyObject* const* args, Py_ssize_t given) -> PyObject* {      \
+         return given == expected ? py_##name(args) : Py_NewRef(Py_None);                          \
      }),                                                                                           \
      METH_FASTCALL, nullptr}
 #define END_OF_METHODS {nullptr, nullptr, 0, nullptr}

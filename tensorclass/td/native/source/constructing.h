@@ -239,10 +239,10 @@ inline PyObject* py_to_dict(PyObject* const* args) {
 }
 
 inline PyMethodDef constructor_methods[] = {
-    METHOD(fill_tensordict, 3),
+    OPERATION(fill_tensordict, 3),
     {"fill_record", as_function(py_fill_record), METH_FASTCALL, nullptr},
-    METHOD(from_dict, 3),
-    METHOD(to_dict, 1),
+    OPERATION(from_dict, 3),
+    OPERATION(to_dict, 1),
     END_OF_METHODS,
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "pointwise.h"
+#include "shapes.h"
 
 #include <torch/csrc/Device.h>
 #include <torch/csrc/Dtype.h>
@@ -114,23 +115,33 @@ inline Ref placed_on_cpu(PyObject* collection, PyObject* inverse) {
     return result;
 }
 
-// moved(collection, target, inverse): `collection.to(target)` for a dtype or the CPU.
-inline PyObject* py_moved(PyObject* const* args) {
+// Whether a collection may be one piece of memory, which the Python code copies and casts whole.
+inline bool is_locked(PyObject* collection) { return slot(collection, bound.lock) != Py_None; }
+
+// clone(collection).
+inline PyObject* py_clone(PyObject* const* args) {
     if (!is_plain(args[0])) Py_RETURN_NONE;
+    static const UnaryFunction& by = unary_functions().at("clone");
+    return attempt([&] { return unary(args[0], by); });
+}
+
+// to(collection, target), for a dtype or the CPU.
+inline PyObject* py_to(PyObject* const* args) {
+    if (!is_plain(args[0]) || is_locked(args[0])) Py_RETURN_NONE;
     return attempt([&]() -> Ref {
         PyObject* target = args[1];
-        if (THPDtype_Check(target)) return cast_all(args[0], target, args[2]);
+        if (THPDtype_Check(target)) return cast_all(args[0], target, inverses.cast);
         const bool cpu = PyUnicode_Check(target)
                              ? PyUnicode_CompareWithASCIIString(target, "cpu") == 0
                              : THPDevice_Check(target) &&
                                    reinterpret_cast<THPDevice*>(target)->device == at::Device(at::kCPU);
-        return cpu ? placed_on_cpu(args[0], args[2]) : Ref();
+        return cpu ? placed_on_cpu(args[0], inverses.cast) : Ref();
     });
 }
 
-// retyped(collection, dtype): `collection.type(dtype)`.
-inline PyObject* py_retyped(PyObject* const* args) {
-    if (!is_plain(args[0]) || !THPDtype_Check(args[1])) Py_RETURN_NONE;
+// type(collection, dtype).
+inline PyObject* py_type(PyObject* const* args) {
+    if (!is_plain(args[0]) || is_locked(args[0]) || !THPDtype_Check(args[1])) Py_RETURN_NONE;
     return attempt([&] { return cast_all(args[0], args[1], nullptr); });
 }
 
@@ -156,7 +167,7 @@ inline PyObject* py_contiguous(PyObject* const* args) {
     });
 }
 
-inline PyMethodDef copy_methods[] = {METHOD(contiguous, 1), METHOD(detach, 1), METHOD(moved, 3), METHOD(retyped, 2),
-                                     END_OF_METHODS};
+inline PyMethodDef copy_methods[] = {OPERATION(clone, 1), OPERATION(contiguous, 1), OPERATION(detach, 1),
+                                     OPERATION(to, 2),    OPERATION(type, 2),       END_OF_METHODS};
 
 }  // namespace tensorclass

@@ -84,7 +84,6 @@ inline bool as_views(PyObject* index, int64_t ndim, c10::SmallVector<View, 4>& v
 struct ByViews {
     c10::SmallVector<View, 4> views;
     PyObject* item;
-    PyObject* names_of_result = Py_None;
 
     at::Tensor operator()(const at::Tensor& value) const {
         at::Tensor result;
@@ -137,7 +136,7 @@ struct ByViews {
 
     bool takes(const at::Tensor&) const { return true; }
     at::Tensor rows(const at::Tensor& spans) const { return (*this)(spans); }
-    PyObject* names(const Level& level) const { return level.is_root() ? names_of_result : Py_None; }
+    static PyObject* names(const Level&) { return Py_None; }
     Ref other(PyObject* value) const { return other_at(value, item, *this); }
     void done(PyObject*, const Level&) const {}
 };
@@ -146,7 +145,6 @@ struct ByViews {
 struct ByPositions {
     at::Tensor positions;
     PyObject* item;
-    PyObject* names_of_result = Py_None;
 
     at::Tensor operator()(const at::Tensor& value) const {
         // index_select takes half the time of an index
@@ -192,7 +190,7 @@ struct ByPositions {
         return taken;
     }
 
-    PyObject* names(const Level& level) const { return level.is_root() ? names_of_result : Py_None; }
+    static PyObject* names(const Level&) { return Py_None; }
     Ref other(PyObject* value) const { return other_at(value, item, *this); }
     void done(PyObject*, const Level&) const {}
 };
@@ -250,13 +248,11 @@ inline void index_all(const ByPositions& by, Tensors& tensors) {
     for (at::Tensor& tensor : tensors) tensor = by(tensor);
 }
 
-// `collection[item]`; `names` are those of the result.
-inline Ref indexed(PyObject* collection, PyObject* item, PyObject* names) {
+inline Ref indexed(PyObject* collection, PyObject* item) {
     return by_index(collection, item, [&](auto& by) {
         const Tree tree(collection);
         if (tree.has_names_below()) throw NotNative();
         Tensors tensors = tree.tensors();
-        by.names_of_result = names;
         index_all(by, tensors);
         return tree.rebuilt(tensors, by);
     });
@@ -265,13 +261,7 @@ inline Ref indexed(PyObject* collection, PyObject* item, PyObject* names) {
 // index(collection, item): `collection[item]`, of a collection without names.
 inline PyObject* py_index(PyObject* const* args) {
     if (!is_plain(args[0]) || has_names(args[0]) || args[1] == Py_Ellipsis) Py_RETURN_NONE;  // `data[...]` is the same
-    return attempt([&] { return indexed(args[0], args[1], Py_None); });
-}
-
-// index_named(collection, item, names): `collection[item]` with the names of the result.
-inline PyObject* py_index_named(PyObject* const* args) {
-    if (!is_plain(args[0])) Py_RETURN_NONE;
-    return attempt([&] { return indexed(args[0], args[1], args[2]); });
+    return attempt([&] { return indexed(args[0], args[1]); });
 }
 
 // index_column(column, item): `column._at(item)` of text or ragged rows without names.
@@ -280,6 +270,6 @@ inline PyObject* py_index_column(PyObject* const* args) {
     return attempt([&] { return by_index(args[0], args[1], [&](const auto& by) { return leaf_at(args[0], by); }); });
 }
 
-inline PyMethodDef index_methods[] = {METHOD(index, 2), METHOD(index_named, 3), METHOD(index_column, 2), END_OF_METHODS};
+inline PyMethodDef index_methods[] = {OPERATION(index, 2), OPERATION(index_column, 2), END_OF_METHODS};
 
 }  // namespace tensorclass

@@ -66,18 +66,11 @@ inline Tensors joined(const std::vector<Column>& columns, int64_t dim, bool stac
     return results;
 }
 
-// Whether two devices, of which each can be None, are the same.
-inline bool is_same_device(PyObject* one, PyObject* other) {
-    return one == other || (THPDevice_Check(one) && THPDevice_Check(other) &&
-                            reinterpret_cast<THPDevice*>(one)->device == reinterpret_cast<THPDevice*>(other)->device);
-}
-
 // Trees that are joined: that of the first, and the values of the others under its keys, all owned.
 class Joining {
 public:
-    // `alike`: the trees must also agree in devices and names, and hold tensors, objects and text only.
-    Joining(c10::ArrayRef<PyObject*> collections, int64_t dim, bool stacked, bool alike)
-        : tree_(collections[0]), count_(collections.size()), dim_(dim), stacked_(stacked), alike_(alike) {
+    Joining(c10::ArrayRef<PyObject*> collections, int64_t dim, bool stacked)
+        : tree_(collections[0]), count_(collections.size()), dim_(dim), stacked_(stacked) {
         if (tree_.has_names_below()) throw NotNative();
         values_.reserve(tree_.nodes().size() * (count_ - 1));
         gather(collections.slice(1), tree_.size());
@@ -113,7 +106,7 @@ private:
     const Tree tree_;
     size_t count_;  // of the trees
     int64_t dim_;
-    bool stacked_, alike_;
+    bool stacked_;
     std::vector<Ref> values_;  // of the other trees
     std::vector<Column> columns_;
     std::vector<c10::SmallVector<PyObject*, 16>> others_;  // values that are neither tensors nor plain trees
@@ -150,7 +143,6 @@ private:
                 for (PyObject* value : values) {
                     if (!is_collection(value)) throw NotNative();
                 }
-                if (alike_ && !is_object(values[0]) && !is_stack(values[0]) && !is_column(values[0])) throw NotNative();
                 others_.push_back(std::move(values));
             }
         }
@@ -164,8 +156,7 @@ private:
         int64_t length = stacked_ ? 1 : size[dim_];
         for (PyObject* other : others) {
             if (Py_TYPE(other) != Py_TYPE(first.collection.get()) || !is_plain(other)) throw NotNative();
-            if (has_names(other) && (alike_ || sizes_.size() > 0)) throw NotNative();
-            if (alike_ && !is_same_device(slot(other, bound.device), first.device.get())) throw NotNative();
+            if (has_names(other) && sizes_.size() > 0) throw NotNative();
             const Sizes own = sizes_of(batch_size_of(other));
             if (own.size() != size.size()) throw NotNative();
             for (int64_t i = 0; i < ndim; ++i) {
@@ -182,24 +173,26 @@ private:
     }
 };
 
-inline PyObject* join(PyObject* given, PyObject* dim, bool stacked, bool alike = false) {
-    if (!PyList_CheckExact(given) || PyList_GET_SIZE(given) == 0) Py_RETURN_NONE;
+// stack(items, dim), cat(items, dim): of a list of collections.
+template <bool stacked>
+PyObject* join(PyObject*, PyObject* const* args, Py_ssize_t given) {
+    if (given < 1 || given > 2 || !PyList_CheckExact(args[0]) || PyList_GET_SIZE(args[0]) == 0) Py_RETURN_NONE;
     return attempt([&]() -> Ref {
-        const Items items(given);
+        const Items items(args[0]);
         PyObject* first = items[0];
         if (!is_plain(first) || has_names(first)) return Ref();
         const int64_t ndim = PyTuple_GET_SIZE(batch_size_of(first)) + (stacked ? 1 : 0);
-        int64_t position = as_int(dim);
+        int64_t position = given == 2 ? as_int(args[1]) : 0;
         if (position < 0) position += ndim;
         if (position < 0 || position >= ndim) return Ref();
-        return Joining(items, position, stacked, alike).result();
+        return Joining(items, position, stacked).result();
     });
 }
 
-// stack(items, dim), cat(items, dim): of a list of collections.
-inline PyObject* py_stack(PyObject* const* args) { return join(args[0], args[1], true); }
-inline PyObject* py_cat(PyObject* const* args) { return join(args[0], args[1], false); }
-
-inline PyMethodDef join_methods[] = {METHOD(stack, 2), METHOD(cat, 2), END_OF_METHODS};
+inline PyMethodDef join_methods[] = {
+    {"stack", as_function(join<true>), METH_FASTCALL, nullptr},
+    {"cat", as_function(join<false>), METH_FASTCALL, nullptr},
+    END_OF_METHODS,
+};
 
 }  // namespace tensorclass

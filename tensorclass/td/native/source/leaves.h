@@ -14,8 +14,6 @@ struct Leaves {
     PyObject *codes = nullptr, *spans = nullptr;  // the keys of the tensors
     Py_ssize_t objects = 0, metadata = 0;         // slots of NonTensorData and NonTensorStack
     Py_ssize_t items = 0, is_compact = 0, room = 0;  // slots of columns
-    PyTypeObject* list = nullptr;                 // LinkedList
-    Py_ssize_t check = 0, depth = 0, place = 0, td = 0;
 };
 extern Leaves leaves;
 
@@ -122,101 +120,6 @@ Ref leaf_at(PyObject* leaf, const By& by) {
     return stack ? stack_like(leaf, by(given)) : column_like(leaf, by.rows(given));
 }
 
-// Lists of the objects of a stack. Each is linked to the stack: items that are assigned are written there.
-class Lists {
-public:
-    Lists(PyObject* stack, PyObject* check, const at::Tensor& codes)
-        : stack_(stack), check_(check), objects_(Ref::borrowed(slot(stack, leaves.objects))), sizes_(codes.sizes()),
-          strides_(codes.strides()) {
-        if (!objects_ || !PyTuple_CheckExact(objects_.get())) throw NotNative();
-    }
-
-    Ref made(const int64_t* codes, size_t dim, PyObject* place) const {
-        const int64_t count = sizes_[dim], stride = strides_[dim];
-        Ref items(PyList_New(count));
-        if (!items) throw PythonError();
-        for (int64_t i = 0; i < count; ++i) {
-            PyList_SET_ITEM(items.get(), i, dim + 1 == sizes_.size()
-                                                ? Py_NewRef(object(read_once(codes + i * stride)))
-                                                : below(codes + i * stride, dim + 1, place, i).release());
-        }
-        Ref list(leaves.list->tp_alloc(leaves.list, 0));
-        if (!list) throw PythonError();
-        take_items(list.get(), items.get());
-        slot(list.get(), leaves.td) = Py_NewRef(stack_);
-        slot(list.get(), leaves.depth) = as_long(static_cast<int64_t>(sizes_.size() - dim)).release();
-        slot(list.get(), leaves.place) = Py_NewRef(place);
-        slot(list.get(), leaves.check) = Py_NewRef(check_);
-        return list;
-    }
-
-private:
-    PyObject* object(int64_t code) const {
-        if (code < 0 || code >= PyTuple_GET_SIZE(objects_.get())) throw NotNative();
-        return PyTuple_GET_ITEM(objects_.get(), code);
-    }
-
-    Ref below(const int64_t* codes, size_t dim, PyObject* place, int64_t at) const {
-        const Py_ssize_t count = PyTuple_GET_SIZE(place);
-        Ref longer(PyTuple_New(count + 1));
-        if (!longer) throw PythonError();
-        for (Py_ssize_t i = 0; i < count; ++i) PyTuple_SET_ITEM(longer.get(), i, Py_NewRef(PyTuple_GET_ITEM(place, i)));
-        PyTuple_SET_ITEM(longer.get(), count, as_long(at).release());
-        return made(codes, dim, longer.get());
-    }
-
-    // Move the items of a plain list into a new list of a subclass, which has none.
-    static void take_items(PyObject* list, PyObject* plain) {
-        auto* to = reinterpret_cast<PyListObject*>(list);
-        auto* from = reinterpret_cast<PyListObject*>(plain);
-        std::swap(to->ob_item, from->ob_item);
-        std::swap(to->allocated, from->allocated);
-        Py_SET_SIZE(to, Py_SIZE(from));
-        Py_SET_SIZE(from, 0);
-    }
-
-    PyObject *stack_, *check_;
-    Ref objects_;
-    c10::IntArrayRef sizes_, strides_;
-};
-
-// linked_lists(stack, check): the objects of a NonTensorStack as a LinkedList with this check, or None.
-inline PyObject* py_linked_lists(PyObject* const* args) {
-    PyObject* stack = args[0];
-    if (!is_stack(stack) || !is_made(stack)) Py_RETURN_NONE;
-    return attempt([&] {
-        const at::Tensor codes = tensor_of(stack, leaves.codes);
-        if (!codes.defined() || codes.dim() == 0) throw NotNative();
-        if (codes.scalar_type() != at::kLong || !has_own_memory(codes)) throw NotNative();
-        return Lists(stack, args[1], codes).made(codes.const_data_ptr<int64_t>(), 0, bound.empty);
-    });
-}
-
-// The stacks, or objects, at the positions of a dimension of a stack, as a tuple; null for other leaves.
-inline Ref unbound(PyObject* stack, int64_t dim) {
-    if (!is_stack(stack) || !is_made(stack) || has_names(stack)) return Ref();
-    const at::Tensor all = tensor_of(stack, leaves.codes);
-    if (!all.defined()) return Ref();
-    std::vector<at::Tensor> codes = at::unbind(all, dim);
-    Ref rows(PyTuple_New(static_cast<Py_ssize_t>(codes.size())));
-    if (!rows) throw PythonError();
-    for (size_t i = 0; i < codes.size(); ++i) {
-        PyTuple_SET_ITEM(rows.get(), static_cast<Py_ssize_t>(i), stack_like(stack, std::move(codes[i])).release());
-    }
-    return rows;
-}
-
-// object_of(object, batch size, device, names): NonTensorData. Nothing is checked.
-inline PyObject* py_object_of(PyObject* const* args) {
-    if (leaves.object == nullptr || Py_TYPE(args[1]) != bound.size) Py_RETURN_NONE;
-    return attempt([&] { return object_of(args[0], args[1], args[2], args[3]); });
-}
-
-// unbind_stack(stack, dim): the stacks, or objects, at the positions of a dimension, which is in range; or None.
-inline PyObject* py_unbind_stack(PyObject* const* args) {
-    return attempt([&] { return unbound(args[0], as_int(args[1])); });
-}
-
 // Whether all objects of a tuple are equal. Nothing: some are no strings, which are compared in Python.
 inline std::optional<bool> all_equal(PyObject* objects) {
     PyObject* first = PyTuple_GET_ITEM(objects, 0);
@@ -274,17 +177,12 @@ inline PyTypeObject* as_type(PyObject* cls) {
     return reinterpret_cast<PyTypeObject*>(Py_NewRef(cls));
 }
 
-// bind_objects(NonTensorData, NonTensorStack, LinkedList, key of the codes)
+// bind_objects(NonTensorData, NonTensorStack, key of the codes)
 inline PyObject* py_bind_objects(PyObject* const* args) {
     return attempt([&] {
         leaves.objects = offset_of(args[0], "_objects");
         leaves.metadata = offset_of(args[0], "_metadata");
-        leaves.check = offset_of(args[2], "_check");
-        leaves.depth = offset_of(args[2], "_depth");
-        leaves.place = offset_of(args[2], "_place");
-        leaves.td = offset_of(args[2], "_td");
-        leaves.list = as_type(args[2]);
-        leaves.codes = Py_NewRef(args[3]);
+        leaves.codes = Py_NewRef(args[2]);
         leaves.object = as_type(args[0]);
         leaves.stack = as_type(args[1]);
         return Ref::borrowed(Py_None);
@@ -304,8 +202,7 @@ inline PyObject* py_bind_column(PyObject* const* args) {
 }
 
 inline PyMethodDef leaf_methods[] = {
-    METHOD(bind_objects, 4), METHOD(bind_column, 3), METHOD(object_of, 4), METHOD(linked_lists, 2),
-    METHOD(unbind_stack, 2), END_OF_METHODS,
+    METHOD(bind_objects, 3), METHOD(bind_column, 3), END_OF_METHODS,
 };
 
 }  // namespace tensorclass

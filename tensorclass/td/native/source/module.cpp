@@ -1,29 +1,18 @@
 // The module: one unit of compilation, as torch's headers take longer than this code.
-#include "buffers.h"
 #include "collections.h"
 #include "constructing.h"
 #include "dictionary.h"
 #include "copies.h"
 #include "indexing.h"
 #include "joining.h"
-#include "lazy.h"
-#include "locks.h"
-#include "modules.h"
 #include "pointwise.h"
-#include "reducing.h"
 #include "shapes.h"
-#include "splitting.h"
-#include "trees.h"
-#include "utf8.h"
 #include "writing.h"
 
 namespace tensorclass {
 Bound bound;
 Inverses inverses;
-Lazy lazy;
 Leaves leaves;
-Undo undo;
-Trees trees;
 }  // namespace tensorclass
 
 using namespace tensorclass;
@@ -70,22 +59,14 @@ static PyMethodDef bind_methods[] = {METHOD(bind, 3), METHOD(bind_tensordict, 1)
 // One table for each family, at the end of its header.
 static PyMethodDef* families[] = {
     bind_methods,
-    buffer_methods,
     constructor_methods,
     dictionary_methods,
     copy_methods,
     index_methods,
     join_methods,
-    lazy_methods,
     leaf_methods,
-    lock_methods,
-    module_methods,
     pointwise_methods,
-    reduce_methods,
     shape_methods,
-    split_methods,
-    tree_methods,
-    utf8_methods,
     write_methods,
 };
 

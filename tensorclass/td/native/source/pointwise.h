@@ -432,7 +432,7 @@ inline PyObject* py_binary_(PyObject* const* args) {
     return attempt([&] { return binary_(args[0], args[2], *by) ? Ref::borrowed(args[0]) : Ref(); });
 }
 
-inline PyMethodDef pointwise_methods[] = {METHOD(know, 2),   METHOD(unary, 2),   METHOD(unary_, 2),
-                                          METHOD(binary, 3), METHOD(binary_, 3), END_OF_METHODS};
+inline PyMethodDef pointwise_methods[] = {METHOD(know, 2),   OPERATION(unary, 2),   OPERATION(unary_, 2),
+                                          OPERATION(binary, 3), OPERATION(binary_, 3), END_OF_METHODS};
 
 }  // namespace tensorclass

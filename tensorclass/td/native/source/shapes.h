@@ -6,23 +6,20 @@
 namespace tensorclass {
 
 struct Inverses {
-    PyObject *copied = nullptr, *resized = nullptr, *permuted = nullptr;
+    PyObject *copied = nullptr, *resized = nullptr, *permuted = nullptr, *cast = nullptr;
 };
 extern Inverses inverses;
 
-// An argument of a method, of which there can be too few.
-inline PyObject* argument(PyObject* args, Py_ssize_t position) {
-    if (position >= PyTuple_GET_SIZE(args)) throw NotNative();
-    return PyTuple_GET_ITEM(args, position);
-}
-
 // The ints of arguments given one by one or as one sequence.
-inline Sizes ints_of(PyObject* args) {
-    if (PyTuple_GET_SIZE(args) == 1 && !PyLong_CheckExact(PyTuple_GET_ITEM(args, 0))) args = PyTuple_GET_ITEM(args, 0);
-    if (PyTuple_Check(args)) return sizes_of(args);
-    if (!PyList_CheckExact(args)) throw NotNative();
+inline Sizes ints_of(const Arguments& args) {
     Sizes sizes;
-    for (PyObject* item : Items(args)) sizes.push_back(as_int(item));
+    if (args.size() != 1 || PyLong_CheckExact(args[0])) {
+        for (Py_ssize_t i = 0; i < args.size(); ++i) sizes.push_back(as_int(args[i]));
+        return sizes;
+    }
+    if (PyTuple_Check(args[0])) return sizes_of(args[0]);
+    if (!PyList_CheckExact(args[0])) throw NotNative();
+    for (PyObject* item : Items(args[0])) sizes.push_back(as_int(item));
     return sizes;
 }
 
@@ -141,7 +138,7 @@ inline Sizes new_shape(const Sizes& before, Sizes shape) {
     return shape;
 }
 
-inline Ref reshape(PyObject* collection, PyObject* args) {
+inline Ref reshape(PyObject* collection, const Arguments& args) {
     const Sizes before = sizes_of(batch_size_of(collection));
     Prefix prefix{new_shape(before, ints_of(args)), static_cast<int64_t>(before.size()), "reshape"};
     prefix.inverse = inverses.copied;
@@ -149,19 +146,20 @@ inline Ref reshape(PyObject* collection, PyObject* args) {
                     [&](const at::Tensor& tensor) { return tensor.reshape(prefix.of(tensor.sizes())); }, true);
 }
 
-inline Ref view(PyObject* collection, PyObject* args) {
+inline Ref view(PyObject* collection, const Arguments& args) {
     const Sizes before = sizes_of(batch_size_of(collection));
     Prefix prefix{new_shape(before, ints_of(args)), static_cast<int64_t>(before.size()), "view"};
     prefix.inverse = inverses.resized;
     return reshaped(collection, prefix, [&](const at::Tensor& tensor) { return tensor.view(prefix.of(tensor.sizes())); });
 }
 
-// flatten(collection, (first, last)), of wrapped dimensions.
-inline Ref flatten(PyObject* collection, PyObject* args) {
+inline Ref flatten(PyObject* collection, const Arguments& args) {
     const Sizes before = sizes_of(batch_size_of(collection));
     const int64_t ndim = static_cast<int64_t>(before.size());
-    const int64_t first = wrapped(as_int(argument(args, 0)), ndim);
-    const int64_t last = wrapped(as_int(argument(args, 1)), ndim);
+    if (args.size() > 2) throw NotNative();
+    PyObject *from = args.get(0, Py_None), *to = args.get(1, Py_None);
+    const int64_t first = wrapped(from == Py_None ? 0 : as_int(from), ndim);
+    const int64_t last = wrapped(to == Py_None ? -1 : as_int(to), ndim);
     if (first > last) throw NotNative();
     Ref wrapped_args(Py_BuildValue("(LL)", static_cast<long long>(first), static_cast<long long>(last)));
     if (!wrapped_args) throw PythonError();
@@ -172,14 +170,14 @@ inline Ref flatten(PyObject* collection, PyObject* args) {
     return reshaped(collection, prefix, [&](const at::Tensor& tensor) { return tensor.flatten(first, last); }, true);
 }
 
-// unflatten(collection, (dim, sizes)).
-inline Ref unflatten(PyObject* collection, PyObject* args) {
+inline Ref unflatten(PyObject* collection, const Arguments& args) {
     const Sizes before = sizes_of(batch_size_of(collection));
     const int64_t ndim = static_cast<int64_t>(before.size());
-    const int64_t dim = wrapped(as_int(argument(args, 0)), ndim);
-    if (!PyTuple_Check(argument(args, 1))) throw NotNative();
-    const Sizes sizes = new_shape({before[dim]}, sizes_of(argument(args, 1)));
-    Ref wrapped_args(Py_BuildValue("(LO)", static_cast<long long>(dim), argument(args, 1)));
+    const int64_t dim = wrapped(as_int(args[0]), ndim);
+    if (args.size() > 2) throw NotNative();
+    const Sizes sizes = new_shape({before[dim]}, ints_of(args.from(1)));
+    const Ref given = as_size(sizes);
+    Ref wrapped_args(Py_BuildValue("(LO)", static_cast<long long>(dim), given.get()));
     if (!wrapped_args) throw PythonError();
     Prefix prefix{{}, ndim, "unflatten", wrapped_args.get(), inverses.resized};
     prefix.after.append(before.begin(), before.begin() + dim);
@@ -188,11 +186,12 @@ inline Ref unflatten(PyObject* collection, PyObject* args) {
     return reshaped(collection, prefix, [&](const at::Tensor& tensor) { return tensor.unflatten(dim, sizes); });
 }
 
-// squeeze(collection, (dim,)): one dimension, or None for all.
-inline Ref squeeze(PyObject* collection, PyObject* args) {
+// One dimension, or None for all.
+inline Ref squeeze(PyObject* collection, const Arguments& args) {
     const Sizes before = sizes_of(batch_size_of(collection));
     const int64_t ndim = static_cast<int64_t>(before.size());
-    PyObject* given = argument(args, 0);
+    if (args.size() > 1) throw NotNative();
+    PyObject* given = args.get(0, Py_None);
     const int64_t only = given == Py_None ? -1 : wrapped(as_int(given), ndim);
     Prefix prefix{{}, ndim, "squeeze", nullptr, inverses.resized};
     Sizes dims;
@@ -213,11 +212,11 @@ inline Ref squeeze(PyObject* collection, PyObject* args) {
     });
 }
 
-// unsqueeze(collection, (dim,)).
-inline Ref unsqueeze(PyObject* collection, PyObject* args) {
+inline Ref unsqueeze(PyObject* collection, const Arguments& args) {
     const Sizes before = sizes_of(batch_size_of(collection));
     const int64_t ndim = static_cast<int64_t>(before.size());
-    const int64_t dim = wrapped(as_int(argument(args, 0)), ndim + 1);
+    if (args.size() > 1) throw NotNative();
+    const int64_t dim = wrapped(as_int(args[0]), ndim + 1);
     Ref wrapped_args(Py_BuildValue("(L)", static_cast<long long>(dim)));
     if (!wrapped_args) throw PythonError();
     Prefix prefix{before, ndim, "unsqueeze", wrapped_args.get(), inverses.resized};
@@ -225,7 +224,7 @@ inline Ref unsqueeze(PyObject* collection, PyObject* args) {
     return reshaped(collection, prefix, [&](const at::Tensor& tensor) { return tensor.unsqueeze(dim); });
 }
 
-inline Ref expand(PyObject* collection, PyObject* args) {
+inline Ref expand(PyObject* collection, const Arguments& args) {
     const Sizes before = sizes_of(batch_size_of(collection));
     const int64_t ndim = static_cast<int64_t>(before.size());
     Prefix prefix{ints_of(args), ndim, "expand"};
@@ -239,13 +238,13 @@ inline Ref expand(PyObject* collection, PyObject* args) {
                     [&](const at::Tensor& tensor) { return tensor.expand(prefix.of(tensor.sizes())); });
 }
 
-// permute(collection, order), of wrapped dimensions, each once.
-inline Ref permute(PyObject* collection, PyObject* args) {
+// The order has wrapped dimensions, each once.
+inline Ref permute(PyObject* collection, const Arguments& args) {
     const Sizes before = sizes_of(batch_size_of(collection));
     const int64_t ndim = static_cast<int64_t>(before.size());
-    const Sizes order = sizes_of(args);
-    if (static_cast<int64_t>(order.size()) != ndim || ndim == 0) throw NotNative();
-    Prefix prefix{{}, ndim, "permute", nullptr, inverses.permuted, args};
+    const Sizes order = sizes_of(args[0]);
+    if (args.size() > 1 || static_cast<int64_t>(order.size()) != ndim || ndim == 0) throw NotNative();
+    Prefix prefix{{}, ndim, "permute", nullptr, inverses.permuted, args[0]};
     for (const int64_t dim : order) prefix.after.push_back(before[wrapped(dim, ndim)]);
     Sizes all(order);
     const auto permuted = [&](const at::Tensor& tensor) {
@@ -256,12 +255,12 @@ inline Ref permute(PyObject* collection, PyObject* args) {
     return reshaped(collection, prefix, permuted, false, /*others=*/false);  // they take an argument for each dimension
 }
 
-// transpose(collection, (dim0, dim1)).
-inline Ref transpose(PyObject* collection, PyObject* args) {
+inline Ref transpose(PyObject* collection, const Arguments& args) {
     const Sizes before = sizes_of(batch_size_of(collection));
     const int64_t ndim = static_cast<int64_t>(before.size());
-    const int64_t first = wrapped(as_int(argument(args, 0)), ndim);
-    const int64_t second = wrapped(as_int(argument(args, 1)), ndim);
+    const int64_t first = wrapped(as_int(args[0]), ndim);
+    const int64_t second = wrapped(as_int(args[1]), ndim);
+    if (args.size() > 2) throw NotNative();
     Ref dims(Py_BuildValue("(LL)", static_cast<long long>(first), static_cast<long long>(second)));
     Ref order(PyTuple_New(ndim));
     if (!dims || !order) throw PythonError();
@@ -273,32 +272,23 @@ inline Ref transpose(PyObject* collection, PyObject* args) {
     return reshaped(collection, prefix, [&](const at::Tensor& tensor) { return tensor.transpose(first, second); });
 }
 
-// bind_inverses(copied, resized, permuted): how a `with` statement undoes an operation; see td/context.py.
+// bind_inverses(copied, resized, permuted, cast): how a `with` statement undoes an operation; see td/context.py.
 inline PyObject* py_bind_inverses(PyObject* const* args) {
-    inverses = {Py_NewRef(args[0]), Py_NewRef(args[1]), Py_NewRef(args[2])};
+    inverses = {Py_NewRef(args[0]), Py_NewRef(args[1]), Py_NewRef(args[2]), Py_NewRef(args[3])};
     Py_RETURN_NONE;
 }
 
-// Shape operations: name(collection, arguments), where the arguments are those of the method, as a tuple.
-template <Ref (*Operation)(PyObject*, PyObject*)>
-PyObject* shape_operation(PyObject* const* args) {
-    if (!is_plain(args[0]) || has_names(args[0]) || !PyTuple_Check(args[1])) Py_RETURN_NONE;
-    return attempt([&] { return Operation(args[0], args[1]); });
+// A function name(collection, *arguments) with the arguments of the method of this name, given by position.
+template <Ref (*Operation)(PyObject*, const Arguments&)>
+PyObject* shape_operation(PyObject*, PyObject* const* args, Py_ssize_t given) {
+    if (given < 1 || !is_plain(args[0]) || has_names(args[0])) Py_RETURN_NONE;
+    return attempt([&] { return Operation(args[0], Arguments(args + 1, given - 1)); });
 }
-constexpr auto py_reshape = shape_operation<reshape>;
-constexpr auto py_view = shape_operation<view>;
-constexpr auto py_flatten = shape_operation<flatten>;
-constexpr auto py_unflatten = shape_operation<unflatten>;
-constexpr auto py_squeeze = shape_operation<squeeze>;
-constexpr auto py_unsqueeze = shape_operation<unsqueeze>;
-constexpr auto py_expand = shape_operation<expand>;
-constexpr auto py_permute = shape_operation<permute>;
-constexpr auto py_transpose = shape_operation<transpose>;
+#define SHAPE(name) {#name, as_function(shape_operation<name>), METH_FASTCALL, nullptr}
 
 inline PyMethodDef shape_methods[] = {
-    METHOD(bind_inverses, 3), METHOD(reshape, 2), METHOD(view, 2),      METHOD(flatten, 2),
-    METHOD(unflatten, 2),     METHOD(squeeze, 2), METHOD(unsqueeze, 2), METHOD(expand, 2),
-    METHOD(permute, 2),       METHOD(transpose, 2), END_OF_METHODS,
+    METHOD(bind_inverses, 4), SHAPE(reshape), SHAPE(view),    SHAPE(flatten),   SHAPE(unflatten), SHAPE(squeeze),
+    SHAPE(unsqueeze),         SHAPE(expand),  SHAPE(permute), SHAPE(transpose), END_OF_METHODS,
 };
 
 }  // namespace tensorclass

@@ -335,7 +335,7 @@ inline PyObject* py_write(PyObject* const* args) {
     });
 }
 
-// write_all(collection, source, whole): the values of a source (or all of the collection) in place, as `update_` does.
+// write_all(collection, source, whole, non_blocking): the values of a source (or all of the collection) in place, as `update_` does.
 inline PyObject* py_write_all(PyObject* const* args) {
     if (!is_plain(args[0]) || !is_untransformed()) Py_RETURN_NONE;
     PyObject* entries = entries_of(args[1]);
@@ -350,7 +350,7 @@ inline PyObject* py_write_all(PyObject* const* args) {
     });
 }
 
-// write_key(collection, key, value): the tensor under a key in place, as `set_` does.
+// write_key(collection, key, value): the tensor under a key in place, as `set_` does. The collection.
 inline PyObject* py_write_key(PyObject* const* args) {
     if (!is_plain(args[0]) || !PyUnicode_CheckExact(args[1]) || !is_tensor(args[2])) Py_RETURN_NONE;
     return attempt([&] {
@@ -362,7 +362,7 @@ inline PyObject* py_write_key(PyObject* const* args) {
         Writes writes(all);
         if (!writes.add(THPVariable_Unpack(current), THPVariable_Unpack(args[2]))) return done(false);
         writes.run();
-        return done(true);
+        return Ref::borrowed(args[0]);
     });
 }
 
@@ -381,7 +381,7 @@ inline PyObject* py_are_tensors_of(PyObject* const* args) {
 }
 
 inline PyMethodDef write_methods[] = {
-    METHOD(write, 3), METHOD(write_all, 3), METHOD(write_key, 3), METHOD(are_tensors_of, 2), END_OF_METHODS,
+    OPERATION(write, 3), OPERATION(write_all, 4), OPERATION(write_key, 3), OPERATION(are_tensors_of, 2), END_OF_METHODS,
 };
 
 }  // namespace tensorclass

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Size, Tensor
-from torch.compiler import is_dynamo_compiling
 from torch.utils import _pytree
 from typing_extensions import Self
 
 from tensorclass.support.nearest import did_you_mean
 from tensorclass.support.printable import type_name
-from tensorclass.td import native, pytree, registry, shapes
+from tensorclass.td import pytree, registry, shapes
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
 from tensorclass.td.get import MISSING
@@ -40,10 +39,6 @@ def lazily(items: list[Any], dim: int, like: Parts | None = None, name: str | No
         like: store whose forms and hooks the new one takes over.
         name: name of the new dimension.
     """
-    if name is None and not is_dynamo_compiling() and native.ON:
-        made = native.lazily(items, dim, like)
-        if made is not None:
-            return made
     first = items[0]
     if not first._is_tree():  # non-tensor data holds an object for each row anyway
         return first._stack(items, dim)
@@ -262,11 +257,6 @@ class LazyParts(OnStore):
             tensor([1, 2])
         """
         parts = self._store
-        if self._lock is None and self._device is None and not is_dynamo_compiling() and native.ON:
-            size = native.append_part(parts.items_, tensordict, self._batch_size, parts.dim)
-            if size is not None:
-                self._batch_size = size
-                return
         self.insert(len(parts.items_), tensordict)
 
     def insert(self, index: int, tensordict: Any) -> None:

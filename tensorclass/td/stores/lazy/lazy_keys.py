@@ -10,7 +10,7 @@ from torch import Size, Tensor
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
-from tensorclass.td import native, shapes
+from tensorclass.td import shapes
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
 from tensorclass.td.get import MISSING, NO_DEFAULT
@@ -89,18 +89,6 @@ class LazyKeys(LazyParts):
     def _densified(self) -> Self:
         if not self._store.items_:
             return self._same({})  # type: ignore[no-any-return]
-        store = self._store
-        if (
-            self._names is None
-            and store.hook_out is None
-            and not store.forms
-            and not is_dynamo_compiling()
-            and native.ON
-        ):
-            dense = native.densify(store.items_, store.dim)
-            if dense is not None and type(dense) is self._dense:
-                dense._device = self._device
-                return dense  # type: ignore[no-any-return]
         return super()._densified()
 
     def densify(self, layout: torch.layout = torch.jagged) -> Self:
@@ -179,15 +167,6 @@ class LazyKeys(LazyParts):
                 part._set(key, None)
             return
         parts = self._store.items_
-        if (
-            self._dense._TAKES_ANY_KEY
-            and self._device is None
-            and self._store.hook_in is None
-            and not is_dynamo_compiling()
-            and native.ON
-            and native.set_key(parts, key, value, self._store.dim, self._batch_size)
-        ):
-            return
         if isinstance(value, Collection) and not is_dynamo_compiling() and holds(value, {id(x._store) for x in parts}):
             raise contains_itself(self, key)
         entries = self._entries(key, value, non_blocking)

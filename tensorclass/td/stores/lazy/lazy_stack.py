@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Size, Tensor
-from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from tensorclass.support.printable import type_name
-from tensorclass.td import native, registry, shapes
+from tensorclass.td import registry, shapes
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection, DeviceLike, as_device
 from tensorclass.td.hidden_members import member_values, with_members
@@ -400,11 +399,6 @@ def lazy_stack(
         (torch.Size([2]), ['a'], torch.Size([2, 3]))
     """
     items: list[Any] = [*input]
-    plain = device is None and out is None and stack_dim_name is None and not strict_shape and not forms
-    if plain and not is_dynamo_compiling() and native.ON:
-        made = native.lazily(items, dim, None)
-        if made is not None:
-            return made  # type: ignore[no-any-return]
     items = checked(items, "lazy_stack")
     dim = _wrapped(dim, len(items[0]._batch_size), "lazy_stack")
     if strict_shape:
@@ -783,8 +777,6 @@ def _of_mappings(
 
 setattr(TensorDict, f"_class_on_{LazyStacked.__name__}", LazyStackedTensorDict)
 registry.register(LazyStacked, lazily, lazy_stack, maybe_dense_stack)
-if native.ON:
-    native.bind_lazy(Parts, lazily, f"_class_on_{LazyStacked.__name__}")
 
 
 LazyStackedTensorDict._register()

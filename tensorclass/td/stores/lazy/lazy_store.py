@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Size, Tensor
-from torch.compiler import is_dynamo_compiling
 
 from tensorclass.support.exact_types import DICT
 from tensorclass.support.printable import printable, type_name
-from tensorclass.td import jagged, native
+from tensorclass.td import jagged
 from tensorclass.td.collection import Collection
 from tensorclass.td.leaves.nontensor import NonTensorDataBase, NonTensorStack
 
@@ -61,10 +60,6 @@ class Parts(MutableMapping[str, "Value"]):
         return [part._store[key] for part in self.items_]
 
     def __getitem__(self, key: str) -> Any:
-        if not self.forms and self.hook_out is None and not is_dynamo_compiling() and native.ON:
-            stacked = native.stack_key(self.items_, key, self.dim)
-            if stacked is not None:
-                return stacked
         return self.read_out(key, self.column(key))
 
     def read_out(self, key: str, values: list[Any]) -> Any:
