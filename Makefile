@@ -13,7 +13,7 @@ JOBS   ?= auto
 CONSTRAINTS ?= constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test clients pytest test-long sanitize versions wheels release-check lint format typecheck types stubs docs bench clean
+.PHONY: help demo test clients pytest test-long sanitize versions wheels release-check lint format typecheck types stubs docs bench programs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,12 +37,15 @@ pytest: $(NATIVE) ## the tests alone
 
 # TorchRL asks for a tensordict of its own: an environment beside the first, with the packages of that one.
 CLIENTS := $(VENV)-clients
+TORCHRL := torchrl==0.14.1 gymnasium==1.4.0 cloudpickle farama-notifications
 # the folder of its packages does not lead to the checkout, which processes started in other folders need
-clients: export PYTHONPATH := $(CURDIR)
-clients: $(NATIVE) ## tests with libraries that use tensordict (TorchRL), in an environment of their own
+clients programs: export PYTHONPATH := $(CURDIR)
+$(CLIENTS)/.made: $(NATIVE) Makefile
 	@[ -x $(CLIENTS)/bin/python ] || { $(BIN)/python -m venv --without-pip $(CLIENTS) && \
 	$(BIN)/python -c 'import site; print(site.getsitepackages()[0])' >$$(echo $(CLIENTS)/lib/python3.*/site-packages)/shared.pth; }
-	@$(BIN)/python -m pip install -q --no-deps --target $$(echo $(CLIENTS)/lib/python3.*/site-packages) --upgrade torchrl==0.14.1
+	@$(BIN)/python -m pip install -q --no-deps --target $$(echo $(CLIENTS)/lib/python3.*/site-packages) --upgrade $(TORCHRL)
+	@touch $@
+clients: $(CLIENTS)/.made ## tests with libraries that use tensordict (TorchRL), in an environment of their own
 	@$(CLIENTS)/bin/python -m pytest -n 0 tests/compat tests/examples/test_replay_buffer.py $(ARGS)
 
 test-long: $(READY) ## searches that take hours: all lines, all files, many rounds (ARGS="--only interrupts")
@@ -87,8 +90,11 @@ docs: $(READY) ## build the site with guides and reference; warnings are errors
 	@$(BIN)/python -m sphinx -E -W --keep-going -n -j auto -q $(ARGS) docs build/site
 	@echo "build/site/index.html"
 
-bench: $(NATIVE) ## time the package beside the peer and hand-written code (ARGS="--quick --filter stack")
-	@$(BIN)/python -m benchmarks $(ARGS)
+bench: $(NATIVE) ## time the package beside the peer and hand-written code (ARGS="--quick --filter stack", ARGS=--programs)
+	@case " $(ARGS)" in *" --programs"*) $(MAKE) --no-print-directory programs ;; *) $(BIN)/python -m benchmarks $(ARGS) ;; esac
+
+programs: $(CLIENTS)/.made
+	@$(CLIENTS)/bin/python -W ignore -m benchmarks $(ARGS)
 
 clean: ## remove the environment, caches and what the commands wrote
 	rm -rf $(VENV) $(CLIENTS) $(NATIVE) tensorclass/td/native/_native_torch_* build dist demo-out .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,4 +1,4 @@
-"""`python -m benchmarks [--filter REGEX] [--quick] [--json FILE] [--no-native | --both-modes] [--page]`"""
+"""`python -m benchmarks [--filter REGEX] [--quick] [--json FILE] [--no-native | --both-modes] [--page | --programs]`"""
 
 import argparse
 import json
@@ -48,6 +48,10 @@ def ratios(pattern: re.Pattern[str], quick: bool) -> dict[str, float]:
 
 
 def main() -> int:
+    if "--programs" in sys.argv:
+        from benchmarks import programs
+
+        return programs.main([argument for argument in sys.argv[1:] if argument != "--programs"])
     parser = argparse.ArgumentParser(
         prog="benchmarks", description="The package beside the peer and hand-written code."
     )

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.programs [--filter REGEX] [--rounds N] [--without FAMILY] [--page]`: whole programs.
+"""`make bench ARGS=--programs`, or `python -m benchmarks.programs`: whole programs.
 
 - DQN on CartPole and PPO on Pendulum, by TorchRL with gymnasium: on `tensordict`, and the same file under `compat`.
   They need the environment of `make clients`.
@@ -9,8 +9,7 @@
 
 Each program runs in a process of its own, seeds fixed; sides take turns. It says its seconds of CPU, without imports
 and preparation, and its result, which is the same on all sides, or the command fails. Speed is judged by these figures.
-
-`--without indexing` runs our side once more without a family of native code, `--without all` in Python alone.
+With native code our side runs once more in Python alone.
 """
 
 from __future__ import annotations
@@ -32,7 +31,6 @@ from typing import Any
 from benchmarks.page import fill, table
 
 ROOT = Path(__file__).parent.parent
-SOURCE = ROOT / "tensorclass" / "td" / "native" / "source"
 
 #: what a program does after its preparation; it returns a number that all sides agree on
 Work = Callable[[], float]
@@ -236,18 +234,7 @@ PROGRAMS = {
 # -- in a process of its own ------------------------------------------------------------------------------------------
 
 
-def functions_of(family: str) -> list[str]:
-    """Return the functions of the library that a header of native code defines.
-
-    >>> functions_of("locks")
-    ['bind_locks', 'lock_keys']
-    """
-    if family == "all":
-        return [name for header in SOURCE.glob("*.h") for name in functions_of(header.stem)]
-    return re.findall(r"METHOD\((\w+),", (SOURCE / f"{family}.h").read_text(encoding="utf-8"))
-
-
-def run(name: str, side: str, size: int, without: list[str]) -> dict[str, float]:
+def run(name: str, side: str, size: int) -> dict[str, float]:
     """Run one program in this process. Return its seconds of CPU and its result."""
     program = PROGRAMS[name]
     warnings.simplefilter("ignore")
@@ -257,12 +244,6 @@ def run(name: str, side: str, size: int, without: list[str]) -> dict[str, float]
         tensorclass.compat.install()
     import torch
 
-    from tensorclass.td import native
-
-    for family in without:
-        for function in functions_of(family):
-            if not function.startswith(("bind", "know")):
-                setattr(native, function, lambda *arguments: None)
     torch.set_num_threads(1)
     torch.manual_seed(0)
     with tempfile.TemporaryDirectory() as folder:
@@ -272,11 +253,10 @@ def run(name: str, side: str, size: int, without: list[str]) -> dict[str, float]
         return {"seconds": time.process_time() - start, "result": result}
 
 
-def in_a_process(name: str, side: str, size: int, without: list[str]) -> dict[str, float]:
-    """:func:`run` in a process of its own; ``without=["all"]`` in Python alone."""
-    alone = without == ["all"]
-    what = json.dumps([name, side, size, [] if alone else without])
-    call = ["-W", "ignore", "-m", "benchmarks.programs", "--run", what]
+def in_a_process(name: str, side: str, size: int) -> dict[str, float]:
+    """:func:`run` in a process of its own; the side "in Python" is ours without native code."""
+    alone = side == "in Python"
+    call = ["-W", "ignore", "-m", "benchmarks.programs", "--run", json.dumps([name, "ours" if alone else side, size])]
     env = {**os.environ, "TENSORCLASS_NATIVE": "0"} if alone else None
     done = subprocess.run([sys.executable, *call], cwd=ROOT, env=env, check=False, capture_output=True, text=True)
     if done.returncode:
@@ -288,20 +268,21 @@ def in_a_process(name: str, side: str, size: int, without: list[str]) -> dict[st
 # -- in turns ---------------------------------------------------------------------------------------------------------
 
 
-def measure(name: str, rounds: int, quick: bool, without: list[str]) -> dict[str, float]:
+def measure(name: str, rounds: int, quick: bool) -> dict[str, float]:
     """Return the smallest seconds of CPU of each side."""
+    from tensorclass.td import native
+
     program = PROGRAMS[name]
     size = program.size // 10 if quick else program.size
-    variants: dict[str, tuple[str, list[str]]] = {side: (side, []) for side in program.sides}
-    variants |= {f"without {family}": ("ours", [family]) for family in without}
-    found: dict[str, list[dict[str, float]]] = {variant: [] for variant in variants}
+    sides = (*program.sides, *(["in Python"] if native.ON else []))
+    found: dict[str, list[dict[str, float]]] = {side: [] for side in sides}
     for _ in range(rounds):
-        for variant, (side, families) in variants.items():
-            found[variant].append(in_a_process(name, side, size, families))
-    results = {variant: {one["result"] for one in runs} for variant, runs in found.items()}
+        for side in sides:
+            found[side].append(in_a_process(name, side, size))
+    results = {side: {one["result"] for one in runs} for side, runs in found.items()}
     if len(set.union(*results.values())) > 1:
         raise SystemExit(f"{name}: the sides do not agree: {results}")
-    return {variant: min(one["seconds"] for one in runs) for variant, runs in found.items()}
+    return {side: min(one["seconds"] for one in runs) for side, runs in found.items()}
 
 
 def page_table(measured: dict[str, dict[str, float]]) -> str:
@@ -314,19 +295,16 @@ def page_table(measured: dict[str, dict[str, float]]) -> str:
     return table(("program", "s", *[f"{side} / ours" for side in others]), rows)
 
 
-def main() -> int:
+def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="benchmarks.programs", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--filter", type=re.compile, default=re.compile(""), metavar="REGEX", help="only these")
     parser.add_argument("--rounds", type=int, default=5, help="turns of each side (default: %(default)s)")
     parser.add_argument("--quick", action="store_true", help="a tenth of the work")
-    parser.add_argument(
-        "--without", action="append", default=[], metavar="FAMILY", help="our side without a header of native code, too"
-    )
     parser.add_argument("--page", action="store_true", help="write the table into docs/performance.md")
     parser.add_argument("--run", type=json.loads, help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     if options.run:
         print(json.dumps(run(*options.run)))
         return 0
@@ -339,7 +317,7 @@ def main() -> int:
         if program.needs and find_spec(program.needs) is None:
             print(f"{name}: left out, as {program.needs} is not installed here; `make bench ARGS=--programs` has it")
             continue
-        measured[name] = measure(name, options.rounds, options.quick, options.without)
+        measured[name] = measure(name, options.rounds, options.quick)
         print(name, {side: round(seconds, 3) for side, seconds in measured[name].items()}, flush=True)
     print(page_table(measured))
     if options.page:
@@ -348,4 +326,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(main(sys.argv[1:]))

@@ -146,3 +146,10 @@ def test_modules_draw_as_torchrl_asks(data: Any) -> None:
     generator, afterwards = keyed._resolve_generator(values)
     afterwards(generator)
     assert values["seed"] != 1
+
+
+def test_a_collection_is_made_without_a_constructor(stand_in: Any) -> None:
+    made = TensorDict._new_unsafe({"a": torch.zeros(2), "b": {"c": torch.ones(2)}}, batch_size=[2], nested=True)  # type: ignore[attr-defined]
+    assert made.batch_size == (2,)
+    assert made["b", "c"].tolist() == [1.0, 1.0]
+    assert TensorDict._new_unsafe(a=torch.zeros(2), batch_size=[2]).batch_size == (2,)  # type: ignore[attr-defined]
