@@ -19,6 +19,7 @@ TABLES = (
     "compiled functions",
     "compiled networks",
     "real work",
+    "programs",
     "rows over the goals",
 )
 
