@@ -219,8 +219,16 @@ class TensorCollection(
             return
         common = shapes.common(sizes, batch_dims)
         for node in without:
-            node._set_batch_size(common)
+            _follow(node, common)
         self._set_batch_size(common)
+
+
+def _follow(node: Collection, size: Size) -> None:
+    """Set the batch size of a collection without a shape of its own, and of all below it."""
+    for value in node._now().values():
+        if isinstance(value, Collection):
+            _follow(value, size)
+    node._set_batch_size(size)
 
 
 def _sizes_below(node: Collection, found: list[tuple[Collection, Size, Names]]) -> None:

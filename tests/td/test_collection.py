@@ -114,6 +114,12 @@ def test_what_has_no_shape_of_its_own_follows() -> None:
         assert part.batch_size == (3,)
 
 
+def test_empty_collections_of_another_size_follow_at_every_depth() -> None:
+    empty = TensorDict({"b": {"c": TensorDict({}, [1])}})
+    data = TensorDict({"a": empty, "x": torch.zeros(2)}).auto_batch_size_()
+    assert [data[key].batch_size for key in ("a", ("a", "b"), ("a", "b", "c"))] == [(2,)] * 3
+
+
 def test_auto_batch_size_of_nothing_changes_nothing() -> None:
     data = TensorDict({"empty": {}, "text": "t"}, [3])
     with Unchanged(data):
