@@ -147,6 +147,16 @@ def other_errors(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peer
     return any(is_a(ours.result, here) and is_a(peers.result, there) for here, there in ERRORS.get(name, ()))
 
 
+def softmax_of_nothing(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
+    """Integers that are none: the peer refuses others, and gives integers for these."""
+    empty = [
+        leaf
+        for path, leaf in drawn.leaves.items()
+        if 0 in (*drawn.batch_size, *more_dims(drawn, path[:-1]), *leaf.rest) and not leaf.dtype.is_floating_point
+    ]
+    return name == "softmax" and bool(empty) and not is_error(ours.result)
+
+
 def unchecked_dims(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
     if not (is_a(ours.result, IndexError) or is_a(ours.result, RuntimeError)) or is_error(peers.result):
         return False
@@ -775,6 +785,7 @@ KNOWN: tuple[Known, ...] = (
     left_alone,
     other_errors,
     unchecked_dims,
+    softmax_of_nothing,
     other_names,
     attributes,
     expanded,

@@ -681,7 +681,8 @@ def test_update_has_the_keys_of_both_and_the_values_of_the_source(first: draw.Tr
         return
     assert_consistent(data)
     for key, value in source.items(True, True, is_leaf=lambda kind: not issubclass(kind, TensorDict)):
-        assert data.get(key) is value
+        found: Any = data.get(key)  # objects take the longer batch size of a collection that was empty
+        assert found is value or (isinstance(value, NonTensorData) and found.data == value.data)
     for key in before:
         assert key in data or any(key[: len(k)] == k for k in map(_as_tuple, source.keys(True)))
 

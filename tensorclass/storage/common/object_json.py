@@ -137,6 +137,8 @@ def decode(value: Any, allow_pickle: bool = False) -> Any:
             if not _NUMPY.fullmatch(content[0]):
                 raise ValueError("its dtype is unknown")
             dtype, raw = np.dtype(content[0]), base64.b64decode(content[1], validate=True)
+            if len(raw) < dtype.itemsize:  # older numpy makes room for it
+                raise ValueError("its bytes are fewer than those of its dtype")
             return np.frombuffer(raw, dtype=dtype, count=1)[0] if dtype.itemsize else dtype.type()
         for kind in _COLLECTIONS:
             if name == kind.__name__:

@@ -244,7 +244,11 @@ def test_objects_that_ray_pickles_are_refused(tmp_path: Any) -> None:
     import pickle
 
     import pyarrow.parquet as pq
-    from ray.data._internal.object_extensions.arrow import ArrowPythonObjectType  # registered by ray.data
+
+    try:
+        from ray.data._internal.object_extensions.arrow import ArrowPythonObjectType  # registered by ray.data
+    except ImportError:  # where it was before
+        from ray.air.util.object_extensions.arrow import ArrowPythonObjectType
 
     class Bomb:
         def __reduce__(self) -> Any:
