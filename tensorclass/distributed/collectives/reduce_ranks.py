@@ -255,13 +255,12 @@ class Pending:
     :meth:`wait` writes the values into the record.
     """
 
-    __slots__ = ("_done", "_group", "_work", "_write")
+    __slots__ = ("_group", "_work", "_write")
 
     def __init__(self, group: GroupCall, work: dist.Work | None, write: Callable[[], object] | None) -> None:
         self._group: GroupCall = group
         self._work: dist.Work | None = work
         self._write: Callable[[], object] | None = write
-        self._done: bool = work is None
 
     def wait(self) -> bool:
         """Wait for the message and write its values into the record. Return ``True``.
@@ -271,18 +270,16 @@ class Pending:
             WorkerTimeout: not all ranks came in time.
             WorkerDied: a rank is gone.
         """
-        if not self._done:
-            if self._work is not None:
-                self._group.wait(self._work)
+        if self._work is not None:
+            self._group.wait(self._work)
             if self._write is not None:
                 self._write()
-                self._write = None
-            self._done = True
+            self._work = self._write = None
         return True
 
     def is_completed(self) -> bool:
         """Return whether the message has arrived, so that :meth:`wait` returns at once."""
-        return self._done or self._work is None or self._work.is_completed()
+        return self._work is None or self._work.is_completed()
 
 
 class _PredictedPending(Pending):
@@ -294,16 +291,8 @@ class _PredictedPending(Pending):
     """
 
     __slots__ = (
-        "_before",
-        "_buffer",
-        "_call",
-        "_error",
-        "_predicted",
-        "_rest",
-        "_right",
-        "_start_rest",
-        "_write_predicted",
-    )
+        "_before", "_buffer", "_call", "_error", "_predicted", "_rest", "_right", "_start_rest", "_write_predicted",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -319,9 +308,7 @@ class _PredictedPending(Pending):
         self._call: CallDescription = call
         self._predicted: PredictedReduce = predicted
         self._buffer: _PredictedBuffer = buffer
-        self._write_predicted: Callable[[], None] | None = (
-            partial(predicted.write, prepared, buffer) if writes else None
-        )
+        self._write_predicted: partial[None] | None = partial(predicted.write, prepared, buffer) if writes else None
         self._start_rest: Callable[[], list[Pending]] | None = start_rest
         self._right: bool = False
         self._rest: list[Pending] = []
@@ -349,22 +336,19 @@ class _PredictedPending(Pending):
             group.state.finish_agreement = self._start_rest = None
 
     def wait(self) -> bool:
-        if self._done:
+        if self._work is None:
             return True
         if self._error is not None:
             raise self._error
         self._finish()
-        if not self._right:
-            for message in self._rest:
-                message.wait()
-        elif self._write_predicted is not None:
-            self._write_predicted()
-        self._write_predicted, self._rest = None, []
-        if self._write is not None:
-            self._write()
-            self._write = None
+        for message in self._rest:
+            message.wait()
+        for write in (self._write_predicted if self._right else None, self._write):
+            if write is not None:
+                write()
         self._predicted.give(self._buffer)
-        self._done = True
+        self._work = self._write = self._write_predicted = None
+        self._rest = []
         return True
 
 

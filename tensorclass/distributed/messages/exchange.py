@@ -33,11 +33,11 @@ from torch.distributed import distributed_c10d as c10d
 from tensorclass.distributed.process_groups import NO_GROUP, device_of, rank_within
 from tensorclass.distributed.worker_errors import (
     GROUP_IS_BROKEN,
-    RecordsDiffer,
     WorkerDied,
     WorkerError,
     WorkerTimeout,
     error_class_of,
+    records_differ,
 )
 from tensorclass.storage.common import collection_tree, sealed_json
 from tensorclass.storage.common.collection_tree import FileError
@@ -359,12 +359,7 @@ class Exchange:
 
     def _raise(self) -> None:
         if self.differing:
-            listed = "; ".join(self.differing[:20])
-            more = f"; and {len(self.differing) - 20} more" if len(self.differing) > 20 else ""
-            raise RecordsDiffer(
-                f"{self.what}: the two sides do not have the same record: {listed}{more}. Nothing was written",
-                differences=self.differing,
-            )
+            raise records_differ(f"{self.what}: the two sides do not have the same record", self.differing)
 
     def _late(self, seconds: float | None) -> str:
         verb = "taken" if self.sends else "sent"

@@ -10,7 +10,6 @@ makes a collection of the class asked for. Nothing is unpickled unless the calle
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -34,6 +33,7 @@ from tensorclass.td.memory.consolidated_buffer import parts_of
 from tensorclass.td.memory.shared_memory import shown_size
 from tensorclass.td.stores.lazy.lazy_stack import LazyStacked
 
+from .byte_tensors import digest_of
 from .column_bytes import ColumnForm, column_bytes, split_columns, split_tensors, tensor_bytes
 
 Path: TypeAlias = "tuple[str, ...]"
@@ -87,8 +87,7 @@ class RecordLayout:
             at for at, spec in enumerate(self.specs) if spec.dtype.is_complex or spec.shape.numel() == 1
         ]
         self.plans: dict[Any, Any] = {}  #: cache of messages with this layout
-        text = json.dumps(sorted(entries.items())).encode()
-        self.digest: int = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
+        self.digest: int = digest_of(json.dumps(sorted(entries.items())).encode())
 
 
 def copy(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
@@ -277,6 +276,11 @@ def differences(ours: dict[str, str], theirs: dict[str, str], us: str = "here", 
 # a collection as JSON and tensors
 
 
+def as_json(value: object) -> bytes:
+    """Return the JSON of a message."""
+    return json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
+
+
 def describe_record(data: TensorCollection, what: str, allow_pickle: bool = False) -> bytes:
     """Return all of a collection but the values of its tensors as JSON: batch sizes, names, types, non-tensor data.
 
@@ -291,7 +295,7 @@ def describe_record(data: TensorCollection, what: str, allow_pickle: bool = Fals
     node, problems = describe_collection.describe_value(data, (), allow_pickle, strict=False)
     if problems:
         raise TypeError(f"{what}: nothing was sent; " + "; ".join(problems))
-    return json.dumps(node, allow_nan=False, separators=(",", ":")).encode()
+    return as_json(node)
 
 
 def describe_with_tensors(
@@ -303,7 +307,7 @@ def describe_with_tensors(
     """
     node, leaves = describe_collection.describe(data, what, allow_pickle)
     leaves = sorted(leaves, key=lambda leaf: leaf[:2])
-    text = json.dumps(node, allow_nan=False, separators=(",", ":")).encode()
+    text = as_json(node)
     specs = [TensorSpec(leaf.path, leaf.buffer, leaf.tensor.dtype, leaf.tensor.shape) for leaf in leaves]
     return text, specs, [leaf.tensor for leaf in leaves]
 
@@ -311,7 +315,7 @@ def describe_with_tensors(
 def whole_record(data: TensorCollection, layout: RecordLayout, what: str, allow_pickle: bool = False) -> bytes:
     """Return the JSON of :func:`describe_record` with the buffers of columns behind it, for :func:`rebuild_whole`."""
     node, leaves = describe_collection.describe(data, what, allow_pickle, object_arrays=False)
-    text = json.dumps(node, allow_nan=False, separators=(",", ":")).encode()
+    text = as_json(node)
     plain = {spec[:2] for spec in layout.specs}
     rest = sorted([leaf for leaf in leaves if leaf[:2] not in plain], key=lambda leaf: leaf[:2])
     return tensor_bytes([leaf.tensor for leaf in rest], text)
@@ -448,7 +452,7 @@ def content_of(data: TensorCollection, layout: RecordLayout, what: str, allow_pi
         if problems:
             raise TypeError(f"{what}: nothing was sent; {'; '.join(problems)}")
         nodes.append(node["data"])
-    text = json.dumps(nodes, allow_nan=False, separators=(",", ":")).encode()
+    text = as_json(nodes)
     return column_bytes([value_at(data, path) for path in layout.columns], text) if layout.columns else text
 
 
@@ -541,28 +545,3 @@ def value_at(data: Any, path: Path) -> Any:
         store = data._store
         data = store.items_[int(key)] if isinstance(data, LazyStacked) else store[key]
     return data
-
-
-__all__ = [
-    "FlatRecord",
-    "RecordLayout",
-    "TensorLookup",
-    "TensorSpec",
-    "allocate",
-    "content_of",
-    "copy",
-    "describe_record",
-    "describe_with_tensors",
-    "differences",
-    "flatten_record",
-    "layout_of",
-    "lookup_in",
-    "path_name",
-    "read_content",
-    "rebuild_record",
-    "rebuild_whole",
-    "specs_in",
-    "split_specs_in",
-    "value_at",
-    "whole_record",
-]
