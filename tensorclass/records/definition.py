@@ -275,7 +275,7 @@ def _is_defining(module_globals: Mapping[str, Any]) -> bool:
 
 #: modules whose calls lie between a class statement and _frame_of_the_class
 _DEFINING = (
-    *[f"{__package__}.{name}" for name in ("declared_columns", "definition", "record", "decorator", "typed")],
+    *[f"{__package__}.{name}" for name in ("definition", "record", "decorator", "typed")],
     "types",
 )
 _OPTIMIZED = 1  # inspect.CO_OPTIMIZED: the code of a function

@@ -12,6 +12,7 @@ from torch import Size, Tensor
 from tensorclass.distributed.messages.byte_tensors import to_bytes
 from tensorclass.distributed.messages.column_bytes import ColumnForm, lengths_and_items
 from tensorclass.distributed.messages.record_layout import (
+    Path,
     RecordLayout,
     TensorSpec,
     copy,
@@ -118,7 +119,7 @@ def _with_columns(data: TensorCollection, layout: RecordLayout) -> ReductionInpu
     """
     data, finish = _densified(data)
     columns = {path: value_at(data, path) for path in layout.columns}
-    ragged = {path: column for path, column in columns.items() if isinstance(column, Ragged)}
+    ragged: dict[Path, Any] = {path: column for path, column in columns.items() if isinstance(column, Ragged)}
     items = {path: [*lengths_and_items(column)][-1].detach().clone() for path, column in ragged.items()}
     numbers = flatten_record(_numbers_of(data, items, ()))
     entries = {**layout.entries, **{path_name(path): str(ColumnForm.of(column)) for path, column in columns.items()}}
@@ -138,7 +139,7 @@ def _with_columns(data: TensorCollection, layout: RecordLayout) -> ReductionInpu
     return ReductionInput(numbers.layout, numbers.tensors, form, entries, write)
 
 
-def _numbers_of(value: Any, items: dict[tuple[str, ...], Tensor], path: tuple[str, ...]) -> TensorDict:
+def _numbers_of(value: Any, items: dict[Path, Tensor], path: Path) -> TensorDict:
     """Return the tensors of a record under the same names, with items in place of ragged rows, and without text."""
     store: Any = value._store
     entries = enumerate(store.items_) if isinstance(value, LazyStacked) else store.items()
@@ -262,7 +263,7 @@ def remade(data: Any, layout: RecordLayout, tensors: Sequence[Tensor]) -> Any:
     return with_parts(data, [part if at is None else tensors[at] for at, part in zip(order, own, strict=True)])
 
 
-def _names_in_tree_order(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+def _names_in_tree_order(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
     """Yield path and component of the tensors, in tree order."""
     if isinstance(value, LazyStacked):
         for at, part in enumerate(value._store.items_):
