@@ -114,6 +114,10 @@ class GroupCall:
         """
         return rank_within(self.state.ranks, rank, self.what, name)
 
+    def origin(self, rank: int) -> str:
+        """Return the origin of what another rank of the group sent, for messages."""
+        return f"{self.what}: rank {self.state.ranks[rank]}"
+
     # -- messages -----------------------------------------------------------------------------------------------------
 
     def _options(self, options_class: Callable[[], Any], **values: Any) -> Any:

@@ -7,7 +7,7 @@ are known; only the text of non-tensor data may have any length.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ from tensorclass.distributed.messages.record_layout import (
     content_of,
     describe_record,
     flatten_record,
+    layout_of,
     lookup_in,
     read_content,
     rebuild_record,
@@ -122,7 +123,7 @@ def all_gather(
     wide = [gather_tensors(found, tensor) for tensor in large]
     told = [mine.text] * state.size if same else gather_texts(found, mine.text, sizes)
     return [
-        _remake(data, layout, _tensors_of(at, packing, rows, wide), told[at], found, at, allow_pickle)
+        _remake(data, layout, _tensors_of(at, packing, rows, wide), told[at], found.origin(at), allow_pickle)
         for at in range(state.size)
     ]
 
@@ -179,7 +180,8 @@ def gather_and_stack(
     texts_of = gather_texts(found, mine.text, sizes)
     if root != state.rank:
         return None
-    stack = _stack(found, told, senders, packing, rows, wide, texts_of, allow_pickle)
+    tensors_of = {at: _tensors_of(at, packing, rows, wide) for at in senders}
+    stack: Any = torch.stack(_records(found, told, tensors_of, texts_of, allow_pickle), 0)
     if stack.batch_size[: data.batch_dims] != data.batch_size:
         raise RuntimeError(
             f"gather_and_stack: expected a collection with the batch size of the stack, {list(stack.batch_size)}, on "
@@ -260,39 +262,22 @@ def _broadcast_text(group: GroupCall, text: bytes, size: int, root: int) -> byte
     return to_bytes(own)
 
 
-def _remake(
-    data: Any, layout: RecordLayout, tensors: list[Tensor], text: bytes, group: GroupCall, rank: int, pickles: bool
-) -> Any:
+def _remake(data: Any, layout: RecordLayout, tensors: list[Tensor], text: bytes, origin: str, pickles: bool) -> Any:
     """Make a record like ``data`` with other tensors and non-tensor data."""
     made = rank_tensors.remade(data, layout, tensors)
     if layout.has_content:
-        read_content(text, made, layout, f"{group.what}: rank {group.state.ranks[rank]}", pickles)()
+        read_content(text, made, layout, origin, pickles)()
     return made
 
 
-def _stack(
-    group: GroupCall,
-    told: bytes,
-    senders: list[int],
-    packing: Packing,
-    rows: Tensor,
-    wide: list[Tensor],
-    texts_of: list[bytes],
-    pickles: bool,
-) -> Any:
-    """Stack the records of the senders."""
-    parts, of_columns = split_specs_in(told, group.what)
-    found: list[Any] = []
-    for at in senders:
-        tensors = _tensors_of(at, packing, rows, wide)
-        if of_columns:
-            origin = f"{group.what}: rank {group.state.ranks[at]}"
-            found.append(rebuild_whole(texts_of[at], tensors, origin, pickles))
-            continue
-        if found:
-            made = found[0]
-        else:
-            named = {(spec.path, spec.component): tensor for spec, tensor in zip(parts, tensors, strict=True)}
-            made = rebuild_record(told, None, lookup_in(named, group.what), group.what, allow_pickle=pickles)
-        found.append(_remake(made, flatten_record(made).layout, tensors, texts_of[at], group, at, pickles))
-    return torch.stack(found, 0)
+def _records(
+    group: GroupCall, told: bytes, tensors_of: Mapping[int, list[Tensor]], texts_of: Sequence[bytes], pickles: bool
+) -> list[Any]:
+    """Make the records of the senders; ``told`` describes that of the first, without the values."""
+    specs, of_columns = split_specs_in(told, group.what)
+    if of_columns:
+        return [rebuild_whole(texts_of[at], own, group.origin(at), pickles) for at, own in tensors_of.items()]
+    named = {spec[:2]: tensor for spec, tensor in zip(specs, next(iter(tensors_of.values())), strict=True)}
+    first = rebuild_record(told, None, lookup_in(named, group.what), group.what, allow_pickle=pickles)
+    layout = layout_of(first)
+    return [_remake(first, layout, own, texts_of[at], group.origin(at), pickles) for at, own in tensors_of.items()]
