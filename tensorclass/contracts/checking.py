@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -262,8 +262,7 @@ def broken(
         elements: whether to read elements, for ranges.
     """
     wanted = set(changed)
-    bound: Sizes = {}
-    waiting: list[tuple[str, int, int, Dim]] = []
+    names = _Names({}, [])
     rows: list[tuple[str, RowContract, Any]] = []
     found: dict[str, list[str]] = {}
     for key in sorted(specs, key=wanted.__contains__):  # (a stable sort: unchanged fields come first)
@@ -271,28 +270,30 @@ def broken(
         if value is None or not specs[key].has_contract or not _can_keep(value):
             continue
         own = size if key in wanted or size_before is None else size_before
-        tried: list[tuple[list[str], Sizes, list[tuple[str, int, int, Dim]]]] = []
+        tried: list[tuple[list[str], _Names]] = []
         alternatives = (
             (contract, *contract.others) if contract is not None else [row.item for row in row_contract or ()]
         )
         for one in alternatives:
-            sizes, later = {**bound}, [*waiting]
-            if row_contract is None:
-                why = _shape_mismatch(one, key, value.shape, own, sizes, later) + _kind_mismatch(one, value)
+            depth, known = (0 if row_contract is None else row_contract.depth), names.copy()
+            if depth and value.ragged_dims != depth:
+                why = [f"{depth} of its dimensions must be ragged, here are {value.ragged_dims}"]
             else:
-                why = _row_mismatch(row_contract.depth, one, key, value, own, sizes, later)
+                shape = Size((*value._batch_size, *value.item_shape)) if depth else value.shape
+                why = _shape_mismatch(one, key, shape, own, known, depth) + _kind_mismatch(one, value)
             if elements and key in wanted and not why:
-                why = _range_mismatch(one, value) if row_contract is None else _row_range_mismatch(one, value)
-            tried.append((why, sizes, later))
+                why = _row_range_mismatch(one, value) if depth else _range_mismatch(one, value)
+            tried.append((why, known))
             if not why:
                 break
         # a value that keeps none of them is reported for the first; it still binds names
-        why, bound, waiting = tried[0] if tried[-1][0] else tried[-1]
+        why, names = tried[0] if tried[-1][0] else tried[-1]
         if row_contract is not None and value.ragged_dims == row_contract.depth:
             rows.append((key, [*row_contract][0 if tried[-1][0] else len(tried) - 1], value))
         if why and key in wanted:
             found[key] = why
-    for key, at, actual, dim in waiting:
+    bound = names.sizes
+    for key, at, actual, dim in names.waiting:
         why = _formula_mismatch(dim, at, actual, bound)
         if why and key in wanted:
             found.setdefault(key, []).extend(why)
@@ -360,15 +361,18 @@ def _unflattening(dims: Sequence[Dim], item: Size) -> str:
     return f"; .unflatten(-1, {tuple(sizes)}) gives its {item[0]} values that shape"
 
 
-def _shape_mismatch(
-    contract: Contract,
-    key: str,
-    shape: Size,
-    size: Size,
-    sizes: Sizes,
-    waiting: list[tuple[str, int, int, Dim]],
-    ragged: int = 0,
-) -> list[str]:
+class _Names(NamedTuple):
+    """The names of dimensions that are known so far."""
+
+    sizes: Sizes
+    #: dimensions that are formulas, which are checked when all names are known: field, dimension, its size
+    waiting: list[tuple[str, int, int, Dim]]
+
+    def copy(self) -> _Names:
+        return _Names({**self.sizes}, [*self.waiting])
+
+
+def _shape_mismatch(contract: Contract, key: str, shape: Size, size: Size, names: _Names, ragged: int) -> list[str]:
     """Return what is wrong with a shape.
 
     It is that of a tensor, or the batch size and the item shape of a column with ``ragged`` dimensions between them.
@@ -394,7 +398,7 @@ def _shape_mismatch(
     for dim in dims:
         if dim.variadic:
             several = item[at : at + len(item) - len(dims) + 1]
-            wrong += [] if dim.name is None else _several_mismatch(dim, key, tuple(several), sizes)
+            wrong += [] if dim.name is None else _several_mismatch(dim, key, tuple(several), names.sizes)
             at += len(several)
             continue
         actual, where = item[at], ndim + ragged + at
@@ -402,30 +406,14 @@ def _shape_mismatch(
         if dim.broadcastable and actual == 1:
             continue
         if dim.formula is not None:
-            waiting.append((key, where, actual, dim))
+            names.waiting.append((key, where, actual, dim))
         elif dim.name is not None:
-            known = sizes.setdefault(dim.key, (actual, key))
+            known = names.sizes.setdefault(dim.key, (actual, key))
             if known[0] != actual:
                 wrong.append(f"{dim.name} is {known[0]} ({_from(known[1], key)}), but dimension {where} is {actual}")
         elif dim.size is not None and actual != dim.size:
             wrong.append(f"dimension {where} must be {dim.size}, it is {actual}")
     return wrong
-
-
-def _row_mismatch(
-    depth: int,
-    item: Contract,
-    key: str,
-    value: Ragged[Any],
-    size: Size,
-    sizes: Sizes,
-    waiting: list[tuple[str, int, int, Dim]],
-) -> list[str]:
-    """Return what is wrong with batch size, ragged dimensions, items and device of a ragged column."""
-    if value.ragged_dims != depth:
-        return [f"{depth} of its dimensions must be ragged, here are {value.ragged_dims}"]
-    shape = Size((*value._batch_size, *value.item_shape))
-    return _shape_mismatch(item, key, shape, size, sizes, waiting, depth) + _kind_mismatch(item, value)
 
 
 def _row_range_mismatch(contract: Contract, value: Ragged[Any]) -> list[str]:

@@ -261,22 +261,17 @@ def _differ(dim: Dim, column: Ragged[Any], before: Ragged[Any], other: str, may_
 def _unequal(dim: Dim, column: Ragged[Any], expected: Any, must: str) -> str:
     levels = _levels([column])
     (own,) = levels.lengths
-    actual = own[-1]
-    wrong = (actual >= 0) & (actual != expected)
-    if dim.broadcastable:
-        wrong = wrong & (actual != 1)
-    at = _first(wrong)
-    if at is None:
-        return ""
-    return f"{_shown_row(levels, own, at)}: its length {must}; it is {int(actual[at])}"
+    at = _first_other(dim, own[-1], expected, own[-1] >= 0)
+    return "" if at is None else f"{_shown_row(levels, own, at)}: its length {must}; it is {int(own[-1][at])}"
 
 
-def _formula_differs(
-    dim: Dim,
-    column: Ragged[Any],
-    named: Named,
-    bound: Mapping[str, tuple[Any, str]],
-) -> str:
+def _first_other(dim: Dim, actual: Tensor, expected: Any, known: Tensor) -> int | None:
+    """Return the position of the first known length that is not the expected one."""
+    wrong = known & (actual != expected)
+    return _first(wrong & (actual != 1) if dim.broadcastable else wrong)
+
+
+def _formula_differs(dim: Dim, column: Ragged[Any], named: Named, bound: Mapping[str, tuple[Any, str]]) -> str:
     assert dim.formula is not None
     if any(name not in bound and name not in named for name in dim.names):
         return ""  # a field with one of the names is None
@@ -300,10 +295,7 @@ def _formula_differs(
         expected: Any = evaluate(dim.formula, sizes)
     except (ZeroDivisionError, RuntimeError):
         return f"its length must be {dim.formula}, which divides by zero"
-    wrong = known & (actual != expected)
-    if dim.broadcastable:
-        wrong = wrong & (actual != 1)
-    at = _first(wrong)
+    at = _first_other(dim, actual, expected, known)
     if at is None:
         return ""
     where = {name: bound[name][1] if name in bound else named[name][0][0] for name in dim.names}

@@ -38,17 +38,8 @@ class GroupState:
     """
 
     __slots__ = (
-        "_scratch",
-        "calls",
-        "device",
-        "finish_agreement",
-        "gloo",
-        "last",
-        "rank",
-        "ranks",
-        "size",
-        "successors",
-    )
+        "_scratch", "calls", "device", "finish_agreement", "gloo", "last", "rank", "ranks", "size", "successors",
+    )  # fmt: skip
 
     def __init__(self, group: dist.ProcessGroup) -> None:
         self.ranks: list[int] = dist.get_process_group_ranks(group)
@@ -123,24 +114,27 @@ class GroupCall:
         """
         return rank_within(self.state.ranks, rank, self.what, name)
 
+    def origin(self, rank: int) -> str:
+        """Return the origin of what another rank of the group sent, for messages."""
+        return f"{self.what}: rank {self.state.ranks[rank]}"
+
     # -- messages -----------------------------------------------------------------------------------------------------
 
-    def _options(self, options_class: Callable[[], Any]) -> Any:
+    def _options(self, options_class: Callable[[], Any], **values: Any) -> Any:
         options = options_class()
         if self.timeout is not None:
             options.timeout = self.timeout
+        for name, value in values.items():
+            setattr(options, name, value)
         return options
 
     def all_reduce(self, tensor: Tensor, op: Any) -> dist.Work:
         """Start to reduce a tensor in place."""
-        options = self._options(c10d.AllreduceOptions)
-        options.reduceOp = op
-        return self._begin(self.pg.allreduce, [tensor], options)
+        return self._begin(self.pg.allreduce, [tensor], self._options(c10d.AllreduceOptions, reduceOp=op))
 
     def reduce(self, tensor: Tensor, op: Any, root: int) -> dist.Work:
         """Start to reduce a tensor to one rank of the group. It is overwritten on all ranks."""
-        options = self._options(c10d.ReduceOptions)
-        options.reduceOp, options.rootRank = op, root
+        options = self._options(c10d.ReduceOptions, reduceOp=op, rootRank=root)
         return self._begin(self.pg.reduce, [tensor], options)
 
     def all_gather(self, target: Tensor, tensor: Tensor) -> dist.Work:
@@ -149,20 +143,17 @@ class GroupCall:
 
     def gather(self, targets: Sequence[Tensor], tensor: Tensor, root: int) -> dist.Work:
         """Start to gather the tensors of all ranks on one."""
-        options = self._options(c10d.GatherOptions)
-        options.rootRank = root
+        options = self._options(c10d.GatherOptions, rootRank=root)
         return self._begin(self.pg.gather, [list(targets)] if self.state.rank == root else [], [tensor], options)
 
     def broadcast(self, tensor: Tensor, root: int) -> dist.Work:
         """Start to broadcast a tensor of one rank."""
-        options = self._options(c10d.BroadcastOptions)
-        options.rootRank, options.rootTensor = root, 0
+        options = self._options(c10d.BroadcastOptions, rootRank=root, rootTensor=0)
         return self._begin(self.pg.broadcast, [tensor], options)
 
     def scatter(self, target: Tensor, tensors: Sequence[Tensor], root: int) -> dist.Work:
         """Start to scatter the tensors of one rank."""
-        options = self._options(c10d.ScatterOptions)
-        options.rootRank = root
+        options = self._options(c10d.ScatterOptions, rootRank=root)
         return self._begin(self.pg.scatter, [target], [list(tensors)] if self.state.rank == root else [], options)
 
     def _begin(self, send: Callable[..., Any], *args: Any) -> dist.Work:

@@ -43,14 +43,11 @@ def current() -> Fed | None:
         if frame is None:
             return None
         if frame.f_code is _feed:
-            return Fed(frame.f_locals.get("obj")) if _is_silent(frame.f_locals.get("onerror")) else None
+            # this one only prints errors; executors hand them to the future of the call
+            is_silent = frame.f_locals.get("onerror") is _queue._on_queue_feeder_error
+            return Fed(frame.f_locals.get("obj")) if is_silent else None
         frame = frame.f_back
     return None
-
-
-def _is_silent(onerror: Any) -> bool:
-    """Return whether a queue only prints errors; executors hand them to the future of the call."""
-    return onerror is _queue._on_queue_feeder_error
 
 
 def instead(fed: Fed, value: Any, error: Exception) -> tuple[Callable[..., Any], tuple[Any, ...]]:

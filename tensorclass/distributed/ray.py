@@ -18,7 +18,7 @@ from tensorclass.support.extras import require
 from tensorclass.support.printable import type_name
 from tensorclass.td.base import TensorCollection
 
-from .map.executors import Runner
+from .map.executors import ClusterRunner
 
 __all__ = ["RayRunner", "as_batches", "map_batches"]
 
@@ -33,7 +33,7 @@ Out = TypeVar("Out", bound=TensorCollection)
 # -- calls ------------------------------------------------------------------------------------------------------------
 
 
-class RayRunner(Runner):
+class RayRunner(ClusterRunner):
     """Runs calls as tasks of Ray. ``executor=ray`` makes one with the defaults.
 
     Connects to a cluster if the program has not: to the one of ``RAY_ADDRESS``, or to a new one on this machine.
@@ -76,31 +76,15 @@ class RayRunner(Runner):
                     f"RayRunner: a call needs {asked}, and the cluster has {has}, so it would never start; ask for "
                     "less, or, if the cluster grows, give workers=, the number of calls that run at a time"
                 )
-        super().__init__("Ray", workers, "machines", survives=True)
+        super().__init__("Ray", workers)
         self._call: Any = self._ray.remote(**{"max_retries": 0, **options})(_called)
-        self._running: dict[Future[Any], Any] = {}
 
     def submit(self, function: Callable[..., Any], /, *args: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        future.set_running_or_notify_cancel()
         reference = self._call.remote(function, *args)
-        self._running[future] = reference
+        return self._future_of(reference, reference.future())
 
-        def done(ray_future: Future[Any]) -> None:
-            self._running.pop(future, None)
-            error = ray_future.exception()
-            if error is None:
-                future.set_result(ray_future.result())
-            else:
-                future.set_exception(error)
-
-        reference.future().add_done_callback(done)
-        return future
-
-    def cancel(self, future: Future[Any]) -> None:
-        reference = self._running.pop(future, None)
-        if reference is not None:
-            self._ray.cancel(reference, force=True)
+    def _cancel(self, call: Any) -> None:
+        self._ray.cancel(call, force=True)
 
     def leave(self, futures: list[Future[Any]]) -> None:
         # Ray (2.60) sometimes aborts this program when a call is cancelled while it is handed to a worker, which

@@ -16,6 +16,7 @@ The classes of collections are registered with the pickler of ``multiprocessing`
 from __future__ import annotations
 
 import io
+import math
 import os
 import pickle
 import threading
@@ -268,9 +269,7 @@ def _view(
     whole: Any, piece: int, dtype: torch.dtype, shape: Sequence[int], strides: tuple[int, ...] | None, start: int
 ) -> Tensor:
     """Return a tensor as a view of memory."""
-    count = 1
-    for n in shape:
-        count *= n
+    count = math.prod(shape)
     if strides is None:
         flat = whole[start : start + count * dtype.itemsize].view(dtype)
         return flat if len(shape) == 1 else flat.view(shape)  # type: ignore[no-any-return]

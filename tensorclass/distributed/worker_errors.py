@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pickle import PicklingError
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 from tensorclass.support.printable import printable
 
@@ -201,10 +201,14 @@ class RecordsDiffer(RuntimeError):
         self.differences = list(differences)
 
 
-class _ErrorClasses:
-    """Classes derived from :class:`WorkerRaised` and the class of an error."""
+def records_differ(what: str, differences: Sequence[str]) -> RecordsDiffer:
+    """Return the error that lists the differences, the first twenty of them."""
+    more = f"; and {len(differences) - 20} more" if len(differences) > 20 else ""
+    return RecordsDiffer(f"{what}: {'; '.join(differences[:20])}{more}. Nothing was written", differences=differences)
 
-    by_error: ClassVar[dict[type[Exception], type[WorkerRaised]]] = {}
+
+#: classes derived from :class:`WorkerRaised` and the class of an error
+_error_classes: dict[type[Exception], type[WorkerRaised]] = {}
 
 
 def _instance_like(error: BaseException | None) -> WorkerRaised:
@@ -213,11 +217,11 @@ def _instance_like(error: BaseException | None) -> WorkerRaised:
         return WorkerRaised()  # a StopIteration would silently end the generator that raises it
     cls = type(error)
     try:
-        both = _ErrorClasses.by_error.get(cls)
+        both = _error_classes.get(cls)
         if both is None:
             related = issubclass(WorkerRaised, cls) or issubclass(cls, WorkerRaised)
             both = WorkerRaised if related else _type(cls.__name__, (WorkerRaised, cls), {"__module__": cls.__module__})
-            _ErrorClasses.by_error[cls] = both
+            _error_classes[cls] = both
         new: Any = cls.__new__(both) if both is not WorkerRaised else both()
     except TypeError:  # the instance layouts conflict, or __new__ needs arguments
         return WorkerRaised()

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, overload
 
 from torch.fx import Proxy
 
+from tensorclass.support.nearest import did_you_mean
 from tensorclass.support.printable import type_name
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import FlatKey, NestedKey, unravel_key_list
@@ -58,6 +59,17 @@ def given_values(
             if key in values:
                 raise GivenTwice(f"{name}: {keyword!r} is given by position and by keyword")
             values[key] = kwargs.pop(keyword)
+    return values
+
+
+def only_values(
+    name: str, keys: Sequence[FlatKey], args: Sequence[Any], kwargs: dict[str, Any], error: type[TypeError] = TypeError
+) -> dict[FlatKey, Any]:
+    """Collect the arguments of a call as :func:`given_values` does. Raise if there are other keywords."""
+    values = given_values(name, keys, "_", args, kwargs)
+    if kwargs:
+        known = f"the in_keys are {list(keys)}{did_you_mean(kwargs, keys)}"
+        raise error(f"{name}: unknown keywords {[*kwargs]}; {known}")
     return values
 
 

@@ -11,12 +11,11 @@ from torch import Tensor, nn
 from torch.fx import Proxy
 from typing_extensions import Self
 
-from tensorclass.support.nearest import did_you_mean
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import unravel_key_list
 from tensorclass.td.tensordict import TensorDict
 
-from .dispatch import as_outputs, collected, given_values
+from .dispatch import as_outputs, collected, only_values
 from .fx_tracing import as_call
 from .module_base import T, TensorDictModuleBase, names_of
 from .params import TensorDictParams
@@ -110,10 +109,7 @@ class EnsembleModule(TensorDictModuleBase):
         if isinstance(tensordict, Proxy):
             return as_call(self, tensordict)
         given = args if tensordict is None else (tensordict, *args)
-        data = collected(given_values("EnsembleModule", unravel_key_list(self.in_keys), "_", given, kwargs), False)
-        if kwargs:
-            known = f"the in_keys are {self.in_keys}{did_you_mean(kwargs, self.in_keys)}"
-            raise TypeError(f"EnsembleModule: unknown keywords {[*kwargs]}; {known}")
+        data = collected(only_values("EnsembleModule", unravel_key_list(self.in_keys), given, kwargs), False)
         result = self._run(data if self.expand_input else data.auto_batch_size_(1))
         return as_outputs([result._get_key(key) for key in self.out_keys])
 
@@ -134,9 +130,8 @@ class EnsembleModule(TensorDictModuleBase):
                 f"EnsembleModule: expected a batch size that begins with the number of copies, {self.num_copies}, got "
                 f"{list(tensordict.batch_size)}; with expand_input=True every copy gets all of the input"
             )
-        copies = torch.arange(
-            self.num_copies
-        )  # vmap needs an input with the dimension, also if there are no parameters
+        # vmap needs an input with the dimension, also if there are no parameters
+        copies = torch.arange(self.num_copies)
         in_dims = (0, None if self.expand_input else 0, 0)
         return torch.vmap(self._call, in_dims, randomness="different")(self.params_td, tensordict, copies)
 

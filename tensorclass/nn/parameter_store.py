@@ -29,12 +29,12 @@ class ModuleEntries(MutableMapping[str, Any]):
 
     __slots__ = ("buffers", "convert", "modules", "nested", "objects", "parameters")
 
-    def __init__(self, module: Any, nested: Callable[[TensorCollection], Any], convert: bool) -> None:
+    def __init__(self, module: Any, nested: Callable[[TensorCollection, bool], Any], convert: bool) -> None:
         self.parameters: dict[str, Tensor | None] = module._parameters
         self.buffers: dict[str, Tensor | None] = module._buffers
         self.modules: dict[str, Any] = module._modules
         self.objects: dict[str, Any] = {}
-        self.nested: Callable[[TensorCollection], Any] = nested
+        self.nested: Callable[[TensorCollection, bool], Any] = nested
         self.convert: bool = convert
 
     def __getitem__(self, key: str) -> Any:
@@ -69,7 +69,7 @@ class ModuleEntries(MutableMapping[str, Any]):
                 "tensor, expanded to the batch size"
             )
         if value._is_tree():
-            return self.modules, self.nested(value)
+            return self.modules, self.nested(value, self.convert)
         return self.objects, value
 
     def __delitem__(self, key: str) -> None:

@@ -100,18 +100,17 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
                 "give data.contiguous(), or make one TensorDictParams for each collection of the stack"
             )
         nn.Module.__init__(self)
-        self._describe(getattr(source, "_dense", source.__class__), convert)
-        self._batch_size = source._batch_size
-        self._device = source._device
-        self._names = source._names
-        self._lock = None
+        self._describe(getattr(source, "_dense", source.__class__), convert, source)
         for key, value in source._now().items():
             self._store[key] = value
 
-    def _describe(self, dense: Any, convert: bool) -> None:
+    def _describe(self, dense: Any, convert: bool, source: Any) -> None:
+        """Set all but the values; the metadata is that of ``source``."""
         self.__dict__["_dense"] = dense
         self.__dict__["_get_hooks"] = ()
-        self._store = ModuleEntries(self, _nested_without_converting if not convert else _nested_converting, convert)
+        self._store = ModuleEntries(self, _nested_module, convert)
+        self._batch_size, self._device, self._names = source._batch_size, source._device, source._names
+        self._lock = None
 
     # -- as a collection ----------------------------------------------------------------------------------------------
 
@@ -207,11 +206,7 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
         """Return a module of the same layout with other values: parameters stay parameters."""
         new = object.__new__(self.__class__)
         nn.Module.__init__(new)
-        new._describe(self._dense, self._entries.convert)
-        new._batch_size = values._batch_size
-        new._device = values._device
-        new._names = values._names
-        new._lock = None
+        new._describe(self._dense, self._entries.convert, values)
         for key, value in values._now().items():
             own = self._store[key]
             if isinstance(own, TensorDictParams):
@@ -565,28 +560,15 @@ def _without_gradients(name: str) -> Callable[..., Any]:
 
 #: methods that overwrite the elements of parameters, as ``torch.nn.init`` does, outside of autograd
 _FILLING = (
-    "__setitem__",
-    "apply_",
-    "set_",
-    "set_at_",
-    "update_",
-    "update_at_",
-    "copy_",
-    "copy_at_",
-    "fill_",
-    "masked_fill_",
+    "__setitem__", "apply_", "set_", "set_at_", "update_", "update_at_", "copy_", "copy_at_", "fill_", "masked_fill_",
     "zero_",
-)
+)  # fmt: skip
 for _name in _FILLING:
     setattr(TensorDictParams, _name, _without_gradients(_name))
 
 # modules are hashable. Set by name, as a collection compares by element and has no hash for type checkers
 _HASH = "__hash__"
 setattr(TensorDictParams, _HASH, getattr(nn.Module, _HASH))
-
-
-def _nested_converting(values: Any) -> TensorDictParams:
-    return _nested_module(values, True)
 
 
 def as_parameters(tree: Any) -> TensorDictParams:
@@ -601,10 +583,6 @@ def as_parameters(tree: Any) -> TensorDictParams:
         (['weight'], ['steps'])
     """
     return TensorDictParams(tree, no_convert="skip")
-
-
-def _nested_without_converting(values: Any) -> TensorDictParams:
-    return _nested_module(values, False)
 
 
 def _nested_module(values: Any, convert: bool) -> TensorDictParams:
@@ -627,8 +605,7 @@ def _rebuilt(
     size, device, names, locked = metadata
     nn.Module.__init__(new)
     new.__dict__.update({key: {**value} if type(value) is dict else value for key, value in own.items()})
-    new._describe(found(dense, TensorCollection), convert)
-    new._batch_size, new._device, new._names, new._lock = torch.Size(size), device, names, None
+    new._describe(found(dense, TensorCollection), convert, TensorDict({}, size, device, names))
     new._store.objects.update(objects)
     return new.lock_() if locked else new  # type: ignore[no-any-return]
 

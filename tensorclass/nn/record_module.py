@@ -11,13 +11,12 @@ from torch.fx import Proxy
 
 from tensorclass.pipelines.stage import Function, HasForward, Stage, _arguments, _declared
 from tensorclass.records.record import TensorClass
-from tensorclass.support.nearest import did_you_mean
 from tensorclass.support.printable import type_name
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import FlatKey
 from tensorclass.td.tensordict import TensorDict
 
-from .dispatch import as_outputs, collected, given_values
+from .dispatch import as_outputs, collected, only_values
 from .fully_sharded import look_into_results
 from .fx_tracing import as_call
 from .module_base import TensorDictModuleBase, missing_keys
@@ -271,12 +270,8 @@ class TensorClassModuleWrapper(TensorDictModuleBase):
             return self._run(tensordict)
         if isinstance(tensordict, Proxy):
             return as_call(self, tensordict)
-        name = type_name(self)
-        values = given_values(name, self._in_keys, "_", (tensordict, *args) if tensordict is not None else (), kwargs)
-        if kwargs:
-            known = f"the in_keys are {self._in_keys}{did_you_mean(kwargs, self._in_keys)}"
-            raise TypeError(f"{name}: unknown keywords {[*kwargs]}; {known}")
-        result = self._run(collected(values, False))
+        given = () if tensordict is None else (tensordict, *args)
+        result = self._run(collected(only_values(type_name(self), self._in_keys, given, kwargs), False))
         return as_outputs([result.get(key) for key in self._out_keys])
 
     def _run(self, data: TensorCollection) -> TensorDict:

@@ -10,13 +10,12 @@ from torch import nn
 from torch.fx import Proxy
 from typing_extensions import Self
 
-from tensorclass.support.nearest import did_you_mean
 from tensorclass.support.printable import type_name
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.get import MISSING
 from tensorclass.td.keys import FlatKey, NestedKey, missing_key, unravel_key_list
 
-from .dispatch import as_outputs, collected, given_values
+from .dispatch import as_outputs, collected, only_values
 from .module import as_inplace, device_of
 from .module_base import DISCARDED, MissingKeys, T, TensorDictModuleBase, as_key_list, missing_keys, names_of
 from .outputs import Inplace, beside, noted, remove, restore, set_value, write
@@ -253,14 +252,10 @@ class TensorDictSequential(TensorDictModuleBase):
     def _call_with_tensors(self, first: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if isinstance(first, Proxy):
             return self._trace(first)
-        name = type_name(self)
-        values = given_values(name, self._in_keys, "_", args if first is None else (first, *args), kwargs)
-        if kwargs:
-            known = f"the in_keys are {self._in_keys}{did_you_mean(kwargs, self._in_keys)}"
-            raise WrongArguments(f"{name}: unknown keywords {[*kwargs]}; {known}")
-        data = collected(values, False)
+        given = args if first is None else (first, *args)
+        values = only_values(type_name(self), self._in_keys, given, kwargs, WrongArguments)
         try:
-            result = self._run(data)
+            result = self._run(collected(values, False))
         except MissingKeys as error:
             raise self._missing(error, collected(values, False)) from error.__cause__
         return as_outputs([result._get_key(key) for key in self._out_keys])

@@ -18,6 +18,7 @@ from tensorclass.td.collection import DeviceLike
 
 from .factories import Drawn, Empty, SizeLike, make, ones, zeros
 from .fields import FieldSpec
+from .name_errors import no_field
 from .schema import json_schema, schema
 
 if TYPE_CHECKING:
@@ -39,6 +40,12 @@ class Contracted(TensorCollection):
         _specs = {}
         _item_ranks = {}  # dimensions of one item, by field: see item_ranks()
         _checks = None  # None if the class has no contracts
+
+    def _spec(self, key: str) -> FieldSpec:
+        try:
+            return self._specs[key]
+        except KeyError:
+            raise no_field(self, key) from None
 
     # -- checking ------------------------------------------------------------------------------------------------------
 

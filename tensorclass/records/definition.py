@@ -25,8 +25,8 @@ from .field_names import MEMBER_NAMES, check_field_names, check_usable, is_class
 from .field_properties import field_property, hidden_member
 from .fields import FieldSpec
 from .frozen import CAST_FILTER_MEMBERS, FROZEN_MEMBERS
-from .name_errors import no_field, unknown_options
-from .record import KEYWORDS, METADATA, OPTIONS
+from .name_errors import no_field
+from .record import METADATA, OPTIONS
 
 
 def define(cls: Any, given: Mapping[str, Any]) -> None:
@@ -64,7 +64,9 @@ def define(cls: Any, given: Mapping[str, Any]) -> None:
     cls._specs = specs
     cls._stored_names = StoredNames.of(cls.__name__, {name: spec.stored_name for name, spec in specs.items()})
     cls._item_ranks = item_ranks(specs)
-    cls._checks = _contract_checks(cls, specs)
+    # a field whose annotation names a class that is defined later may have a contract
+    may_have_contracts = any(spec.has_contract or spec.kind is None for spec in specs.values())
+    cls._checks = Checks(cls.__qualname__, specs) if may_have_contracts and options["validate"] else None
     if "__setattr__" in own:
         cls.__setattr__ = of_fields_alone(own["__setattr__"])
     if not has_own_init(cls):
@@ -96,13 +98,6 @@ def _set_property(cls: Any, spec: FieldSpec) -> None:
     member = hidden_member(spec.name, frozen)
     if member is not None:
         hide_member(cls, spec.name, member)
-
-
-def _contract_checks(cls: Any, specs: Mapping[str, FieldSpec]) -> Checks | None:
-    """Return the checks of a class, or ``None`` if it has no contracts or switches them off."""
-    # a field whose annotation names a class that is defined later may have a contract
-    may_have = any(spec.has_contract or spec.kind is None for spec in specs.values())
-    return Checks(cls.__qualname__, specs) if may_have and cls._options["validate"] else None
 
 
 def _assignable(cls: type) -> frozenset[str]:
@@ -142,8 +137,6 @@ def _attributes_of(cls: type) -> Mapping[str, Any]:
 
 
 def _check_options(cls: Any, given: Mapping[str, Any]) -> None:
-    if unknown := [name for name in given if name not in KEYWORDS]:
-        raise TypeError(unknown_options(cls.__name__, unknown, KEYWORDS))
     for name, value in given.items():
         if name == "cast_filter":
             if value is not None and not callable(value):
@@ -275,7 +268,7 @@ def _is_defining(module_globals: Mapping[str, Any]) -> bool:
 
 #: modules whose calls lie between a class statement and _frame_of_the_class
 _DEFINING = (
-    *[f"{__package__}.{name}" for name in ("declared_columns", "definition", "record", "decorator", "typed")],
+    *[f"{__package__}.{name}" for name in ("definition", "record", "decorator", "typed")],
     "types",
 )
 _OPTIMIZED = 1  # inspect.CO_OPTIMIZED: the code of a function

@@ -89,24 +89,9 @@ class FieldSpec:
     """
 
     __slots__ = (
-        "_annotation",
-        "_column",
-        "_literals",
-        "_module",
-        "_options",
-        "contract",
-        "default",
-        "factory",
-        "init",
-        "kind",
-        "kw_only",
-        "name",
-        "optional",
-        "owner",
-        "row_contract",
-        "stored_name",
-        "types",
-    )
+        "_annotation", "_column", "_literals", "_module", "_options", "contract", "default", "factory", "init", "kind",
+        "kw_only", "name", "optional", "owner", "row_contract", "stored_name", "types",
+    )  # fmt: skip
 
     def __init__(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
+import sys
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -23,15 +24,14 @@ from tensorclass.td.stores.lazy import LazyStacked
 from tensorclass.td.stores.store_classes import OnStore, on_store
 from tensorclass.td.tensordict import TensorDict
 
-from .declared_columns import declared_columns
-from .definition import annotations_of
+from .definition import annotations_of, scope_of
 from .field_names import NEED_SHADOW, unusable
 from .field_specifier import field, has_name
+from .fields import FieldSpec, Kind, Unresolved, classify, evaluated
+from .record import OPTIONS
 
 if TYPE_CHECKING:
     from tensorclass.td.collection import DeviceLike, Value
-
-    from .fields import FieldSpec
 
 
 @dataclass_transform(
@@ -66,6 +66,8 @@ if TYPE_CHECKING:
 else:
     _Declared = object
 
+# typing has one of its own from Python 3.11 on; typing_extensions' differs from it in some versions
+_NOT_REQUIRED = (typing_extensions.NotRequired, getattr(typing, "NotRequired", typing_extensions.NotRequired))
 _ARGUMENTS = ("batch_size", "device", "names", "non_blocking", "lock")
 _OPTIONS = ("shadow", "frozen")
 #: options of records, which look at what is written
@@ -159,21 +161,19 @@ class TypedTensorDict(  # pyright: ignore[reportIncompatibleVariableOverride]  #
     ) -> None:
         cls = type(self)
         if source is None:
-            if unexpected := [name for name in values if name not in cls.__required_keys__ | cls.__optional_keys__]:
+            declared = cls.__required_keys__ | cls.__optional_keys__
+            if unexpected := [name for name in values if name not in declared]:
                 raise TypeError(
                     f"{class_name(cls)}: got values for {unexpected}, which are no declared keys; those are "
-                    f"{sorted(cls.__required_keys__ | cls.__optional_keys__)}; other keys can be set afterwards"
-                    + did_you_mean(unexpected, cls.__required_keys__ | cls.__optional_keys__)
+                    f"{sorted(declared)}; other keys can be set afterwards{did_you_mean(unexpected, declared)}"
                 )
             cls._check_required(values)
-            columns = cls._columns
-            defaults = {
-                name: columns[name].default_value() if name in columns else made()
-                for name, made in cls._defaults.items()
-                if name not in values
-            }
-            given = {**values, **{name: value for name, value in defaults.items() if value is not None}}
-            super().__init__(given, batch_size, device, names, non_blocking)
+            for name, default in cls._defaults.items():
+                if name not in values:
+                    value = cls._columns[name].default_value() if name in cls._columns else default()
+                    if value is not None:
+                        values[name] = value
+            super().__init__(values, batch_size, device, names, non_blocking)
         else:
             if isinstance(source, (Mapping, Collection)):
                 cls._check_required(source._store if isinstance(source, Collection) else source)
@@ -329,38 +329,41 @@ def _declare(cls: Any, given: Mapping[str, Any]) -> None:
         mark = _mark(annotation)
         if mark == "ClassVar":
             continue
-        if why := unusable(name):
-            raise AttributeError(f"{class_name(cls)}: no key can be declared as {name!r}: {why}; rename the key")
-        if name in _RESERVED and name.startswith("_"):
-            raise AttributeError(
-                f"{class_name(cls)}: collections keep what they hold under the name {name!r}, which cannot be hidden; "
-                "rename it"
-            )
-        if name in _ARGUMENTS or (name in NEED_SHADOW and "shadow" not in options):
-            raise AttributeError(
-                f"{class_name(cls)}: collections have a member of their own with the name {name!r}, which most code "
-                "reads; rename the key"
-                + ("" if name in _ARGUMENTS else ", or hide the member with the option shadow=True")
-            )
-        specifier: Any = getattr(cls, name, None)
-        if has_name(specifier):
-            raise TypeError(
-                f"{class_name(cls)}.{name}: field(name=...) is for records (TensorClass); the keys of a typed "
-                "TensorDict are its names in files and tables"
-            )
+        _check_key(cls, name, "shadow" in options)
         if name in vars(cls):
             defaults[name] = _default(vars(cls)[name])
-        has_default = name in defaults
-        (optional if mark == "NotRequired" or has_default else required).add(name)
-        (required if mark == "NotRequired" or has_default else optional).discard(name)
-        setattr(cls, name, _property(cls.__name__, name, has_default and defaults[name]() is None))
+        can_be_left_out = mark == "NotRequired" or name in defaults
+        (optional if can_be_left_out else required).add(name)
+        (required if can_be_left_out else optional).discard(name)
+        setattr(cls, name, _property(cls.__name__, name, name in defaults and defaults[name]() is None))
         if name in _RESERVED:
             hide_member(cls, name, inspect.getattr_static(TensorDict, name))
     cls._typed_options = frozenset(options)
     cls.__required_keys__, cls.__optional_keys__ = frozenset(required), frozenset(optional)
     columns = {name: spec for name, spec in columns.items() if name not in annotations}
-    columns.update(declared_columns(cls, annotations, defaults))
+    columns.update(_declared_columns(cls, annotations, defaults))
     cls._defaults, cls._columns = defaults, columns
+
+
+def _check_key(cls: Any, name: str, shadows: bool) -> None:
+    """Raise if a name cannot be declared as a key."""
+    if why := unusable(name):
+        raise AttributeError(f"{class_name(cls)}: no key can be declared as {name!r}: {why}; rename the key")
+    if name in _RESERVED and name.startswith("_"):
+        raise AttributeError(
+            f"{class_name(cls)}: collections keep what they hold under the name {name!r}, which cannot be hidden; "
+            "rename it"
+        )
+    if name in _ARGUMENTS or (name in NEED_SHADOW and not shadows):
+        raise AttributeError(
+            f"{class_name(cls)}: collections have a member of their own with the name {name!r}, which most code "
+            "reads; rename the key" + ("" if name in _ARGUMENTS else ", or hide the member with the option shadow=True")
+        )
+    if has_name(getattr(cls, name, None)):
+        raise TypeError(
+            f"{class_name(cls)}.{name}: field(name=...) is for records (TensorClass); the keys of a typed "
+            "TensorDict are its names in files and tables"
+        )
 
 
 def _mark(annotation: Any) -> str | None:
@@ -369,9 +372,38 @@ def _mark(annotation: Any) -> str | None:
         found = re.match(r"(?:\w+\.)*(\w+)", annotation)
         return found[1] if found is not None else None
     origin = typing.get_origin(annotation) or annotation
-    if origin in (getattr(typing, "NotRequired", None), typing_extensions.NotRequired):
+    if origin in _NOT_REQUIRED:
         return "NotRequired"
     return "ClassVar" if origin is ClassVar else None
+
+
+def _declared_columns(cls: Any, annotations: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, FieldSpec]:
+    """Return the fields among annotations that declare columns, by key.
+
+    Args:
+        cls: the class with the annotations.
+        annotations: an annotation of each key. Text that names what is not defined yet declares no column.
+        defaults: makes the default of a key that has one.
+
+    Raises:
+        TypeError: the annotation of a column contradicts itself.
+    """
+    scope = scope_of(cls, annotations)
+    space = vars(sys.modules[cls.__module__]) if cls.__module__ in sys.modules else {}
+    found: dict[str, FieldSpec] = {}
+    for name, annotation in annotations.items():
+        declared: Any = evaluated(annotation, space, scope) if isinstance(annotation, str) else annotation
+        if typing.get_origin(declared) in _NOT_REQUIRED:
+            (declared,) = typing.get_args(declared)
+        try:
+            if classify(declared, space, scope).kind is not Kind.COLUMN:
+                continue
+        except Unresolved:
+            continue
+        field: Any = dataclasses.field(default_factory=defaults[name]) if name in defaults else dataclasses.field()
+        field.name, field.type = name, declared
+        found[name] = FieldSpec(cls.__name__, field, cls.__module__, scope, OPTIONS)
+    return found
 
 
 def _default(value: Any) -> Callable[[], Any]:

@@ -3,16 +3,15 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 from tensorclass.td.base import TensorCollection
-from tensorclass.distributed.map.executors import Runner
+from tensorclass.distributed.map.executors import ClusterRunner
 
 __all__ = ["RayRunner", "as_batches", "map_batches"]
 In = TypeVar("In", bound=TensorCollection)
 Out = TypeVar("Out", bound=TensorCollection)
 
-class RayRunner(Runner):
+class RayRunner(ClusterRunner):
     def __init__(self, library: Any = None, *, workers: int | None = None, **options: Any) -> None: ...
     def submit(self, function: Callable[..., Any], /, *args: Any) -> Future[Any]: ...
-    def cancel(self, future: Future[Any]) -> None: ...
     def leave(self, futures: list[Future[Any]]) -> None: ...
     def keep(self, value: Any) -> Any: ...
 

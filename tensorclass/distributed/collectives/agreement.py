@@ -22,7 +22,6 @@ are 6.7 and 9.6 ms).
 
 from __future__ import annotations
 
-import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -32,12 +31,14 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from tensorclass.distributed.messages.byte_tensors import as_bytes, digest_of, to_bytes
 from tensorclass.distributed.messages.record_layout import allocate, differences
 from tensorclass.distributed.process_groups import GroupCall, named_ranks
-from tensorclass.distributed.worker_errors import RecordsDiffer, WorkerRaised
+from tensorclass.distributed.worker_errors import RecordsDiffer, WorkerRaised, records_differ
 from tensorclass.storage.common import collection_tree, sealed_json
 from tensorclass.storage.common.collection_tree import FileError
 from tensorclass.support.printable import type_name
+from tensorclass.td.leaves.object_codes import to_lists
 
 _MOST_SUCCESSORS = 256  #: remembered for a group
 
@@ -99,8 +100,7 @@ class CallDescription(NamedTuple):
 
 def call_digest(what: str, form: int) -> int:
     """Return the digest of a call, the same in all processes."""
-    text = what.encode() + form.to_bytes(8, "little")
-    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little") & MASK
+    return digest_of(what.encode() + form.to_bytes(8, "little")) & MASK
 
 
 def predicted_message(group: GroupCall) -> PredictedMessage | None:
@@ -145,7 +145,7 @@ def agree(group: GroupCall, call: CallDescription) -> Agreement:
     mine = [what, -what, *((form, -form) if form else (_NO_FORM, _NO_FORM)), int(call.problem is not None)]
     told = torch.tensor([*mine, first, second, third, -first, -second], dtype=torch.int64, device=state.device)
     group.wait(group.all_reduce(told, _MAX))
-    most: list[int] = as_numbers(told)
+    most = to_lists(told)
     some = most[2] != _NO_FORM
     if most[0] != -most[1] or (some and most[2] != -most[3]) or most[4]:
         state.forget()
@@ -176,8 +176,7 @@ def gather_texts(group: GroupCall, text: bytes, sizes: Sequence[int] | None = No
     """Gather a text of all ranks."""
     if sizes is None:
         own: Tensor = torch.tensor(len(text), dtype=torch.int64, device=group.state.device)
-        lengths: list[int] = as_numbers(gather_tensors(group, own))
-        return gather_texts(group, text, lengths)
+        return gather_texts(group, text, to_lists(gather_tensors(group, own)))
     most = max(sizes)
     if not most:
         return [b""] * len(sizes)
@@ -187,33 +186,12 @@ def gather_texts(group: GroupCall, text: bytes, sizes: Sequence[int] | None = No
     return [to_bytes(row[:size]) for row, size in zip(table, sizes, strict=True)]
 
 
-def as_numbers(tensor: Tensor) -> Any:
-    """Return the items of a tensor as nested lists."""
-    found: Any = tensor
-    return found.tolist()
-
-
-def as_bytes(text: bytes) -> Tensor:
-    """Return bytes as a tensor."""
-    if not text:
-        return torch.empty(0, dtype=torch.uint8, device="cpu")
-    found: Tensor = torch.frombuffer(bytearray(text), dtype=torch.uint8)  # pyright: ignore[reportUnknownMemberType]
-    return found
-
-
-def to_bytes(tensor: Tensor) -> bytes:
-    """Return a tensor on the CPU as bytes."""
-    return tensor.numpy().tobytes()
-
-
 def _parse_side(text: bytes, origin: str) -> dict[str, Any]:
     """Parse and check what another rank tells of its call."""
     found = sealed_json.parse_json(text, origin)
     entries = collection_tree.as_dict(found.get("entries", 0)) or {}
-    gather_texts = [found.get("what"), found.get("problem", ""), *entries.values()]
-    if any(type(item) is not str for item in gather_texts) or (
-        entries == {} and found.get("entries") not in (None, {})
-    ):
+    texts = [found.get("what"), found.get("problem", ""), *entries.values()]
+    if any(type(text) is not str for text in texts) or (not entries and found.get("entries") not in (None, {})):
         raise FileError(f"{origin} is damaged, or of another version of this package")
     return {"entries": None, **found}
 
@@ -229,37 +207,26 @@ def _disagreement(group: GroupCall, call: CallDescription) -> BaseException:
     sides = [_parse_side(found, f"{group.what}: what rank {rank} tells of its record") for rank, found in ranked]
     if call.problem is not None:
         return call.problem
-    problems = [f"rank {state.ranks[at]}: {side['problem']}" for at, side in enumerate(sides) if "problem" in side]
+    problems = {rank: side["problem"] for rank, side in zip(state.ranks, sides, strict=True) if "problem" in side}
     if problems:
-        raised = [state.ranks[at] for at, side in enumerate(sides) if "problem" in side]
-        who = named_ranks(raised)
-        return WorkerRaised.of(None, f"{group.what}: nothing was written; {'; '.join(problems)}", worker=who)
+        listed = "; ".join([f"rank {rank}: {problem}" for rank, problem in problems.items()])
+        who = named_ranks([*problems])
+        return WorkerRaised.of(None, f"{group.what}: nothing was written; {listed}", worker=who)
     asked: dict[str, list[int]] = {}
     for rank, side in zip(state.ranks, sides, strict=True):
         asked.setdefault(side["what"], []).append(rank)
     if len(asked) > 1:
         lines = [f"{what} on {named_ranks(ranks)}" for what, ranks in asked.items()]
-        return RecordsDiffer(
-            f"{group.what}: the ranks do not call the same: {'; '.join(lines)}. Nothing was written", differences=lines
-        )
-    alike: list[tuple[dict[str, str], list[int]]] = []
+        return records_differ(f"{group.what}: the ranks do not call the same", lines)
+    by_entries: dict[tuple[tuple[str, str], ...], list[int]] = {}
     for rank, side in zip(state.ranks, sides, strict=True):
-        entries: dict[str, str] | None = side["entries"]
-        if entries is None:
-            continue
-        for other, ranks in alike:
-            if other == entries:
-                ranks.append(rank)
-                break
-        else:
-            alike.append((entries, [rank]))
+        if side["entries"] is not None:
+            by_entries.setdefault(tuple(sorted(side["entries"].items())), []).append(rank)
+    alike = [(dict(entries), ranks) for entries, ranks in by_entries.items()]
     alike.sort(key=lambda item: (-len(item[1]), item[1]))  # the most frequent record is probably the right one
     lines = [
         line
         for entries, ranks in alike[1:]
         for line in differences(alike[0][0], entries, named_ranks(alike[0][1]), named_ranks(ranks))
     ]
-    listed = "; ".join(lines[:20]) + (f"; and {len(lines) - 20} more" if len(lines) > 20 else "")
-    return RecordsDiffer(
-        f"{group.what}: the records of the ranks differ: {listed}. Nothing was written", differences=lines
-    )
+    return records_differ(f"{group.what}: the records of the ranks differ", lines)

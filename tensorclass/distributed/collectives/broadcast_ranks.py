@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from tensorclass.distributed.messages.byte_tensors import as_bytes, as_message, padded, to_bytes
 from tensorclass.distributed.messages.message_buffer import MessageBuffer, Packing, packing_of
 from tensorclass.distributed.messages.record_layout import (
     TensorSpec,
@@ -24,25 +25,22 @@ from tensorclass.distributed.messages.record_layout import (
     specs_in,
 )
 from tensorclass.distributed.process_groups import GroupCall, group_of
-from tensorclass.distributed.worker_errors import RecordsDiffer
+from tensorclass.distributed.worker_errors import records_differ
 from tensorclass.storage.common.collection_tree import FileError
 from tensorclass.support.printable import type_name
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike, as_device
+from tensorclass.td.leaves.object_codes import to_lists
 
 from .agreement import (
     CallDescription,
     PredictedMessage,
     agree,
-    as_bytes,
-    as_numbers,
     call_digest,
     predicted_message,
     raise_on_all_ranks,
     record_call,
-    to_bytes,
 )
-from .gather_ranks import as_message
 
 _MOST_PREDICTED = 2**20  #: bytes up to which a predicted message has the values
 _NOTHING = torch.empty(0, dtype=torch.uint8, device="cpu")
@@ -59,11 +57,11 @@ class _Parcel(NamedTuple):
     @property
     def size(self) -> int:
         """Bytes of header, description and small tensors."""
-        return _WORDS + _padded(len(self.text)) + self.packing.size
+        return _WORDS + padded(len(self.text)) + self.packing.size
 
     def message(self, call: int, size: int) -> Tensor:
         """Return header, description and small tensors as one tensor of ``size`` bytes."""
-        begin = _WORDS + _padded(len(self.text))
+        begin = _WORDS + padded(len(self.text))
         buffer = MessageBuffer(begin, self.packing, torch.device("cpu"))
         if self.packing.small:
             buffer.gather(self.packing.small_of(self.tensors))
@@ -76,10 +74,6 @@ class _Parcel(NamedTuple):
         wide = torch.zeros(size, dtype=torch.uint8, device="cpu")
         wide[: len(memory)] = memory
         return wide
-
-
-def _padded(size: int) -> int:
-    return -(-size // 16) * 16
 
 
 class PredictedBroadcast(PredictedMessage):
@@ -126,28 +120,24 @@ class PredictedBroadcast(PredictedMessage):
     def _differs(self, group: GroupCall, memory: Tensor) -> NoReturn:
         specs, separate_large, _, _ = _parse(memory, group)
         packing = packing_of(specs, separate_large)
-        for at in packing.large:
-            _large(group, at, packing, [], self.root, self.spreads)
+        _spread_large(group, packing, [], self.root, self.spreads)
         state = group.state
         state.last = self.call
         lines = [f"{self.what} on rank {state.ranks[self.root]}", f"{group.what} on rank {state.ranks[state.rank]}"]
-        raise RecordsDiffer(
-            f"{group.what}: the ranks do not call the same: {'; '.join(lines)}. Nothing was written", differences=lines
-        )
+        raise records_differ(f"{group.what}: the ranks do not call the same", lines)
 
 
 def _words(memory: Tensor) -> list[int]:
-    found: list[int] = as_numbers(memory[:_WORDS].view(torch.int64))
-    return found
+    return to_lists(memory[:_WORDS].view(torch.int64))
 
 
 def _parse(memory: Tensor, group: GroupCall) -> tuple[list[TensorSpec], bool, bytes, Tensor]:
     """Return the specs, whether large tensors are separate, the description, and the memory of small tensors."""
     _, length, separate_large, _ = _words(memory)
-    text = to_bytes(memory[_WORDS : _WORDS + length].cpu())
+    text = to_bytes(memory[_WORDS : _WORDS + length])
     if not 0 <= length <= len(memory) - _WORDS:
         raise FileError(f"{group.what}: the header of the message is damaged")
-    return specs_in(text, group.what), bool(separate_large), text, memory[_WORDS + _padded(length) :]
+    return specs_in(text, group.what), bool(separate_large), text, memory[_WORDS + padded(length) :]
 
 
 def _spread(group: GroupCall, messages: list[Tensor], root: int, scatters: bool) -> Tensor:
@@ -171,11 +161,7 @@ def broadcast(
 ) -> Any:
     """See :meth:`TensorDict.broadcast`."""
     found = group_of(group, "broadcast", timeout)
-    if found is None:
-        return data
-    return _send_from(
-        data, [data], found, found.group_rank(src, "src"), f"broadcast(src={src})", device, False, allow_pickle
-    )
+    return data if found is None else _send_from(data, [data], found, src, device, False, allow_pickle)
 
 
 def scatter(
@@ -190,23 +176,20 @@ def scatter(
 ) -> Any:
     """See :meth:`TensorDict.scatter`."""
     found = group_of(group, "scatter", timeout)
-    if found is None:
-        return data
-    return _send_from(
-        data, tensordicts, found, found.group_rank(src, "src"), f"scatter(src={src})", device, True, allow_pickle
-    )
+    return data if found is None else _send_from(data, tensordicts, found, src, device, True, allow_pickle)
 
 
 def _send_from(
     data: TensorCollection,
     given: Sequence[TensorCollection] | None,
     group: GroupCall,
-    root: int,
-    what: str,
+    src: int,
     device: DeviceLike | None,
     scatters: bool,
     pickles: bool,
 ) -> Any:
+    """Send the records of the rank ``src``: to each rank its own, or the only one to all."""
+    root, what = group.group_rank(src, "src"), f"{group.what}(src={src})"
     state, target = group.state, as_device(device)
     sends = state.rank == root
     parcels: list[_Parcel] = []
@@ -228,32 +211,30 @@ def _send_from(
         messages = [parcel.message(0, size).to(state.device) for parcel in parcels]
         memory = _spread(group, messages or [allocate(size, torch.uint8, state.device, group.what)], root, scatters)
     call = call_digest(f"{base} {size}", 0)
-    record_call(
-        group, call, lambda: PredictedBroadcast(call, what, root, size, scatters) if size <= _MOST_PREDICTED else None
-    )
+    fits = size <= _MOST_PREDICTED
+    record_call(group, call, lambda: PredictedBroadcast(call, what, root, size, scatters) if fits else None)
     specs, separate_large, text, rest = _parse(memory, group)
     packing = parcels[0].packing if sends and not scatters else packing_of(specs, separate_large)
-    large = [_large(group, at, packing, parcels, root, scatters) for at in packing.large]
+    large = _spread_large(group, packing, parcels, root, scatters)
     if sends and not scatters:
         return data if target is None else data.to(target)
     if packing.size > len(rest):
         raise FileError(f"{group.what}: the message is shorter than the record that it describes")
-    small = packing.views(rest)
-    named = {
-        (spec.path, spec.component): tensor for spec, tensor in zip(specs, packing.merge(small, large), strict=True)
-    }
+    named = {spec[:2]: tensor for spec, tensor in zip(specs, packing.merge(packing.views(rest), large), strict=True)}
     made = rebuild_record(text, None, lookup_in(named, group.what), group.what, None, pickles)
-    if target is None:
-        target = data._device
+    target = data._device if target is None else target
     return made if target is None else made.to(target)
 
 
-def _large(group: GroupCall, at: int, packing: Packing, parcels: list[_Parcel], root: int, scatters: bool) -> Tensor:
-    """Send or receive a large tensor."""
-    dtype, shape = packing.forms[at]
-    device = group.state.device
-    tensors = [as_message(parcel.tensors[at], device) for parcel in parcels]
-    return _spread(group, tensors or [allocate(shape, dtype, device, group.what)], root, scatters)
+def _spread_large(
+    group: GroupCall, packing: Packing, parcels: list[_Parcel], root: int, scatters: bool
+) -> list[Tensor]:
+    """Send or receive the large tensors."""
+    device, found = group.state.device, list[Tensor]()
+    for at, (dtype, shape) in zip(packing.large, packing.large_forms, strict=True):
+        tensors = [as_message(parcel.tensors[at], device) for parcel in parcels]
+        found.append(_spread(group, tensors or [allocate(shape, dtype, device, group.what)], root, scatters))
+    return found
 
 
 def _parcels(

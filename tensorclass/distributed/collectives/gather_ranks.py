@@ -7,7 +7,7 @@ are known; only the text of non-tensor data may have any length.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from tensorclass.distributed.messages.byte_tensors import as_bytes, as_message, to_bytes
 from tensorclass.distributed.messages.message_buffer import MessageBuffer, Packing, packing_of
 from tensorclass.distributed.messages.record_layout import (
     RecordLayout,
@@ -22,6 +23,7 @@ from tensorclass.distributed.messages.record_layout import (
     content_of,
     describe_record,
     flatten_record,
+    layout_of,
     lookup_in,
     read_content,
     rebuild_record,
@@ -31,7 +33,7 @@ from tensorclass.distributed.messages.record_layout import (
 )
 from tensorclass.distributed.process_groups import GroupCall, group_of
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.leaves.object_codes import CPU
+from tensorclass.td.leaves.object_codes import CPU, to_lists
 
 from . import rank_tensors
 from .agreement import (
@@ -39,15 +41,12 @@ from .agreement import (
     CallDescription,
     PredictedMessage,
     agree,
-    as_bytes,
-    as_numbers,
     call_digest,
     gather_tensors,
     gather_texts,
     predicted_message,
     raise_on_all_ranks,
     record_call,
-    to_bytes,
 )
 
 _MOST_PREDICTED = 2**20  #: bytes of all ranks together up to which a predicted message has the values
@@ -88,7 +87,7 @@ class PredictedGather(PredictedMessage):
         rows = torch.empty(group.state.size * len(memory), dtype=torch.uint8, device=memory.device)
         group.wait(group.all_gather(rows, memory))
         self.rows = rows.view(group.state.size, -1)
-        found: list[list[int]] = as_numbers(self.rows[:, :_WORDS].view(torch.int64))
+        found: list[list[int]] = to_lists(self.rows[:, :_WORDS].view(torch.int64))
         self.sizes = [row[1] for row in found]
         self.same = len({(row[1], row[2]) for row in found}) == 1
         return all(row[0] == self.call for row in found)
@@ -124,15 +123,7 @@ def all_gather(
     wide = [gather_tensors(found, tensor) for tensor in large]
     told = [mine.text] * state.size if same else gather_texts(found, mine.text, sizes)
     return [
-        _remake(
-            data,
-            layout,
-            packing.merge(packing.views(rows[at]), [all_of[at] for all_of in wide]),
-            told[at],
-            found,
-            at,
-            allow_pickle,
-        )
+        _remake(data, layout, _tensors_of(at, packing, rows, wide), told[at], found.origin(at), allow_pickle)
         for at in range(state.size)
     ]
 
@@ -155,9 +146,7 @@ def gather_and_stack(
     if not senders:
         return data
     predicted: Any = predicted_message(found)
-    last: tuple[str, bytes] = (
-        predicted.told if isinstance(predicted, PredictedGather) and predicted.told is not None else ("", b"")
-    )
+    last: tuple[str, bytes] = (isinstance(predicted, PredictedGather) and predicted.told) or ("", b"")
     mine, text = _RankData([], b""), b""
     if root == state.rank:
         call = CallDescription(what, 0, {})
@@ -184,15 +173,15 @@ def gather_and_stack(
     if rows is None:
         rows = _gather_to(found, root, _pack(packing, small, state.device))
     _record(found, digest, packing, (what, told))
-    wide = [
-        _gather_to(found, root, _large_or_empty(found, packing, at, large, which, state.device))
-        for which, at in enumerate(packing.large)
-    ]
+    if not large:  # this rank has no record: it sends any values
+        large = [allocate(shape, dtype, state.device, found.what) for dtype, shape in packing.large_forms]
+    wide = [_gather_to(found, root, tensor) for tensor in large]
     # the description can be that of an earlier call, since when non-tensor data has changed
     texts_of = gather_texts(found, mine.text, sizes)
     if root != state.rank:
         return None
-    stack = _stack(found, told, senders, packing, rows, wide, texts_of, allow_pickle)
+    tensors_of = {at: _tensors_of(at, packing, rows, wide) for at in senders}
+    stack: Any = torch.stack(_records(found, told, tensors_of, texts_of, allow_pickle), 0)
     if stack.batch_size[: data.batch_dims] != data.batch_size:
         raise RuntimeError(
             f"gather_and_stack: expected a collection with the batch size of the stack, {list(stack.batch_size)}, on "
@@ -238,11 +227,6 @@ def _split(content: _RankData, packing: Packing, device: torch.device) -> tuple[
     return small, [as_message(content.tensors[at], device) for at in packing.large]
 
 
-def as_message(tensor: Tensor, device: torch.device) -> Tensor:
-    """Return a contiguous tensor without conjugate and negative bits."""
-    return tensor.detach().resolve_conj().resolve_neg().to(device).contiguous()
-
-
 def _pack(packing: Packing, content: _RankData, device: torch.device) -> Tensor:
     """Return the small tensors in one buffer, or zeros without tensors."""
     buffer = MessageBuffer(0, packing, device)
@@ -251,11 +235,9 @@ def _pack(packing: Packing, content: _RankData, device: torch.device) -> Tensor:
     return buffer.memory
 
 
-def _large_or_empty(
-    group: GroupCall, packing: Packing, at: int, large: Sequence[Tensor], which: int, device: torch.device
-) -> Tensor:
-    dtype, shape = packing.forms[at]
-    return large[which] if large else allocate(shape, dtype, device, group.what)
+def _tensors_of(at: int, packing: Packing, rows: Tensor, wide: Sequence[Tensor]) -> list[Tensor]:
+    """Return the tensors of a rank, in the order of its layout."""
+    return packing.merge(packing.views(rows[at]), [all_of[at] for all_of in wide])
 
 
 def _gather_to(group: GroupCall, root: int, tensor: Tensor) -> Tensor:
@@ -277,48 +259,25 @@ def _broadcast_text(group: GroupCall, text: bytes, size: int, root: int) -> byte
     own = as_bytes(text) if group.state.rank == root else allocate(size, torch.uint8, CPU, group.what)
     own = own.to(group.state.device)
     group.wait(group.broadcast(own, root))
-    return to_bytes(own.cpu())
+    return to_bytes(own)
 
 
-def _remake(
-    data: Any,
-    layout: RecordLayout,
-    tensors: list[Tensor],
-    text: bytes,
-    group: GroupCall,
-    rank: int,
-    pickles: bool,
-) -> Any:
+def _remake(data: Any, layout: RecordLayout, tensors: list[Tensor], text: bytes, origin: str, pickles: bool) -> Any:
     """Make a record like ``data`` with other tensors and non-tensor data."""
     made = rank_tensors.remade(data, layout, tensors)
     if layout.has_content:
-        read_content(text, made, layout, f"{group.what}: rank {group.state.ranks[rank]}", pickles)()
+        read_content(text, made, layout, origin, pickles)()
     return made
 
 
-def _stack(
-    group: GroupCall,
-    told: bytes,
-    senders: list[int],
-    packing: Packing,
-    rows: Tensor,
-    wide: list[Tensor],
-    texts_of: list[bytes],
-    pickles: bool,
-) -> Any:
-    """Stack the records of the senders."""
-    parts, of_columns = split_specs_in(told, group.what)
-    found: list[Any] = []
-    for at in senders:
-        tensors = packing.merge(packing.views(rows[at]), [all_of[at] for all_of in wide])
-        if of_columns:
-            origin = f"{group.what}: rank {group.state.ranks[at]}"
-            found.append(rebuild_whole(texts_of[at], tensors, origin, pickles))
-            continue
-        if found:
-            made = found[0]
-        else:
-            named = {(spec.path, spec.component): tensor for spec, tensor in zip(parts, tensors, strict=True)}
-            made = rebuild_record(told, None, lookup_in(named, group.what), group.what, allow_pickle=pickles)
-        found.append(_remake(made, flatten_record(made).layout, tensors, texts_of[at], group, at, pickles))
-    return torch.stack(found, 0)
+def _records(
+    group: GroupCall, told: bytes, tensors_of: Mapping[int, list[Tensor]], texts_of: Sequence[bytes], pickles: bool
+) -> list[Any]:
+    """Make the records of the senders; ``told`` describes that of the first, without the values."""
+    specs, of_columns = split_specs_in(told, group.what)
+    if of_columns:
+        return [rebuild_whole(texts_of[at], own, group.origin(at), pickles) for at, own in tensors_of.items()]
+    named = {spec[:2]: tensor for spec, tensor in zip(specs, next(iter(tensors_of.values())), strict=True)}
+    first = rebuild_record(told, None, lookup_in(named, group.what), group.what, allow_pickle=pickles)
+    layout = layout_of(first)
+    return [_remake(first, layout, own, texts_of[at], group.origin(at), pickles) for at, own in tensors_of.items()]

@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 
 from torch import Size, Tensor
 
+from tensorclass.distributed.messages.byte_tensors import to_bytes
 from tensorclass.distributed.messages.column_bytes import ColumnForm, lengths_and_items
 from tensorclass.distributed.messages.record_layout import (
+    Path,
     RecordLayout,
     TensorSpec,
     copy,
@@ -31,7 +33,7 @@ from tensorclass.td.memory.consolidated_buffer import is_sharded, parts_of, with
 from tensorclass.td.stores.lazy.lazy_stack import LazyStacked
 from tensorclass.td.tensordict import TensorDict
 
-from .agreement import call_digest
+from .agreement import MASK, call_digest
 
 _ONLY_TENSORS = {Tensor}
 
@@ -81,27 +83,33 @@ def prepare_reduction(data: TensorCollection, group: GroupCall) -> ReductionInpu
     if layout.columns:
         return _with_columns(data, layout)
     if found.is_plain and found.tree_leaves is None and not placements and _ONLY_TENSORS.issuperset(map(type, tensors)):
-        return ReductionInput(layout, tensors, layout.digest & 2**63 - 1, layout.entries, None)
-    finish: Callable[[], object] | None = None
-    if not _is_plain(data):
-        dense = data.to_tensordict()
-        finish = partial(data.update_, dense)
-        data = dense
+        return ReductionInput(layout, tensors, layout.digest & MASK, layout.entries, None)
+    data, finish = _densified(data)
+    if finish is not None:
         layout, tensors, *_ = flatten_record(data)
-    devices = {tensor.device.type for tensor in tensors}
-    ragged = any(spec.component for spec in layout.specs)
-    if devices <= {"cpu"} and not ragged and not placements:
-        return ReductionInput(layout, tensors, layout.digest & 2**63 - 1, layout.entries, finish)
     entries = dict(layout.entries)
     if placements:
         entries["placements"] = ", ".join(placements)
+    _add_offsets_and_devices(entries, layout, tensors)
+    form = layout.digest & MASK if entries == layout.entries else call_digest(str(sorted(entries.items())), 0)
+    return ReductionInput(layout, tensors, form, entries, finish)
+
+
+def _densified(data: TensorCollection) -> tuple[TensorCollection, Callable[[], object] | None]:
+    """Return a record whose tensors can be written, and what writes them back if they are copies."""
+    if _is_plain(data):
+        return data, None
+    dense = data.to_tensordict()
+    return dense, partial(data.update_, dense)
+
+
+def _add_offsets_and_devices(entries: dict[str, str], layout: RecordLayout, tensors: Sequence[Tensor]) -> None:
+    """Add the offsets of rows, which are not reduced but must be equal, and devices other than the CPU."""
     for spec, tensor in zip(layout.specs, tensors, strict=True):
-        name = path_name(spec.path)
-        if spec.component:  # offsets of rows are not reduced: they must be equal
-            entries[name] += f", rows {zlib.crc32(tensor.cpu().numpy().tobytes()):08x}"
+        if spec.component:
+            entries[path_name(spec.path)] += f", rows {zlib.crc32(to_bytes(tensor)):08x}"
         elif tensor.device.type != "cpu":
-            entries[name] += f" on {tensor.device.type}"
-    return ReductionInput(layout, tensors, call_digest(str(sorted(entries.items())), 0), entries, finish)
+            entries[path_name(spec.path)] += f" on {tensor.device.type}"
 
 
 def _with_columns(data: TensorCollection, layout: RecordLayout) -> ReductionInput:
@@ -109,28 +117,17 @@ def _with_columns(data: TensorCollection, layout: RecordLayout) -> ReductionInpu
 
     Text stays as it is. Items are copied: others may share the buffer.
     """
-    finish: Callable[[], object] | None = None
-    if not _is_plain(data):
-        dense = data.to_tensordict()
-        finish = partial(data.update_, dense)
-        data = dense
+    data, finish = _densified(data)
     columns = {path: value_at(data, path) for path in layout.columns}
-    ragged: dict[tuple[str, ...], Any] = {
-        path: column for path, column in columns.items() if isinstance(column, Ragged)
-    }
+    ragged: dict[Path, Any] = {path: column for path, column in columns.items() if isinstance(column, Ragged)}
     items = {path: [*lengths_and_items(column)][-1].detach().clone() for path, column in ragged.items()}
     numbers = flatten_record(_numbers_of(data, items, ()))
     entries = {**layout.entries, **{path_name(path): str(ColumnForm.of(column)) for path, column in columns.items()}}
     for path, column in ragged.items():
         parts = [*lengths_and_items(column)][:-1]
-        lengths = zlib.crc32(b"".join([part.cpu().contiguous().numpy().tobytes() for part in parts]))
+        lengths = zlib.crc32(b"".join([to_bytes(part) for part in parts]))
         entries[path_name(path)] += f", {len(items[path])} items in all, lengths {lengths:08x}"
-    for spec, tensor in zip(numbers.layout.specs, numbers.tensors, strict=True):
-        name = path_name(spec.path)
-        if spec.component:
-            entries[name] += f", rows {zlib.crc32(tensor.cpu().numpy().tobytes()):08x}"
-        elif tensor.device.type != "cpu":
-            entries[name] += f" on {tensor.device.type}"
+    _add_offsets_and_devices(entries, numbers.layout, numbers.tensors)
 
     def write() -> None:
         for path, column in ragged.items():
@@ -142,7 +139,7 @@ def _with_columns(data: TensorCollection, layout: RecordLayout) -> ReductionInpu
     return ReductionInput(numbers.layout, numbers.tensors, form, entries, write)
 
 
-def _numbers_of(value: Any, items: dict[tuple[str, ...], Tensor], path: tuple[str, ...]) -> TensorDict:
+def _numbers_of(value: Any, items: dict[Path, Tensor], path: Path) -> TensorDict:
     """Return the tensors of a record under the same names, with items in place of ragged rows, and without text."""
     store: Any = value._store
     entries = enumerate(store.items_) if isinstance(value, LazyStacked) else store.items()
@@ -266,7 +263,7 @@ def remade(data: Any, layout: RecordLayout, tensors: Sequence[Tensor]) -> Any:
     return with_parts(data, [part if at is None else tensors[at] for at, part in zip(order, own, strict=True)])
 
 
-def _names_in_tree_order(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+def _names_in_tree_order(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
     """Yield path and component of the tensors, in tree order."""
     if isinstance(value, LazyStacked):
         for at, part in enumerate(value._store.items_):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -255,13 +255,12 @@ class Pending:
     :meth:`wait` writes the values into the record.
     """
 
-    __slots__ = ("_done", "_group", "_work", "_write")
+    __slots__ = ("_group", "_work", "_write")
 
     def __init__(self, group: GroupCall, work: dist.Work | None, write: Callable[[], object] | None) -> None:
         self._group: GroupCall = group
         self._work: dist.Work | None = work
         self._write: Callable[[], object] | None = write
-        self._done: bool = work is None
 
     def wait(self) -> bool:
         """Wait for the message and write its values into the record. Return ``True``.
@@ -271,18 +270,16 @@ class Pending:
             WorkerTimeout: not all ranks came in time.
             WorkerDied: a rank is gone.
         """
-        if not self._done:
-            if self._work is not None:
-                self._group.wait(self._work)
+        if self._work is not None:
+            self._group.wait(self._work)
             if self._write is not None:
                 self._write()
-                self._write = None
-            self._done = True
+            self._work = self._write = None
         return True
 
     def is_completed(self) -> bool:
         """Return whether the message has arrived, so that :meth:`wait` returns at once."""
-        return self._done or self._work is None or self._work.is_completed()
+        return self._work is None or self._work.is_completed()
 
 
 class _PredictedPending(Pending):
@@ -294,16 +291,8 @@ class _PredictedPending(Pending):
     """
 
     __slots__ = (
-        "_before",
-        "_buffer",
-        "_call",
-        "_error",
-        "_predicted",
-        "_rest",
-        "_right",
-        "_start_rest",
-        "_write_predicted",
-    )
+        "_before", "_buffer", "_call", "_error", "_predicted", "_rest", "_right", "_start_rest", "_write_predicted",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -319,9 +308,7 @@ class _PredictedPending(Pending):
         self._call: CallDescription = call
         self._predicted: PredictedReduce = predicted
         self._buffer: _PredictedBuffer = buffer
-        self._write_predicted: Callable[[], None] | None = (
-            partial(predicted.write, prepared, buffer) if writes else None
-        )
+        self._write_predicted: partial[None] | None = partial(predicted.write, prepared, buffer) if writes else None
         self._start_rest: Callable[[], list[Pending]] | None = start_rest
         self._right: bool = False
         self._rest: list[Pending] = []
@@ -349,22 +336,19 @@ class _PredictedPending(Pending):
             group.state.finish_agreement = self._start_rest = None
 
     def wait(self) -> bool:
-        if self._done:
+        if self._work is None:
             return True
         if self._error is not None:
             raise self._error
         self._finish()
-        if not self._right:
-            for message in self._rest:
-                message.wait()
-        elif self._write_predicted is not None:
-            self._write_predicted()
-        self._write_predicted, self._rest = None, []
-        if self._write is not None:
-            self._write()
-            self._write = None
+        for message in self._rest:
+            message.wait()
+        for write in (self._write_predicted if self._right else None, self._write):
+            if write is not None:
+                write()
         self._predicted.give(self._buffer)
-        self._done = True
+        self._work = self._write = self._write_predicted = None
+        self._rest = []
         return True
 
 
@@ -408,7 +392,7 @@ def all_reduce(
     found = group_of(group, "all_reduce", timeout)
     if found is None:
         return None
-    return _reduce(data, op, found, limit, None, async_op)
+    return _Reduction(found, op, None).run(data, limit, async_op)
 
 
 def reduce(
@@ -427,7 +411,7 @@ def reduce(
     found = group_of(group, "reduce", timeout)
     if found is None:
         return None
-    pending = _reduce(data, op, found, limit, found.group_rank(dst, "dst"), async_op)
+    pending = _Reduction(found, op, found.group_rank(dst, "dst")).run(data, limit, async_op)
     if pending is None or return_premature:
         return pending
     for message in pending:
@@ -449,99 +433,95 @@ def _plan(prepared: rank_tensors.ReductionInput, what: str, op: Any, limit: int,
     return plan
 
 
-def _reduce(
-    data: TensorCollection, op: Any, group: GroupCall, limit: int, root: int | None, async_op: bool
-) -> list[Pending] | None:
-    state = group.state
-    to = "" if root is None else f"dst={state.ranks[root]}, "
-    what = f"{group.what}({to}{_op_name(op)}, bucket_bytes={limit})"
-    try:
-        prepared = rank_tensors.prepare_reduction(data, group)
-    except Exception as error:
-        raise_on_all_ranks(group, what, error)
-    plan, call = _plan(prepared, what, op, limit, state.gloo), CallDescription(what, prepared.form, prepared.entries)
-    if plan.problem is not None:
-        kind, why = plan.problem
-        call = call._replace(problem=kind(why))
-    writes = root is None or root == state.rank
-    sources = rank_tensors.separate_overlapping(prepared.tensors) if writes and plan.several else prepared.tensors
-    predicted: Any = predicted_message(group)
-    ours = isinstance(predicted, PredictedReduce) and predicted.call == plan.call
-    begun: int | None = None
+class _Reduction(NamedTuple):
+    """A call of ``all_reduce``, or of ``reduce`` to the rank ``root`` of the group."""
 
-    def start_rest() -> list[Pending]:
-        record_call(group, plan.call, lambda: _predicted(plan, op, state))
-        return _messages(group, plan, sources, prepared.tensors, op, root, begun, async_op)
+    group: GroupCall
+    op: Any
+    root: int | None
 
-    if ours and async_op and plan.count == 1:
-        deferred: Pending = _PredictedPending(group, predicted, prepared, call, writes, start_rest)
-        return [deferred]
-    if predicted is not None and predicted.agreed(group, plan.call, prepared if ours else None):
-        begun = predicted.at
-        if writes:
-            predicted.write(prepared)
-    if begun is None:
-        agree(group, call)
-    pending = start_rest()
-    if async_op and prepared.finish is None:
+    @property
+    def writes(self) -> bool:
+        """``True`` if this rank gets the values."""
+        return self.root is None or self.root == self.group.state.rank
+
+    def run(self, data: TensorCollection, limit: int, async_op: bool) -> list[Pending] | None:
+        """Reduce a record; ``limit`` are the bytes of a bucket."""
+        group, op, state = self.group, self.op, self.group.state
+        to = "" if self.root is None else f"dst={state.ranks[self.root]}, "
+        what = f"{group.what}({to}{_op_name(op)}, bucket_bytes={limit})"
+        try:
+            prepared = rank_tensors.prepare_reduction(data, group)
+        except Exception as error:
+            raise_on_all_ranks(group, what, error)
+        plan = _plan(prepared, what, op, limit, state.gloo)
+        problem = None if plan.problem is None else plan.problem[0](plan.problem[1])
+        call = CallDescription(what, prepared.form, prepared.entries, problem)
+        overlap = self.writes and plan.several
+        sources = rank_tensors.separate_overlapping(prepared.tensors) if overlap else prepared.tensors
+        predicted: Any = predicted_message(group)
+        ours = isinstance(predicted, PredictedReduce) and predicted.call == plan.call
+        begun: int | None = None
+
+        def start_rest() -> list[Pending]:
+            record_call(group, plan.call, lambda: _predicted(plan, op, state))
+            return self._start(plan, sources, prepared.tensors, begun, async_op)
+
+        if ours and async_op and plan.count == 1:
+            return [_PredictedPending(group, predicted, prepared, call, self.writes, start_rest)]
+        if predicted is not None and predicted.agreed(group, plan.call, prepared if ours else None):
+            begun = predicted.at
+            if self.writes:
+                predicted.write(prepared)
+        if begun is None:
+            agree(group, call)
+        pending = start_rest()
+        if async_op and prepared.finish is None:
+            return pending
+        for message in pending:
+            message.wait()
+        if prepared.finish is not None and self.writes:
+            prepared.finish()
+        return [] if async_op else None
+
+    def _start(
+        self, plan: ReductionPlan, sources: list[Tensor], targets: list[Tensor], begun: int | None, async_op: bool
+    ) -> list[Pending]:
+        """Start all messages but the one of the bucket ``begun``, which has come."""
+        pending: list[Pending] = []
+        for at, bucket in enumerate(plan.buckets):
+            if at == begun:
+                if async_op:
+                    pending.append(Pending(self.group, None, None))
+                continue
+            memory = torch.empty(bucket.count, dtype=bucket.dtype, device=bucket.device)
+            views = bucket.views(memory)
+            copy(views, bucket.of(sources))
+            pending.append(self._message(memory, bucket.of(targets), views))
+            if not async_op and len(pending) > 2:
+                pending.pop(0).wait()  # at most three buckets at once
+        for at in plan.alone:
+            value, target = sources[at].detach(), targets[at].detach()
+            if self.writes or async_op:
+                pending.append(self._large(value, target))
+            else:  # one after the other, as they share scratch memory
+                self._message(self.group.state.scratch_copy(value)).wait()
         return pending
-    for message in pending:
-        message.wait()
-    if prepared.finish is not None and writes:
-        prepared.finish()
-    return [] if async_op else None
 
+    def _message(self, tensor: Tensor, targets: Sequence[Tensor] = (), sources: Sequence[Tensor] = ()) -> Pending:
+        """Start to reduce a tensor in place; then ``sources``, which are views of it, are copied into ``targets``."""
+        numbers = torch.view_as_real(tensor) if tensor.is_complex() else tensor
+        if self.root is None:
+            work = self.group.all_reduce(numbers, self.op)
+        else:
+            work = self.group.reduce(numbers, self.op, self.root)
+        copies = self.writes and len(targets) > 0
+        return Pending(self.group, work, partial(rank_tensors.write, targets, sources) if copies else None)
 
-def _messages(
-    group: GroupCall,
-    plan: ReductionPlan,
-    sources: list[Tensor],
-    targets: list[Tensor],
-    op: Any,
-    root: int | None,
-    begun: int | None,
-    async_op: bool,
-) -> list[Pending]:
-    """Start all messages but the one that has come."""
-    writes = root is None or root == group.state.rank
-    pending: list[Pending] = []
-    for at, bucket in enumerate(plan.buckets):
-        if at == begun:
-            if async_op:
-                pending.append(Pending(group, None, None))
-            continue
-        memory = torch.empty(bucket.count, dtype=bucket.dtype, device=bucket.device)
-        views = bucket.views(memory)
-        copy(views, bucket.of(sources))
-        write = _writer(bucket.of(targets), views) if writes else None
-        pending.append(Pending(group, _begin(group, memory, op, root), write))
-        if not async_op and len(pending) > 2:
-            pending.pop(0).wait()  # at most three buckets at once
-    for at in plan.alone:
-        value, target = sources[at].detach(), targets[at].detach()
-        if writes or async_op:
-            pending.append(_alone(group, value, target, op, root, writes))
-        else:  # one after the other, as they share scratch memory
-            group.wait(_begin(group, group.state.scratch_copy(value), op, root))
-    return pending
-
-
-def _writer(targets: list[Tensor], sources: list[Tensor]) -> Callable[[], None]:
-    return lambda: rank_tensors.write(targets, sources)
-
-
-def _begin(group: GroupCall, tensor: Tensor, op: Any, root: int | None) -> dist.Work:
-    if tensor.is_complex():
-        tensor = torch.view_as_real(tensor)
-    return group.all_reduce(tensor, op) if root is None else group.reduce(tensor, op, root)
-
-
-def _alone(group: GroupCall, value: Tensor, target: Tensor, op: Any, root: int | None, writes: bool) -> Pending:
-    """Reduce a large tensor in its own memory, if it is contiguous and may be overwritten."""
-    if writes and value.is_contiguous() and not value.is_conj() and not value.is_neg():
-        if value.data_ptr() == target.data_ptr():
-            return Pending(group, _begin(group, value, op, root), None)
-        piece = value  # a copy
-    else:
-        piece = value.resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
-    return Pending(group, _begin(group, piece, op, root), _writer([target], [piece]) if writes else None)
+    def _large(self, value: Tensor, target: Tensor) -> Pending:
+        """Reduce a large tensor in its own memory, if it is contiguous and may be overwritten."""
+        if not self.writes or not value.is_contiguous() or value.is_conj() or value.is_neg():
+            value = value.resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
+        elif value.data_ptr() == target.data_ptr():
+            return self._message(value)
+        return self._message(value, [target], [value])

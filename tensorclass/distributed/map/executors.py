@@ -203,36 +203,54 @@ class PoolRunner(Runner):
         return future
 
 
-class DaskRunner(Runner):
+class ClusterRunner(Runner):
+    """Base class for adapters of clusters, whose futures are of classes of their own."""
+
+    def __init__(self, name: str, workers: int) -> None:
+        super().__init__(name, workers, "machines", survives=True)
+        self._running: dict[Future[Any], Any] = {}
+
+    def _future_of(self, call: Any, ending: Any) -> Future[Any]:
+        """Return a future for a call of the cluster; ``ending`` is the future that the cluster gives for it."""
+        future: Future[Any] = Future()
+        future.set_running_or_notify_cancel()
+        self._running[future] = call
+
+        def done(ended: Any) -> None:
+            self._running.pop(future, None)
+            try:
+                future.set_result(ended.result())
+            except BaseException as error:
+                future.set_exception(error)
+
+        ending.add_done_callback(done)
+        return future
+
+    def cancel(self, future: Future[Any]) -> None:
+        call = self._running.pop(future, None)
+        if call is not None:
+            self._cancel(call)
+
+    @abstractmethod
+    def _cancel(self, call: Any) -> None:
+        """Cancel a call of the cluster, also if it runs."""
+
+
+class DaskRunner(ClusterRunner):
     """Adapter for clients of ``dask.distributed``."""
 
     def __init__(self, client: Any) -> None:
         threads: dict[str, int] = client.nthreads()
-        super().__init__("Dask", sum(threads.values()), "machines", survives=True)
+        super().__init__("Dask", sum(threads.values()))
         self._client: Any = client
-        self._running: dict[Future[Any], Any] = {}
 
     def submit(self, function: Callable[..., Any], /, *args: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        future.set_running_or_notify_cancel()
         # pure=False: results of earlier calls are not reused. map counts retries itself
-        dask_future = self._client.submit(function, *args, pure=False, retries=0)
-        self._running[future] = dask_future
+        call = self._client.submit(function, *args, pure=False, retries=0)
+        return self._future_of(call, call)
 
-        def done(dask_future: Any) -> None:
-            self._running.pop(future, None)
-            try:
-                future.set_result(dask_future.result())
-            except BaseException as error:
-                future.set_exception(error)
-
-        dask_future.add_done_callback(done)
-        return future
-
-    def cancel(self, future: Future[Any]) -> None:
-        dask_future = self._running.pop(future, None)
-        if dask_future is not None:
-            dask_future.cancel(force=True)
+    def _cancel(self, call: Any) -> None:
+        call.cancel(force=True)
 
 
 def runner_of(executor: Any) -> Runner:

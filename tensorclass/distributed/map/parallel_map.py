@@ -213,15 +213,8 @@ def _plan(what: str, data: Any, fn: Any, out: Any, options: MapOptions, shuffle:
     target = None if out is None else _target(what, out, chunks)
     location: Location = "processes" if runner is None else runner.place
     writes_here = target is not None and not _workers_write(out, location)
-    job = Job(
-        fn,
-        chunks,
-        None if writes_here else target,
-        seed,
-        joins=what == "map" and not writes_here,
-        packs=location == "processes",
-        threads=torch.get_num_threads(),
-    )
+    joins, packs = what == "map" and not writes_here, location == "processes"
+    job = Job(fn, chunks, None if writes_here else target, seed, joins, packs, torch.get_num_threads())
     return Scheduler(what, data, job, target if writes_here else None, runner, workers, options)
 
 
@@ -327,11 +320,10 @@ def _target(what: str, out: Any, chunks: Chunks) -> Target:
     if len(size) <= chunks.dim:
         raise ValueError(f"{what}: out: expected a dimension {chunks.dim}, got the batch size {list(size)}")
     target = Target(out, chunks, size[chunks.dim])
-    bounds = [chunks.rows(at)[1] for at in range(chunks.total)] if chunks.length else []
     if chunks.single or not chunks.length:
         fits = target.length == chunks.length
     else:
-        fits = all(bound * target.length % chunks.length == 0 for bound in bounds)
+        fits = all(chunks.rows(at)[1] * target.length % chunks.length == 0 for at in range(chunks.total))
     if not fits:
         raise ValueError(
             f"{what}: out: expected {chunks.length} rows in dimension {chunks.dim}, as the data has (or a multiple or "

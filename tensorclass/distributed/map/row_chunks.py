@@ -11,6 +11,7 @@ from torch import Tensor
 from tensorclass.support.printable import type_name
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
+from tensorclass.td.stores.lazy.lazy_stack import LazyStacked
 
 
 class Chunks(NamedTuple):
@@ -156,7 +157,7 @@ def joined(results: list[Any], dim: int, single: bool) -> Joined:
         value = join(found, dim, single)
     except (RuntimeError, TypeError):
         return Joined(None, found)
-    if isinstance(value, list) or (single and _is_lazy(value)):
+    if isinstance(value, list) or (single and isinstance(value, LazyStacked)):
         return Joined(None, found)
     return Joined(value)
 
@@ -179,9 +180,3 @@ def join_all(parts: Sequence[Joined], dim: int, single: bool) -> Any:
         elif part.value is not None:
             found += part.value.unbind(dim) if single else [part.value]
     return join(found, dim, single)
-
-
-def _is_lazy(value: Any) -> bool:
-    from tensorclass.td.stores.lazy.lazy_stack import LazyStacked
-
-    return isinstance(value, LazyStacked)

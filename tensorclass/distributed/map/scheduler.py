@@ -121,17 +121,11 @@ class Scheduler:
             self._location == "machines" and options.timeout is not None
         )
         self._slots: int = self._workers * (1 if exact else 2)
-        self._queue: TaskQueue = TaskQueue(
-            job.chunks.total,
-            TaskLimits(
-                self._workers,
-                self._slots,
-                options.retries,
-                _TASK_SECONDS[self._location],
-                options.max_tasks_per_child,
-                notes_chunks=self._location != "machines",
-            ),
-        )
+        limits = TaskLimits(
+            self._workers, self._slots, options.retries, _TASK_SECONDS[self._location], options.max_tasks_per_child,
+            notes_chunks=self._location != "machines",
+        )  # fmt: skip
+        self._queue: TaskQueue = TaskQueue(job.chunks.total, limits)
         self._running: dict[Future[Any], _RunningTask] = {}
         self._done: queue.SimpleQueue[Future[Any]] = queue.SimpleQueue()
         self._last_result: float = 0.0  #: when a task returned last
@@ -259,21 +253,18 @@ class Scheduler:
             ended: all tasks are over, so that processes exit by themselves. Otherwise they are killed.
         """
         with uninterrupted():
-            self._end(ended)
-
-    def _end(self, ended: bool) -> None:
-        if self._job.ended is not None:
-            self._job.ended.set()
-        if self._own_pool is not None:
-            self._own_pool.close(kill=not ended)
-        else:
-            runner, self._runner = self._runner, None
-            if runner is not None:
-                runner.leave(list(self._running))
-                runner.release()
-        self._running.clear()
-        if self._table is not None:
-            self._table.close()
+            if self._job.ended is not None:
+                self._job.ended.set()
+            if self._own_pool is not None:
+                self._own_pool.close(kill=not ended)
+            else:
+                runner, self._runner = self._runner, None
+                if runner is not None:
+                    runner.leave(list(self._running))
+                    runner.release()
+            self._running.clear()
+            if self._table is not None:
+                self._table.close()
 
     # -- tasks --------------------------------------------------------------------------------------------------------
 
@@ -342,15 +333,11 @@ class Scheduler:
                     self._runner.cancel(future)
                     return future
                 self._own_pool.end(future)
-                return self._after_kill(future)
+                end = time.monotonic() + 5.0
+                while not future.done() and time.monotonic() < end:  # until the executor has ended the future
+                    time.sleep(0.002)
+                return future
         return None
-
-    def _after_kill(self, future: Future[Any]) -> Future[Any]:
-        """Wait until the executor of a killed process has ended the future."""
-        end = time.monotonic() + 5.0
-        while not future.done() and time.monotonic() < end:
-            time.sleep(0.002)
-        return future
 
     # -- results ------------------------------------------------------------------------------------------------------
 
@@ -484,13 +471,9 @@ def _tensors(data: Any) -> list[Tensor]:
 def _share(data: Any) -> None:
     """Move tensors to shared memory, so that this process sees what a function writes into its chunk."""
     for leaf in _tensors(data):
-        memory = leaf.device.type == "cpu" and leaf.layout is torch.strided and not leaf.is_nested
-        if (
-            memory
-            and not isinstance(leaf, MemoryMappedTensor)
-            and leaf.numel()
-            and not leaf.untyped_storage().is_shared()
-        ):
+        is_strided = leaf.device.type == "cpu" and leaf.layout is torch.strided and not leaf.is_nested
+        is_own = leaf.numel() and not isinstance(leaf, MemoryMappedTensor)
+        if is_strided and is_own and not leaf.untyped_storage().is_shared():
             share(leaf)
 
 

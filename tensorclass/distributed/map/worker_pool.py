@@ -225,22 +225,19 @@ class WorkerPool(Runner):
         Args:
             kill: kill them at once. Otherwise they exit by themselves, and those that do not are killed.
         """
-        workers = [*self._workers, *self._retired]
         try:
-            for worker in workers:
-                if kill:
-                    worker.kill()
-                worker.end()
-            end = time.monotonic() + _GRACE
-            for worker in workers:
-                worker.join(end)
+            self._end_all(kill)
         finally:
-            end = time.monotonic() + _GRACE
-            for worker in workers:
+            self._end_all(kill=True)
+
+    def _end_all(self, kill: bool) -> None:
+        workers, end = [*self._workers, *self._retired], time.monotonic() + _GRACE
+        for worker in workers:
+            if kill:
                 worker.kill()
-                worker.end()
-            for worker in workers:
-                worker.join(end)
+            worker.end()
+        for worker in workers:
+            worker.join(end)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.columns.ragged import Ragged
 from tensorclass.td.columns.text import Text
 
-_ALIGN = 16
+from .byte_tensors import as_bytes, padded, to_bytes
 
 
 class ColumnForm(NamedTuple):
@@ -64,19 +64,19 @@ def tensor_bytes(tensors: Sequence[Tensor], text: bytes) -> bytes:
     """Return a text, and the values of tensors behind it."""
     parts = [tensor.detach() for tensor in tensors]
     starts: list[int] = []
-    end = _padded(8 + len(text))
+    end = padded(8 + len(text))
     for part in parts:
         starts.append(end)
-        end = _padded(end + part.numel() * part.dtype.itemsize)
+        end = padded(end + part.numel() * part.dtype.itemsize)
     memory = torch.zeros(end, dtype=torch.uint8, device="cpu")
-    memory[:8] = _bytes(len(text).to_bytes(8, "little"))
-    memory[8 : 8 + len(text)] = _bytes(text)
+    memory[:8] = as_bytes(len(text).to_bytes(8, "little"))
+    memory[8 : 8 + len(text)] = as_bytes(text)
     for start, part in zip(starts, parts, strict=True):
         if part.numel():
             size = part.numel() * part.dtype.itemsize
             target = memory[start : start + size].view(part.dtype).view(part.shape)
             target.copy_(part.resolve_conj().resolve_neg() if part.dtype.is_complex else part)
-    return memory.numpy().tobytes()
+    return to_bytes(memory)
 
 
 def split_columns(
@@ -121,7 +121,7 @@ def _split(content: bytes | bytearray, origin: str) -> tuple[bytes, _Reader]:
     length = int.from_bytes(content[:8], "little")
     if len(content) < 8 or length > len(content) - 8:
         raise FileError(f"{origin}: the text and ragged rows are damaged. Nothing was written")
-    return bytes(content[8 : 8 + length]), _Reader(_bytes(content), _padded(8 + length), origin)
+    return bytes(content[8 : 8 + length]), _Reader(as_bytes(content), padded(8 + length), origin)
 
 
 class _Reader:
@@ -144,7 +144,7 @@ class _Reader:
         if self.at + size > len(self.memory):
             raise self.damaged()
         part = self.memory[self.at : self.at + size]
-        self.at = _padded(self.at + size)
+        self.at = padded(self.at + size)
         return part.view(dtype).view(shape) if size else torch.empty(shape, dtype=dtype, device="cpu")
 
     def column(self, form: ColumnForm, batch_size: Size, ragged_dims: int) -> BufferColumn:
@@ -165,14 +165,3 @@ class _Reader:
         cls: Any = Text if form.is_text else Ragged
         made: BufferColumn = cls._of(items, spans, compact=True)
         return made
-
-
-def _padded(size: int) -> int:
-    return -(-size // _ALIGN) * _ALIGN
-
-
-def _bytes(content: bytes | bytearray) -> Tensor:
-    if not content:
-        return torch.empty(0, dtype=torch.uint8, device="cpu")
-    memory: Tensor = torch.frombuffer(bytearray(content), dtype=torch.uint8)  # pyright: ignore[reportUnknownMemberType]
-    return memory

@@ -33,11 +33,11 @@ from torch.distributed import distributed_c10d as c10d
 from tensorclass.distributed.process_groups import NO_GROUP, device_of, rank_within
 from tensorclass.distributed.worker_errors import (
     GROUP_IS_BROKEN,
-    RecordsDiffer,
     WorkerDied,
     WorkerError,
     WorkerTimeout,
     error_class_of,
+    records_differ,
 )
 from tensorclass.storage.common import collection_tree, sealed_json
 from tensorclass.storage.common.collection_tree import FileError
@@ -47,6 +47,7 @@ from .record_layout import differences
 
 #: seconds that a message may take before the store of the group is asked about it
 PATIENCE = 0.1
+_DEFAULT_TIMEOUT = timedelta(minutes=30)  #: of backends that do not tell theirs
 _GROUPS = (dist.ProcessGroup, Backend)  #: a backend need not be registered
 _LONGEST_PAUSE = 1.0  #: seconds between two looks into the store
 _IDLE_SECONDS = 5.0  #: how long the watching thread stays awake without messages
@@ -78,7 +79,8 @@ class Endpoint:
         self.tagged: bool = backend.name() == "gloo"
         if self.tagged:
             self.device = torch.device("cpu")
-        self.timeout: float = _timeout_of(backend)
+        limit: timedelta = getattr(getattr(backend, "options", None), "_timeout", _DEFAULT_TIMEOUT)
+        self.timeout: float = limit.total_seconds()
         self.store: Any = group.get_group_store() if self.registered else None
         if not self.tagged and self.store is None:
             raise ValueError("a group of this backend must be registered: make it with torch.distributed.new_group")
@@ -94,14 +96,6 @@ class Endpoint:
         if len(counts) > _MOST_TAGS:
             del counts[next(iter(counts))]
         return number
-
-
-def _timeout_of(backend: Any) -> float:
-    try:
-        timeout: timedelta = backend.options._timeout
-    except AttributeError:
-        return 1800.0
-    return timeout.total_seconds()
 
 
 #: the endpoint of the last call, as most programs use one group
@@ -359,12 +353,7 @@ class Exchange:
 
     def _raise(self) -> None:
         if self.differing:
-            listed = "; ".join(self.differing[:20])
-            more = f"; and {len(self.differing) - 20} more" if len(self.differing) > 20 else ""
-            raise RecordsDiffer(
-                f"{self.what}: the two sides do not have the same record: {listed}{more}. Nothing was written",
-                differences=self.differing,
-            )
+            raise records_differ(f"{self.what}: the two sides do not have the same record", self.differing)
 
     def _late(self, seconds: float | None) -> str:
         verb = "taken" if self.sends else "sent"

@@ -14,11 +14,11 @@ from typing import Any, TypeAlias
 import torch
 from torch import Size, Tensor
 
+from .byte_tensors import padded
 from .record_layout import TensorSpec, copy
 
 #: bytes from which a tensor is a message of its own: copying it would take longer than another message
 LARGE = 2**18
-_ALIGN = 16  #: bytes; a multiple of the size of every dtype
 
 TensorForm: TypeAlias = "tuple[torch.dtype, Size]"
 _as_memoryview: Callable[[Any], memoryview] = memoryview
@@ -53,7 +53,7 @@ class Packing:
                 continue
             self.small.append(at)
             self._slots.append((dtype, shape, contiguous_strides(shape), end // dtype.itemsize))
-            end += -(-nbytes // _ALIGN) * _ALIGN
+            end += padded(nbytes)
         self.size: int = end
 
     def views(self, memory: Tensor) -> list[Tensor]:
@@ -69,6 +69,11 @@ class Packing:
             items, start = by_dtype[dtype]
             views.append(items.as_strided(shape, strides, start + offset))
         return views
+
+    @property
+    def large_forms(self) -> list[TensorForm]:
+        """The forms of the large tensors."""
+        return [self.forms[at] for at in self.large]
 
     def small_of(self, tensors: list[Tensor]) -> list[Tensor]:
         """Return the small ones of all tensors."""

@@ -10,12 +10,11 @@ takes 2,500 us; in runs of it on two processes no effect could be told from nois
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Size, Tensor
@@ -25,9 +24,9 @@ from tensorclass.distributed.worker_errors import WorkerError
 from tensorclass.storage.common.collection_tree import FileError
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.buffer_operations import buffer_of
-from tensorclass.td.leaves.object_codes import CPU
 from tensorclass.td.memory.consolidated_buffer import flat_of, joined
 
+from .byte_tensors import as_bytes, as_message, digest_of, to_bytes
 from .exchange import Exchange, endpoint_of, peer_of
 from .message_buffer import BufferPool, MessageBuffer, Packing, packing_of
 from .record_layout import (
@@ -145,17 +144,16 @@ class Transfer:
 # the two sides
 
 
-def begin_send(
-    data: Any, what: str, dst: int | None, group: ProcessGroup | None, group_dst: int | None,
-    init_tag: int, consolidated: bool, allow_pickle: bool,
-) -> Transfer:  # fmt: skip
+def begin_send(call: _Call) -> Transfer:
     """Start to send a collection."""
-    pg, endpoint = endpoint_of(group, what)
-    peer = peer_of(endpoint, dst, group, group_dst, what, "dst")
-    flat = _flatten_consolidated(data, what, True) if consolidated else flatten_record(data)
+    what, data = call.what, call.data
+    tag = tag_of(call.init_tag, call.pseudo_rand)
+    pg, endpoint = endpoint_of(call.group, what)
+    peer = peer_of(endpoint, call.peer, call.group, call.group_peer, what, "dst")
+    flat = _flatten_consolidated(data, what, True) if call.consolidated else flatten_record(data)
     layout, tensors = flat.layout, flat.tensors
     plan = plan_of(layout, endpoint.device)
-    text = content_of(data, layout, what, allow_pickle) if layout.has_content else b""
+    text = content_of(data, layout, what, call.allow_pickle) if layout.has_content else b""
     buffer = plan.buffer()
     buffer.gather(plan.packing.small_of(tensors))
     on_cpu = endpoint.device.type == "cpu"
@@ -165,12 +163,10 @@ def begin_send(
         if len(text) <= _INLINE_TEXT:
             buffer.header[16 : 16 + len(text)] = text
     attachment = b"" if on_cpu else str(len(text)).encode() if layout.columns else text
-    exchange = Exchange(
-        what, pg, endpoint, peer, True, init_tag, layout.digest, layout.entries, buffer.size, attachment
-    )
-    messages = [buffer.memory, *[_as_message(tensors[at], endpoint.device) for at in plan.packing.large]]
+    exchange = Exchange(what, pg, endpoint, peer, True, tag, layout.digest, layout.entries, buffer.size, attachment)
+    messages = [buffer.memory, *[as_message(tensors[at], endpoint.device) for at in plan.packing.large]]
     if (len(text) > _INLINE_TEXT and on_cpu) or (layout.columns and not on_cpu):
-        messages.append(_as_bytes(text).to(endpoint.device))
+        messages.append(as_bytes(text).to(endpoint.device))
 
     def finish(end: float | None) -> None:
         _pool.give(plan, buffer)
@@ -178,42 +174,26 @@ def begin_send(
     return Transfer(exchange, _post(exchange, messages), finish, (data, messages), len(layout.specs))
 
 
-def begin_receive(
-    data: Any, what: str, src: int | None, group: ProcessGroup | None, group_src: int | None,
-    init_tag: int, consolidated: bool, allow_pickle: bool,
-) -> Transfer:  # fmt: skip
+def begin_receive(call: _Call) -> Transfer:
     """Start to receive into a collection."""
-    pg, endpoint = endpoint_of(group, what)
-    peer = peer_of(endpoint, src, group, group_src, what, "src")
-    flat = _flatten_consolidated(data, what, False) if consolidated else flatten_record(data)
+    what, data = call.what, call.data
+    tag = tag_of(call.init_tag, call.pseudo_rand)
+    pg, endpoint = endpoint_of(call.group, what)
+    peer = peer_of(endpoint, call.peer, call.group, call.group_peer, what, "src")
+    flat = _flatten_consolidated(data, what, False) if call.consolidated else flatten_record(data)
     layout, tensors = flat.layout, flat.tensors
     if not flat.is_plain:
         _check_writable(layout, tensors, what)
     plan = plan_of(layout, endpoint.device)
     buffer = plan.buffer()
-    exchange = Exchange(what, pg, endpoint, peer, False, init_tag, layout.digest, layout.entries, buffer.size)
+    exchange = Exchange(what, pg, endpoint, peer, False, tag, layout.digest, layout.entries, buffer.size)
     targets = [_target(tensors[at], endpoint.device) for at in plan.packing.large]
     large = [memory for memory, _ in targets]
 
     def finish(end: float | None) -> None:
-        write_objects: Callable[[], None] | None = None
+        text = _receive_text(exchange, layout, plan, buffer, end)
         origin = f"{what}: the record of {exchange.name}"
-        if endpoint.device.type != "cpu":
-            text = exchange.attachment()
-            if layout.columns:
-                rows = allocate(_as_count(text, origin), torch.uint8, endpoint.device, origin)
-                exchange.wait(exchange.post(rows, 1 + len(large)), end)
-                text = rows.cpu().numpy().tobytes()
-        else:
-            _check_mark(exchange, buffer, plan.mark)
-            length = int.from_bytes(buffer.header[8:16], "little")
-            text = bytes(buffer.header[16 : 16 + length]) if length <= _INLINE_TEXT else b""
-            if length > _INLINE_TEXT:
-                long_text = allocate(length, torch.uint8, CPU, origin)
-                exchange.wait(exchange.post(long_text, 1 + len(large)), end)
-                text = long_text.numpy().tobytes()
-        if layout.has_content:
-            write_objects = read_content(text, data, layout, origin, allow_pickle)
+        write_objects = read_content(text, data, layout, origin, call.allow_pickle) if layout.has_content else None
         buffer.scatter(plan.packing.small_of(tensors))
         with torch.no_grad():
             for memory, tensor in targets:
@@ -228,18 +208,30 @@ def begin_receive(
     return Transfer(exchange, _post(exchange, [buffer.memory, *large]), finish, (data, large), len(layout.specs))
 
 
-def _check_mark(exchange: Exchange, buffer: MessageBuffer, mark: bytes) -> None:
-    if bytes(buffer.header[:8]) != mark:
-        raise WorkerError(
-            f"{exchange.what}: the message of {exchange.name} is not for this record; nothing was written",
-            worker=exchange.name,
-        )
-
-
-def _as_count(text: bytes, origin: str) -> int:
-    if not text.isdigit() or len(text) > 18:
-        raise FileError(f"{origin}: the length of its text and ragged rows is damaged")
-    return int(text)
+def _receive_text(
+    exchange: Exchange, layout: RecordLayout, plan: SendPlan, buffer: MessageBuffer, end: float | None
+) -> bytes:
+    """Check the first message, and return the text of non-tensor data, which is in it, beside it or behind the rest."""
+    device, origin = exchange.endpoint.device, f"{exchange.what}: the record of {exchange.name}"
+    if device.type == "cpu":
+        if bytes(buffer.header[:8]) != plan.mark:
+            raise WorkerError(
+                f"{exchange.what}: the message of {exchange.name} is not for this record; nothing was written",
+                worker=exchange.name,
+            )
+        length = int.from_bytes(buffer.header[8:16], "little")
+        if length <= _INLINE_TEXT:
+            return bytes(buffer.header[16 : 16 + length])
+    else:
+        text = exchange.attachment()
+        if not layout.columns:
+            return text
+        if not text.isdigit() or len(text) > 18:
+            raise FileError(f"{origin}: the length of its text and ragged rows is damaged")
+        length = int(text)
+    memory = allocate(length, torch.uint8, device, origin)
+    exchange.wait(exchange.post(memory, 1 + len(plan.packing.large)), end)
+    return to_bytes(memory)
 
 
 def _post(exchange: Exchange, messages: Sequence[Tensor]) -> list[Any]:
@@ -253,22 +245,12 @@ def _post(exchange: Exchange, messages: Sequence[Tensor]) -> list[Any]:
     return [later(at, message) for at, message in enumerate(messages)]
 
 
-def _as_message(tensor: Tensor, device: torch.device) -> Tensor:
-    """Return a large tensor as it is sent: itself if it is contiguous, otherwise a copy."""
-    return tensor.detach().to(device).resolve_conj().resolve_neg().contiguous()
-
-
 def _target(tensor: Tensor, device: torch.device) -> tuple[Tensor, Tensor | None]:
     """Return the memory to receive a large tensor into, and the tensor to copy it to if that is another."""
     target = tensor.detach()
     if tensor.is_contiguous() and tensor.device == device and not (tensor.is_conj() or tensor.is_neg()):
         return target, None
     return torch.empty(tensor.shape, dtype=tensor.dtype, device=device), target
-
-
-def _as_bytes(text: bytes) -> Tensor:
-    tensor: Tensor = torch.frombuffer(bytearray(text), dtype=torch.uint8)  # pyright: ignore[reportUnknownMemberType]
-    return tensor
 
 
 def _check_writable(layout: RecordLayout, tensors: Sequence[Tensor], what: str) -> None:
@@ -353,7 +335,7 @@ def _scattered(init_tag: int) -> int:
     >>> [_scattered(tag) for tag in range(3)]
     [306774810, 60181118, 163865595]
     """
-    return int.from_bytes(hashlib.blake2b(str(init_tag).encode(), digest_size=4).digest(), "little") >> 1
+    return digest_of(str(init_tag).encode(), 4) >> 1
 
 
 def tag_of(init_tag: int, pseudo_rand: bool) -> int:
@@ -361,6 +343,27 @@ def tag_of(init_tag: int, pseudo_rand: bool) -> int:
     if not isinstance(init_tag, int):
         raise TypeError(f"init_tag: expected an int, got {init_tag!r}")
     return -1 - _scattered(init_tag) if pseudo_rand else init_tag
+
+
+class _Call(NamedTuple):
+    """Arguments that all calls have, in the order of ``send`` and ``recv``."""
+
+    what: str
+    data: Any
+    peer: int | None
+    group: ProcessGroup | None
+    group_peer: int | None
+    init_tag: int
+    pseudo_rand: bool
+    consolidated: bool
+    allow_pickle: bool
+
+    def finish(self, begin: Callable[[_Call], Transfer], timeout: float | timedelta | None) -> int:
+        """Send or receive and wait. Return the last tag."""
+        limit = as_timeout(timeout, self.what)
+        transfer = begin(self)
+        transfer.wait(limit)
+        return last_tag(transfer.count, self.init_tag, self.pseudo_rand)
 
 
 def send(
@@ -376,7 +379,8 @@ def send(
     allow_pickle: bool = False,
 ) -> None:
     """See :meth:`TensorDict.send`."""
-    _send(data, "send", dst, group, group_dst, init_tag, pseudo_rand, consolidated, timeout, allow_pickle)
+    call = _Call("send", data, dst, group, group_dst, init_tag, pseudo_rand, consolidated, allow_pickle)
+    call.finish(begin_send, timeout)
 
 
 def recv(
@@ -392,7 +396,8 @@ def recv(
     allow_pickle: bool = False,
 ) -> int:
     """See :meth:`TensorDict.recv`."""
-    return _recv(data, "recv", src, group, group_src, init_tag, pseudo_rand, consolidated, timeout, allow_pickle)
+    call = _Call("recv", data, src, group, group_src, init_tag, pseudo_rand, consolidated, allow_pickle)
+    return call.finish(begin_receive, timeout)
 
 
 def isend(
@@ -409,12 +414,12 @@ def isend(
     allow_pickle: bool = False,
 ) -> int | list[Transfer]:
     """See :meth:`TensorDict.isend`."""
+    call = _Call("isend", data, dst, group, group_dst, init_tag, pseudo_rand, consolidated, allow_pickle)
     if return_early:
         if timeout is not None:
             raise ValueError("isend: return_early=True does not wait: give timeout to wait()")
-        tag = tag_of(init_tag, pseudo_rand)
-        return [begin_send(data, "isend", dst, group, group_dst, tag, consolidated, allow_pickle)]
-    return _send(data, "isend", dst, group, group_dst, init_tag, pseudo_rand, consolidated, timeout, allow_pickle)
+        return [begin_send(call)]
+    return call.finish(begin_send, timeout)
 
 
 def irecv(
@@ -431,34 +436,10 @@ def irecv(
     allow_pickle: bool = False,
 ) -> list[Transfer] | None:
     """See :meth:`TensorDict.irecv`."""
+    call = _Call("irecv", data, src, group, group_src, init_tag, pseudo_rand, consolidated, allow_pickle)
     if return_premature:
         if timeout is not None:
             raise ValueError("irecv: return_premature=True does not wait: give timeout to wait()")
-        tag = tag_of(init_tag, pseudo_rand)
-        return [begin_receive(data, "irecv", src, group, group_src, tag, consolidated, allow_pickle)]
-    _recv(data, "irecv", src, group, group_src, init_tag, pseudo_rand, consolidated, timeout, allow_pickle)
+        return [begin_receive(call)]
+    call.finish(begin_receive, timeout)
     return None
-
-
-def _send(
-    data: Any, what: str, dst: int | None, group: ProcessGroup | None, group_dst: int | None, init_tag: int,
-    pseudo_rand: bool, consolidated: bool, timeout: float | timedelta | None, allow_pickle: bool,
-) -> int:  # fmt: skip
-    """Send a collection and wait. Return the last tag."""
-    limit = None if timeout is None else as_timeout(timeout, what)
-    transfer = begin_send(data, what, dst, group, group_dst, tag_of(init_tag, pseudo_rand), consolidated, allow_pickle)
-    transfer.wait(limit)
-    return last_tag(transfer.count, init_tag, pseudo_rand)
-
-
-def _recv(
-    data: Any, what: str, src: int | None, group: ProcessGroup | None, group_src: int | None, init_tag: int,
-    pseudo_rand: bool, consolidated: bool, timeout: float | timedelta | None, allow_pickle: bool,
-) -> int:  # fmt: skip
-    """Receive into a collection and wait. Return the last tag."""
-    limit = None if timeout is None else as_timeout(timeout, what)
-    transfer = begin_receive(
-        data, what, src, group, group_src, tag_of(init_tag, pseudo_rand), consolidated, allow_pickle
-    )
-    transfer.wait(limit)
-    return last_tag(transfer.count, init_tag, pseudo_rand)

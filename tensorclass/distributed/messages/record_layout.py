@@ -10,7 +10,6 @@ makes a collection of the class asked for. Nothing is unpickled unless the calle
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -34,6 +33,7 @@ from tensorclass.td.memory.consolidated_buffer import parts_of
 from tensorclass.td.memory.shared_memory import shown_size
 from tensorclass.td.stores.lazy.lazy_stack import LazyStacked
 
+from .byte_tensors import digest_of
 from .column_bytes import ColumnForm, column_bytes, split_columns, split_tensors, tensor_bytes
 
 Path: TypeAlias = "tuple[str, ...]"
@@ -87,8 +87,7 @@ class RecordLayout:
             at for at, spec in enumerate(self.specs) if spec.dtype.is_complex or spec.shape.numel() == 1
         ]
         self.plans: dict[Any, Any] = {}  #: cache of messages with this layout
-        text = json.dumps(sorted(entries.items())).encode()
-        self.digest: int = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
+        self.digest: int = digest_of(json.dumps(sorted(entries.items())).encode())
 
 
 def copy(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
@@ -197,56 +196,62 @@ def _walk(value: Any, form: list[Any], leaves: list[Tensor]) -> bool:
 
 
 def _make_layout(data: TensorCollection) -> tuple[RecordLayout, list[int] | None]:
-    specs: list[TensorSpec] = []
-    entries: dict[str, str] = {}
-    objects: list[Path] = []
-    columns: list[Path] = []
-    problems: list[str] = []
-    _add_specs(data, (), specs, entries, objects, columns, problems)
-    if problems:
-        raise TypeError("; ".join(problems))
+    found = _LayoutParts([], {}, [], [], [])
+    found.add(data, ())
+    if found.problems:
+        raise TypeError("; ".join(found.problems))
+    specs = found.specs
     order = sorted(range(len(specs)), key=lambda at: specs[at][:2])
-    layout = RecordLayout([specs[at] for at in order], entries, sorted(objects), sorted(columns))
+    layout = RecordLayout([specs[at] for at in order], found.entries, sorted(found.objects), sorted(found.columns))
     return layout, None if order == sorted(order) else order
 
 
-def _add_specs(
-    value: Any,
-    path: Path,
-    specs: list[TensorSpec],
-    entries: dict[str, str],
-    objects: list[Path],
-    columns: list[Path],
-    problems: list[str],
-) -> None:
-    """Describe a value, in the order of :func:`_walk`."""
-    if isinstance(value, LazyStacked):
-        store: Any = value._store
-        entries[path_name((*path, "*"))] = f"a lazy stack of {len(store.items_)} parts in dimension {store.dim}"
-        for at, item in enumerate(store.items_):
-            _add_specs(item, (*path, str(at)), specs, entries, objects, columns, problems)
-        return
-    for key, item in value._now().items():
-        below = (*path, key)
-        if isinstance(item, NonTensorDataBase):
-            single = isinstance(item, NonTensorData)
-            entries[path_name(below)] = "an object" if single else f"an object for each row of {list(item._batch_size)}"
-            objects.append(below)
-        elif isinstance(item, BufferColumn):
-            if item._spans().is_meta:
-                problems.append(f"{path_name(below)}: rows on the device meta have no values")
-            entries[path_name(below)] = str(ColumnForm.of(item))
-            columns.append(below)
-        elif isinstance(item, (Tensor, UnbatchedTensor)):
-            tensor = item if isinstance(item, Tensor) else item._tensor
-            leaves: list[collection_tree.TensorLeaf] = []
-            node = describe_collection.describe_tensor(tensor, below, leaves, problems)
-            prefix = "" if node["type"] == "tensor" and tensor is item else f"{node['type']} "
-            entry = f"{prefix}{node['dtype']} {node['shape']}"
-            entries[path_name(below)] = f"{entry} in {node['rows']} rows" if "rows" in node else entry
-            specs += [TensorSpec(below, leaf.buffer, leaf.tensor.dtype, leaf.tensor.shape) for leaf in leaves]
-        else:
-            _add_specs(item, below, specs, entries, objects, columns, problems)
+class _LayoutParts(NamedTuple):
+    """The parts of a layout, in tree order, and why it cannot be one."""
+
+    specs: list[TensorSpec]
+    entries: dict[str, str]
+    objects: list[Path]
+    columns: list[Path]
+    problems: list[str]
+
+    def add(self, value: Any, path: Path) -> None:
+        """Add what a value holds, in the order of :func:`_walk`."""
+        if isinstance(value, LazyStacked):
+            store: Any = value._store
+            shown = f"a lazy stack of {len(store.items_)} parts in dimension {store.dim}"
+            self.entries[path_name((*path, "*"))] = shown
+            for at, item in enumerate(store.items_):
+                self.add(item, (*path, str(at)))
+            return
+        for key, item in value._now().items():
+            below = (*path, key)
+            if isinstance(item, NonTensorDataBase):
+                each = "" if isinstance(item, NonTensorData) else f" for each row of {list(item._batch_size)}"
+                self.entries[path_name(below)] = f"an object{each}"
+                self.objects.append(below)
+            elif isinstance(item, BufferColumn):
+                if item._spans().is_meta:
+                    self.problems.append(f"{path_name(below)}: rows on the device meta have no values")
+                self.entries[path_name(below)] = str(ColumnForm.of(item))
+                self.columns.append(below)
+            elif isinstance(item, (Tensor, UnbatchedTensor)):
+                self._add_tensor(item, below)
+            else:
+                self.add(item, below)
+
+    def _add_tensor(self, item: Tensor | UnbatchedTensor, path: Path) -> None:
+        tensor = item if isinstance(item, Tensor) else item._tensor
+        leaves: list[collection_tree.TensorLeaf] = []
+        node = describe_collection.describe_tensor(tensor, path, leaves, self.problems)
+        prefix = "" if node["type"] == "tensor" and tensor is item else f"{node['type']} "
+        rows = f" in {node['rows']} rows" if "rows" in node else ""
+        self.entries[path_name(path)] = f"{prefix}{node['dtype']} {node['shape']}{rows}"
+        self.specs.extend(map(_spec_of, leaves))
+
+
+def _spec_of(leaf: collection_tree.TensorLeaf) -> TensorSpec:
+    return TensorSpec(leaf.path, leaf.buffer, leaf.tensor.dtype, leaf.tensor.shape)
 
 
 def path_name(path: Path) -> str:
@@ -277,6 +282,11 @@ def differences(ours: dict[str, str], theirs: dict[str, str], us: str = "here", 
 # a collection as JSON and tensors
 
 
+def as_json(value: object) -> bytes:
+    """Return the JSON of a message."""
+    return json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
+
+
 def describe_record(data: TensorCollection, what: str, allow_pickle: bool = False) -> bytes:
     """Return all of a collection but the values of its tensors as JSON: batch sizes, names, types, non-tensor data.
 
@@ -291,7 +301,7 @@ def describe_record(data: TensorCollection, what: str, allow_pickle: bool = Fals
     node, problems = describe_collection.describe_value(data, (), allow_pickle, strict=False)
     if problems:
         raise TypeError(f"{what}: nothing was sent; " + "; ".join(problems))
-    return json.dumps(node, allow_nan=False, separators=(",", ":")).encode()
+    return as_json(node)
 
 
 def describe_with_tensors(
@@ -303,15 +313,14 @@ def describe_with_tensors(
     """
     node, leaves = describe_collection.describe(data, what, allow_pickle)
     leaves = sorted(leaves, key=lambda leaf: leaf[:2])
-    text = json.dumps(node, allow_nan=False, separators=(",", ":")).encode()
-    specs = [TensorSpec(leaf.path, leaf.buffer, leaf.tensor.dtype, leaf.tensor.shape) for leaf in leaves]
-    return text, specs, [leaf.tensor for leaf in leaves]
+    text = as_json(node)
+    return text, [_spec_of(leaf) for leaf in leaves], [leaf.tensor for leaf in leaves]
 
 
 def whole_record(data: TensorCollection, layout: RecordLayout, what: str, allow_pickle: bool = False) -> bytes:
     """Return the JSON of :func:`describe_record` with the buffers of columns behind it, for :func:`rebuild_whole`."""
     node, leaves = describe_collection.describe(data, what, allow_pickle, object_arrays=False)
-    text = json.dumps(node, allow_nan=False, separators=(",", ":")).encode()
+    text = as_json(node)
     plain = {spec[:2] for spec in layout.specs}
     rest = sorted([leaf for leaf in leaves if leaf[:2] not in plain], key=lambda leaf: leaf[:2])
     return tensor_bytes([leaf.tensor for leaf in rest], text)
@@ -448,7 +457,7 @@ def content_of(data: TensorCollection, layout: RecordLayout, what: str, allow_pi
         if problems:
             raise TypeError(f"{what}: nothing was sent; {'; '.join(problems)}")
         nodes.append(node["data"])
-    text = json.dumps(nodes, allow_nan=False, separators=(",", ":")).encode()
+    text = as_json(nodes)
     return column_bytes([value_at(data, path) for path in layout.columns], text) if layout.columns else text
 
 
@@ -541,28 +550,3 @@ def value_at(data: Any, path: Path) -> Any:
         store = data._store
         data = store.items_[int(key)] if isinstance(data, LazyStacked) else store[key]
     return data
-
-
-__all__ = [
-    "FlatRecord",
-    "RecordLayout",
-    "TensorLookup",
-    "TensorSpec",
-    "allocate",
-    "content_of",
-    "copy",
-    "describe_record",
-    "describe_with_tensors",
-    "differences",
-    "flatten_record",
-    "layout_of",
-    "lookup_in",
-    "path_name",
-    "read_content",
-    "rebuild_record",
-    "rebuild_whole",
-    "specs_in",
-    "split_specs_in",
-    "value_at",
-    "whole_record",
-]

@@ -6,7 +6,6 @@ There are three messages: a header of fixed size, with the lengths of the others
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 from collections.abc import Callable
@@ -23,8 +22,9 @@ from tensorclass.storage.common.collection_tree import FileError, Source, as_lis
 from tensorclass.td.collection import DeviceLike, as_device
 from tensorclass.td.memory.consolidated_buffer import flat_of, gathered, spans_of, view
 
+from .byte_tensors import as_bytes, digest_of, to_bytes
 from .exchange import Endpoint, Exchange, endpoint_of, peer_of, translate
-from .record_layout import allocate
+from .record_layout import allocate, as_json
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _HEADER = 4096  #: bytes of the first message
 _NUMBERS = 24  #: bytes of its numbers: a mark, the length of the text, the length of the memory
 _ENTRIES = {"the whole collection": "from init_remote to from_remote_init"}
-_DIGEST = int.from_bytes(hashlib.blake2b(json.dumps(_ENTRIES).encode(), digest_size=8).digest(), "little")
+_DIGEST = digest_of(json.dumps(_ENTRIES).encode())
 _MARK = _DIGEST.to_bytes(8, "little")
 
 
@@ -61,7 +61,7 @@ def init_remote(
     short = len(text) <= _HEADER - _NUMBERS
     if short:
         header[_NUMBERS : _NUMBERS + len(text)] = text
-    messages = [_tensor(header), *([] if short else [_tensor(text)]), *([memory] if len(memory) else [])]
+    messages = [as_bytes(header), *([] if short else [as_bytes(text)]), *([memory] if len(memory) else [])]
     messages = [message.to(endpoint.device) for message in messages]
     transport = (
         _BroadcastTransport(what, pg, endpoint, endpoint.rank, limit)
@@ -95,20 +95,15 @@ def from_remote_init(
         else _PeerTransport(what, pg, endpoint, peer, False, limit)
     )
     (first,) = transport.move([torch.empty(_HEADER, dtype=torch.uint8, device=endpoint.device)])
-    header = _bytes(first)
+    header = to_bytes(first)
     if header[:8] != _MARK:
         raise FileError(f"{what}: the message of {transport.name} does not come from init_remote")
     length, size = int.from_bytes(header[8:16], "little"), int.from_bytes(header[16:24], "little")
     short = length <= _HEADER - _NUMBERS
     sizes = ([] if short else [length]) + ([size] if size else [])
     origin = f"{what}: the record of {transport.name}"
-    try:
-        targets = [allocate(count, torch.uint8, endpoint.device, origin) for count in sizes]
-    except FileError:
-        transport.stop()
-        raise
-    rest = transport.move(targets)
-    text = header[_NUMBERS : _NUMBERS + length] if short else _bytes(rest[0])
+    rest = transport.move([allocate(count, torch.uint8, endpoint.device, origin) for count in sizes])
+    text = header[_NUMBERS : _NUMBERS + length] if short else to_bytes(rest[0])
     memory = rest[-1] if size else torch.empty(0, dtype=torch.uint8, device=endpoint.device)
     if target is not None:
         memory = memory.to(target)
@@ -133,8 +128,7 @@ def _serialize(data: Any, what: str, allow_pickle: bool) -> tuple[bytes, Tensor]
     else:
         spans, memory = flat.spans, flat.memory
     starts = [span[2] for span in spans]
-    text = json.dumps({"tree": node, "starts": starts}, allow_nan=False, separators=(",", ":"))
-    return text.encode(), memory
+    return as_json({"tree": node, "starts": starts}), memory
 
 
 def _deserialize(
@@ -158,15 +152,6 @@ def _deserialize(
     received = rebuild_collection.rebuild(node, cls, Source(origin, read, device, allow_pickle))
     spans.check()
     return received
-
-
-def _tensor(text: bytes | bytearray) -> Tensor:
-    tensor: Tensor = torch.frombuffer(bytearray(text), dtype=torch.uint8)  # pyright: ignore[reportUnknownMemberType]
-    return tensor
-
-
-def _bytes(tensor: Tensor) -> bytes:
-    return tensor.cpu().numpy().tobytes()
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -202,10 +187,6 @@ class _PeerTransport:
             raise
         return messages
 
-    def stop(self) -> None:
-        """Give up the remaining messages."""
-        self._exchange.stop()
-
 
 class _BroadcastTransport:
     """Messages of one process to all others of the group."""
@@ -233,6 +214,3 @@ class _BroadcastTransport:
                     "the group",
                 ) from error
         return messages
-
-    def stop(self) -> None:
-        """Give up the remaining messages."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
@@ -35,6 +37,10 @@ def suffixed(key: FlatKey, suffix: str) -> FlatKey:
     return key + suffix if isinstance(key, str) else (*key[:-1], key[-1] + suffix)
 
 
+def _suffixed(values: Mapping[FlatKey, Any], suffix: str) -> dict[FlatKey, Any]:
+    return {suffixed(key, suffix): value for key, value in values.items()}
+
+
 def rename_log_probs(data: TensorCollection, variables: Iterable[FlatKey], keys: Iterable[FlatKey]) -> None:
     """Move the log-probability of each variable to its key, in place."""
     for variable, key in zip(variables, keys, strict=True):
@@ -46,13 +52,19 @@ def _by_flat_key(mapping: Mapping[Any, T] | None) -> dict[FlatKey, T]:
     return {unravel_key(key): value for key, value in mapping.items()} if mapping else {}
 
 
-def _sample_keys(name_map: Mapping[Any, Any] | None, keys: Sequence[FlatKey]) -> dict[FlatKey, FlatKey]:
-    """Map each variable to its key in samples."""
-    names = _by_flat_key(name_map)
-    unknown = [key for key in names if key not in keys]
+def _entries_of(mapping: Mapping[Any, T] | None, argument: str, variables: Mapping[FlatKey, Any]) -> dict[FlatKey, T]:
+    """Return an argument with an entry for some variables. Raise if a key is none of them."""
+    entries = _by_flat_key(mapping)
+    unknown = [key for key in entries if key not in variables]
     if unknown:
-        raise KeyError(f"name_map: there are no distributions for {unknown}; there are {list(keys)}")
-    return {key: unravel_key(names.get(key, key)) for key in keys}
+        raise KeyError(f"{argument}: there are no distributions for {unknown}; there are {list(variables)}")
+    return entries
+
+
+def _sample_keys(name_map: Mapping[Any, Any] | None, variables: Mapping[FlatKey, Any]) -> dict[FlatKey, FlatKey]:
+    """Map each variable to its key in samples."""
+    names = _entries_of(name_map, "name_map", variables)
+    return {key: unravel_key(names.get(key, key)) for key in variables}
 
 
 def _expanded(distribution: Any, batch_shape: Size) -> Distribution:
@@ -117,11 +129,8 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
         if not isinstance(params, TensorCollection):
             raise TypeError(f"CompositeDistribution: params is a collection or a record, got {type_name(params)}")
         makers = _by_flat_key(distribution_map)
-        more = _by_flat_key(extra_kwargs)
-        names = _sample_keys(name_map, list(makers))
-        unknown = [key for key in more if key not in makers]
-        if unknown:
-            raise KeyError(f"extra_kwargs: there are no distributions for {unknown}; there are {list(makers)}")
+        names = _sample_keys(name_map, makers)
+        more = _entries_of(extra_kwargs, "extra_kwargs", makers)
         given = {key: params.get(key, None) for key in makers}
         missing = [key for key, found in given.items() if found is None]
         if missing:
@@ -189,7 +198,7 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
             tensor([0., 0., 0.])
         """
         made = _by_flat_key(distributions)
-        names = _sample_keys(name_map, list(made))
+        names = _sample_keys(name_map, made)
         new = cls.__new__(cls)
         new._take(params.batch_size, {names[key]: made[key] for key in made}, log_prob_key, entropy_key)
         return new
@@ -402,17 +411,15 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
     @staticmethod
     def _sum(values: Mapping[FlatKey, Any], ndim: int) -> Tensor:
         """Sum all values over all but the first ``ndim`` dimensions."""
-        total: Any = None
+        parts: list[Tensor] = []
         for value in values.values():
             if isinstance(value, TensorCollection):  # of a distribution over collections
                 value = value.sum(dim="feature", reduce=True)
-            if value.ndim > ndim:
-                value = value.flatten(ndim).sum(-1)
-            total = value if total is None else total + value
-        if total is None:
+            parts.append(value.flatten(ndim).sum(-1) if value.ndim > ndim else value)
+        if not parts:
             raise ValueError("CompositeDistribution: there are no variables whose values could be added up")
-        result: Tensor = total
-        return result
+        total: Tensor = functools.reduce(operator.add, parts)
+        return total
 
     def log_prob(self, sample: TensorCollection) -> Any:  # type: ignore[override]
         """Compute the log-probability of a sample.
@@ -438,7 +445,7 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
         values = self._log_probs(sample)
         if composite_lp_aggregate():
             return self._sum(values, sample.batch_dims)
-        return self._suffixed(values, "_log_prob", sample.batch_size)
+        return TensorDict(_suffixed(values, "_log_prob"), sample.batch_size)
 
     def log_prob_composite(self, sample: TensorCollection, *, include_sum: bool | None = None) -> TensorCollection:
         """Compute the log-probability of each variable, under ``"<variable>_log_prob"``.
@@ -467,7 +474,7 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
         """
         aggregate = composite_lp_aggregate()
         values = self._log_probs(sample)
-        result = {suffixed(key, "_log_prob"): value for key, value in values.items()}
+        result = _suffixed(values, "_log_prob")
         if aggregate if include_sum is None else include_sum:
             result[unravel_key(self._log_prob_key)] = self._sum(values, sample.batch_dims)
         if not aggregate:
@@ -475,9 +482,6 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
         if include_sum is False:
             sample = sample.copy()
         return sample.update(result)
-
-    def _suffixed(self, values: Mapping[FlatKey, Any], suffix: str, size: Size) -> TensorDict:
-        return TensorDict({suffixed(key, suffix): value for key, value in values.items()}, size)
 
     def sample_and_log_prob(self, shape: Size | Sequence[int] | None = None) -> tuple[TensorDict, Any]:
         """Return a :meth:`sample` and its :meth:`log_prob`.
@@ -576,7 +580,7 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
             ['entropy', 'x_entropy']
         """
         values = self._entropies(samples_mc)
-        result = {suffixed(key, "_entropy"): value for key, value in values.items()}
+        result = _suffixed(values, "_entropy")
         if composite_lp_aggregate() if include_sum is None else include_sum:
             result[unravel_key(self._entropy_key)] = self._sum(values, len(self._batch_shape))
         return self._collected(result)
@@ -604,9 +608,8 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
             >>> normal.cdf(TensorDict(x=0.0))["x_cdf"]
             tensor(0.5000)
         """
-        return sample.update(
-            {suffixed(key, "_cdf"): dist.cdf(self._value(sample, key)) for key, dist in self.dists.items()}
-        )
+        values = {key: dist.cdf(self._value(sample, key)) for key, dist in self.dists.items()}
+        return sample.update(_suffixed(values, "_cdf"))
 
     def icdf(self, sample: TensorCollection) -> TensorCollection:  # type: ignore[override]
         """Write the quantile of each probability into the sample, under ``"<variable>_icdf"``.
@@ -635,5 +638,5 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
             probability = sample.get(suffixed(key, "_cdf"), None)
             if probability is None:
                 probability = dist.cdf(self._value(sample, key))
-            values[suffixed(key, "_icdf")] = dist.icdf(probability)
-        return sample.update(values)
+            values[key] = dist.icdf(probability)
+        return sample.update(_suffixed(values, "_icdf"))

@@ -47,6 +47,7 @@ def flatten_record(data: TensorCollection) -> FlatRecord: ...
 def layout_of(data: TensorCollection) -> RecordLayout: ...
 def path_name(path: Path) -> str: ...
 def differences(ours: dict[str, str], theirs: dict[str, str], us: str = "here", them: str = "there") -> list[str]: ...
+def as_json(value: object) -> bytes: ...
 def describe_record(data: TensorCollection, what: str, allow_pickle: bool = False) -> bytes: ...
 def describe_with_tensors(
     data: TensorCollection, what: str, allow_pickle: bool = False
@@ -74,26 +75,3 @@ def read_content(
     text: bytes | bytearray, data: TensorCollection, layout: RecordLayout, origin: str, allow_pickle: bool = False
 ) -> Callable[[], None]: ...
 def value_at(data: Any, path: Path) -> Any: ...
-__all__ = [
-    "FlatRecord",
-    "RecordLayout",
-    "TensorLookup",
-    "TensorSpec",
-    "allocate",
-    "content_of",
-    "copy",
-    "describe_record",
-    "describe_with_tensors",
-    "differences",
-    "flatten_record",
-    "layout_of",
-    "lookup_in",
-    "path_name",
-    "read_content",
-    "rebuild_record",
-    "rebuild_whole",
-    "specs_in",
-    "split_specs_in",
-    "value_at",
-    "whole_record",
-]
