@@ -85,7 +85,7 @@ class BradleyTerry(Metric):
         found = rows_of((field, self.second, self.outcome), rows, self.name)
         if coded is None or found is None:
             return {}
-        columns, prompt, prompts = found
+        columns = found[0]
         check_shares(self.outcome, columns[2])
         cluster = None if self.cluster is None else rows.clusters(self.cluster)
         held = set(columns[0].tolist()) | set(columns[1].tolist())
@@ -94,15 +94,7 @@ class BradleyTerry(Metric):
         unit = "" if self.scale == "elo" else "%"
         return {
             self.name: {
-                name: Sample(
-                    f"{self.name}/{name}",
-                    partial(self._rating, labels, place),
-                    columns,
-                    prompt,
-                    prompts,
-                    unit,
-                    cluster,
-                )
+                name: Sample(f"{self.name}/{name}", partial(self._rating, labels, place), *found, unit, cluster)
                 for place, name in enumerate(models)
             }
         }

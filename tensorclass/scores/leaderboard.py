@@ -12,10 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorclass.scores.corrections import benjamini_hochberg, holm
-from tensorclass.scores.estimate import (
-    Difference,
-    Estimate,
-)
+from tensorclass.scores.estimate import Difference, Estimate
 from tensorclass.scores.grid_figures import GridFigures
 from tensorclass.scores.ranking import RankInterval, compact_letters, rank_intervals
 from tensorclass.scores.readers import Run
@@ -31,15 +28,7 @@ MACRO: Final = "macro"
 _Correction: TypeAlias = Callable[[ArrayLike], NDArray[np.float64]]
 
 
-def _uncorrected(p_values: ArrayLike) -> NDArray[np.float64]:
-    return np.asarray(p_values, dtype=np.float64)
-
-
-_CORRECTIONS: Final[Mapping[str, _Correction]] = {
-    "holm": holm,
-    "bh": benjamini_hochberg,
-    "none": _uncorrected,
-}
+_CORRECTIONS: Final[Mapping[str, _Correction]] = {"holm": holm, "bh": benjamini_hochberg, "none": np.asarray}
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,16 +114,16 @@ class Leaderboard:
     seed: int = 0
     notes: tuple[str, ...] = ()
 
-    @delegated("tensorclass.scores.shown_results", "leaderboard_text")
+    @delegated("tensorclass.scores.shown_results", "shown_as_text")
     def __str__(self) -> str: ...
 
     def __repr__(self) -> str:
         return str(self)
 
-    @delegated("tensorclass.scores.shown_results", "leaderboard_html")
+    @delegated("tensorclass.scores.shown_results", "shown_as_html")
     def _repr_html_(self) -> str: ...
 
-    @delegated("tensorclass.scores.shown_results", "leaderboard_frame")
+    @delegated("tensorclass.scores.shown_results", "shown_as_frame")
     def to_pandas(self) -> Any:
         """Return a ``pandas.DataFrame`` with a row for each model and task.
 

@@ -146,11 +146,11 @@ def task_figures(
     """
     rows = _rows(task, models)
     found = {model: tallies(one, cluster=cluster) for model, one in rows.items()}
-    names = next(iter(found.values())).names if metric is None else [metric]
+    names = next(iter(found.values())).figures if metric is None else [metric]
     name = next((name for name in names if _is_shared(name, found.values())), None)
     if name is None:
         return None
-    own = {model: of for model, one in found.items() if (of := one.of(name)) is not None}
+    own = {model: of for model, one in found.items() if (of := one.figures.get(name)) is not None}
     directions = [run.higher_is_better[name] for run in models.values() if name in run.higher_is_better]
     notes: list[str] = []
     numbers = {model: one.prompts for model, one in rows.items()}
@@ -170,7 +170,7 @@ def task_figures(
 
 def _is_shared(name: str, found: Iterable[Tallies]) -> bool:
     """Return whether all runs have a figure, and of one type: tallies or samples."""
-    types = {type(one.of(name)) for one in found}
+    types = {type(one.figures.get(name)) for one in found}
     return types in ({Tally}, {Sample})
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from math import nan, prod
 from typing import Any
@@ -22,7 +22,7 @@ from tensorclass.support.printable import type_name
 
 _ALONE = text_hash("a prompt that is a cluster of its own")
 
-__all__ = ["RecordRows", "RunRows", "Tallies", "plain_value", "pooling_note", "tallies"]
+__all__ = ["RecordRows", "RunRows", "Tallies", "plain_value", "pooling_notes", "tallies"]
 
 
 class RecordRows:
@@ -206,15 +206,9 @@ class RunRows:
         """The number of prompts of the run; repeats count once."""
         return self.rows if self.keys is None else len(self.keys)
 
-    def pooled(self, tally: Tally) -> Tally:
-        """Convert a tally of rows to one of prompts: contributions of the rows of a prompt are summed."""
-        if self.prompts == self.rows:
-            return tally
-        return tally.pooled(self._prompts[1])
-
-    def of_prompts(self, sample: Sample) -> Sample:
-        """Convert a sample whose rows belong to rows of the record to one whose rows belong to prompts."""
-        return sample if self.prompts == self.rows else sample.pooled(self._prompts[1])
+    def pooled(self, part: Tally | Sample) -> Tally | Sample:
+        """Convert a tally or a sample of rows to one of prompts: the rows of a prompt are pooled."""
+        return part if self.prompts == self.rows else part.pooled(self._prompts[1])
 
     @cached_property
     def _are_distinct(self) -> bool:
@@ -274,40 +268,22 @@ class RunRows:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Tallies:
-    """The tallies and samples of one run: of figures by name, and of groups by the figure's name and the group's.
+    """What the prompts of one run contribute: to ratios of sums their tallies, to other figures their samples.
 
     Attributes:
-        figures: of ratios of sums.
-        groups: likewise.
-        samples: of other figures.
-        sample_groups: likewise.
-        names: of all figures, in the order of the fields.
+        figures: by name, in the order of the fields.
+        groups: by the name of the figure and of the group.
     """
 
-    figures: dict[str, Tally] = dataclasses.field(default_factory=dict[str, Tally])
-    groups: dict[str, dict[str, Tally]] = dataclasses.field(default_factory=dict[str, dict[str, Tally]])
-    samples: dict[str, Sample] = dataclasses.field(default_factory=dict[str, Sample])
-    sample_groups: dict[str, dict[str, Sample]] = dataclasses.field(default_factory=dict[str, dict[str, Sample]])
-    names: list[str] = dataclasses.field(default_factory=list[str])
-
-    def of(self, name: str) -> Tally | Sample | None:
-        """Return the tally or the sample of a figure."""
-        return self.figures.get(name) or self.samples.get(name)
-
-    def groups_of(self, name: str) -> Mapping[str, Tally | Sample]:
-        """Return the tallies or samples of the groups of a figure."""
-        return {**self.groups.get(name, {}), **self.sample_groups.get(name, {})}
+    figures: dict[str, Tally | Sample] = dataclasses.field(default_factory=dict[str, "Tally | Sample"])
+    groups: dict[str, dict[str, Tally | Sample]] = dataclasses.field(
+        default_factory=dict[str, "dict[str, Tally | Sample]"]
+    )
 
     @property
-    def grouped(self) -> list[str]:
-        """The names of the figures that have groups."""
-        return [*self.groups, *self.sample_groups]
-
-    def add_name(self, field: str, name: str) -> None:
-        """Take the name of one more figure, or raise if another has it."""
-        if name in self.names:
-            raise ValueError(f"{field}: two metrics are named {name!r}; name one of them otherwise")
-        self.names.append(name)
+    def sums(self) -> dict[str, Tally]:
+        """The figures that are ratios of sums."""
+        return {name: part for name, part in self.figures.items() if isinstance(part, Tally)}
 
 
 def tallies(
@@ -324,15 +300,10 @@ def tallies(
         cluster = getattr(type(rows.whole.record), "cluster_field", None)
     clusters = None if cluster is None else rows.clusters(cluster)
 
-    def pooled(tally: Tally) -> Tally:
-        if tally.cluster is None and clusters is not None:
-            tally = dataclasses.replace(tally, cluster=clusters)
-        return rows.pooled(tally)
-
-    def of_prompts(sample: Sample) -> Sample:
-        if sample.cluster is None and clusters is not None:
-            sample = dataclasses.replace(sample, cluster=clusters)
-        return rows.of_prompts(sample)
+    def of_prompts(part: Tally | Sample) -> Tally | Sample:
+        if part.cluster is None and clusters is not None:
+            part = dataclasses.replace(part, cluster=clusters)
+        return rows.pooled(part)
 
     fields = rows.whole.fields
     metrics = metrics or {}
@@ -345,24 +316,25 @@ def tallies(
     found = Tallies()
     for name, field in fields.items():
         for one in _metrics_of(rows.whole, field, metrics.get(name)):
-            for tally in one.tallies(name, rows):
-                found.add_name(name, tally.name)
-                found.figures[tally.name] = pooled(tally)
-            for figure, groups in one.groups(name, rows).items():
-                found.groups[figure] = {group: pooled(tally) for group, tally in groups.items()}
-            for sample in one.samples(name, rows):
-                found.add_name(name, sample.name)
-                found.samples[sample.name] = of_prompts(sample)
-            for figure, members in one.sample_groups(name, rows).items():
-                found.sample_groups[figure] = {group: of_prompts(sample) for group, sample in members.items()}
+            parts: list[Tally | Sample] = [*one.tallies(name, rows), *one.samples(name, rows)]
+            for part in parts:
+                if part.name in found.figures:
+                    raise ValueError(f"{name}: two metrics are named {part.name!r}; name one of them otherwise")
+                found.figures[part.name] = of_prompts(part)
+            for groups in (one.groups(name, rows), one.sample_groups(name, rows)):
+                for figure, members in groups.items():
+                    own = found.groups.setdefault(figure, {})
+                    own.update((group, of_prompts(part)) for group, part in members.items())
     return found
 
 
-def pooling_note(rows: RunRows) -> str | None:
-    """Say that rows of one prompt are pooled; None where each row is a prompt of its own."""
-    if rows.prompts == rows.rows:
-        return None
-    return f"{rows.rows} rows hold {rows.prompts} prompts: rows of one prompt are its repeats, and pooled"
+def pooling_notes(runs: Iterable[RunRows]) -> Iterator[tuple[str, str]]:
+    """Notes on runs whose rows of one prompt are pooled, each with the position of the run, empty for a single one."""
+    for one in runs:
+        if one.prompts < one.rows:
+            position = list(map(int, np.unravel_index(one.run, one.whole.runs)))
+            note = f"{one.rows} rows hold {one.prompts} prompts: rows of one prompt are its repeats, and pooled"
+            yield str(position or ""), note
 
 
 def _check_tasks(name: str, clusters: NDArray[np.int64], tasks: NDArray[np.int64], names: Vocabulary) -> None:

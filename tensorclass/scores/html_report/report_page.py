@@ -101,8 +101,8 @@ def _method(data: ReportData) -> str:
     methods: Sequence[str] = sorted(
         {one.interval for reports in data.reports.values() for report in reports.values() for one in report.values()}
     )
-    level = f"{100 * data.options.confidence:g} %"
+    level = f"{100 * data.options.settings['confidence']:g} %"
     return (
         f"Made by tensorclass scores. Intervals of {level} over prompts ({', '.join(methods)}); p-values of two models "
-        f"by sign-flip tests, prompt by prompt; seed {data.options.seed}. How figures are made: {guide('scores')}"
+        f"by sign-flip tests, prompt by prompt; seed {data.options.settings['seed']}. How figures are made: {guide('scores')}"
     )

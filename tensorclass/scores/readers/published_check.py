@@ -34,7 +34,7 @@ def check_published(run: Run, *, where: str, may_differ: bool = False) -> Run:
         return run
     (rows,) = RecordRows(run.scores, -1, prompt_keys(run.scores)).each()
     notes: list[str] = []
-    for name, tally in tallies(rows).figures.items():
+    for name, tally in tallies(rows).sums.items():
         said, count = run.published.get(name), tally.denominator.sum()
         if said is None or not count:
             continue
