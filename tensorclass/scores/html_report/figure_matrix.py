@@ -107,13 +107,8 @@ class _Matrix:
             *_drawing_column(self._axis),
         ]
         if self._has_differences:
-            drawing = _drawing_column(self._difference_axis)
-            columns += [
-                *number_columns("difference"),
-                *drawing,
-                Column("interval", None, "number"),
-                *number_columns("p"),
-            ]
+            columns += [*number_columns("difference"), *_drawing_column(self._difference_axis)]
+            columns += [Column("interval", None, "number"), *number_columns("p")]
         return columns
 
     def row(self, row: FigureRow, *, shaded: bool = True) -> Markup:

@@ -101,8 +101,9 @@ def _method(data: ReportData) -> str:
     methods: Sequence[str] = sorted(
         {one.interval for reports in data.reports.values() for report in reports.values() for one in report.values()}
     )
-    level = f"{100 * data.options.settings['confidence']:g} %"
+    settings = data.options.settings
     return (
-        f"Made by tensorclass scores. Intervals of {level} over prompts ({', '.join(methods)}); p-values of two models "
-        f"by sign-flip tests, prompt by prompt; seed {data.options.settings['seed']}. How figures are made: {guide('scores')}"
+        f"Made by tensorclass scores. Intervals of {100 * settings['confidence']:g} % over prompts "
+        f"({', '.join(methods)}); p-values of two models by sign-flip tests, prompt by prompt; seed {settings['seed']}. "
+        f"How figures are made: {guide('scores')}"
     )
