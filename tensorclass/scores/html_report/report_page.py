@@ -104,6 +104,6 @@ def _method(data: ReportData) -> str:
     settings = data.options.settings
     return (
         f"Made by tensorclass scores. Intervals of {100 * settings['confidence']:g} % over prompts "
-        f"({', '.join(methods)}); p-values of two models by sign-flip tests, prompt by prompt; seed {settings['seed']}. "
-        f"How figures are made: {guide('scores')}"
+        f"({', '.join(methods)}); p-values of two models by sign-flip tests, prompt by prompt; "
+        f"seed {settings['seed']}. How figures are made: {guide('scores')}"
     )

@@ -2,37 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from tensorclass.scores.logged_scores import NAMES_OF
-from tensorclass.scores.readers.growing_columns import LabelColumn, Misfit, shown
+from tensorclass.scores.readers.growing_columns import AnyLabelColumn
 from tensorclass.scores.readers.lines import Row
 from tensorclass.scores.score_errors import ScoreFileError
 
-__all__ = ["LABEL_ROLES", "AnyLabelColumn", "DocumentLabels"]
+__all__ = ["LABEL_ROLES", "DocumentLabels"]
 
 LABEL_ROLES: Final = ("group", "cluster")
 """The roles that a key of the documents can have."""
-
-
-class AnyLabelColumn(LabelColumn):
-    """A name, number or verdict a row, as the code of its text; -1 where there is none."""
-
-    def add(self, value: object) -> None:
-        self._values.append(self._code_of(value))
-
-    def checked(self, values: Sequence[object]) -> Callable[[], None]:
-        if not all(value is None or isinstance(value, (str, int, float)) for value in values):
-            raise Misfit
-        return lambda: self._values.extend(map(self._code_of, values))
-
-    def _code_of(self, value: object) -> int:
-        if value is None:
-            return -1
-        if not isinstance(value, (str, int, float)):
-            raise TypeError(f"a name or a number, got {shown(value)}")
-        return self.code(str(value))
 
 
 class DocumentLabels:

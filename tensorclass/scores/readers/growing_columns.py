@@ -18,6 +18,7 @@ from tensorclass.scores.limits import NOT_A_SHARE, ROUNDING, is_share
 from tensorclass.scores.padded_verdicts import pad_rows
 
 __all__ = [
+    "AnyLabelColumn",
     "Column",
     "LabelColumn",
     "Misfit",
@@ -99,6 +100,13 @@ class NumberColumn:
             self._values.frombytes(numbers.astype(np.float32).tobytes())
 
         return add
+
+    def fill(self, rows: int) -> None:
+        """Fill up to so many rows with NaN."""
+        missing = rows - len(self._values)
+        if missing > 0:
+            self._bool = False
+            self._values.extend([_NAN] * missing)
 
     def last(self) -> float:
         """The value of the last row."""
@@ -213,6 +221,25 @@ class TaskColumn(LabelColumn):
     def repeat(self, value: str | None, count: int) -> None:
         """Add the same task for the next rows."""
         self._values.extend(array("i", [-1 if value is None else self.code(value)]) * count)
+
+
+class AnyLabelColumn(LabelColumn):
+    """A name, number or verdict a row, as the code of its text; -1 where there is none."""
+
+    def add(self, value: object) -> None:
+        self._values.append(self._code_of(value))
+
+    def checked(self, values: Sequence[object]) -> Callable[[], None]:
+        if not all(value is None or isinstance(value, (str, int, float)) for value in values):
+            raise Misfit
+        return lambda: self._values.extend(map(self._code_of, values))
+
+    def _code_of(self, value: object) -> int:
+        if value is None:
+            return -1
+        if not isinstance(value, (str, int, float)):
+            raise TypeError(f"a name or a number, got {shown(value)}")
+        return self.code(str(value))
 
 
 class RaggedLabelColumn(_Names):

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from tensorclass.scores.readers.json_text import json_problem, python_json
-from tensorclass.scores.readers.unpacked_file import opened, read_whole
+from tensorclass.scores.readers.unpacked_file import PACKED, opened, read_whole
 from tensorclass.scores.score_errors import ScoreFileError, require
 
-__all__ = ["PACKED", "document_beside", "parsed", "read_document", "shaped"]
+__all__ = ["document_beside", "file_beside", "parsed", "read_document", "shaped"]
 
 _Shape = TypeVar("_Shape")
-
-PACKED: Final = (".gz", ".bz2", ".zst")
-"""Ends of the names of compressed files."""
 
 
 def parsed(content: bytes, shape: type[_Shape], name: str) -> _Shape:
@@ -93,11 +90,14 @@ def document_beside(path: Path, name: str, shape: type[_Shape]) -> tuple[Path, _
     Raises:
         ScoreFileError: it is there and can't be read.
     """
-    for suffix in ("", *PACKED):
-        found = path.with_name(name + suffix)
-        if found.is_file():
-            return found, read_document(found, shape)
-    return None
+    found = file_beside(path, name)
+    return None if found is None else (found, read_document(found, shape))
+
+
+def file_beside(path: Path, name: str) -> Path | None:
+    """The file called ``name`` in the folder of another file, compressed or not; None if there is none."""
+    named = (path.with_name(name + suffix) for suffix in ("", *PACKED))
+    return next((file for file in named if file.is_file()), None)
 
 
 def _leniently(content: bytes, shape: type[_Shape], name: str) -> _Shape:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import sys
 
-__all__ = ["json_problem", "python_json"]
+__all__ = ["BOM", "json_problem", "python_json"]
 
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
 
 
 def python_json(content: bytes | str) -> object:
@@ -16,7 +16,7 @@ def python_json(content: bytes | str) -> object:
     Raises:
         ValueError, RecursionError: the content is not JSON, or not for a computer; see :func:`json_problem`.
     """
-    return json.loads(content if isinstance(content, str) else content.removeprefix(_BOM).decode())
+    return json.loads(content if isinstance(content, str) else content.removeprefix(BOM).decode())
 
 
 def json_problem(error: ValueError | RecursionError) -> str:

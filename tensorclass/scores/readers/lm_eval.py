@@ -21,8 +21,7 @@ from tensorclass.scores.readers.lm_eval_results import HarnessResults, results_b
 from tensorclass.scores.readers.lm_eval_texts import LoggedTexts
 from tensorclass.scores.readers.pair_columns import PairColumn
 from tensorclass.scores.readers.projected_rows import RowChunk, Struct, is_key, row_chunks, struct_of
-from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions
-from tensorclass.scores.readers.refused_options import refuse_columns
+from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions, refuse_columns
 from tensorclass.scores.readers.run import Published, Run
 from tensorclass.scores.readers.run_names import model_name, run_name, task_name
 from tensorclass.scores.score_errors import ScoreFileError

@@ -10,8 +10,7 @@ from typing import Final
 from tensorclass.scores.families import ExactMatchScoreData, MultipleChoiceScoreData
 from tensorclass.scores.ifeval import IFEvalScoreData
 from tensorclass.scores.metrics import Mean, declared_codes, declared_metrics
-from tensorclass.scores.readers.document_labels import AnyLabelColumn
-from tensorclass.scores.readers.growing_columns import LabelColumn, RaggedLabelColumn
+from tensorclass.scores.readers.growing_columns import AnyLabelColumn, LabelColumn, RaggedLabelColumn
 from tensorclass.scores.readers.lines import Row
 from tensorclass.scores.readers.lm_eval_rows import value_at
 from tensorclass.scores.score_data import ScoreData

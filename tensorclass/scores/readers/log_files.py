@@ -13,13 +13,12 @@ from typing import Final
 from tensorclass.scores.readers.file_head import FileHead
 from tensorclass.scores.readers.lm_eval_results import logs_beside
 from tensorclass.scores.readers.reader_registry import Reader, UnknownFormatError, reader_of
-from tensorclass.scores.readers.unpacked_file import STANDARD_INPUT
+from tensorclass.scores.readers.unpacked_file import PACKED, STANDARD_INPUT
 from tensorclass.scores.score_errors import ScoreFileError
 
 __all__ = ["LogFiles", "log_files"]
 
 _DATA: Final = (".jsonl", ".json", ".eval", ".parquet", ".csv", ".tsv")
-_PACKED: Final = (".gz", ".bz2", ".zst")
 
 
 @dataclass(frozen=True)
@@ -124,7 +123,7 @@ def _is_data(path: Path) -> bool:
 
 
 def _unpacked(name: str) -> str:
-    for suffix in _PACKED:
+    for suffix in PACKED:
         name = name.removesuffix(suffix)
     return name
 
