@@ -23,8 +23,7 @@ from tensorclass.scores.labels import label_number
 from tensorclass.scores.limits import check_shares
 from tensorclass.scores.metrics import Metric, Rows
 from tensorclass.scores.row_metrics import rows_of
-from tensorclass.scores.row_sample import Sample
-from tensorclass.scores.tally import Tally
+from tensorclass.scores.tally import Sample, Tally
 
 __all__ = ["BradleyTerry", "strengths", "wins_of"]
 

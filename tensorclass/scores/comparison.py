@@ -15,10 +15,9 @@ from tensorclass.scores.identity import paired_keys
 from tensorclass.scores.logged_scores import LoggedScoreData
 from tensorclass.scores.repeated_runs import RepeatedRun, RepeatedTally, check_repeats, repeated_runs
 from tensorclass.scores.report import Comparison
-from tensorclass.scores.row_sample import Sample
 from tensorclass.scores.score_arrays import RecordRows, Tallies, pooling_notes, tallies
 from tensorclass.scores.score_data import ScoreData
-from tensorclass.scores.tally import Tally
+from tensorclass.scores.tally import Sample, Tally
 from tensorclass.support.printable import type_name
 from tensorclass.support.project_links import guide
 

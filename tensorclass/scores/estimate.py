@@ -12,8 +12,7 @@ from tensorclass.scores.bootstrap import bootstrap_difference, bootstrap_interva
 from tensorclass.scores.intervals import Interval, interval_of_ratio
 from tensorclass.scores.paired import McNemar, PairedDifference, mcnemar, paired_difference
 from tensorclass.scores.power import detectable_difference
-from tensorclass.scores.row_sample import Sample
-from tensorclass.scores.tally import Tally
+from tensorclass.scores.tally import Sample, Tally
 from tensorclass.support.printable import type_name
 
 __all__ = [

@@ -27,8 +27,7 @@ from numpy.typing import NDArray
 
 from tensorclass.scores.labels import Vocabulary, merge
 from tensorclass.scores.limits import check_counts, check_shares
-from tensorclass.scores.row_sample import Sample
-from tensorclass.scores.tally import Tally
+from tensorclass.scores.tally import Sample, Tally
 
 __all__ = ["Codes", "Mean", "Metric", "Ratio", "Rows", "codes", "metric"]
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tensorclass.scores.length_control import weighted_length_control
 from tensorclass.scores.metrics import Rows
 from tensorclass.scores.row_metrics import NamedRowMetric
-from tensorclass.scores.row_sample import Sample
+from tensorclass.scores.tally import Sample
 
 __all__ = ["LengthControlledWinRate"]
 

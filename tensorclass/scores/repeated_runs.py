@@ -13,9 +13,8 @@ from tensorclass import TensorClass
 from tensorclass.scores.crossed import CrossedVariance, crossed_difference, crossed_interval, crossed_variance
 from tensorclass.scores.estimate import Difference, Estimate, check_same_clusters, difference_of, estimate_of
 from tensorclass.scores.metrics import Metric
-from tensorclass.scores.row_sample import Sample
 from tensorclass.scores.score_arrays import RecordRows, RunRows, Tallies, tallies
-from tensorclass.scores.tally import Tally
+from tensorclass.scores.tally import Sample, Tally
 
 __all__ = ["RepeatedRun", "RepeatedTally", "check_repeats", "repeated_runs"]
 

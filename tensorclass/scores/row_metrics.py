@@ -28,8 +28,7 @@ from tensorclass.scores.row_figures import (
     quantile,
     weighted_f1,
 )
-from tensorclass.scores.row_sample import Sample
-from tensorclass.scores.tally import Tally
+from tensorclass.scores.tally import Sample, Tally
 
 __all__ = [
     "AUROC",

@@ -13,9 +13,8 @@ from tensorclass.scores.comparison import pair
 from tensorclass.scores.identity import prompt_keys, task_of_rows
 from tensorclass.scores.logged_scores import LoggedScoreData
 from tensorclass.scores.readers import Run
-from tensorclass.scores.row_sample import Sample
 from tensorclass.scores.score_arrays import RecordRows, RunRows, Tallies, tallies
-from tensorclass.scores.tally import Tally
+from tensorclass.scores.tally import Sample, Tally
 
 __all__ = ["GridTask", "model_of", "run_grid", "runs_by_task", "task_figures"]
 

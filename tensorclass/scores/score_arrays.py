@@ -16,8 +16,7 @@ from tensorclass import TensorClass
 from tensorclass.scores.labels import Vocabulary, common_codes, label_number, text_hash
 from tensorclass.scores.metrics import Mean, Metric, check_metrics, declared_codes, declared_metrics
 from tensorclass.scores.padded_verdicts import ragged
-from tensorclass.scores.row_sample import Sample
-from tensorclass.scores.tally import Tally
+from tensorclass.scores.tally import Sample, Tally
 from tensorclass.support.printable import type_name
 
 _ALONE = text_hash("a prompt that is a cluster of its own")

@@ -14,9 +14,8 @@ from tensorclass.scores.identity import prompt_keys
 from tensorclass.scores.metrics import Metric, Rows, codes, metric
 from tensorclass.scores.repeated_runs import RepeatedRun, RepeatedTally, check_repeats, repeated_runs
 from tensorclass.scores.report import Report
-from tensorclass.scores.row_sample import Sample
 from tensorclass.scores.score_arrays import RecordRows, Tallies, pooling_notes, tallies
-from tensorclass.scores.tally import Tally
+from tensorclass.scores.tally import Sample, Tally
 from tensorclass.scores.variance_components import VarianceComponents, variance_record
 
 __all__ = ["ScoreData"]

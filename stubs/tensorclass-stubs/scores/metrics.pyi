@@ -6,8 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 from tensorclass.scores.labels import Vocabulary
-from tensorclass.scores.row_sample import Sample
-from tensorclass.scores.tally import Tally
+from tensorclass.scores.tally import Sample, Tally
 
 __all__ = ["Codes", "Mean", "Metric", "Ratio", "Rows", "codes", "metric"]
 

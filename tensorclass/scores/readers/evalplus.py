@@ -20,8 +20,7 @@ from tensorclass.scores.readers.gathered_scores import GatheredScores
 from tensorclass.scores.readers.growing_columns import prompt_id, shown
 from tensorclass.scores.readers.json_document import read_document
 from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions, refuse_options
-from tensorclass.scores.readers.run import PromptText, Published, Run
-from tensorclass.scores.readers.run_names import run_name
+from tensorclass.scores.readers.run import PromptText, Published, Run, run_name
 from tensorclass.scores.score_errors import ScoreFileError
 
 __all__ = ["READER", "EvalPlusReader"]

@@ -12,7 +12,7 @@ from io import BufferedIOBase
 from pathlib import Path
 from typing import IO, Final, cast
 
-from tensorclass.scores.readers.json_text import BOM, python_json
+from tensorclass.scores.readers.json_document import BOM, python_json
 from tensorclass.scores.readers.lines import OnProgress, Row, json_rows, rows_of_array
 from tensorclass.scores.readers.log_sizes import LONGEST_LINE, raised
 from tensorclass.scores.readers.unpacked_file import (

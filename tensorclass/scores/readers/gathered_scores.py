@@ -21,8 +21,7 @@ from tensorclass.scores.metrics import declared_codes
 from tensorclass.scores.readers.file_head import FileHead
 from tensorclass.scores.readers.growing_columns import AnyLabelColumn, NumberColumn, PromptColumn, TaskColumn
 from tensorclass.scores.readers.metric_units import unit_of
-from tensorclass.scores.readers.run import PromptText, Run
-from tensorclass.scores.readers.run_names import run_name
+from tensorclass.scores.readers.run import PromptText, Run, run_name
 from tensorclass.scores.score_arrays import RecordRows, tallies
 from tensorclass.scores.score_data import ScoreData
 from tensorclass.scores.score_errors import ScoreFileError

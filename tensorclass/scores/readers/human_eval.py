@@ -16,8 +16,7 @@ from tensorclass.scores.readers.gathered_scores import GatheredScores
 from tensorclass.scores.readers.growing_columns import prompt_id, shown
 from tensorclass.scores.readers.lines import Row
 from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions, refuse_options
-from tensorclass.scores.readers.run import PromptText, Run
-from tensorclass.scores.readers.run_names import run_name
+from tensorclass.scores.readers.run import PromptText, Run, run_name
 from tensorclass.scores.score_errors import ScoreFileError
 
 __all__ = ["READER", "HumanEvalReader"]

@@ -1,17 +1,20 @@
-"""A JSON document that is read whole, of which only the named keys are made into Python values."""
+"""JSON documents that are read whole, of which only the named keys are made into Python values; what is no JSON."""
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from tensorclass.scores.readers.json_text import json_problem, python_json
 from tensorclass.scores.readers.unpacked_file import PACKED, opened, read_whole
 from tensorclass.scores.score_errors import ScoreFileError, require
 
-__all__ = ["document_beside", "file_beside", "parsed", "read_document", "shaped"]
+__all__ = ["BOM", "document_beside", "file_beside", "json_problem", "parsed", "python_json", "read_document", "shaped"]
 
 _Shape = TypeVar("_Shape")
+
+BOM = b"\xef\xbb\xbf"
 
 
 def parsed(content: bytes, shape: type[_Shape], name: str) -> _Shape:
@@ -108,3 +111,31 @@ def _leniently(content: bytes, shape: type[_Shape], name: str) -> _Shape:
         is_complete = "" if line is None else "; is the file complete?"
         raise ScoreFileError(name, line, f"{json_problem(error)}{is_complete}") from None
     return shaped(value, shape, name)
+
+
+def python_json(content: bytes | str) -> object:
+    """Parse JSON, as text or in UTF-8, with NaN, Infinity and halves of surrogate pairs. A byte order mark is skipped.
+
+    Raises:
+        ValueError, RecursionError: the content is not JSON, or not for a computer; see :func:`json_problem`.
+    """
+    return json.loads(content if isinstance(content, str) else content.removeprefix(BOM).decode())
+
+
+def json_problem(error: ValueError | RecursionError) -> str:
+    """Describe an error of :func:`python_json`.
+
+    Example:
+        >>> try:
+        ...     python_json(b'{"acc": }')
+        ... except ValueError as error:
+        ...     print(json_problem(error))
+        not JSON at column 9: Expecting value
+    """
+    if isinstance(error, json.JSONDecodeError):
+        return f"not JSON at column {error.colno}: {error.msg}"
+    if isinstance(error, UnicodeDecodeError):
+        return f"not JSON: not UTF-8 at byte {error.start + 1}"
+    if isinstance(error, RecursionError):
+        return "no scores: nested too deeply"
+    return f"no scores: a whole number of more than {sys.get_int_max_str_digits():,} digits"

@@ -19,12 +19,10 @@ from typing_extensions import TypedDict
 from tensorclass.scores.limits import finite_number
 from tensorclass.scores.readers.gathered_scores import GatheredScores
 from tensorclass.scores.readers.growing_columns import shown
-from tensorclass.scores.readers.json_document import read_document
-from tensorclass.scores.readers.json_text import json_problem, python_json
+from tensorclass.scores.readers.json_document import json_problem, python_json, read_document
 from tensorclass.scores.readers.parquet_file import ParquetRows
 from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions, refuse_options
-from tensorclass.scores.readers.run import PromptText, Published, Run
-from tensorclass.scores.readers.run_names import run_name
+from tensorclass.scores.readers.run import PromptText, Published, Run, run_name
 from tensorclass.scores.score_errors import MissingExtraError, ScoreFileError
 
 __all__ = ["READER", "LightevalReader"]

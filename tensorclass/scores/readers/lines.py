@@ -10,7 +10,7 @@ from json import JSONDecodeError
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
-from tensorclass.scores.readers.json_text import json_problem, python_json
+from tensorclass.scores.readers.json_document import json_problem, python_json
 from tensorclass.scores.readers.log_sizes import LONGEST_LINE, raised, too_large
 from tensorclass.scores.readers.unpacked_file import BROKEN, broken, opened
 from tensorclass.scores.score_errors import ScoreFileError, require

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from tensorclass.scores.ifeval import IFEvalScoreData
 from tensorclass.scores.logged_kinds import LOGGED_KINDS, fields_of_kind
 from tensorclass.scores.logged_scores import LoggedMetric, family_of, field_names
-from tensorclass.scores.readers.document_labels import DocumentLabels
 from tensorclass.scores.readers.growing_columns import (
     Column,
     Misfit,
@@ -29,6 +28,7 @@ from tensorclass.scores.readers.growing_columns import (
 from tensorclass.scores.readers.instructions import check_levels, levels, levels_agree
 from tensorclass.scores.readers.lines import Row
 from tensorclass.scores.readers.lm_eval_families import (
+    DocumentLabels,
     LoggedLabels,
     is_share_of,
     keys_of,
@@ -139,20 +139,13 @@ class LoggedColumns:
 
     def figure(self, key: str) -> float:
         """The figure of a metric, of the rows read so far; NaN where no row is scored."""
-        column = self.metrics[key]
-        if isinstance(column, PairColumn):
-            return _figure(column, self._kinds.get(key, column.kinds[0]))
-        numbers = column.numbers()
-        counted = numbers[~np.isnan(numbers)]
-        return float(counted.mean(dtype=np.float64)) if len(counted) else float("nan")
+        return _figure(self.metrics[key], self._kinds.get(key))
 
     def agrees(self, key: str, value: float) -> bool:
         """Return whether the figure of a metric is this value; pairs get the kind that gives it."""
         column = self.metrics[key]
-        kinds = column.kinds if isinstance(column, PairColumn) else ("mean",)
-        for kind in kinds:
-            found = _figure(column, kind) if isinstance(column, PairColumn) else self.figure(key)
-            if isclose(found, value, rel_tol=_AGREEMENT, abs_tol=_AGREEMENT):
+        for kind in column.kinds if isinstance(column, PairColumn) else ("mean",):
+            if isclose(_figure(column, kind), value, rel_tol=_AGREEMENT, abs_tol=_AGREEMENT):
                 self._kinds[key] = kind
                 return True
         return False
@@ -162,11 +155,10 @@ class LoggedColumns:
         for key, column in list(self.metrics.items()):
             if not isinstance(column, PairColumn) or key in self._kinds:
                 continue
-            if not column.is_certain:
-                names = " or ".join(LOGGED_KINDS[kind].about for kind in column.kinds)
-                self.leave_out(key, f"rows hold pairs, and without a results file it may be {names}")
-            else:
+            if column.is_certain:
                 self._kinds[key] = column.kinds[0]
+            else:
+                self.leave_out(key, f"rows hold pairs, and without a results file it may be {column.about_kinds}")
         return [f"{key}: {LOGGED_KINDS[kind].about}" for key, kind in self._kinds.items() if kind in LOGGED_KINDS]
 
     def add(self, row: Row, number: int) -> None:
@@ -305,14 +297,11 @@ class LoggedColumns:
         computed: list[str] = []
         for key in self.logged:
             value: object = first.get(key)
+            is_verdict = value is None or isinstance(value, (bool, int, float))
+            is_list = key in _VERDICT_LISTS and type(value) is list
             if key not in first:
                 self._left_out[key] = "the first row names it among its metrics, but has no value of it"
-            elif (
-                value is None
-                or isinstance(value, (bool, int, float))
-                or (key in _VERDICT_LISTS and type(value) is list)
-                or (family is None and pair_column(key, value) is not None)
-            ):
+            elif is_verdict or is_list or (family is None and pair_column(key, value) is not None):
                 computed.append(key)
             elif family is None:
                 self._left_out[key] = (
@@ -322,11 +311,10 @@ class LoggedColumns:
 
     def _check_unlabelled(self, number: int, family: type[ScoreData] | None) -> None:
         """Raise if the class of the scores has groups of its own."""
+        problem = "columns: expected none for IFEval, whose figures are given by the types of instructions"
         if family is not None:
             problem = f"columns: expected none with a family, got {class_name(family)}; declare its groups there"
-            raise ScoreFileError(self.path, number, problem)
-        if self._family is IFEvalScoreData:
-            problem = "columns: expected none for IFEval, whose figures are given by the types of instructions"
+        if family is not None or self._family is IFEvalScoreData:
             raise ScoreFileError(self.path, number, problem)
 
     def _nothing(self, family: type[ScoreData] | None) -> str:
@@ -400,8 +388,13 @@ class LoggedColumns:
 _VERDICT_LISTS: Final = frozenset(one.name for one in dataclasses.fields(IFEvalScoreData))
 
 
-def _figure(column: PairColumn, kind: str) -> float:
-    return float(LOGGED_KINDS[kind].figure(*column.arrays()))
+def _figure(column: MetricColumn, kind: str | None) -> float:
+    """The figure of a kind, by default of the first; the mean of single values, NaN where no row is scored."""
+    if isinstance(column, PairColumn):
+        return float(LOGGED_KINDS[kind or column.kinds[0]].figure(*column.arrays()))
+    numbers = column.numbers()
+    counted = numbers[~np.isnan(numbers)]
+    return float(counted.mean(dtype=np.float64)) if len(counted) else float("nan")
 
 
 def _shape_of(value: object) -> str:

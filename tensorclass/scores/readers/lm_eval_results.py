@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from tensorclass.scores.limits import finite_number
-from tensorclass.scores.readers.json_text import json_problem, python_json
-from tensorclass.scores.readers.run import Published
-from tensorclass.scores.readers.run_names import task_name
+from tensorclass.scores.readers.json_document import json_problem, python_json
+from tensorclass.scores.readers.run import Published, task_name
 from tensorclass.scores.readers.unpacked_file import opened, read_whole
 from tensorclass.scores.score_errors import ScoreFileError
 
