@@ -149,9 +149,7 @@ def crossed_interval(above: _Numbers, below: _Numbers, *, confidence: float = 0.
     if not raw and not as_share:
         return Interval(value, nan, nan, "none", NO_VARIANCE, 0.0)
     moments = share_moments(pooled, counts, added_prompts(confidence)) if as_share else ratio_moments(pooled, counts)
-    centre, variance, freedom = _combined(moments, parts)
-    half = float(t_quantile(freedom, confidence)) * sqrt(variance)
-    low, high = min(centre - half, value), max(centre + half, value)
+    low, high = _ends(value, _combined(moments, parts), confidence)
     if as_share:
         low, high = max(low, 0.0), min(high, 1.0)
     return Interval(value, low, high, "crossed t", stderr=sqrt(raw))
@@ -206,13 +204,18 @@ def crossed_difference(
         reason = NO_VARIANCE_OF_DIFFERENCES
         return PairedDifference(a, b, value, nan, nan, p_value, *numbers, "none", "none", reason, 0.0)
     moments = share_difference_moments(*columns, added_prompts(confidence)) if as_share else plain
-    centre, variance, freedom = _combined(moments, first, second)
-    half = float(t_quantile(freedom, confidence)) * sqrt(variance)
-    low, high = min(centre - half, value), max(centre + half, value)
+    low, high = _ends(value, _combined(moments, first, second), confidence)
     if as_share:
         low, high = max(low, -1.0), min(high, 1.0)
     test = "none" if p_value != p_value else "t"
     return PairedDifference(a, b, value, low, high, p_value, *numbers, "crossed t", test, "", sqrt(raw))
+
+
+def _ends(value: float, combined: tuple[float, float, float], confidence: float) -> tuple[float, float]:
+    """The ends of the t interval, which holds the value."""
+    centre, variance, freedom = combined
+    half = float(t_quantile(freedom, confidence)) * sqrt(variance)
+    return min(centre - half, value), max(centre + half, value)
 
 
 def _combined(moments: Moments, *parts: CrossedVariance) -> tuple[float, float, float]:

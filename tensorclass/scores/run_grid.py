@@ -55,9 +55,10 @@ def run_grid(runs: Sequence[Run]) -> dict[str, dict[str, Run]]:
         for one in own:
             model = model_of(one)
             if model in models:
+                files = (", ".join(run.files) or repr(run.name) for run in (models[model], one))
                 raise ValueError(
                     f"expected one run of each model on a task, got two of {model!r} on {task!r}: "
-                    f"{_origin(models[model])} and {_origin(one)}; leave one out, or put them in folders of their own"
+                    f"{' and '.join(files)}; leave one out, or put them in folders of their own"
                 )
             models[model] = one
     return grid
@@ -85,8 +86,10 @@ def runs_by_task(runs: Sequence[Run]) -> dict[str, list[Run]]:
     for one in runs:
         task = _said_task(one)
         if task is None:
-            of_family = tasks_of_family.get(_family(one), set())
-            task = next(iter(of_family)) if len(of_family) == 1 else _task_of_family(_family(one))
+            family = _family(one)
+            of_family = tasks_of_family.get(family, set())
+            unknown = "unknown task" if family is LoggedScoreData else family.__name__.removesuffix("ScoreData")
+            task = next(iter(of_family)) if len(of_family) == 1 else unknown
         found.setdefault(task, []).append(one)
     return found
 
@@ -180,21 +183,16 @@ def _rows(task: str, models: Mapping[str, Run]) -> dict[str, RunRows]:
         without = next(model for model in models if model not in with_ids)
         raise ValueError(f"{task}: prompt_id: expected in all runs or in none, got None in that of {without}")
     # Runs that don't all say the task of their rows are paired by the document alone.
-    says_task = all(_knows_tasks(run) for run in models.values())
+    codes = [task_of_rows(run.scores)[0] for run in models.values()]
+    says_task = all(one.size and one.min() >= 0 for one in codes)
     rows: dict[str, RunRows] = {}
     for model, run in models.items():
         if len(run.scores.batch_size) != 1:
-            raise ValueError(
-                f"{model}: expected one batch dimension, which holds the prompts, got {list(run.scores.batch_size)}"
-            )
+            got = list(run.scores.batch_size)
+            raise ValueError(f"{model}: expected one batch dimension, which holds the prompts, got {got}")
         keys = prompt_keys(run.scores if says_task else run.scores.replace(prompt_task=None, task_names=None))
         (rows[model],) = RecordRows(run.scores, -1, keys).each()
     return rows
-
-
-def _knows_tasks(run: Run) -> bool:
-    codes, _ = task_of_rows(run.scores)
-    return bool(codes.size) and int(codes.min()) >= 0
 
 
 def _said_task(run: Run) -> str | None:
@@ -208,11 +206,3 @@ def _said_task(run: Run) -> str | None:
 def _family(run: Run) -> type:
     """The class of the scores; one for all classes that are made for the metrics of a log."""
     return LoggedScoreData if isinstance(run.scores, LoggedScoreData) else type(run.scores)
-
-
-def _task_of_family(family: type) -> str:
-    return "unknown task" if family is LoggedScoreData else family.__name__.removesuffix("ScoreData")
-
-
-def _origin(run: Run) -> str:
-    return ", ".join(run.files) or repr(run.name)

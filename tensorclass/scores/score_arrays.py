@@ -60,12 +60,10 @@ class RecordRows:
         self.keys: NDArray[np.int64] | None = None
         if keys is not None and all(shape[one] for one in reduced[:-1]):
             every = self._laid_out(keys)
-            first = every
-            for _ in reduced[:-1]:
-                first = first[:, :, 0]
+            every = np.reshape(every, (*every.shape[:2], -1))
             # Where repeats come in orders of their own, a place isn't one prompt: each row goes by its number.
-            self._repeats_are_rows = not np.array_equal(every, np.broadcast_to(_as_wide(first, every), every.shape))
-            self.keys = self._laid_out(keys) if self._repeats_are_rows else first
+            self._repeats_are_rows = bool((every != every[..., :1]).any())
+            self.keys = self._laid_out(keys) if self._repeats_are_rows else every[..., 0]
 
     @cached_property
     def fields(self) -> dict[str, dataclasses.Field[Any]]:
@@ -107,9 +105,8 @@ class RecordRows:
         coded = self.codes(name)
         if coded is None:
             return None
-        table = np.array([*map(label_number, coded[1]), nan])
-        found: NDArray[np.float64] = table[coded[0]]
-        return found
+        codes, names = coded
+        return np.array([*map(label_number, names), nan])[codes]
 
     def clusters(self, name: str) -> NDArray[np.int64]:
         """A number for the cluster of each prompt, ``[runs, prompts]``; see :meth:`RunRows.clusters`."""
@@ -140,8 +137,9 @@ class RecordRows:
     def _of_prompts(self, name: str, clusters: NDArray[np.int64]) -> NDArray[np.int64]:
         """One cluster for each prompt, or an error if its repeats have several, or prompts of two tasks share one."""
         found = np.reshape(clusters, (*clusters.shape[:2], -1))
-        if (found != found[..., :1]).any():
-            run, row, _ = (int(axis[0]) for axis in np.nonzero(found != found[..., :1]))
+        apart = np.argwhere(found != found[..., :1])
+        if len(apart):
+            row = int(apart[0][1])
             raise ValueError(f"{name}: expected one cluster for all repeats of a prompt, got several in row {row}")
         tasks = self.codes("prompt_task") if "prompt_task" in self.fields else None
         if tasks is not None:
@@ -348,10 +346,6 @@ def _check_tasks(name: str, clusters: NDArray[np.int64], tasks: NDArray[np.int64
             f"{name}: expected clusters of one task each, got the cluster of row {row} in {a!r} and in {b!r}; give the "
             "clusters of each task names or numbers of their own"
         )
-
-
-def _as_wide(first: NDArray[np.int64], every: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.expand_dims(first, tuple(range(first.ndim, every.ndim)))
 
 
 def plain_value(value: Any) -> Any:

@@ -87,10 +87,7 @@ def _annotations(head: FileHead) -> list[_Annotation]:
 
 def _difficulties(head: FileHead, key: str) -> list[object]:
     """The difficulty of each prompt, which the caller has added to the entries under a key."""
-    if head.start.lstrip()[:1] == b"[":
-        entries = read_document(head.location, list[dict[str, object]], str(head.path))
-    else:
-        entries = [row for _, row in head.rows()]
+    entries = [row for _, row in head.rows()]
     for number, entry in enumerate(entries):
         if key not in entry:
             raise ScoreFileError(str(head.path), None, f"{key}: expected in each entry, but entry {number} lacks it")
@@ -152,12 +149,8 @@ def _preference(annotation: _Annotation, path: str, number: int) -> float | None
     if value in _DRAWS:
         return 0.5
     if not _BASELINE <= value <= _MODEL:
-        raise ScoreFileError(
-            path,
-            None,
-            "preference: expected a number from 1 (the baseline) to 2 (the model), or 0 for a draw, "
-            f"got {shown(value)} in entry {number}",
-        )
+        expected = "a number from 1 (the baseline) to 2 (the model), or 0 for a draw"
+        raise ScoreFileError(path, None, f"preference: expected {expected}, got {shown(value)} in entry {number}")
     return value - _BASELINE
 
 

@@ -56,14 +56,9 @@ class _Texts(TypedDict, total=False):
     output: dict[str, object] | None
 
 
-class _Dataset(TypedDict, total=False):
-    name: str | None
-
-
 class _Eval(TypedDict, total=False):
     task: str
     model: str
-    dataset: _Dataset | None
 
 
 class _MetricValue(TypedDict, total=False):
@@ -189,8 +184,7 @@ def _run(log: _OpenLog, head: FileHead, options: ReadOptions) -> Run:
             first_rows.add(document)
             values.update(reduced.get(document, {}))
         failed += sample.get("error") is not None
-        metadata = sample.get("metadata") or {}
-        gathered.add(document, values, labels=metadata, task=task)
+        gathered.add(document, values, labels=sample.get("metadata") or {}, task=task)
     if not gathered.rows:
         raise ScoreFileError(path, None, "the log holds no samples; expected a log with log_samples on")
     if not gathered.metrics():

@@ -10,7 +10,17 @@ from typing import Any, TypeVar, cast
 from tensorclass.scores.readers.unpacked_file import PACKED, opened, read_whole
 from tensorclass.scores.score_errors import ScoreFileError, require
 
-__all__ = ["BOM", "document_beside", "file_beside", "json_problem", "parsed", "python_json", "read_document", "shaped"]
+__all__ = [
+    "BOM",
+    "document_beside",
+    "file_beside",
+    "json_of_file",
+    "json_problem",
+    "parsed",
+    "python_json",
+    "read_document",
+    "shaped",
+]
 
 _Shape = TypeVar("_Shape")
 
@@ -104,13 +114,25 @@ def file_beside(path: Path, name: str) -> Path | None:
 
 
 def _leniently(content: bytes, shape: type[_Shape], name: str) -> _Shape:
+    return shaped(json_of_file(content, name, "; is the file complete?"), shape, name)
+
+
+def json_of_file(content: bytes, name: str, hint: str = "") -> object:
+    """Parse a file.
+
+    Args:
+        content: of the file.
+        name: the file, for errors.
+        hint: ends the error of a line.
+
+    Raises:
+        ScoreFileError: the content is no JSON.
+    """
     try:
-        value = python_json(content)
+        return python_json(content)
     except (ValueError, RecursionError) as error:
         line = getattr(error, "lineno", None)
-        is_complete = "" if line is None else "; is the file complete?"
-        raise ScoreFileError(name, line, f"{json_problem(error)}{is_complete}") from None
-    return shaped(value, shape, name)
+        raise ScoreFileError(name, line, json_problem(error) + ("" if line is None else hint)) from None
 
 
 def python_json(content: bytes | str) -> object:
