@@ -76,21 +76,15 @@ def _add_scores(commands: Any) -> None:
         metavar="FILE",
         help="a log or result file, compressed or not; a folder of them; a pattern; - for the standard input",
     )
-    parser.add_argument(
-        "--keep-going",
-        action="store_true",
-        help="report files that cannot be read at the end (exit code 2), and go on with the others",
+    _flag(
+        parser, "--keep-going", "report files that cannot be read at the end (exit code 2), and go on with the others"
     )
     several = parser.add_argument_group("several runs")
-    several.add_argument(
-        "--compare",
-        action="store_true",
-        help="compare the runs of each task with the first, prompt by prompt: intervals and tests",
-    )
-    several.add_argument(
+    _flag(several, "--compare", "compare the runs of each task with the first, prompt by prompt: intervals and tests")
+    _flag(
+        several,
         "--leaderboard",
-        action="store_true",
-        help="rank the models over all tasks: averages, intervals of ranks, groups that cannot be told apart",
+        "rank the models over all tasks: averages, intervals of ranks, groups that cannot be told apart",
     )
     several.add_argument("--metric", metavar="NAME", help="the metric to rank by (default: the first of each task)")
     several.add_argument(
@@ -146,10 +140,10 @@ def _add_scores(commands: Any) -> None:
     _add_format(output)
     output.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
     output.add_argument("--report", metavar="FILE", help="write a report to this file, an HTML page without network")
-    output.add_argument("--no-text", action="store_true", help="of --report: leave the texts of prompts in the logs")
+    _flag(output, "--no-text", "of --report: leave the texts of prompts in the logs")
     output.add_argument("--save", metavar="DIR", help="write scores.json and each run's record (.pt) to this folder")
     machines = parser.add_argument_group("reading on several machines")
-    machines.add_argument("--ray", action="store_true", help="read the files on a Ray cluster, several at a time")
+    _flag(machines, "--ray", "read the files on a Ray cluster, several at a time")
     machines.add_argument(
         "--ray-address",
         metavar="ADDRESS",
@@ -175,8 +169,8 @@ def _add_diff(commands: Any) -> None:
     parser.add_argument(
         "--limit", type=_count, default=20, metavar="N", help="how many prompts to list (default: 20; 0 for all)"
     )
-    parser.add_argument("--no-text", action="store_true", help="leave the texts in the logs")
-    parser.add_argument("--full-text", action="store_true", help="print texts in full, not their first lines")
+    _flag(parser, "--no-text", "leave the texts in the logs")
+    _flag(parser, "--full-text", "print texts in full, not their first lines")
     _add_reading(parser)
     _add_format(parser, ("table", "json", "csv"))
     parser.set_defaults(needs_files=True)
@@ -213,6 +207,10 @@ def _add_power(commands: Any) -> None:
     parser.add_argument("--level", type=_level, default=0.05, metavar="P", help="the level of the test (default: 0.05)")
     _add_reading(parser)
     _add_format(parser)
+
+
+def _flag(group: Any, name: str, help: str) -> None:
+    group.add_argument(name, action="store_true", help=help)
 
 
 def _add_reading(group: Any) -> None:

@@ -202,12 +202,14 @@ def _texts(data: Any, path: tuple[str, ...]) -> Iterator[tuple[str, str]]:
         if isinstance(value, Collection) and value._is_tree():
             yield from _texts(value, (*path, key))
             continue
-        if isinstance(value, Tensor):
-            plain: Any = [_rounded(row) for row in value] if value.ndim else _rounded(value)
-        else:
-            plain = value.tolist()
-        text = " ".join(repr(plain).split())
+        text = " ".join(repr(_plain(value)).split())
         yield ".".join((*path, key)), text if len(text) <= _WIDTH else text[: _WIDTH - 3] + "..."
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return [_rounded(row) for row in value] if value.ndim else _rounded(value)
+    return value.tolist()
 
 
 def _rounded(value: Tensor) -> Any:

@@ -71,9 +71,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     # dimensions
     _difference("apply-names-renames", "names= renames", Method("apply", "named_apply", keywords=("names",))),
     _difference(
-        "gather-takes-an-index-of-all-batch-dimensions",
-        "the index has all dimensions of the batch",
-        Method("gather"),
+        "gather-takes-an-index-of-all-batch-dimensions", "the index has all dimensions of the batch", Method("gather")
     ),
     _difference(
         "update_at_-and-copy_at_-align-an-ellipsis-with-the-batch",
@@ -98,9 +96,7 @@ DIFFERENCES: tuple[Difference, ...] = (
         Function("pad_sequence", keywords=("return_mask",)),
     ),
     _difference(
-        "sequences-are-padded-under-the-same-keys",
-        "all collections must have the same keys",
-        Function("pad_sequence"),
+        "sequences-are-padded-under-the-same-keys", "all collections must have the same keys", Function("pad_sequence")
     ),
     _difference(
         "an-empty-out-is-filled", "an empty out= is filled", Function("stack", "cat", "lazy_stack", keywords=("out",))

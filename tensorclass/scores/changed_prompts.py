@@ -119,8 +119,7 @@ def changed_prompts(a: ScoreData, b: ScoreData, figure: str | None = None) -> Ch
         >>> list(changed_prompts(a, b, "exact_match"))
         [ChangedPrompt(row_a=1, row_b=0, a=0.0, b=1.0)]
     """
-    without = a.prompt_id is None and b.prompt_id is None
-    keys_a, keys_b = (None, None) if without else paired_keys(a, b)
+    keys_a, keys_b = paired_keys(a, b)
     (run_a,), (run_b,) = RecordRows(a, -1, keys_a).each(), RecordRows(b, -1, keys_b).each()
     figures_a, figures_b = tallies(run_a).sums, tallies(run_b).sums
     if figure is None:

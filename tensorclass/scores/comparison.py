@@ -92,8 +92,7 @@ def compare(
             )
     if type(a) is not type(b) and not (isinstance(a, LoggedScoreData) and isinstance(b, LoggedScoreData)):
         raise TypeError(f"expected two runs of one class, got {type_name(a)} and {type_name(b)}")
-    without = a.prompt_id is None and b.prompt_id is None
-    keys_a, keys_b = (None, None) if without else paired_keys(a, b)
+    keys_a, keys_b = paired_keys(a, b)
     random = check_repeats(repeats)
     runs_a, runs_b = _runs("a", a, dim, keys_a, cluster, random), _runs("b", b, dim, keys_b, cluster, random)
     try:

@@ -75,13 +75,7 @@ class GridFigures:
                 return self._combined_difference(a, b)
             at_a, at_b = task.places(a, b)
             paired.append(PairedTask(_sums(one.at(at_a)), _sums(other.at(at_b))))
-        found = average_difference(
-            paired,
-            self._weights,
-            name="macro",
-            share=self._unit == "%",
-            **self._settings,
-        )
+        found = average_difference(paired, self._weights, name="macro", share=self._unit == "%", **self._settings)
         return difference_of(found, self._unit)
 
     def _average(self, model: str, weights: Sequence[float]) -> Estimate:

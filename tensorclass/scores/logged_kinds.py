@@ -99,11 +99,7 @@ LOGGED_KINDS: Final[Mapping[str, LoggedKind]] = {
     "mcc": LoggedKind("Matthews' correlation coefficient", "", _TARGET, _of_fields(MCC), _of_rows(matthews)),
     "multilabel_f1": LoggedKind("F1 over all labels of all rows", "%", _LABELS, _of_fields(F1), _f1),
     "multilabel_macro_f1": LoggedKind(
-        "F1 averaged over labels",
-        "%",
-        _LABELS,
-        _of_fields(MultilabelMacroF1, others=2),
-        _of_rows(multilabel_macro_f1),
+        "F1 averaged over labels", "%", _LABELS, _of_fields(MultilabelMacroF1, others=2), _of_rows(multilabel_macro_f1)
     ),
     "perplexity": LoggedKind(
         "the perplexity of log-likelihoods", "", _UNITS, _of_fields(Perplexity), _of_rows(perplexity)

@@ -8,15 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorclass.scores.intervals import (
-    NOTHING,
-    ONE_PROMPT,
-    Moments,
-    added_prompts,
-    is_share,
-    moments_of,
-    sizes,
-)
+from tensorclass.scores.intervals import NOTHING, ONE_PROMPT, Moments, added_prompts, is_share, moments_of, sizes
 from tensorclass.scores.resampling import default_resamples, distinct_rows, generator
 from tensorclass.scores.signflips import lower_tail, sign_flips
 from tensorclass.scores.students_t import check_confidence

@@ -190,12 +190,7 @@ class ScoreData(TensorClass, stack_objects=True):
             members = sorted({member for part in parts for member in part})
             groups[name] = {member: figure([part.get(member) for part in parts]) for member in members}
         return Report(
-            figures=figures,
-            groups=groups,
-            family=type(self).__name__,
-            batch_size=shape,
-            notes=tuple(notes),
-            **settings,
+            figures=figures, groups=groups, family=type(self).__name__, batch_size=shape, notes=tuple(notes), **settings
         )
 
     def variance_components(

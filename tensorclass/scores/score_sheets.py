@@ -237,8 +237,7 @@ def group_sheets(runs: Sequence[tuple[str, Report]]) -> Iterator[Sheet]:
         columns = [run for run, _ in runs] if several else ["score", interval_heading(runs[0][1].confidence)]
         unit = common_unit(one for groups in own for one in groups.values())
         sheet = Sheet(
-            f"{name} by type{_after(unit)}",
-            [SheetColumn("type", is_label=True), *numbers_of("counted", *columns)],
+            f"{name} by type{_after(unit)}", [SheetColumn("type", is_label=True), *numbers_of("counted", *columns)]
         )
         for group in sorted({group for groups in own for group in groups}):
             held = [groups.get(group) for groups in own]

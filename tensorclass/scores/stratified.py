@@ -94,9 +94,9 @@ def average_interval(
     stderr = _combined([float(standard_error(*one)) for one in held], weights)
     if share and all(is_share(*one) for one in held):
         added = added_prompts(confidence)
-        each = [share_moments(*one, added * weight) for weight, one in zip(weights, held, strict=True)]
         each = [
-            _cautious(moments, len(one.below), len(held), _OF_SHARE) for moments, one in zip(each, held, strict=True)
+            _cautious(share_moments(*one, added * weight), len(one.below), len(held), _OF_SHARE)
+            for weight, one in zip(weights, held, strict=True)
         ]
         low, high = _ends(each, weights, confidence)
         return Interval(value, max(min(low, value), 0.0), min(max(high, value), 1.0), "adjusted t", stderr=stderr)
@@ -157,19 +157,16 @@ def average_difference(
     stderr = _combined(stderrs, weights)
     p_value, test = _flipped(held, weights, generator(seed, name), resamples)
 
+    numbers = prompts, prompts_a, prompts_b
+
     def found(low: float, high: float, method: str, reason: str = "") -> PairedDifference:
-        return PairedDifference(
-            a, b, value, low, high, p_value, prompts, prompts_a, prompts_b, method, test, reason, stderr
-        )
+        return PairedDifference(a, b, value, low, high, p_value, *numbers, method, test, reason, stderr)
 
     if share and all(is_share(*run) for one in held for run in one):
         added = added_prompts(confidence)
         each = [
-            share_difference_moments(*one.a, *one.b, added * weight) for weight, one in zip(weights, held, strict=True)
-        ]
-        each = [
-            _cautious(moments, min(own[1:]), len(held), _OF_DIFFERENCE)
-            for moments, own in zip(each, counts, strict=True)
+            _cautious(share_difference_moments(*a, *b, added * weight), min(own[1:]), len(held), _OF_DIFFERENCE)
+            for weight, (a, b), own in zip(weights, held, counts, strict=True)
         ]
         low, high = _ends(each, weights, confidence)
         return found(max(min(low, value), -1.0), min(max(high, value), 1.0), "adjusted t")

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from io import BufferedIOBase
 from pathlib import Path
 from typing import IO, Final, cast
@@ -230,11 +230,9 @@ class FileHead:
 
     def _first_line(self) -> Row | None:
         with self.open() as stream:
+            lines = iter(partial(stream.readline, raised(LONGEST_LINE)), b"")
             try:
-                while True:
-                    line = stream.readline(raised(LONGEST_LINE))
-                    if not line or line.removeprefix(BOM).strip():
-                        break
+                line = next((line for line in lines if line.removeprefix(BOM).strip()), b"")
             except BROKEN:
                 return None
         try:

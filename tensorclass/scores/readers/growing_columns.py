@@ -86,17 +86,10 @@ class NumberColumn:
         self._values.append(value)
 
     def checked(self, values: Sequence[object]) -> Callable[[], None]:
-        kinds = set(map(type, values))
-        if not kinds <= _NUMBERS:
-            raise Misfit
-        try:
-            numbers = np.array(values, dtype=np.float64)  # None becomes NaN
-        except OverflowError:
-            raise Misfit from None
-        _check(numbers, self._share)
+        numbers = _checked(values, _NUMBERS, self._share)
 
         def add() -> None:
-            self._bool = self._bool and kinds <= {bool}
+            self._bool = self._bool and set(map(type, values)) <= {bool}
             self._values.frombytes(numbers.astype(np.float32).tobytes())
 
         return add
@@ -152,13 +145,7 @@ class RaggedColumn:
 
     def checked(self, values: Sequence[object]) -> Callable[[], None]:
         flat, lengths = _flat(values)
-        if not set(map(type, flat)) <= _NUMBERS - {type(None)}:
-            raise Misfit
-        try:
-            numbers = np.array(flat, dtype=np.float64)
-        except OverflowError:
-            raise Misfit from None
-        _check(numbers, self._share)
+        numbers = _checked(flat, _NUMBERS - {type(None)}, self._share)
 
         def add() -> None:
             self._values.frombytes(numbers.astype(np.float32).tobytes())
@@ -354,10 +341,18 @@ def _names(values: Sequence[object]) -> Sequence[str]:
     return cast("Sequence[str]", values)
 
 
-def _check(numbers: NDArray[np.float64], share: bool) -> None:
+def _checked(values: Sequence[object], types: frozenset[object], share: bool) -> NDArray[np.float64]:
+    """Values of these types as numbers, NaN for None."""
+    if not set(map(type, values)) <= types:
+        raise Misfit
+    try:
+        numbers = np.array(values, dtype=np.float64)
+    except OverflowError:
+        raise Misfit from None
     low, high = (-ROUNDING, 1 + ROUNDING) if share else (-_LARGEST, _LARGEST)
     if ((numbers < low) | (numbers > high)).any():
         raise Misfit
+    return numbers
 
 
 def _digests(texts: Sequence[str]) -> bytes:

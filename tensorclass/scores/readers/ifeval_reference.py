@@ -120,9 +120,7 @@ def other_level(path: str | Path) -> Path | None:
 
 
 def read_reference(
-    strict: tuple[str, Iterable[tuple[int, Row]]] | None,
-    loose: tuple[str, Iterable[tuple[int, Row]]] | None,
-    name: str,
+    strict: tuple[str, Iterable[tuple[int, Row]]] | None, loose: tuple[str, Iterable[tuple[int, Row]]] | None, name: str
 ) -> Run:
     """The run in a pair of result files, or in one of them.
 
@@ -193,9 +191,7 @@ def _right(verdicts: Tensor) -> float:
     return float(verdicts.double().nansum())
 
 
-def _together(
-    given: dict[str, tuple[str, Iterable[tuple[int, Row]]]],
-) -> Iterator[dict[str, tuple[str, int, Row]]]:
+def _together(given: dict[str, tuple[str, Iterable[tuple[int, Row]]]]) -> Iterator[dict[str, tuple[str, int, Row]]]:
     """The rows of the files side by side; an error where they are not of the same prompt."""
     last = dict.fromkeys(given, 0)
     for rows in zip_longest(*(iter(rows) for _, rows in given.values())):

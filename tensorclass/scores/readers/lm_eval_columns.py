@@ -296,7 +296,7 @@ class LoggedColumns:
         """The metrics whose values in the rows are what is averaged; the others are left out."""
         computed: list[str] = []
         for key in self.logged:
-            value: object = first.get(key)
+            value: Any = first.get(key)
             is_verdict = value is None or isinstance(value, (bool, int, float))
             is_list = key in _VERDICT_LISTS and type(value) is list
             if key not in first:

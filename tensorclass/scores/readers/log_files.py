@@ -37,7 +37,6 @@ class LogFiles:
 def log_files(
     paths: Iterable[str | Path],
     *,
-    readers: Iterable[Reader] | None = None,
     last: Iterable[Reader] = (),
     on_error: Callable[[ScoreFileError], None] | None = None,
 ) -> LogFiles:
@@ -47,8 +46,7 @@ def log_files(
         paths: files; ``-`` for the standard input; folders, of which the files that a reader recognises are taken, also
             those in folders within; patterns such as ``runs/*/samples_*.jsonl``; results files of
             lm-evaluation-harness, which stand for the sample logs beside them.
-        readers: readers that look at a file before those of this package; by default the registered ones.
-        last: readers that look at a file after them.
+        last: readers that look at a file after the registered ones and those of this package.
         on_error: called with the error of a folder or pattern, in place of raising it.
 
     Raises:
@@ -56,13 +54,13 @@ def log_files(
     """
     files: dict[Path, Path] = {}
     unknown: list[Path] = []
-    asked, after = None if readers is None else tuple(readers), tuple(last)
+    after = tuple(last)
     for given in paths:
         try:
             for path in _matching(given):
                 found = [path]
                 if path.is_dir() and str(path) != STANDARD_INPUT:
-                    found, others = _in_folder(path, asked, after)
+                    found, others = _in_folder(path, after)
                     unknown += others
                 for file in found:
                     for one in logs_beside(file) or [file]:
@@ -85,14 +83,14 @@ def _matching(given: str | Path) -> list[Path]:
     return list(map(Path, found))
 
 
-def _in_folder(folder: Path, readers: Iterable[Reader] | None, last: Iterable[Reader]) -> tuple[list[Path], list[Path]]:
+def _in_folder(folder: Path, last: Iterable[Reader]) -> tuple[list[Path], list[Path]]:
     """The score files in a folder, and other data files. Files that are broken are score files: reading says why."""
     known: list[Path] = []
     unknown: list[Path] = []
     companions: set[str] = set()
     for path in _walked(folder):
         try:
-            companions.update(reader_of(FileHead.of(path), readers, last).companions)
+            companions.update(reader_of(FileHead.of(path), last=last).companions)
         except UnknownFormatError:
             if logs_beside(path):
                 known.append(path)

@@ -184,9 +184,10 @@ def _is_labels(value: object) -> bool:
 
 
 def _pair(value: object, what: str) -> tuple[object, object]:
+    given = value
     pair = cast("list[object]", value) if isinstance(value, list) else []
     if len(pair) != 2:
-        raise TypeError(f"a pair, {what}, got {shown(value)}")
+        raise TypeError(f"a pair, {what}, got {shown(given)}")
     return pair[0], pair[1]
 
 

@@ -194,10 +194,7 @@ def _opened(head: FileHead, columns: Iterable[str]) -> Generator[Iterator[tuple[
     elif head.first_row is not None:
         yield _json_rows(head, wanted)
     else:
-        with (
-            head.open() as stream,
-            TextIOWrapper(cast("IO[bytes]", stream), encoding="utf-8-sig", newline="") as text,
-        ):
+        with head.open() as stream, TextIOWrapper(cast("IO[bytes]", stream), encoding="utf-8-sig", newline="") as text:
             yield _csv_rows(head, text, wanted)
 
 

@@ -103,7 +103,7 @@ def annotation(text: str) -> ast.expr:
 
 def type_parameters(definition: ast.AST) -> dict[str, Any]:
     """The argument of a new node for the type parameters of another one; Python 3.12 and later have them."""
-    return {"type_params": definition.type_params} if hasattr(definition, "type_params") else {}
+    return {name: getattr(definition, name) for name in ("type_params",) if hasattr(definition, name)}
 
 
 ELLIPSIS = ast.Constant(...)
