@@ -32,7 +32,7 @@ __all__ = [
 
 
 class Settings(TypedDict):
-    """What intervals and tests are made with.
+    """Settings of intervals and tests.
 
     Attributes:
         seed: of what is drawn at random.

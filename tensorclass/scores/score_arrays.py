@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache, cached_property
 from math import nan, prod
 from typing import Any
 
@@ -53,9 +53,10 @@ class RecordRows:
         self._order = [*kept, reduced[-1], *reduced[:-1]]
         self.runs: tuple[int, ...] = tuple(shape[one] for one in kept)
         self.prompts: int = shape[reduced[-1]]
-        self._numbers: dict[str, NDArray[np.float64] | None] = {}
-        self._codes: dict[str, tuple[NDArray[np.int64], Vocabulary] | None] = {}
-        self._clusters: dict[str, NDArray[np.int64]] = {}
+        # Fields are read once.
+        self.numbers: Callable[[str], NDArray[np.float64] | None] = cache(self._read_numbers)
+        self.codes: Callable[[str], tuple[NDArray[np.int64], Vocabulary] | None] = cache(self._read_codes)
+        self.clusters: Callable[[str], NDArray[np.int64]] = cache(self._read_clusters)
         self._repeats_are_rows = False
         self.keys: NDArray[np.int64] | None = None
         if keys is not None and all(shape[one] for one in reduced[:-1]):
@@ -84,22 +85,8 @@ class RecordRows:
         value = value.detach()
         return ragged(value) if value.is_nested else value
 
-    def numbers(self, name: str) -> NDArray[np.float64] | None:
-        """A field as float64, ``[runs, prompts, repeats..., values...]``; None where it holds no tensor."""
-        if name not in self._numbers:
-            tensor = self.tensor(name)
-            self._numbers[name] = None if tensor is None else self._checked(name, tensor)
-        return self._numbers[name]
-
-    def codes(self, name: str) -> tuple[NDArray[np.int64], Vocabulary] | None:
-        """A field of codes in one vocabulary, laid out as :meth:`numbers`; None where it holds no tensor."""
-        if name not in self._codes:
-            tensor = self.tensor(name)
-            self._codes[name] = None if tensor is None else self._named(name, tensor)
-        return self._codes[name]
-
     def labels(self, name: str) -> NDArray[np.float64] | None:
-        """A number for each label, laid out as :meth:`numbers`; see :meth:`RunRows.labels`."""
+        """A number for each label, laid out as :attr:`numbers`; see :meth:`RunRows.labels`."""
         if name not in self.fields or declared_codes(self.fields[name].metadata) is None:
             return self.numbers(name)
         coded = self.codes(name)
@@ -108,13 +95,8 @@ class RecordRows:
         codes, names = coded
         return np.array([*map(label_number, names), nan])[codes]
 
-    def clusters(self, name: str) -> NDArray[np.int64]:
+    def _read_clusters(self, name: str) -> NDArray[np.int64]:
         """A number for the cluster of each prompt, ``[runs, prompts]``; see :meth:`RunRows.clusters`."""
-        if name not in self._clusters:
-            self._clusters[name] = self._numbered(name)
-        return self._clusters[name]
-
-    def _numbered(self, name: str) -> NDArray[np.int64]:
         tensor = self.tensor(name)
         if tensor is None:
             raise ValueError(f"{name}: expected the cluster of each prompt, as a code or another integer, got None")
@@ -147,7 +129,11 @@ class RecordRows:
                 _check_tasks(name, found[run], np.reshape(codes, (len(codes), -1)), tasks[1])
         return found[..., 0]
 
-    def _checked(self, name: str, tensor: Tensor) -> NDArray[np.float64]:
+    def _read_numbers(self, name: str) -> NDArray[np.float64] | None:
+        """A field as float64, ``[runs, prompts, repeats..., values...]``; None where it holds no tensor."""
+        tensor = self.tensor(name)
+        if tensor is None:
+            return None
         if tensor.is_complex():
             raise ValueError(f"{name}: expected bools or real numbers, got {tensor.dtype}")
         numbers: NDArray[np.float64] = tensor.cpu().double().numpy()
@@ -157,6 +143,11 @@ class RecordRows:
                 f"{[int(axis[0]) for axis in np.nonzero(np.isinf(numbers))]}"
             )
         return self._laid_out(numbers)
+
+    def _read_codes(self, name: str) -> tuple[NDArray[np.int64], Vocabulary] | None:
+        """A field of codes in one vocabulary, laid out as :attr:`numbers`; None where it holds no tensor."""
+        tensor = self.tensor(name)
+        return None if tensor is None else self._named(name, tensor)
 
     def _named(self, name: str, tensor: Tensor) -> tuple[NDArray[np.int64], Vocabulary]:
         if tensor.is_floating_point() or tensor.is_complex():
@@ -265,7 +256,7 @@ class RunRows:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Tallies:
-    """What the prompts of one run contribute: to ratios of sums their tallies, to other figures their samples.
+    """Contributions of the prompts of one run: tallies to ratios of sums, samples to other figures.
 
     Attributes:
         figures: by name, in the order of the fields.

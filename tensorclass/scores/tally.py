@@ -1,4 +1,4 @@
-"""What prompts contribute to a figure, and how it is pooled: sums above and below a line, or rows."""
+"""Contributions of prompts to a figure, and how they are pooled: sums above and below a line, or rows."""
 
 from __future__ import annotations
 

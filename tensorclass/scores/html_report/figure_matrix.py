@@ -135,10 +135,11 @@ class _Matrix:
         if one is None:
             return cell("-", class_="number", value="")
         shade = self._shade(row, one) if shaded and self._axis is None else None
+        interval = show_interval(one.low, one.high, one.unit) if isfinite(float(one.low)) else "no interval"
         return cell(
             show(one.value, one.unit),
             row.marks.get(model),
-            element("small", _interval(one), class_="range"),
+            element("small", interval, class_="range"),
             class_="number" if shade is None else f"number {shade}",
             value=float(one.value),
         )
@@ -164,10 +165,6 @@ def _drawn(axis: Axis, one: Estimate | Difference | None) -> Markup:
     if one is None:
         return cell(class_="drawing")
     return cell(axis.interval(float(one.value), float(one.low), float(one.high)), class_="drawing")
-
-
-def _interval(one: Estimate) -> str:
-    return show_interval(one.low, one.high, one.unit) if isfinite(float(one.low)) else "no interval"
 
 
 def _shades(rows: Sequence[FigureRow]) -> _Shade:

@@ -208,8 +208,7 @@ def is_better_when_higher(runs: Iterable[Run], figure: str) -> bool:
 
 def _comparable(a: Run, b: Run) -> bool:
     """Return whether :func:`compare` takes two runs of a task."""
-    scores = a.scores, b.scores
-    return type(a.scores) is type(b.scores) or all(isinstance(one, LoggedScoreData) for one in scores)
+    return type(a.scores) is type(b.scores) or all(isinstance(one.scores, LoggedScoreData) for one in (a, b))
 
 
 def _prompt_figure(a: Run, b: Run, figure: str) -> list[str]:

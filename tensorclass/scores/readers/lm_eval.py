@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
 from tensorclass.scores.readers.growing_columns import Misfit
@@ -17,7 +18,7 @@ from tensorclass.scores.readers.lines import Row
 from tensorclass.scores.readers.lm_eval_columns import LoggedColumns
 from tensorclass.scores.readers.lm_eval_families import LABEL_ROLES
 from tensorclass.scores.readers.lm_eval_results import HarnessResults, results_beside
-from tensorclass.scores.readers.lm_eval_rows import LoggedTexts
+from tensorclass.scores.readers.lm_eval_rows import logged_texts
 from tensorclass.scores.readers.pair_columns import PairColumn
 from tensorclass.scores.readers.projected_rows import RowChunk, Struct, is_key, row_chunks, struct_of
 from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions, refuse_columns
@@ -83,7 +84,7 @@ class _LoggedRun:
             raise ScoreFileError(self._path, None, problem)
         notes += [f"{key}: no row is scored, each is null or NaN" for key in unscored]
         notes += columns.shared_texts()
-        texts = LoggedTexts(self._head.path, self._wanted, columns.prompt_ids())
+        texts = partial(logged_texts, self._head.path, self._wanted, columns.prompt_ids())
         return Run(
             name=run_name(self._head.path),
             scores=columns.scores(),

@@ -263,8 +263,10 @@ class LoggedColumns:
         if self._family is None:
             kinds = {key: self._kinds.get(key, "mean") for key in self.metrics}
             declared: list[LoggedMetric] = [
-                (key, self._unit(key)) if kind == "mean" else (key, LOGGED_KINDS[kind].unit, kind)
-                for key, kind in kinds.items()
+                (key, unit_of(key, column.numbers()))
+                if not isinstance(column, PairColumn)
+                else (key, LOGGED_KINDS[kinds[key]].unit, kinds[key])
+                for key, column in self.metrics.items()
             ]
             labels, groups, cluster = self._doc_labels.declaration
             family: type[ScoreData] = family_of(tuple(declared), labels, groups, cluster)
@@ -326,20 +328,13 @@ class LoggedColumns:
             "your own, declare a family with fields of these names and read the file with read_scores(path, family=...)"
         )
 
-    def _column_of(self, key: str, value: object, family: type[ScoreData] | None) -> MetricColumn:
-        pairs = None if family is not None else pair_column(key, value)
+    def _column_of(self, key: str, value: object, given: type[ScoreData] | None) -> MetricColumn:
+        pairs = None if given is not None else pair_column(key, value)
         if pairs is not None:
             return pairs
-        return (RaggedColumn if isinstance(value, list) else NumberColumn)(self._is_share(key))
-
-    def _is_share(self, key: str) -> bool:
-        if self._family is None:
-            return is_named_as_share(key)
-        return is_share_of(self._family, self._fields[key])
-
-    def _unit(self, key: str) -> str:
-        column = self.metrics[key]
-        return "%" if isinstance(column, PairColumn) else unit_of(key, column.numbers())
+        family = self._family
+        is_share = is_named_as_share(key) if family is None else is_share_of(family, self._fields[key])
+        return (RaggedColumn if isinstance(value, list) else NumberColumn)(is_share)
 
     def _needed(self, first: Row) -> dict[str, Any] | None:
         """The keys to decode of any row, with their types; None if rows need all of their document."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -16,21 +15,12 @@ from tensorclass.scores.readers.growing_columns import shown
 from tensorclass.scores.readers.lines import Row
 from tensorclass.scores.readers.run import PromptText
 
-__all__ = ["BOOKKEEPING", "LoggedTexts", "document_of", "logged_metrics", "number_of", "text_of", "value_at"]
+__all__ = ["BOOKKEEPING", "document_of", "logged_metrics", "logged_texts", "number_of", "text_of", "value_at"]
 
 BOOKKEEPING: Final[frozenset[str]] = frozenset(
     (
-        "doc_id",
-        "doc",
-        "target",
-        "arguments",
-        "resps",
-        "filtered_resps",
-        "filter",
-        "metrics",
-        "doc_hash",
-        "prompt_hash",
-        "target_hash",
+        *("doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"),
+        *("doc_hash", "prompt_hash", "target_hash"),
     )
 )
 
@@ -84,24 +74,18 @@ def number_of(row: Row) -> str:
     return str(number)
 
 
-@dataclass(frozen=True, eq=False)
-class LoggedTexts:
-    """Reads the texts of the rows of one filter. It can be pickled.
+def logged_texts(path: Path, filter: str | None, prompt_ids: NDArray[np.int64]) -> Iterator[PromptText]:
+    """Read the texts of the rows of one filter of a log.
 
     Args:
         path: the log.
         filter: the filter of the rows.
         prompt_ids: the id of the prompt of each row.
     """
-
-    path: Path
-    filter: str | None
-    prompt_ids: NDArray[np.int64]
-
-    def __call__(self) -> Iterator[PromptText]:
-        rows = (row for _, row in FileHead.of(self.path).rows() if row.get("filter") == self.filter)
-        for number, row in zip(self.prompt_ids.tolist(), rows, strict=True):
-            yield PromptText(number, _prompt(row), _response(row), _target(row))
+    rows = (row for _, row in FileHead.of(path).rows() if row.get("filter") == filter)
+    for number, row in zip(prompt_ids.tolist(), rows, strict=True):
+        target = None if row.get("target") is None else _shown(row["target"])
+        yield PromptText(number, _prompt(row), _response(row), target)
 
 
 def _requests(row: Row) -> list[list[object]]:
@@ -149,10 +133,6 @@ def _likelihood(response: object) -> float | None:
         return float(str(pair[0]))
     except ValueError:
         return None
-
-
-def _target(row: Row) -> str | None:
-    return None if row.get("target") is None else _shown(row["target"])
 
 
 def _shown(value: object) -> str:

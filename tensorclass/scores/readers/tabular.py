@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from typing import IO, Any, Final, TextIO, TypeAlias, cast
@@ -119,7 +119,7 @@ class TableReader(Reader):
         if len(unscored) == len(self._roles.metrics):
             raise ScoreFileError(str(head.path), None, f"{', '.join(unscored)}: no row has a value")
         name = "/".join(part for part in (model, task) if part) if tables > 1 else ""
-        texts = _Texts(head.path, columns, model, task)
+        texts = partial(_texts, head.path, columns, model, task)
         return table.run(
             self.name,
             options.family,
@@ -133,24 +133,17 @@ class TableReader(Reader):
         )
 
 
-@dataclass(frozen=True)
-class _Texts:
-    """Reads the texts of a run's rows again."""
-
-    path: Path
-    columns: Mapping[str, str]
-    model: str | None
-    task: str | None
-
-    def __call__(self) -> Iterator[PromptText]:
-        roles, place = _Roles(self.columns), 0
-        with _opened(FileHead.of(self.path), self.columns.values()) as rows:
-            for _, row in rows:
-                if roles.run_of(row) == (self.model, self.task):
-                    own = prompt_id(roles.document(row, place))
-                    place += 1
-                    response, target = roles.text(row, "response"), roles.text(row, "target")
-                    yield PromptText(own, roles.text(row, "text") or "", response, target)
+def _texts(path: Path, columns: Mapping[str, str], model: str | None, task: str | None) -> Iterator[PromptText]:
+    """Read the texts of a run's rows again."""
+    roles, place = _Roles(columns), 0
+    with _opened(FileHead.of(path), columns.values()) as rows:
+        for _, row in rows:
+            if roles.run_of(row) == (model, task):
+                own = prompt_id(roles.document(row, place))
+                place += 1
+                yield PromptText(
+                    own, roles.text(row, "text") or "", roles.text(row, "response"), roles.text(row, "target")
+                )
 
 
 def _text(value: object) -> str | None:

@@ -6,6 +6,7 @@ import ast
 import io
 import tokenize
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 from .formatting import written
@@ -76,15 +77,11 @@ class Neighbourhood:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._found: dict[str, Names | None] = {}
-
-    def names(self, name: str) -> Names | None:
-        """The names of a module; ``None`` where there is none that can be read."""
-        if name not in self._found:
-            self._found[name] = self._read(name)
-        return self._found[name]
+        #: finds the names of a module, once
+        self.names: Neighbours = cache(self._read)
 
     def _read(self, name: str) -> Names | None:
+        """The names of a module; ``None`` where there is none that can be read."""
         if not all(part.isidentifier() for part in name.split(".")):
             return None
         module = found_at(self._root, name)

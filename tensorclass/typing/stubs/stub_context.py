@@ -139,21 +139,6 @@ def is_simple(value: ast.expr, known: set[str]) -> bool:
 
 
 _SIMPLE = (
-    ast.Name,
-    ast.Attribute,
-    ast.Call,
-    ast.Constant,
-    ast.Subscript,
-    ast.Slice,
-    ast.keyword,
-    ast.BinOp,
-    ast.UnaryOp,
-    ast.Tuple,
-    ast.List,
-    ast.Set,
-    ast.Dict,
-    ast.Starred,
-    ast.operator,
-    ast.unaryop,
-    ast.expr_context,
+    *(ast.Name, ast.Attribute, ast.Call, ast.Constant, ast.Subscript, ast.Slice, ast.keyword, ast.BinOp, ast.UnaryOp),
+    *(ast.Tuple, ast.List, ast.Set, ast.Dict, ast.Starred, ast.operator, ast.unaryop, ast.expr_context),
 )
