@@ -61,7 +61,7 @@ class RecordRows:
         self.keys: NDArray[np.int64] | None = None
         if keys is not None and all(shape[one] for one in reduced[:-1]):
             every = self._laid_out(keys)
-            every = np.reshape(every, (*every.shape[:2], -1))
+            every = np.reshape(every, (*every.shape[:2], prod(every.shape[2:])))
             # Where repeats come in orders of their own, a place isn't one prompt: each row goes by its number.
             self._repeats_are_rows = bool((every != every[..., :1]).any())
             self.keys = self._laid_out(keys) if self._repeats_are_rows else every[..., 0]

@@ -24,6 +24,7 @@ from tensorclass.scores.intervals import (
     ONE_PROMPT,
     Interval,
     Moments,
+    Sums,
     added_prompts,
     is_share,
     ratio_moments,
@@ -49,16 +50,8 @@ _Numbers = NDArray[np.float64]
 _OF_SHARE, _OF_DIFFERENCE = 0.25, 1.0
 
 
-class TaskSums(NamedTuple):
+class TaskSums(Sums):
     """The contributions of each prompt of a task above and below the line: ``[prompts]`` each."""
-
-    above: _Numbers
-    below: _Numbers
-
-    @property
-    def value(self) -> float:
-        """The figure of the task."""
-        return float(self.above.sum()) / float(self.below.sum())
 
 
 class PairedTask(NamedTuple):
@@ -152,7 +145,7 @@ def average_difference(
         for run in ("a", "b")
     )
     value = b - a
-    moments = [difference_moments(*one.a, *one.b) for one in held]
+    moments = [difference_moments(one.a, one.b) for one in held]
     stderrs = [float(np.sqrt(one.variance)) if own[0] > 1 else nan for one, own in zip(moments, counts, strict=True)]
     stderr = _combined(stderrs, weights)
     p_value, test = _flipped(held, weights, generator(seed, name), resamples)
@@ -165,7 +158,7 @@ def average_difference(
     if share and all(is_share(*run) for one in held for run in one):
         added = added_prompts(confidence)
         each = [
-            _cautious(share_difference_moments(*a, *b, added * weight), min(own[1:]), len(held), _OF_DIFFERENCE)
+            _cautious(share_difference_moments(a, b, added * weight), min(own[1:]), len(held), _OF_DIFFERENCE)
             for weight, (a, b), own in zip(weights, held, counts, strict=True)
         ]
         low, high = _ends(each, weights, confidence)
