@@ -112,22 +112,11 @@ def _add_scores(commands: Any) -> None:
         "--seed", type=_count, default=0, metavar="N", help="seed of what is drawn at random (default: 0)"
     )
     gates = parser.add_argument_group("gates (exit code 1)")
-    gates.add_argument(
-        "--fail-under",
-        type=_bound,
-        action="append",
-        default=[],
-        metavar="METRIC=VALUE",
-        help="fail where a run's metric is below; TASK/METRIC=VALUE for one task, macro=VALUE for averages",
-    )
-    gates.add_argument(
-        "--fail-over",
-        type=_bound,
-        action="append",
-        default=[],
-        metavar="METRIC=VALUE",
-        help="fail where a run's metric is above: for metrics of which less is better",
-    )
+    bound: dict[str, Any] = {"type": _bound, "action": "append", "default": [], "metavar": "METRIC=VALUE"}
+    below = "fail where a run's metric is below; TASK/METRIC=VALUE for one task, macro=VALUE for averages"
+    gates.add_argument("--fail-under", help=below, **bound)
+    above = "fail where a run's metric is above: for metrics of which less is better"
+    gates.add_argument("--fail-over", help=above, **bound)
     gates.add_argument(
         "--fail-if-worse-than",
         metavar="NAME",

@@ -263,10 +263,8 @@ class Tallies:
         groups: by the name of the figure and of the group.
     """
 
-    figures: dict[str, Tally | Sample] = dataclasses.field(default_factory=dict[str, "Tally | Sample"])
-    groups: dict[str, dict[str, Tally | Sample]] = dataclasses.field(
-        default_factory=dict[str, "dict[str, Tally | Sample]"]
-    )
+    figures: dict[str, Tally | Sample]
+    groups: dict[str, dict[str, Tally | Sample]]
 
     @property
     def sums(self) -> dict[str, Tally]:
@@ -301,7 +299,7 @@ def tallies(
     check = getattr(type(rows.whole.record), "check_rows", None)
     if check is not None:
         check(rows)
-    found = Tallies()
+    found = Tallies({}, {})
     for name, field in fields.items():
         for one in _metrics_of(rows.whole, field, metrics.get(name)):
             parts: list[Tally | Sample] = [*one.tallies(name, rows), *one.samples(name, rows)]

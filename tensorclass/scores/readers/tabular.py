@@ -141,9 +141,8 @@ def _texts(path: Path, columns: Mapping[str, str], model: str | None, task: str 
             if roles.run_of(row) == (model, task):
                 own = prompt_id(roles.document(row, place))
                 place += 1
-                yield PromptText(
-                    own, roles.text(row, "text") or "", roles.text(row, "response"), roles.text(row, "target")
-                )
+                response, target = roles.text(row, "response"), roles.text(row, "target")
+                yield PromptText(own, roles.text(row, "text") or "", response, target)
 
 
 def _text(value: object) -> str | None:

@@ -2,7 +2,17 @@
 from pathlib import Path
 from typing import TypeVar
 
-__all__ = ["BOM", "document_beside", "file_beside", "json_problem", "parsed", "python_json", "read_document", "shaped"]
+__all__ = [
+    "BOM",
+    "document_beside",
+    "file_beside",
+    "json_of_file",
+    "json_problem",
+    "parsed",
+    "python_json",
+    "read_document",
+    "shaped",
+]
 _Shape = TypeVar("_Shape")
 BOM: bytes
 
@@ -11,5 +21,6 @@ def shaped(value: object, shape: type[_Shape], name: str, line: int | None = Non
 def read_document(path: Path, shape: type[_Shape], name: str | None = None) -> _Shape: ...
 def document_beside(path: Path, name: str, shape: type[_Shape]) -> tuple[Path, _Shape] | None: ...
 def file_beside(path: Path, name: str) -> Path | None: ...
+def json_of_file(content: bytes, name: str, hint: str = "") -> object: ...
 def python_json(content: bytes | str) -> object: ...
 def json_problem(error: ValueError | RecursionError) -> str: ...
