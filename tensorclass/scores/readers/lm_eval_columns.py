@@ -298,12 +298,15 @@ class LoggedColumns:
         """The metrics whose values in the rows are what is averaged; the others are left out."""
         computed: list[str] = []
         for key in self.logged:
-            value: Any = first.get(key)
-            is_verdict = value is None or isinstance(value, (bool, int, float))
-            is_list = key in _VERDICT_LISTS and type(value) is list
+            value: object = first.get(key)
             if key not in first:
                 self._left_out[key] = "the first row names it among its metrics, but has no value of it"
-            elif is_verdict or is_list or (family is None and pair_column(key, value) is not None):
+            elif (
+                value is None
+                or isinstance(value, (bool, int, float))
+                or (key in _VERDICT_LISTS and type(value) is list)
+                or (family is None and pair_column(key, value) is not None)
+            ):
                 computed.append(key)
             elif family is None:
                 self._left_out[key] = (
