@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorclass import stack
-from tensorclass.scores.estimate import Difference, Settings, estimate_difference
+from tensorclass.scores.estimate import Difference, IntervalKwargs, estimate_difference
 from tensorclass.scores.identity import paired_keys
 from tensorclass.scores.logged_scores import LoggedScoreData
 from tensorclass.scores.repeated_runs import RepeatedRun, RepeatedTally, check_repeats, repeated_runs
@@ -103,7 +103,7 @@ def compare(
             f"and {list(runs_b.shape)} beside those that are reduced (dim={dim})"
         ) from None
     places_a, places_b = (np.ravel(np.broadcast_to(runs.places, shape)) for runs in (runs_a, runs_b))
-    settings: Settings = {"seed": seed, "resamples": resamples, "confidence": confidence}
+    settings: IntervalKwargs = {"seed": seed, "resamples": resamples, "confidence": confidence}
     pairs = [
         _PairOfRuns(runs_a.each[one], runs_b.each[other], settings)
         for one, other in zip(map(int, places_a), map(int, places_b), strict=True)
@@ -173,7 +173,7 @@ def _runs(
 class _PairOfRuns:
     """Two runs and the prompts that both hold."""
 
-    def __init__(self, a: _Run, b: _Run, settings: Settings) -> None:
+    def __init__(self, a: _Run, b: _Run, settings: IntervalKwargs) -> None:
         self.a, self.b = a, b
         self._settings = settings
         self.positions_a, self.positions_b = pair(a.keys, b.keys, a.prompts, b.prompts)

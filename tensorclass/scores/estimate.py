@@ -18,7 +18,7 @@ from tensorclass.support.printable import type_name
 __all__ = [
     "Difference",
     "Estimate",
-    "Settings",
+    "IntervalKwargs",
     "check_same_clusters",
     "compared",
     "counted",
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 
-class Settings(TypedDict):
+class IntervalKwargs(TypedDict):
     """Settings of intervals and tests.
 
     Attributes:
@@ -144,7 +144,7 @@ class Difference(TensorClass, stack_objects=True):
     clusters: Tensor | None = None
 
 
-def estimate(part: Tally | Sample, *, interval: str = "auto", **settings: Unpack[Settings]) -> Estimate:
+def estimate(part: Tally | Sample, *, interval: str = "auto", **settings: Unpack[IntervalKwargs]) -> Estimate:
     """Compute a figure of one run, with its interval; over clusters, where there are any."""
     if isinstance(part, Sample):
         found = bootstrap_interval(
@@ -185,7 +185,7 @@ def estimate_of(found: Interval, *, count: float, prompts: int, unit: str, clust
     )
 
 
-def estimate_difference(a: Tally | Sample, b: Tally | Sample, **settings: Unpack[Settings]) -> Difference:
+def estimate_difference(a: Tally | Sample, b: Tally | Sample, **settings: Unpack[IntervalKwargs]) -> Difference:
     """Compute the difference of a figure between two runs, whose prompts are in the same order.
 
     Raises:
@@ -198,7 +198,7 @@ def estimate_difference(a: Tally | Sample, b: Tally | Sample, **settings: Unpack
     raise ValueError(f"expected the same metric in both runs, got {type_name(a)} and {type_name(b)}")
 
 
-def _tally_difference(a: Tally, b: Tally, **settings: Unpack[Settings]) -> Difference:
+def _tally_difference(a: Tally, b: Tally, **settings: Unpack[IntervalKwargs]) -> Difference:
     check_same_clusters(a, b)
     held = (a.denominator > 0) | (b.denominator > 0)
     units_a, units_b = a.by_cluster(), b.by_cluster()
@@ -222,7 +222,7 @@ def _tally_difference(a: Tally, b: Tally, **settings: Unpack[Settings]) -> Diffe
     return difference_of(found, a.unit, test)
 
 
-def _sample_difference(a: Sample, b: Sample, **settings: Unpack[Settings]) -> Difference:
+def _sample_difference(a: Sample, b: Sample, **settings: Unpack[IntervalKwargs]) -> Difference:
     check_same_clusters(a, b)
     found = bootstrap_difference(
         a.figure,

@@ -12,7 +12,7 @@ from typing_extensions import Unpack
 from tensorclass.scores.estimate import (
     Difference,
     Estimate,
-    Settings,
+    IntervalKwargs,
     difference_of,
     estimate,
     estimate_difference,
@@ -39,7 +39,7 @@ class GridFigures:
         settings: of intervals and tests.
     """
 
-    def __init__(self, averaged: Sequence[GridTask], **settings: Unpack[Settings]) -> None:
+    def __init__(self, averaged: Sequence[GridTask], **settings: Unpack[IntervalKwargs]) -> None:
         self._averaged = averaged
         self._unit = averaged[0].unit
         self._settings = settings

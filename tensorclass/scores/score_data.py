@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from tensorclass import TensorClass, Text, field, stack
-from tensorclass.scores.estimate import Estimate, Settings, estimate
+from tensorclass.scores.estimate import Estimate, IntervalKwargs, estimate
 from tensorclass.scores.identity import prompt_keys
 from tensorclass.scores.metrics import Metric, Rows, codes, metric
 from tensorclass.scores.repeated_runs import RepeatedRun, RepeatedTally, check_repeats, repeated_runs
@@ -159,7 +159,7 @@ class ScoreData(TensorClass, stack_objects=True):
             >>> report["prompt_level_strict_acc"].value.item(), report["inst_level_strict_acc"].value.item()
             (0.5, 0.75)
         """
-        settings: Settings = {"seed": seed, "resamples": resamples, "confidence": confidence}
+        settings: IntervalKwargs = {"seed": seed, "resamples": resamples, "confidence": confidence}
         found: Sequence[Tallies | RepeatedRun]
         notes: list[str] = []
         if check_repeats(repeats):

@@ -9,7 +9,7 @@ from tensorclass.scores.tally import Sample, Tally
 __all__ = [
     "Difference",
     "Estimate",
-    "Settings",
+    "IntervalKwargs",
     "check_same_clusters",
     "compared",
     "counted",
@@ -21,7 +21,7 @@ __all__ = [
     "show_interval",
 ]
 
-class Settings(TypedDict):
+class IntervalKwargs(TypedDict):
     seed: int
     resamples: int | None
     confidence: float
@@ -59,9 +59,9 @@ class Difference(TensorClass, stack_objects=True):
     detectable: Tensor | None = None
     clusters: Tensor | None = None
 
-def estimate(part: Tally | Sample, *, interval: str = "auto", **settings: Unpack[Settings]) -> Estimate: ...
+def estimate(part: Tally | Sample, *, interval: str = "auto", **settings: Unpack[IntervalKwargs]) -> Estimate: ...
 def estimate_of(found: Interval, *, count: float, prompts: int, unit: str, clusters: int | None = None) -> Estimate: ...
-def estimate_difference(a: Tally | Sample, b: Tally | Sample, **settings: Unpack[Settings]) -> Difference: ...
+def estimate_difference(a: Tally | Sample, b: Tally | Sample, **settings: Unpack[IntervalKwargs]) -> Difference: ...
 def difference_of(
     found: PairedDifference, unit: str, test: McNemar | None = None, clusters: int | None = None
 ) -> Difference: ...

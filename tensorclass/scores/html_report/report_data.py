@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tensorclass.scores.changed_prompts import prompt_figures
 from tensorclass.scores.comparison import compare
-from tensorclass.scores.estimate import Estimate, Settings
+from tensorclass.scores.estimate import Estimate, IntervalKwargs
 from tensorclass.scores.grid_figures import GridFigures
 from tensorclass.scores.html_report.shown_prompts import ShownPrompts, TaskPair, shown_prompts
 from tensorclass.scores.leaderboard import Leaderboard, leaderboard
@@ -28,7 +28,7 @@ class ReportOptions:
     metric: str | None
     baseline: str | None
     correction: str
-    settings: Settings
+    settings: IntervalKwargs
     cluster: str | None
     texts: bool
     prompts: int
