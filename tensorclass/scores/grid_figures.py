@@ -18,10 +18,10 @@ from tensorclass.scores.estimate import (
     estimate_difference,
     estimate_of,
 )
-from tensorclass.scores.intervals import NOTHING, Interval
+from tensorclass.scores.intervals import NOTHING, Interval, Sums
 from tensorclass.scores.paired import PairedDifference
 from tensorclass.scores.run_grid import GridTask
-from tensorclass.scores.stratified import PairedTask, TaskSums, average_difference, average_interval
+from tensorclass.scores.stratified import PairedTask, average_difference, average_interval
 from tensorclass.scores.tally import Tally
 
 __all__ = ["GridFigures"]
@@ -131,6 +131,6 @@ class GridFigures:
         return float(np.sum(own.denominator)) if isinstance(own, Tally) else float(len(own.prompt))
 
 
-def _sums(tally: Tally) -> TaskSums:
+def _sums(tally: Tally) -> Sums:
     units = tally.by_cluster()
-    return TaskSums(units.numerator, units.denominator)
+    return Sums(units.numerator, units.denominator)

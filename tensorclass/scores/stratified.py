@@ -42,7 +42,7 @@ from tensorclass.scores.resampling import default_resamples, distinct_rows, gene
 from tensorclass.scores.signflips import sign_flips
 from tensorclass.scores.students_t import check_confidence
 
-__all__ = ["PairedTask", "TaskSums", "average_difference", "average_interval"]
+__all__ = ["PairedTask", "average_difference", "average_interval"]
 
 _Numbers = NDArray[np.float64]
 
@@ -50,31 +50,27 @@ _Numbers = NDArray[np.float64]
 _OF_SHARE, _OF_DIFFERENCE = 0.25, 1.0
 
 
-class TaskSums(Sums):
-    """The contributions of each prompt of a task above and below the line: ``[prompts]`` each."""
-
-
 class PairedTask(NamedTuple):
     """A task in two runs: the same prompts in the same order. A prompt may count in one run alone."""
 
-    a: TaskSums
-    b: TaskSums
+    a: Sums
+    b: Sums
 
 
 def average_interval(
-    tasks: Sequence[TaskSums], weights: Sequence[float], *, confidence: float = 0.95, share: bool = True
+    tasks: Sequence[Sums], weights: Sequence[float], *, confidence: float = 0.95, share: bool = True
 ) -> Interval:
     """The weighted mean of the figures of several tasks, and its confidence interval.
 
     Args:
-        tasks: the sums of each task.
+        tasks: the sums of each task, ``[prompts]`` above and below the line.
         weights: of each task; they add up to 1.
         confidence: the level.
         share: whether the figures are meant as shares, 0..1.
 
     Example:
-        >>> easy = TaskSums(np.array([1.0] * 90 + [0.0] * 10), np.ones(100))
-        >>> hard = TaskSums(np.array([1.0] * 20 + [0.0] * 80), np.ones(100))
+        >>> easy = Sums(np.array([1.0] * 90 + [0.0] * 10), np.ones(100))
+        >>> hard = Sums(np.array([1.0] * 20 + [0.0] * 80), np.ones(100))
         >>> found = average_interval([easy, hard], [0.5, 0.5])
         >>> f"{found.value:.2f} [{found.low:.3f}, {found.high:.3f}]"
         '0.55 [0.499, 0.599]'
@@ -128,8 +124,8 @@ def average_difference(
 
     Example:
         >>> one = np.ones(4)
-        >>> arc = PairedTask(TaskSums(np.array([1.0, 0, 0, 0]), one), TaskSums(np.array([1.0, 1, 1, 0]), one))
-        >>> piqa = PairedTask(TaskSums(np.array([0.0, 0, 1, 1]), one), TaskSums(np.array([1.0, 1, 1, 1]), one))
+        >>> arc = PairedTask(Sums(np.array([1.0, 0, 0, 0]), one), Sums(np.array([1.0, 1, 1, 0]), one))
+        >>> piqa = PairedTask(Sums(np.array([0.0, 0, 1, 1]), one), Sums(np.array([1.0, 1, 1, 1]), one))
         >>> found = average_difference([arc, piqa], [0.5, 0.5])
         >>> found.value, found.p_value
         (0.5, 0.125)
@@ -206,16 +202,16 @@ def _flipped(
     return sign_flips(table, default_resamples(table) if resamples is None else resamples, rng)
 
 
-def _counting(one: TaskSums) -> TaskSums:
+def _counting(one: Sums) -> Sums:
     held = one.below > 0
-    return TaskSums(one.above[held], one.below[held])
+    return Sums(one.above[held], one.below[held])
 
 
 def _counting_pair(one: PairedTask) -> PairedTask:
     held_a, held_b = one.a.below > 0, one.b.below > 0
     held = held_a | held_b
     a, b = (
-        TaskSums(np.where(own, run.above, 0.0)[held], np.where(own, run.below, 0.0)[held])
+        Sums(np.where(own, run.above, 0.0)[held], np.where(own, run.below, 0.0)[held])
         for run, own in ((one.a, held_a), (one.b, held_b))
     )
     return PairedTask(a, b)

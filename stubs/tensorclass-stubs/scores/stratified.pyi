@@ -4,16 +4,14 @@ from typing import NamedTuple
 from tensorclass.scores.intervals import Interval, Sums
 from tensorclass.scores.paired import PairedDifference
 
-__all__ = ["PairedTask", "TaskSums", "average_difference", "average_interval"]
-
-class TaskSums(Sums): ...
+__all__ = ["PairedTask", "average_difference", "average_interval"]
 
 class PairedTask(NamedTuple):
-    a: TaskSums
-    b: TaskSums
+    a: Sums
+    b: Sums
 
 def average_interval(
-    tasks: Sequence[TaskSums], weights: Sequence[float], *, confidence: float = 0.95, share: bool = True
+    tasks: Sequence[Sums], weights: Sequence[float], *, confidence: float = 0.95, share: bool = True
 ) -> Interval: ...
 def average_difference(
     tasks: Sequence[PairedTask],
