@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Sequence
+from argparse import ArgumentTypeError, Namespace
+from collections.abc import Callable, Sequence
 from glob import has_magic
+from math import inf, nan
 from os.path import lexists
 from typing import Any
 
+from tensorclass.cli.command_parser import add_command
 from tensorclass.support.project_links import guide
 
 __all__ = ["SUBCOMMANDS", "add_scores", "missing_file"]
@@ -24,52 +26,9 @@ def add_scores(commands: Any) -> None:
     Args:
         commands: what ``ArgumentParser.add_subparsers`` gives.
     """
-    _scores(
-        commands.add_parser(
-            "scores",
-            help="aggregate, compare and rank the scores of language-model evaluations",
-            description=(
-                "Aggregate the scores in logs and results of evaluation harnesses: every metric with its count, its\n"
-                "standard error and an interval. Compare runs prompt by prompt, rank models over tasks, and fail\n"
-                f"where a figure is too low. Formats that are read, options and figures:\n{guide('scores')}"
-            ),
-            epilog=(
-                "exit codes: 0; 1 where a gate fails (--fail-under, --fail-over, --fail-if-worse-than); 2, with one\n"
-                "line on stderr, where a file is missing, empty, cut off, not JSON or of an unknown format, or holds\n"
-                "scores that cannot be.\n"
-                "more: tensorclass scores diff A B; tensorclass scores power (a file of such a name is ./diff).\n"
-                "needs: pip install 'tensorclass[scores]'; with --ray 'tensorclass[scores,ray]'"
-            ),
-            formatter_class=RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-    )
-    _diff(
-        commands.add_parser(
-            "scores diff",
-            help="list the prompts that two runs score differently",
-            description=(
-                "List the prompts that run B scores differently from run A, first those that it scores lower, with\n"
-                "the texts of the prompt and of the responses where the logs hold them. Files or folders of several\n"
-                "tasks are listed task by task."
-            ),
-            formatter_class=RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-    )
-    _power(
-        commands.add_parser(
-            "scores power",
-            help="tell which differences an evaluation can show, and how many prompts are needed",
-            description=(
-                "Tell the smallest difference between two models that a paired comparison on so many prompts shows,\n"
-                "or how many prompts a given difference needs. The spread is that of the runs in FILE..., or follows\n"
-                "from the rates of right answers."
-            ),
-            formatter_class=RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-    )
+    _add_scores(commands)
+    _add_diff(commands)
+    _add_power(commands)
 
 
 def missing_file(arguments: Namespace) -> str | None:
@@ -92,28 +51,40 @@ def missing_file(arguments: Namespace) -> str | None:
     return next((file for file in files if file != "-" and not has_magic(file) and not lexists(file)), None)
 
 
-def _scores(parser: ArgumentParser) -> None:
+def _add_scores(commands: Any) -> None:
+    parser = add_command(
+        commands,
+        "scores",
+        "tensorclass.scores.scores_command",
+        help="aggregate, compare and rank the scores of language-model evaluations",
+        description=(
+            "Aggregate the scores in logs and results of evaluation harnesses: every metric with its count, its\n"
+            "standard error and an interval. Compare runs prompt by prompt, rank models over tasks, and fail\n"
+            f"where a figure is too low. Formats that are read, options and figures:\n{guide('scores')}"
+        ),
+        epilog=(
+            "exit codes: 0; 1 where a gate fails (--fail-under, --fail-over, --fail-if-worse-than); 2, with one\n"
+            "line on stderr, where a file is missing, empty, cut off, not JSON or of an unknown format, or holds\n"
+            "scores that cannot be.\n"
+            "more: tensorclass scores diff A B; tensorclass scores power (a file of such a name is ./diff).\n"
+            "needs: pip install 'tensorclass[scores]'; with --ray 'tensorclass[scores,ray]'"
+        ),
+    )
     parser.add_argument(
         "files",
         nargs="+",
         metavar="FILE",
         help="a log or result file, compressed or not; a folder of them; a pattern; - for the standard input",
     )
-    parser.add_argument(
-        "--keep-going",
-        action="store_true",
-        help="report files that cannot be read at the end (exit code 2), and go on with the others",
+    _flag(
+        parser, "--keep-going", "report files that cannot be read at the end (exit code 2), and go on with the others"
     )
     several = parser.add_argument_group("several runs")
-    several.add_argument(
-        "--compare",
-        action="store_true",
-        help="compare the runs of each task with the first, prompt by prompt: intervals and tests",
-    )
-    several.add_argument(
+    _flag(several, "--compare", "compare the runs of each task with the first, prompt by prompt: intervals and tests")
+    _flag(
+        several,
         "--leaderboard",
-        action="store_true",
-        help="rank the models over all tasks: averages, intervals of ranks, groups that cannot be told apart",
+        "rank the models over all tasks: averages, intervals of ranks, groups that cannot be told apart",
     )
     several.add_argument("--metric", metavar="NAME", help="the metric to rank by (default: the first of each task)")
     several.add_argument(
@@ -137,24 +108,15 @@ def _scores(parser: ArgumentParser) -> None:
     )
     figures.add_argument("--cluster", metavar="FIELD", help="the field whose values group prompts that belong together")
     _add_reading(figures)
-    _add_seed(figures)
+    figures.add_argument(
+        "--seed", type=_count, default=0, metavar="N", help="seed of what is drawn at random (default: 0)"
+    )
     gates = parser.add_argument_group("gates (exit code 1)")
-    gates.add_argument(
-        "--fail-under",
-        type=_bound,
-        action="append",
-        default=[],
-        metavar="METRIC=VALUE",
-        help="fail where a run's metric is below; TASK/METRIC=VALUE for one task, macro=VALUE for averages",
-    )
-    gates.add_argument(
-        "--fail-over",
-        type=_bound,
-        action="append",
-        default=[],
-        metavar="METRIC=VALUE",
-        help="fail where a run's metric is above: for metrics of which less is better",
-    )
+    bound: dict[str, Any] = {"type": _bound, "action": "append", "default": [], "metavar": "METRIC=VALUE"}
+    below = "fail where a run's metric is below; TASK/METRIC=VALUE for one task, macro=VALUE for averages"
+    gates.add_argument("--fail-under", help=below, **bound)
+    above = "fail where a run's metric is above: for metrics of which less is better"
+    gates.add_argument("--fail-over", help=above, **bound)
     gates.add_argument(
         "--fail-if-worse-than",
         metavar="NAME",
@@ -167,26 +129,54 @@ def _scores(parser: ArgumentParser) -> None:
     _add_format(output)
     output.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
     output.add_argument("--report", metavar="FILE", help="write a report to this file, an HTML page without network")
-    output.add_argument("--no-text", action="store_true", help="of --report: leave the texts of prompts in the logs")
+    _flag(output, "--no-text", "of --report: leave the texts of prompts in the logs")
     output.add_argument("--save", metavar="DIR", help="write scores.json and each run's record (.pt) to this folder")
-    _add_cluster_of_machines(parser)
-    parser.set_defaults(module="tensorclass.scores.scores_command", needs_files=True)
+    machines = parser.add_argument_group("reading on several machines")
+    _flag(machines, "--ray", "read the files on a Ray cluster, several at a time")
+    machines.add_argument(
+        "--ray-address",
+        metavar="ADDRESS",
+        help="the cluster; by default that of RAY_ADDRESS, or one on this machine that ends with the command",
+    )
+    parser.set_defaults(needs_files=True)
 
 
-def _diff(parser: ArgumentParser) -> None:
+def _add_diff(commands: Any) -> None:
+    parser = add_command(
+        commands,
+        "scores diff",
+        "tensorclass.scores.command.diff_command",
+        help="list the prompts that two runs score differently",
+        description=(
+            "List the prompts that run B scores differently from run A, first those that it scores lower, with\n"
+            "the texts of the prompt and of the responses where the logs hold them. Files or folders of several\n"
+            "tasks are listed task by task."
+        ),
+    )
     parser.add_argument("files", nargs=2, metavar=("A", "B"), help="the files of two runs of one task")
     parser.add_argument("--metric", metavar="NAME", help="the metric to look at (default: the first that both have)")
     parser.add_argument(
         "--limit", type=_count, default=20, metavar="N", help="how many prompts to list (default: 20; 0 for all)"
     )
-    parser.add_argument("--no-text", action="store_true", help="leave the texts in the logs")
-    parser.add_argument("--full-text", action="store_true", help="print texts in full, not their first lines")
+    _flag(parser, "--no-text", "leave the texts in the logs")
+    _flag(parser, "--full-text", "print texts in full, not their first lines")
     _add_reading(parser)
     _add_format(parser, ("table", "json", "csv"))
-    parser.set_defaults(module="tensorclass.scores.command.diff_command", needs_files=True)
+    parser.set_defaults(needs_files=True)
 
 
-def _power(parser: ArgumentParser) -> None:
+def _add_power(commands: Any) -> None:
+    parser = add_command(
+        commands,
+        "scores power",
+        "tensorclass.scores.command.power_command",
+        help="tell which differences an evaluation can show, and how many prompts are needed",
+        description=(
+            "Tell the smallest difference between two models that a paired comparison on so many prompts shows,\n"
+            "or how many prompts a given difference needs. The spread is that of the runs in FILE..., or follows\n"
+            "from the rates of right answers."
+        ),
+    )
     parser.add_argument("files", nargs="*", metavar="FILE", help="the files of two runs of one task")
     parser.add_argument("--metric", metavar="NAME", help="the metric of the runs (default: the first that both have)")
     parser.add_argument("--rate", type=_share, metavar="P", help="without files: the share of right answers of a model")
@@ -206,7 +196,10 @@ def _power(parser: ArgumentParser) -> None:
     parser.add_argument("--level", type=_level, default=0.05, metavar="P", help="the level of the test (default: 0.05)")
     _add_reading(parser)
     _add_format(parser)
-    parser.set_defaults(module="tensorclass.scores.command.power_command")
+
+
+def _flag(group: Any, name: str, help: str) -> None:
+    group.add_argument(name, action="store_true", help=help)
 
 
 def _add_reading(group: Any) -> None:
@@ -233,12 +226,6 @@ def _add_reading(group: Any) -> None:
     )
 
 
-def _add_seed(group: Any) -> None:
-    group.add_argument(
-        "--seed", type=_seed, default=0, metavar="N", help="seed of what is drawn at random (default: 0)"
-    )
-
-
 def _add_format(group: Any, formats: Sequence[str] = FORMATS) -> None:
     group.add_argument(
         "--format",
@@ -248,23 +235,10 @@ def _add_format(group: Any, formats: Sequence[str] = FORMATS) -> None:
     )
 
 
-def _add_cluster_of_machines(parser: ArgumentParser) -> None:
-    machines = parser.add_argument_group("reading on several machines")
-    machines.add_argument("--ray", action="store_true", help="read the files on a Ray cluster, several at a time")
-    machines.add_argument(
-        "--ray-address",
-        metavar="ADDRESS",
-        help="the cluster; by default that of RAY_ADDRESS, or one on this machine that ends with the command",
-    )
-
-
-def _seed(text: str) -> int:
+def _count(text: str) -> int:
     if not text.isdecimal():
         raise ArgumentTypeError(f"expected a whole number of at least 0, got {text!r}")
     return int(text)
-
-
-_count = _seed
 
 
 def _number(text: str, expected: str) -> float:
@@ -274,44 +248,21 @@ def _number(text: str, expected: str) -> float:
         raise ArgumentTypeError(f"expected {expected}, got {text!r}") from None
 
 
-def _level(text: str) -> float:
-    expected = "a fraction between 0 and 1"
-    value = _number(text, expected)
-    if not 0 < value < 1:
-        raise ArgumentTypeError(f"expected {expected}, got {text!r}")
-    return value
+def _number_type(expected: str, fits: Callable[[float], bool]) -> Callable[[str], float]:
+    def parsed(text: str) -> float:
+        value = _number(text, expected)
+        if not fits(value):
+            raise ArgumentTypeError(f"expected {expected}, got {text!r}")
+        return value
+
+    return parsed
 
 
-def _share(text: str) -> float:
-    expected = "a fraction from 0 to 1"
-    value = _number(text, expected)
-    if not 0 <= value <= 1:
-        raise ArgumentTypeError(f"expected {expected}, got {text!r}")
-    return value
-
-
-def _correlation(text: str) -> float:
-    expected = "a number from -1 to 1"
-    value = _number(text, expected)
-    if not -1 <= value <= 1:
-        raise ArgumentTypeError(f"expected {expected}, got {text!r}")
-    return value
-
-
-def _positive(text: str) -> float:
-    expected = "a number above 0"
-    value = _number(text, expected)
-    if not 0 < value < float("inf"):
-        raise ArgumentTypeError(f"expected {expected}, got {text!r}")
-    return value
-
-
-def _margin(text: str) -> float:
-    expected = "a number of at least 0, such as 0.02 or 2%"
-    value = _number(text, expected)
-    if not 0 <= value < float("inf"):
-        raise ArgumentTypeError(f"expected {expected}, got {text!r}")
-    return value
+_level = _number_type("a fraction between 0 and 1", lambda value: 0 < value < 1)
+_share = _number_type("a fraction from 0 to 1", lambda value: 0 <= value <= 1)
+_correlation = _number_type("a number from -1 to 1", lambda value: -1 <= value <= 1)
+_positive = _number_type("a number above 0", lambda value: 0 < value < inf)
+_margin = _number_type("a number of at least 0, such as 0.02 or 2%", lambda value: 0 <= value < inf)
 
 
 def _columns(text: str) -> list[tuple[str, str]]:
@@ -323,11 +274,9 @@ def _columns(text: str) -> list[tuple[str, str]]:
 
 
 def _bound(text: str) -> tuple[str, float]:
-    name, equals, value = text.rpartition("=")
+    name, _, value = text.rpartition("=")
     expected = "METRIC=VALUE, such as acc=0.7"
-    if not equals or not name:
-        raise ArgumentTypeError(f"expected {expected}, got {text!r}")
-    bound = _number(value, expected)
+    bound = _number(value, expected) if name else nan
     if bound != bound:
         raise ArgumentTypeError(f"expected {expected}, got {text!r}")
     return name, bound

@@ -18,7 +18,7 @@ from tensorclass.td.delegated.arguments import Nulls
 
 from .data_files import CHUNK, FORMATS, DataFile, UnknownFormat, opened
 from .data_writers import FOLDERS, WRITERS
-from .file_description import shown_bytes
+from .file_description import bytes_of, shown_bytes
 
 __all__ = ["convert_file", "run"]
 
@@ -51,9 +51,8 @@ def run(arguments: Namespace) -> int:
         sys.stderr.write(f"tensorclass convert: {printable(message)}\n")
         return 2
     target = Path(arguments.target)
-    size = sum(one.stat().st_size for one in ([target] if target.is_file() else target.rglob("*")) if one.is_file())
     count = "a collection without batch dimensions" if rows is None else f"{rows:,} rows"
-    sys.stdout.write(printable(f"{target}: {count}, {shown_bytes(size)}") + "\n")
+    sys.stdout.write(printable(f"{target}: {count}, {shown_bytes(bytes_of(target))}") + "\n")
     return 0
 
 

@@ -42,6 +42,9 @@ class DataFile(ABC):
     #: ends of file names
     suffixes: tuple[str, ...] = ()
 
+    def __init_subclass__(cls, *, name: str = "", suffixes: tuple[str, ...] = ()) -> None:
+        cls.name, cls.suffixes = name, suffixes
+
     def __init__(self, path: Path) -> None:
         self.path = path
 
@@ -133,11 +136,8 @@ def as_dict(value: object) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
-class MemoryMapFolder(CollectionFile):
+class MemoryMapFolder(CollectionFile, name="memmap"):
     """A folder of memory maps."""
-
-    name: str = "memmap"
-    suffixes: tuple[str, ...] = ()
 
     @classmethod
     def recognises(cls, path: Path, start: bytes) -> bool:
@@ -146,18 +146,18 @@ class MemoryMapFolder(CollectionFile):
     def _load(self, verify: bool) -> Any:
         return TensorDict.load_memmap(self.path, verify=verify)
 
+    def _texts(self) -> dict[str, str]:
+        return {str(file): content_of(file).decode() for file in self.path.rglob("meta.json")}
+
     def _notes(self) -> str:
-        return "".join(content_of(file).decode() for file in self.path.rglob("meta.json"))
+        return "".join(self._texts().values())
 
     def class_name(self) -> str | None:
         return _class_of(json.loads(content_of(self.path / "meta.json")).get("_tensorclass"))
 
 
-class MemoryMapArchive(CollectionFile):
+class MemoryMapArchive(MemoryMapFolder, name="archive", suffixes=(".tdz", ".zip", ".td.zip")):
     """A zip archive of a folder of memory maps."""
-
-    name: str = "archive"
-    suffixes: tuple[str, ...] = (".tdz", ".zip", ".td.zip")
 
     @classmethod
     def recognises(cls, path: Path, start: bytes) -> bool:
@@ -165,27 +165,18 @@ class MemoryMapArchive(CollectionFile):
 
         return start.startswith(b"PK") and is_memmap_archive(path)
 
-    def _load(self, verify: bool) -> Any:
-        return TensorDict.load_memmap(self.path, verify=verify)
-
     def _texts(self) -> dict[str, str]:
         with zipfile.ZipFile(self.path) as archive:
             names = [name for name in archive.namelist() if name.rsplit("/", 1)[-1] == "meta.json"]
             return {name: archive.read(name).decode() for name in names}
-
-    def _notes(self) -> str:
-        return "".join(self._texts().values())
 
     def class_name(self) -> str | None:
         texts = self._texts()
         return _class_of(json.loads(texts[min(texts, key=len)]).get("_tensorclass"))
 
 
-class SafetensorsFile(CollectionFile):
+class SafetensorsFile(CollectionFile, name="safetensors", suffixes=(".safetensors",)):
     """A safetensors file, of this package or of others."""
-
-    name: str = "safetensors"
-    suffixes: tuple[str, ...] = (".safetensors",)
 
     @classmethod
     def recognises(cls, path: Path, start: bytes) -> bool:
@@ -207,11 +198,8 @@ class SafetensorsFile(CollectionFile):
         return _class_of(json.loads(self._notes() or "{}").get("tree"))
 
 
-class ConsolidatedFile(CollectionFile):
+class ConsolidatedFile(CollectionFile, name="consolidated", suffixes=(".td", ".tensordict")):
     """A file that ``consolidate`` wrote."""
-
-    name: str = "consolidated"
-    suffixes: tuple[str, ...] = (".td", ".tensordict")
 
     @classmethod
     def recognises(cls, path: Path, start: bytes) -> bool:
@@ -246,11 +234,8 @@ class _ArrayFile(CollectionFile, metaclass=ABCMeta):
             super().verify()
 
 
-class HDF5File(_ArrayFile):
+class HDF5File(_ArrayFile, name="h5", suffixes=(".h5", ".hdf5", ".hdf")):
     """An HDF5 file, of this package or of others."""
-
-    name: str = "h5"
-    suffixes: tuple[str, ...] = (".h5", ".hdf5", ".hdf")
 
     @classmethod
     def recognises(cls, path: Path, start: bytes) -> bool:
@@ -272,11 +257,8 @@ class HDF5File(_ArrayFile):
         return None if text is None else _class_of(json.loads(bytes(text) if isinstance(text, bytes) else str(text)))
 
 
-class ZarrFolder(_ArrayFile):
+class ZarrFolder(_ArrayFile, name="zarr", suffixes=(".zarr",)):
     """A zarr folder, of this package or of others."""
-
-    name: str = "zarr"
-    suffixes: tuple[str, ...] = (".zarr",)
 
     @classmethod
     def recognises(cls, path: Path, start: bytes) -> bool:
@@ -294,11 +276,8 @@ class ZarrFolder(_ArrayFile):
         return _class_of(as_dict(known.get("attributes")).get("tensorclass"))
 
 
-class TorchFile(CollectionFile):
+class TorchFile(CollectionFile, name="torch", suffixes=(".pt", ".pth")):
     """A file of ``torch.save`` that holds a collection, or a dict of tensors. Nothing of it is run."""
-
-    name: str = "torch"
-    suffixes: tuple[str, ...] = (".pt", ".pth")
 
     @classmethod
     def recognises(cls, path: Path, start: bytes) -> bool:
@@ -350,11 +329,8 @@ def _generator(batches: Iterator[Any]) -> Generator[Any, None, None]:
     yield from batches
 
 
-class ParquetFile(TableFile):
+class ParquetFile(TableFile, name="parquet", suffixes=(".parquet", ".pq")):
     """A Parquet file."""
-
-    name: str = "parquet"
-    suffixes: tuple[str, ...] = (".parquet", ".pq")
 
     @classmethod
     def recognises(cls, path: Path, start: bytes) -> bool:
@@ -368,11 +344,8 @@ class ParquetFile(TableFile):
         return int(parquet.read_metadata(self.path).num_rows)
 
 
-class ArrowFile(TableFile):
+class ArrowFile(TableFile, name="arrow", suffixes=(".feather", ".arrow", ".ipc")):
     """A Feather file: Arrow's table on a disk."""
-
-    name: str = "arrow"
-    suffixes: tuple[str, ...] = (".feather", ".arrow", ".ipc")
 
     @classmethod
     def recognises(cls, path: Path, start: bytes) -> bool:
@@ -382,11 +355,8 @@ class ArrowFile(TableFile):
         return iter(TensorDict.iter_feather(self.path, batch_size=rows, nulls=self._nulls))
 
 
-class CSVFile(TableFile):
+class CSVFile(TableFile, name="csv", suffixes=(".csv", ".csv.gz", ".tsv")):
     """A CSV file with names in its first line."""
-
-    name: str = "csv"
-    suffixes: tuple[str, ...] = (".csv", ".csv.gz", ".tsv")
 
     @classmethod
     def recognises(cls, path: Path, start: bytes) -> bool:
@@ -396,11 +366,8 @@ class CSVFile(TableFile):
         return iter(TensorDict.iter_csv(self.path, batch_size=rows, nulls=self._nulls, progress=False))
 
 
-class JSONLinesFile(TableFile):
+class JSONLinesFile(TableFile, name="jsonl", suffixes=(".jsonl", ".ndjson", ".json", ".jsonl.gz")):
     """A file with one JSON object on each line."""
-
-    name: str = "jsonl"
-    suffixes: tuple[str, ...] = (".jsonl", ".ndjson", ".json", ".jsonl.gz")
 
     @classmethod
     def recognises(cls, path: Path, start: bytes) -> bool:
@@ -429,15 +396,12 @@ class JSONLinesFile(TableFile):
 def _note_types(types: dict[tuple[str, ...], Any], data: Any) -> None:
     """Note the types that hold all values seen: a promoted dtype, or Ragged for lists of different lengths."""
     for path, leaf in data._named_leaves():
-        types[path] = leaf.dtype if path not in types else _wider(types[path], leaf.dtype)
+        known = types.get(path, leaf.dtype)
+        types[path] = known if known is Ragged else torch.promote_types(known, leaf.dtype)
     for key, value in data.items(True, True):
         path = unravel_key_to_tuple(key)
         if isinstance(value, Ragged):
             types[path] = Ragged
-
-
-def _wider(known: Any, dtype: torch.dtype) -> Any:
-    return known if known is Ragged else torch.promote_types(known, dtype)
 
 
 def _of_types(types: dict[tuple[str, ...], Any], data: Any) -> Any:

@@ -34,16 +34,15 @@ def _from_memmap(save: Callable[[Path, Path], object]) -> Writer:
     return write
 
 
-def _to_h5(first: Any, others: Iterator[Any], draft: Path) -> None:
-    with first.to_h5(draft, resizable=True, progress=False) as data:
-        for piece in others:
-            data.extend(piece)
+def _extended(create: Callable[[Any, Path], Any]) -> Writer:
+    """Return a writer for a format whose files can be extended."""
 
+    def write(first: Any, others: Iterator[Any], draft: Path) -> None:
+        with create(first, draft) as data:
+            for piece in others:
+                data.extend(piece)
 
-def _to_zarr(first: Any, others: Iterator[Any], draft: Path) -> None:
-    with first.to_zarr(draft, progress=False) as data:
-        for piece in others:
-            data.extend(piece)
+    return write
 
 
 def _like(table: Any, first: Any) -> Any:
@@ -52,20 +51,24 @@ def _like(table: Any, first: Any) -> Any:
     return table if table.schema.equals(first.schema) else table.cast(first.schema)
 
 
-def _to_parquet(first: Any, others: Iterator[Any], draft: Path) -> None:
-    parquet = require("pyarrow.parquet", "arrow", "writing Parquet")
-    table = first.to_arrow()
-    with parquet.ParquetWriter(draft, table.schema) as writer:
-        for one in chain([table], (piece.to_arrow() for piece in others)):
-            writer.write_table(_like(one, table))
+def _of_tables(create: Callable[[Path, Any], Any]) -> Writer:
+    """Return a writer for a format that pyarrow writes, from what makes its writer for a schema."""
+
+    def write(first: Any, others: Iterator[Any], draft: Path) -> None:
+        table = first.to_arrow()
+        with create(draft, table.schema) as writer:
+            for one in chain([table], (piece.to_arrow() for piece in others)):
+                writer.write_table(_like(one, table))
+
+    return write
 
 
-def _to_arrow(first: Any, others: Iterator[Any], draft: Path) -> None:
-    ipc = require("pyarrow.ipc", "arrow", "writing Arrow files")
-    table = first.to_arrow()
-    with ipc.new_file(str(draft), table.schema) as writer:
-        for one in chain([table], (piece.to_arrow() for piece in others)):
-            writer.write_table(_like(one, table))
+def _parquet_writer(draft: Path, schema: Any) -> Any:
+    return require("pyarrow.parquet", "arrow", "writing Parquet").ParquetWriter(draft, schema)
+
+
+def _arrow_writer(draft: Path, schema: Any) -> Any:
+    return require("pyarrow.ipc", "arrow", "writing Arrow files").new_file(str(draft), schema)
 
 
 def _joined(method: str, suffix: str, headers: int) -> Writer:
@@ -94,10 +97,10 @@ WRITERS: dict[str, Writer] = {
     "archive": _from_memmap(pack_memmap),
     "safetensors": _from_memmap(lambda folder, draft: TensorDict.load_memmap(folder).save_safetensors(draft)),
     "consolidated": _from_memmap(lambda folder, draft: TensorDict.load_memmap(folder).consolidate(filename=draft)),
-    "h5": _to_h5,
-    "zarr": _to_zarr,
-    "parquet": _to_parquet,
-    "arrow": _to_arrow,
+    "h5": _extended(lambda first, draft: first.to_h5(draft, resizable=True, progress=False)),
+    "zarr": _extended(lambda first, draft: first.to_zarr(draft, progress=False)),
+    "parquet": _of_tables(_parquet_writer),
+    "arrow": _of_tables(_arrow_writer),
     "csv": _joined("to_csv", ".csv", headers=1),
     "jsonl": _joined("to_json", ".jsonl", headers=0),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -147,7 +148,7 @@ def describe_file(path: str | os.PathLike[str], *, rows: int = 5, verify: bool =
             class_name=file.class_name(),
             rows=count,
             batch_size=size if count is None else (count, *size[1:]),
-            bytes=_bytes_of(given),
+            bytes=bytes_of(given),
             checksums=file.checksums(),
             verified=verify,
             fields=tuple(_fields(first, count, ())),
@@ -183,35 +184,32 @@ def _tensor(name: str, value: Tensor, ndim: int, rows: int | None) -> FieldDescr
     return FieldDescription(name, "tensor", dtype, shape[ndim:], torch.Size(size).numel() * value.element_size())
 
 
+#: characters of the values in a line
+_WIDTH = 80
+
+
 def _shown_rows(data: Any) -> str:
     """Return rows as text: a line for each field."""
-    plain = TensorText().of(data, ())
+    plain = list(_texts(data, ()))
     width = max([len(name) for name, _ in plain], default=0)
     return "\n".join(printable(f"    {name:{width}}  {text}") for name, text in plain)
 
 
-class TensorText:
-    """Values of the first rows, a line for each field."""
+def _texts(data: Any, path: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Yield the keys and their values."""
+    for key in data._store:
+        value: Any = data._store[key]
+        if isinstance(value, Collection) and value._is_tree():
+            yield from _texts(value, (*path, key))
+            continue
+        text = " ".join(repr(_plain(value)).split())
+        yield ".".join((*path, key)), text if len(text) <= _WIDTH else text[: _WIDTH - 3] + "..."
 
-    #: characters of a line
-    width = 80
 
-    def of(self, data: Any, path: tuple[str, ...]) -> list[tuple[str, str]]:
-        """Return pairs of a key and its values."""
-        lines: list[tuple[str, str]] = []
-        for key in data._store:
-            value: Any = data._store[key]
-            if isinstance(value, Collection) and value._is_tree():
-                lines += self.of(value, (*path, key))
-                continue
-            text = " ".join(repr(self._plain(value)).split())
-            lines.append((".".join((*path, key)), text if len(text) <= self.width else text[: self.width - 3] + "..."))
-        return lines
-
-    def _plain(self, value: Any) -> Any:
-        if isinstance(value, Tensor):
-            return [_rounded(row) for row in value] if value.ndim else _rounded(value)
-        return value.tolist()
+def _plain(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return [_rounded(row) for row in value] if value.ndim else _rounded(value)
+    return value.tolist()
 
 
 def _rounded(value: Tensor) -> Any:
@@ -221,10 +219,10 @@ def _rounded(value: Tensor) -> Any:
     return (shown if len(shown) < 9 else [*shown[:8], "..."]) if value.ndim else shown[0]
 
 
-def _bytes_of(path: Path) -> int:
-    if path.is_dir():
-        return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-    return path.stat().st_size
+def bytes_of(path: Path) -> int:
+    """Return the size of a file, or of all files in a folder."""
+    files = path.rglob("*") if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def shown_bytes(count: int) -> str:

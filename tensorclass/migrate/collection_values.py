@@ -27,17 +27,8 @@ SAME = frozenset(
         *("apply", "apply_", "clone", "copy", "contiguous", "cpu", "cuda", "detach", "empty", "exclude", "expand"),
         *("flatten", "gather", "lock_", "masked_select", "memmap", "memmap_", "memmap_like", "permute", "reshape"),
         *("select", "set", "squeeze", "to", "transpose", "unflatten", "unlock_", "unsqueeze", "update", "view"),
-        *(
-            "consolidate",
-            "load_memmap",
-            "named_apply",
-            "pin_memory",
-            "rename_key_",
-            "replace",
-            "share_memory_",
-            "zero_",
-        ),
-        *("float", "double", "half", "bfloat16", "stack", "cat", "lazy_stack", "maybe_dense_stack"),
+        *("consolidate", "load_memmap", "named_apply", "pin_memory", "rename_key_", "replace", "share_memory_"),
+        *("zero_", "float", "double", "half", "bfloat16", "stack", "cat", "lazy_stack", "maybe_dense_stack"),
     )
 )
 #: functions of torch that return what they are given

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABC, ABCMeta, abstractmethod
 from functools import cache
 from typing import ClassVar
 
@@ -94,13 +94,17 @@ class Function(Pattern):
         return known.names.qualified(node.func) in self.names and any(values)
 
 
-class Named(Pattern):
-    """A use of a public name, or of one of another package with its module."""
-
-    nodes: ClassVar[tuple[type[cst.CSTNode], ...]] = (cst.Name, cst.Attribute)
+class _OfNames(Pattern, metaclass=ABCMeta):
+    """A pattern for some names."""
 
     def __init__(self, *names: str) -> None:
         self.names = names
+
+
+class Named(_OfNames):
+    """A use of a public name, or of one of another package with its module."""
+
+    nodes: ClassVar[tuple[type[cst.CSTNode], ...]] = (cst.Name, cst.Attribute)
 
     def matches(self, node: cst.CSTNode, known: CollectionValues) -> bool:
         if not isinstance(node, (cst.Name, cst.Attribute)):
@@ -149,13 +153,10 @@ class Block(Pattern):
         return isinstance(made, cst.Attribute) and made.attr.value in _UNDONE and known.value(made.value) is not None
 
 
-class Checked(Pattern):
+class Checked(_OfNames):
     """A check with ``isinstance`` for one of some classes."""
 
     nodes: ClassVar[tuple[type[cst.CSTNode], ...]] = (cst.Call,)
-
-    def __init__(self, *names: str) -> None:
-        self.names = names
 
     def matches(self, node: cst.CSTNode, known: CollectionValues) -> bool:
         if not isinstance(node, cst.Call) or dotted_name(node.func) != "isinstance" or len(node.args) != 2:
@@ -180,13 +181,10 @@ class Membership(Pattern):
         return named and _has_keyword(cst.ensure_type(right, cst.Call), (self.keyword,))
 
 
-class Caught(Pattern):
+class Caught(_OfNames):
     """An error of some class that is caught or expected in a block that uses collections."""
 
     nodes: ClassVar[tuple[type[cst.CSTNode], ...]] = (cst.With, cst.Try)
-
-    def __init__(self, *names: str) -> None:
-        self.names = names
 
     def matches(self, node: cst.CSTNode, known: CollectionValues) -> bool:
         if isinstance(node, cst.With):

@@ -12,7 +12,7 @@ from .collection_values import CollectionValues
 from .counterparts import PEER, counterpart, is_peer_module, reason_without
 from .difference_patterns import Pattern
 from .import_rewriting import dotted_name, imported_module
-from .known_differences import DIFFERENCES, Difference
+from .known_differences import DIFFERENCES
 from .source_names import SourceNames
 
 __all__ = ["Remark", "remarks_on"]
@@ -52,12 +52,12 @@ def remarks_on(wrapper: MetadataWrapper, names: SourceNames) -> list[Remark]:
     return sorted(search.found)
 
 
-def _by_node() -> defaultdict[type[cst.CSTNode], list[tuple[Pattern, Difference]]]:
-    table: defaultdict[type[cst.CSTNode], list[tuple[Pattern, Difference]]] = defaultdict(list)
-    for difference in DIFFERENCES:
+def _by_node() -> defaultdict[type[cst.CSTNode], list[tuple[Pattern, str]]]:
+    table: defaultdict[type[cst.CSTNode], list[tuple[Pattern, str]]] = defaultdict(list)
+    for anchor, difference in DIFFERENCES.items():
         for pattern in difference.patterns:
             for node in pattern.nodes:
-                table[node].append((pattern, difference))
+                table[node].append((pattern, anchor))
     return table
 
 
@@ -74,9 +74,9 @@ class _Search(CollectionValues):
         self._told: set[str] = set()  #: packages
 
     def on_leave(self, original_node: cst.CSTNode) -> None:
-        for pattern, difference in _BY_NODE[type(original_node)]:
+        for pattern, anchor in _BY_NODE[type(original_node)]:
             if pattern.matches(original_node, self):
-                self._add(original_node, difference.says, f"{ENTRIES}#{difference.anchor}")
+                self._add(original_node, DIFFERENCES[anchor].says, f"{ENTRIES}#{anchor}")
         super().on_leave(original_node)
 
     def _add(self, node: cst.CSTNode, says: str, entry: str = "") -> None:

@@ -31,10 +31,7 @@ from tensorclass.scores.html_report import write_html_report
 from tensorclass.scores.ifeval import INSTRUCTION_TYPES, IFEvalScoreData
 from tensorclass.scores.intervals import wilson
 from tensorclass.scores.leaderboard import Leaderboard, PairedRuns, leaderboard
-from tensorclass.scores.length_control import (
-    instruction_difficulties,
-    length_controlled_win_rate,
-)
+from tensorclass.scores.length_control import instruction_difficulties, length_controlled_win_rate
 from tensorclass.scores.metrics import Mean, Metric, Ratio, codes, metric
 from tensorclass.scores.padded_verdicts import ragged
 from tensorclass.scores.paired import mcnemar

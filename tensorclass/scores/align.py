@@ -5,12 +5,11 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, TypeVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from tensorclass import Text
-from tensorclass.scores.labels import common_codes, merge
+from tensorclass.scores.labels import common_codes, merge, translate
 from tensorclass.scores.metrics import declared_codes
 from tensorclass.scores.score_arrays import plain_value
 from tensorclass.scores.score_data import ScoreData
@@ -59,9 +58,9 @@ def align(*scores: _Score) -> list[_Score]:
                 column.setdefault(field.name, value)
             continue
         if field.name == "prompt_task":
-            values = [
-                _unknown_task(score) if value is None else value for value, score in zip(values, scores, strict=True)
-            ]
+            for place, score in enumerate(scores):
+                if values[place] is None:  # the task is not known
+                    values[place] = torch.full(tuple(score.batch_size), -1, dtype=torch.int32, device=score.device)
         if not all(isinstance(value, Tensor) for value in values):
             raise ValueError(f"{field.name}: expected a tensor in each record or in none, got None in some")
         declared = declared_codes(field.metadata)
@@ -69,18 +68,13 @@ def align(*scores: _Score) -> list[_Score]:
             values, names = _common_names(scores, values, declared.names)
             for column in columns:
                 column[declared.names] = names
-        for column, value in zip(
-            columns, _same_shape(field.name, scores, values, -1 if declared else float("nan")), strict=True
-        ):
+        shaped = _same_shape(field.name, scores, values, -1 if declared else float("nan"))
+        for column, value in zip(columns, shaped, strict=True):
             column[field.name] = value
     return [
         type(score)(**column, batch_size=score.batch_size, device=score.device)
         for score, column in zip(scores, columns, strict=True)
     ]
-
-
-def _unknown_task(score: ScoreData) -> Tensor:
-    return torch.full(tuple(score.batch_size), -1, dtype=torch.int32, device=score.device)
 
 
 def _common_names(scores: tuple[_Score, ...], values: list[Tensor], field: str) -> tuple[list[Tensor], Any]:
@@ -92,11 +86,10 @@ def _common_names(scores: tuple[_Score, ...], values: list[Tensor], field: str) 
         for value, names, score in zip(values, vocabularies, scores, strict=True)
     ]
     names = merge(own for _, own in each)
-    place = {name: code for code, name in enumerate(names)}
-    translated: list[Tensor] = []
-    for (codes, own), value in zip(each, values, strict=True):
-        table = np.array([*(place[name] for name in own), -1], dtype=np.int64)
-        translated.append(torch.as_tensor(table[codes], device="cpu").to(value))
+    translated = [
+        torch.as_tensor(translate(codes, own, names), device="cpu").to(value)
+        for (codes, own), value in zip(each, values, strict=True)
+    ]
     return translated, names
 
 
@@ -106,9 +99,8 @@ def _same_shape(name: str, scores: tuple[_Score, ...], values: list[Tensor], fil
         dtype = torch.promote_types(dtype, value.dtype)
     trailing = [tuple(value.shape[len(score.batch_size) :]) for value, score in zip(values, scores, strict=True)]
     if len({len(shape) for shape in trailing}) > 1:
-        raise ValueError(
-            f"{name}: expected as many dimensions in each record, got shapes {[list(s) for s in trailing]}"
-        )
+        shapes = [list(shape) for shape in trailing]
+        raise ValueError(f"{name}: expected as many dimensions in each record, got shapes {shapes}")
     if len(set(trailing)) == 1:
         return [value.to(dtype) for value in values]
     widest = [max(sizes) for sizes in zip(*trailing, strict=True)]

@@ -23,8 +23,7 @@ from tensorclass.scores.labels import label_number
 from tensorclass.scores.limits import check_shares
 from tensorclass.scores.metrics import Metric, Rows
 from tensorclass.scores.row_metrics import rows_of
-from tensorclass.scores.row_sample import Sample
-from tensorclass.scores.tally import Tally
+from tensorclass.scores.tally import Sample, Tally
 
 __all__ = ["BradleyTerry", "strengths", "wins_of"]
 
@@ -85,7 +84,7 @@ class BradleyTerry(Metric):
         found = rows_of((field, self.second, self.outcome), rows, self.name)
         if coded is None or found is None:
             return {}
-        columns, prompt, prompts = found
+        columns = found[0]
         check_shares(self.outcome, columns[2])
         cluster = None if self.cluster is None else rows.clusters(self.cluster)
         held = set(columns[0].tolist()) | set(columns[1].tolist())
@@ -94,15 +93,7 @@ class BradleyTerry(Metric):
         unit = "" if self.scale == "elo" else "%"
         return {
             self.name: {
-                name: Sample(
-                    f"{self.name}/{name}",
-                    partial(self._rating, labels, place),
-                    columns,
-                    prompt,
-                    prompts,
-                    unit,
-                    cluster,
-                )
+                name: Sample(f"{self.name}/{name}", partial(self._rating, labels, place), *found, unit, cluster)
                 for place, name in enumerate(models)
             }
         }

@@ -119,10 +119,9 @@ def changed_prompts(a: ScoreData, b: ScoreData, figure: str | None = None) -> Ch
         >>> list(changed_prompts(a, b, "exact_match"))
         [ChangedPrompt(row_a=1, row_b=0, a=0.0, b=1.0)]
     """
-    without = a.prompt_id is None and b.prompt_id is None
-    keys_a, keys_b = (None, None) if without else paired_keys(a, b)
+    keys_a, keys_b = paired_keys(a, b)
     (run_a,), (run_b,) = RecordRows(a, -1, keys_a).each(), RecordRows(b, -1, keys_b).each()
-    figures_a, figures_b = tallies(run_a).figures, tallies(run_b).figures
+    figures_a, figures_b = tallies(run_a).sums, tallies(run_b).sums
     if figure is None:
         figure = next((name for name in figures_a if name in figures_b), None)
     if figure is None:
@@ -166,8 +165,8 @@ def prompt_figures(a: ScoreData, b: ScoreData) -> list[str]:
         ['acc']
     """
     (run_a,), (run_b,) = RecordRows(a, -1).each(), RecordRows(b, -1).each()
-    held = tallies(run_b).figures
-    return [name for name in tallies(run_a).figures if name in held]
+    held = tallies(run_b).sums
+    return [name for name in tallies(run_a).sums if name in held]
 
 
 def _tally(name: str, found: Mapping[str, Tally], figure: str) -> Tally:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorclass.scores.labels import label_number
-from tensorclass.scores.metrics import Metric, Rows
+from tensorclass.scores.metrics import Metric, Rows, sum_of_prompt
 from tensorclass.scores.tally import Tally
 
 __all__ = ["F1", "Accuracy"]
@@ -42,7 +42,7 @@ class Accuracy(Metric):
         predicted, target, counted = both
         right = (predicted == target) & counted
         cluster = None if self.cluster is None else rows.clusters(self.cluster)
-        return [Tally(self.name, _per_prompt(right), _per_prompt(counted), cluster=cluster)]
+        return [Tally(self.name, sum_of_prompt(right), sum_of_prompt(counted), cluster=cluster)]
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class F1(Metric):
         predicted, target, counted = both
         positive = label_number(self.positive) if isinstance(self.positive, str) else float(self.positive)
         guessed, expected = (predicted == positive) & counted, (target == positive) & counted
-        above, below = _per_prompt(2 * (guessed & expected)), _per_prompt(guessed.astype(np.int64) + expected)
+        above, below = sum_of_prompt(2 * (guessed & expected)), sum_of_prompt(guessed.astype(np.int64) + expected)
         cluster = None if self.cluster is None else rows.clusters(self.cluster)
         return [Tally(self.name, above, below, cluster=cluster)]
 
@@ -96,8 +96,3 @@ def _classes(
         shape = "None" if expected is None else f"shape {list(expected.shape)}"
         raise ValueError(f"{target}: expected a class for each value of {field}, {list(predicted.shape)}, got {shape}")
     return predicted, expected, ~np.isnan(predicted + expected)
-
-
-def _per_prompt(values: NDArray[np.bool_] | NDArray[np.int64]) -> NDArray[np.float64]:
-    total: NDArray[np.float64] = values.sum(axis=tuple(range(1, values.ndim)), dtype=np.float64)
-    return total

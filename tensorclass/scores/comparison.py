@@ -10,15 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorclass import stack
-from tensorclass.scores.estimate import Difference, estimate_difference, estimate_sample_difference
+from tensorclass.scores.estimate import Difference, IntervalKwargs, estimate_difference
 from tensorclass.scores.identity import paired_keys
 from tensorclass.scores.logged_scores import LoggedScoreData
 from tensorclass.scores.repeated_runs import RepeatedRun, RepeatedTally, check_repeats, repeated_runs
 from tensorclass.scores.report import Comparison
-from tensorclass.scores.row_sample import Sample
-from tensorclass.scores.score_arrays import RecordRows, Tallies, pooling_note, tallies
+from tensorclass.scores.score_arrays import RecordRows, Tallies, pooling_notes, tallies
 from tensorclass.scores.score_data import ScoreData
-from tensorclass.scores.tally import Tally
+from tensorclass.scores.tally import Sample, Tally
 from tensorclass.support.printable import type_name
 from tensorclass.support.project_links import guide
 
@@ -93,8 +92,7 @@ def compare(
             )
     if type(a) is not type(b) and not (isinstance(a, LoggedScoreData) and isinstance(b, LoggedScoreData)):
         raise TypeError(f"expected two runs of one class, got {type_name(a)} and {type_name(b)}")
-    without = a.prompt_id is None and b.prompt_id is None
-    keys_a, keys_b = (None, None) if without else paired_keys(a, b)
+    keys_a, keys_b = paired_keys(a, b)
     random = check_repeats(repeats)
     runs_a, runs_b = _runs("a", a, dim, keys_a, cluster, random), _runs("b", b, dim, keys_b, cluster, random)
     try:
@@ -105,12 +103,13 @@ def compare(
             f"and {list(runs_b.shape)} beside those that are reduced (dim={dim})"
         ) from None
     places_a, places_b = (np.ravel(np.broadcast_to(runs.places, shape)) for runs in (runs_a, runs_b))
+    settings: IntervalKwargs = {"seed": seed, "resamples": resamples, "confidence": confidence}
     pairs = [
-        _PairOfRuns(runs_a.each[one], runs_b.each[other], seed=seed, resamples=resamples, confidence=confidence)
+        _PairOfRuns(runs_a.each[one], runs_b.each[other], settings)
         for one, other in zip(map(int, places_a), map(int, places_b), strict=True)
     ]
     figures = _stacked([one.figures() for one in pairs], shape)
-    held_a, held_b = ({name: None for run in runs.each for name in run.found.names} for runs in (runs_a, runs_b))
+    held_a, held_b = ({name: None for run in runs.each for name in run.found.figures} for runs in (runs_a, runs_b))
     if not figures and held_a and held_b:
         raise ValueError(f"expected a metric that both runs have, got {', '.join(held_a)} and {', '.join(held_b)}")
     each = [one.groups() for one in pairs]
@@ -123,14 +122,12 @@ def compare(
         figures=figures,
         groups=groups,
         family=type(a).__name__,
-        seed=seed,
-        resamples=resamples,
-        confidence=confidence,
         prompts=min(len(one.positions_a) for one in pairs),
         only_a=max(one.a.prompts - len(one.positions_a) for one in pairs),
         only_b=max(one.b.prompts - len(one.positions_b) for one in pairs),
         batch_size=tuple(shape),
         notes=(*runs_a.notes, *runs_b.notes),
+        **settings,
     )
 
 
@@ -169,53 +166,40 @@ def _runs(
         return _Runs(shape, [_Run(one.keys, one.prompts, one) for one in repeated], [])
     rows = RecordRows(record, dim, keys)
     each = rows.each()
-    notes = [
-        f"{name}{list(map(int, np.unravel_index(one.run, rows.runs))) if rows.runs else ''}: {note}"
-        for one in each
-        if (note := pooling_note(one)) is not None
-    ]
+    notes = [f"{name}{place}: {note}" for place, note in pooling_notes(each)]
     return _Runs(rows.runs, [_Run(one.keys, one.prompts, tallies(one, cluster=cluster)) for one in each], notes)
 
 
 class _PairOfRuns:
     """Two runs and the prompts that both hold."""
 
-    def __init__(self, a: _Run, b: _Run, *, seed: int, resamples: int | None, confidence: float) -> None:
+    def __init__(self, a: _Run, b: _Run, settings: IntervalKwargs) -> None:
         self.a, self.b = a, b
-        self._seed, self._resamples, self._confidence = seed, resamples, confidence
+        self._settings = settings
         self.positions_a, self.positions_b = pair(a.keys, b.keys, a.prompts, b.prompts)
 
     def figures(self) -> dict[str, Difference]:
         """The differences by name, in the order of the fields."""
-        a, b = self.a.found, self.b.found
-        return self._differences({name: a.of(name) for name in a.names}, {name: b.of(name) for name in b.names})
+        return self._differences(self.a.found.figures, self.b.found.figures)
 
     def groups(self) -> dict[str, dict[str, Difference]]:
         """The differences by the name of the figure and of the group."""
-        a, b = self.a.found, self.b.found
+        others = self.b.found.groups
         return {
-            name: self._differences(dict(sorted(a.groups_of(name).items())), b.groups_of(name)) for name in a.grouped
+            name: self._differences(dict(sorted(own.items())), others.get(name, {}))
+            for name, own in self.a.found.groups.items()
         }
 
-    def _differences(self, a: Mapping[str, _Part | None], b: Mapping[str, _Part | None]) -> dict[str, Difference]:
-        found: dict[str, Difference] = {}
-        for name, one in a.items():
-            other = b.get(name)
-            if one is not None and other is not None:
-                found[name] = self._difference(one, other)
-        return found
+    def _differences(self, a: Mapping[str, _Part], b: Mapping[str, _Part]) -> dict[str, Difference]:
+        return {name: self._difference(a[name], b[name]) for name in a if name in b}
 
     def _difference(self, one: _Part, other: _Part) -> Difference:
         a, b = one.at(self.positions_a), other.at(self.positions_b)
-        if isinstance(a, RepeatedTally) and isinstance(b, RepeatedTally):
-            return a.difference(b, confidence=self._confidence)
-        if isinstance(a, Sample) and isinstance(b, Sample):
-            return estimate_sample_difference(
-                a, b, seed=self._seed, resamples=self._resamples, confidence=self._confidence
-            )
-        if isinstance(a, Tally) and isinstance(b, Tally):
-            return estimate_difference(a, b, seed=self._seed, resamples=self._resamples, confidence=self._confidence)
-        raise ValueError(f"expected the same metric in both runs, got {type_name(one)} and {type_name(other)}")
+        if isinstance(a, RepeatedTally):
+            assert isinstance(b, RepeatedTally)
+            return a.difference(b, confidence=self._settings["confidence"])
+        assert not isinstance(b, RepeatedTally)
+        return estimate_difference(a, b, **self._settings)
 
 
 def _stacked(each: Sequence[Mapping[str, Difference]], shape: tuple[int, ...]) -> dict[str, Difference]:

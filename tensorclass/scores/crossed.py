@@ -24,6 +24,7 @@ from tensorclass.scores.intervals import (
     ONE_PROMPT,
     Interval,
     Moments,
+    Sums,
     added_prompts,
     is_share,
     ratio_moments,
@@ -149,9 +150,7 @@ def crossed_interval(above: _Numbers, below: _Numbers, *, confidence: float = 0.
     if not raw and not as_share:
         return Interval(value, nan, nan, "none", NO_VARIANCE, 0.0)
     moments = share_moments(pooled, counts, added_prompts(confidence)) if as_share else ratio_moments(pooled, counts)
-    centre, variance, freedom = _combined(moments, parts)
-    half = float(t_quantile(freedom, confidence)) * sqrt(variance)
-    low, high = min(centre - half, value), max(centre + half, value)
+    low, high = _ends(value, _combined(moments, parts), confidence)
     if as_share:
         low, high = max(low, 0.0), min(high, 1.0)
     return Interval(value, low, high, "crossed t", stderr=sqrt(raw))
@@ -188,31 +187,35 @@ def crossed_difference(
     check_confidence(confidence)
     held = (below_a.sum(0) > 0) | (below_b.sum(0) > 0)
     sides = [(above[:, held], below[:, held]) for above, below in ((above_a, below_a), (above_b, below_b))]
-    pooled = [(above.sum(0), below.sum(0)) for above, below in sides]
-    numbers = int(held.sum()), int((pooled[0][1] > 0).sum()), int((pooled[1][1] > 0).sum())
-    a, b = (float(above.sum() / below.sum()) if below.any() else nan for above, below in pooled)
+    sums_a, sums_b = (Sums(above.sum(0), below.sum(0)) for above, below in sides)
+    numbers = int(held.sum()), int((sums_a.below > 0).sum()), int((sums_b.below > 0).sum())
+    a, b = (float(above.sum() / below.sum()) if below.any() else nan for above, below in (sums_a, sums_b))
     value = b - a
     if value != value:
         return PairedDifference(a, b, value, nan, nan, nan, *numbers, "none", "none", NOTHING)
     (first, second) = (crossed_variance(above, below) for above, below in sides)
     if numbers[0] == 1:
         return PairedDifference(a, b, value, nan, nan, nan, *numbers, "none", "none", ONE_PROMPT)
-    columns = pooled[0][0], pooled[0][1], pooled[1][0], pooled[1][1]
-    plain = difference_moments(*columns)
+    plain = difference_moments(sums_a, sums_b)
     _, raw, freedom = _combined(plain, first, second)
     p_value = t_p_value(value / sqrt(raw), freedom) if raw > _NONE else (1.0 if value == 0 else nan)
-    as_share = share and all(is_share(above, below) for above, below in pooled)
+    as_share = share and is_share(*sums_a) and is_share(*sums_b)
     if raw <= _NONE and not as_share:
         reason = NO_VARIANCE_OF_DIFFERENCES
         return PairedDifference(a, b, value, nan, nan, p_value, *numbers, "none", "none", reason, 0.0)
-    moments = share_difference_moments(*columns, added_prompts(confidence)) if as_share else plain
-    centre, variance, freedom = _combined(moments, first, second)
-    half = float(t_quantile(freedom, confidence)) * sqrt(variance)
-    low, high = min(centre - half, value), max(centre + half, value)
+    moments = share_difference_moments(sums_a, sums_b, added_prompts(confidence)) if as_share else plain
+    low, high = _ends(value, _combined(moments, first, second), confidence)
     if as_share:
         low, high = max(low, -1.0), min(high, 1.0)
     test = "none" if p_value != p_value else "t"
     return PairedDifference(a, b, value, low, high, p_value, *numbers, "crossed t", test, "", sqrt(raw))
+
+
+def _ends(value: float, combined: tuple[float, float, float], confidence: float) -> tuple[float, float]:
+    """The ends of the t interval, which holds the value."""
+    centre, variance, freedom = combined
+    half = float(t_quantile(freedom, confidence)) * sqrt(variance)
+    return min(centre - half, value), max(centre + half, value)
 
 
 def _combined(moments: Moments, *parts: CrossedVariance) -> tuple[float, float, float]:

@@ -5,18 +5,20 @@ from __future__ import annotations
 import numpy as np
 import torch
 from torch import Tensor
+from typing_extensions import TypedDict, Unpack
 
 from tensorclass import TensorClass
 from tensorclass.scores.bootstrap import bootstrap_difference, bootstrap_interval
 from tensorclass.scores.intervals import Interval, interval_of_ratio
 from tensorclass.scores.paired import McNemar, PairedDifference, mcnemar, paired_difference
 from tensorclass.scores.power import detectable_difference
-from tensorclass.scores.row_sample import Sample
-from tensorclass.scores.tally import Tally
+from tensorclass.scores.tally import Sample, Tally
+from tensorclass.support.printable import type_name
 
 __all__ = [
     "Difference",
     "Estimate",
+    "IntervalKwargs",
     "check_same_clusters",
     "compared",
     "counted",
@@ -24,11 +26,23 @@ __all__ = [
     "estimate",
     "estimate_difference",
     "estimate_of",
-    "estimate_sample",
-    "estimate_sample_difference",
     "show",
     "show_interval",
 ]
+
+
+class IntervalKwargs(TypedDict):
+    """Settings of intervals and tests.
+
+    Attributes:
+        seed: of what is drawn at random.
+        resamples: the number of draws; None for the default.
+        confidence: the level of the intervals, 0.95 for 95 %.
+    """
+
+    seed: int
+    resamples: int | None
+    confidence: float
 
 
 class Estimate(TensorClass, stack_objects=True):
@@ -130,48 +144,28 @@ class Difference(TensorClass, stack_objects=True):
     clusters: Tensor | None = None
 
 
-def estimate(tally: Tally, *, seed: int, resamples: int | None, confidence: float, interval: str) -> Estimate:
-    """Compute the figure of one run, with its interval, from a tally; over clusters, where the tally has them."""
-    units = tally.by_cluster()
-    found = interval_of_ratio(
-        units.numerator,
-        units.denominator,
-        name=tally.name,
-        seed=seed,
-        resamples=resamples,
-        confidence=confidence,
-        interval=interval,
-        share=tally.unit == "%",
-    )
-    return estimate_of(
-        found,
-        count=float(tally.denominator.sum()),
-        prompts=tally.prompts,
-        unit=tally.unit,
-        clusters=None if tally.cluster is None else units.prompts,
-    )
-
-
-def estimate_sample(sample: Sample, *, seed: int, resamples: int | None, confidence: float) -> Estimate:
-    """Compute a figure of rows, with its interval; over clusters, where the sample has them."""
-    found = bootstrap_interval(
-        sample.figure,
-        sample.columns,
-        sample.unit_of_row,
-        name=sample.name,
-        seed=seed,
-        resamples=resamples,
-        confidence=confidence,
-        biased=sample.biased,
-        fewest=sample.fewest(confidence),
-    )
-    return estimate_of(
-        found,
-        count=float(len(sample.prompt)),
-        prompts=sample.held,
-        unit=sample.unit,
-        clusters=sample.held_clusters,
-    )
+def estimate(part: Tally | Sample, *, interval: str = "auto", **settings: Unpack[IntervalKwargs]) -> Estimate:
+    """Compute a figure of one run, with its interval; over clusters, where there are any."""
+    if isinstance(part, Sample):
+        found = bootstrap_interval(
+            part.figure,
+            part.columns,
+            part.unit_of_row,
+            name=part.name,
+            biased=part.biased,
+            fewest=part.fewest(settings["confidence"]),
+            **settings,
+        )
+        count, prompts, clusters = float(len(part.prompt)), part.held, part.held_clusters
+    else:
+        units = part.by_cluster()
+        is_share = part.unit == "%"
+        found = interval_of_ratio(
+            units.numerator, units.denominator, name=part.name, interval=interval, share=is_share, **settings
+        )
+        count, prompts = float(part.denominator.sum()), part.prompts
+        clusters = None if part.cluster is None else units.prompts
+    return estimate_of(found, count=count, prompts=prompts, unit=part.unit, clusters=clusters)
 
 
 def estimate_of(found: Interval, *, count: float, prompts: int, unit: str, clusters: int | None = None) -> Estimate:
@@ -191,11 +185,22 @@ def estimate_of(found: Interval, *, count: float, prompts: int, unit: str, clust
     )
 
 
-def estimate_difference(a: Tally, b: Tally, *, seed: int, resamples: int | None, confidence: float) -> Difference:
-    """Compute the difference of a figure between two runs, from tallies with the prompts in the same order."""
-    held = (a.denominator > 0) | (b.denominator > 0)
-    numbers = int(held.sum()), a.prompts, b.prompts
+def estimate_difference(a: Tally | Sample, b: Tally | Sample, **settings: Unpack[IntervalKwargs]) -> Difference:
+    """Compute the difference of a figure between two runs, whose prompts are in the same order.
+
+    Raises:
+        ValueError: the figure is a ratio of sums in one run alone, or prompts have other clusters in the second run.
+    """
+    if isinstance(a, Tally) and isinstance(b, Tally):
+        return _tally_difference(a, b, **settings)
+    if isinstance(a, Sample) and isinstance(b, Sample):
+        return _sample_difference(a, b, **settings)
+    raise ValueError(f"expected the same metric in both runs, got {type_name(a)} and {type_name(b)}")
+
+
+def _tally_difference(a: Tally, b: Tally, **settings: Unpack[IntervalKwargs]) -> Difference:
     check_same_clusters(a, b)
+    held = (a.denominator > 0) | (b.denominator > 0)
     units_a, units_b = a.by_cluster(), b.by_cluster()
     found = paired_difference(
         units_a.numerator,
@@ -203,14 +208,12 @@ def estimate_difference(a: Tally, b: Tally, *, seed: int, resamples: int | None,
         units_b.numerator,
         units_b.denominator,
         name=a.name,
-        seed=seed,
-        resamples=resamples,
-        confidence=confidence,
         share=a.unit == "%",
+        **settings,
     )
     if a.cluster is not None:  # McNemar's test is for prompts that are independent of each other
         clusters = found.prompts
-        found = found._replace(prompts=numbers[0], prompts_a=numbers[1], prompts_b=numbers[2])
+        found = found._replace(prompts=int(held.sum()), prompts_a=a.prompts, prompts_b=b.prompts)
         return difference_of(found, a.unit, clusters=clusters)
     sides = (a.numerator[held], a.denominator[held]), (b.numerator[held], b.denominator[held])
     test = None
@@ -219,10 +222,7 @@ def estimate_difference(a: Tally, b: Tally, *, seed: int, resamples: int | None,
     return difference_of(found, a.unit, test)
 
 
-def estimate_sample_difference(
-    a: Sample, b: Sample, *, seed: int, resamples: int | None, confidence: float
-) -> Difference:
-    """Compute the difference of a figure of rows between two runs, from samples with the prompts in the same order."""
+def _sample_difference(a: Sample, b: Sample, **settings: Unpack[IntervalKwargs]) -> Difference:
     check_same_clusters(a, b)
     found = bootstrap_difference(
         a.figure,
@@ -230,27 +230,15 @@ def estimate_sample_difference(
         np.repeat([False, True], [len(a.prompt), len(b.prompt)]),
         np.concatenate([a.unit_of_row, b.unit_of_row]),
         name=a.name,
-        seed=seed,
-        resamples=resamples,
-        confidence=confidence,
+        **settings,
     )
-    one = found.difference
+    one, p_value = found.difference, found.p_value
     either = np.union1d(a.prompt, b.prompt)
+    numbers = len(either), a.held, b.held
+    test = "none" if p_value != p_value else "sampled"
     return difference_of(
         PairedDifference(
-            found.a,
-            found.b,
-            one.value,
-            one.low,
-            one.high,
-            found.p_value,
-            len(either),
-            a.held,
-            b.held,
-            one.method,
-            "none" if found.p_value != found.p_value else "sampled",
-            one.reason,
-            one.stderr,
+            found.a, found.b, one.value, one.low, one.high, p_value, *numbers, one.method, test, one.reason, one.stderr
         ),
         a.unit,
         clusters=None if a.cluster is None else len(np.unique(a.cluster[either])),
@@ -299,27 +287,27 @@ def check_same_clusters(a: Tally | Sample, b: Tally | Sample) -> None:
         )
 
 
-def show_interval(low: float, high: float, unit: str, *, sign: bool = False) -> str:
+def show_interval(low: float | Tensor, high: float | Tensor, unit: str, *, sign: bool = False) -> str:
     """An interval as text, in the digits of :func:`show`; ``-`` where there is none.
 
     Example:
         >>> show_interval(0.25, 0.5, "%"), show_interval(float("nan"), float("nan"), "%")
         ('[25.00, 50.00]', '-')
     """
-    return "-" if low != low else f"[{show(low, unit, sign=sign)}, {show(high, unit, sign=sign)}]"
+    return "-" if bool(low != low) else f"[{show(low, unit, sign=sign)}, {show(high, unit, sign=sign)}]"
 
 
-def show(value: float, unit: str, *, sign: bool = False) -> str:
+def show(value: float | Tensor, unit: str, *, sign: bool = False) -> str:
     """A figure as text without its unit: percent with two digits after the point, other units with four digits.
 
     Example:
         >>> show(0.8, "%"), show(0.05, "%", sign=True), show(12.3456, "tokens"), show(float("nan"), "%")
         ('80.00', '+5.00', '12.35', '-')
     """
-    if value != value:
+    number, plus = float(value), "+" if sign else ""
+    if number != number:
         return "-"
-    plus = "+" if sign else ""
-    return f"{100 * value:{plus}.2f}" if unit == "%" else f"{value:{plus}.4g}"
+    return f"{100 * number:{plus}.2f}" if unit == "%" else f"{number:{plus}.4g}"
 
 
 def counted(one: Estimate) -> str:

@@ -178,8 +178,7 @@ class AlpacaEvalScoreData(ScoreData):
     preference: Tensor | None = field(
         default=None,
         metadata=metric(
-            Mean(name="win_rate", by="dataset"),
-            LengthControlledWinRate("length_difference", "difficulty"),
+            Mean(name="win_rate", by="dataset"), LengthControlledWinRate("length_difference", "difficulty")
         ),
     )
     length_difference: Tensor | None = field(default=None, metadata=metric())

@@ -7,21 +7,21 @@ from math import hypot, nan
 from statistics import NormalDist
 
 import numpy as np
+from typing_extensions import Unpack
 
 from tensorclass.scores.estimate import (
     Difference,
     Estimate,
+    IntervalKwargs,
     difference_of,
     estimate,
     estimate_difference,
     estimate_of,
-    estimate_sample,
-    estimate_sample_difference,
 )
-from tensorclass.scores.intervals import NOTHING, Interval
+from tensorclass.scores.intervals import NOTHING, Interval, Sums
 from tensorclass.scores.paired import PairedDifference
 from tensorclass.scores.run_grid import GridTask
-from tensorclass.scores.stratified import PairedTask, TaskSums, average_difference, average_interval
+from tensorclass.scores.stratified import PairedTask, average_difference, average_interval
 from tensorclass.scores.tally import Tally
 
 __all__ = ["GridFigures"]
@@ -36,42 +36,23 @@ class GridFigures:
 
     Args:
         averaged: the tasks to average over, of one unit.
-        seed: of the tests that draw.
-        resamples: the number of draws; None for the default.
-        confidence: the level of the intervals.
+        settings: of intervals and tests.
     """
 
-    def __init__(self, averaged: Sequence[GridTask], *, seed: int, resamples: int | None, confidence: float) -> None:
+    def __init__(self, averaged: Sequence[GridTask], **settings: Unpack[IntervalKwargs]) -> None:
         self._averaged = averaged
-        self._seed, self._resamples, self._confidence = seed, resamples, confidence
+        self._unit = averaged[0].unit
+        self._settings = settings
         self._weights = [1 / len(averaged)] * len(averaged)
 
     def figure(self, task: GridTask, model: str) -> Estimate:
         """The figure of a model on a task."""
-        own = task.tallies[model]
-        if isinstance(own, Tally):
-            return estimate(
-                own, seed=self._seed, resamples=self._resamples, confidence=self._confidence, interval="auto"
-            )
-        return estimate_sample(own, seed=self._seed, resamples=self._resamples, confidence=self._confidence)
+        return estimate(task.tallies[model], **self._settings)
 
     def task_difference(self, task: GridTask, a: str, b: str) -> Difference:
         """The difference of two models on a task."""
-        one, other = task.tallies[a], task.tallies[b]
         at_a, at_b = task.places(a, b)
-        if isinstance(one, Tally) and isinstance(other, Tally):
-            return estimate_difference(
-                one.at(at_a),
-                other.at(at_b),
-                seed=self._seed,
-                resamples=self._resamples,
-                confidence=self._confidence,
-            )
-        assert not isinstance(one, Tally)
-        assert not isinstance(other, Tally)
-        return estimate_sample_difference(
-            one.at(at_a), other.at(at_b), seed=self._seed, resamples=self._resamples, confidence=self._confidence
-        )
+        return estimate_difference(task.tallies[a].at(at_a), task.tallies[b].at(at_b), **self._settings)
 
     def macro(self, model: str) -> Estimate:
         """The mean of a model's figures over the averaged tasks."""
@@ -94,29 +75,20 @@ class GridFigures:
                 return self._combined_difference(a, b)
             at_a, at_b = task.places(a, b)
             paired.append(PairedTask(_sums(one.at(at_a)), _sums(other.at(at_b))))
-        found = average_difference(
-            paired,
-            self._weights,
-            name="macro",
-            seed=self._seed,
-            resamples=self._resamples,
-            confidence=self._confidence,
-            share=self._averaged[0].unit == "%",
-        )
-        return difference_of(found, self._averaged[0].unit)
+        found = average_difference(paired, self._weights, name="macro", share=self._unit == "%", **self._settings)
+        return difference_of(found, self._unit)
 
     def _average(self, model: str, weights: Sequence[float]) -> Estimate:
         if len(self._averaged) == 1:
             return self.figure(self._averaged[0], model)
         own = [task.tallies[model] for task in self._averaged]
         sums = [_sums(one) for one in own if isinstance(one, Tally)]
-        unit = self._averaged[0].unit
         if len(sums) == len(own):
-            found = average_interval(sums, weights, confidence=self._confidence, share=unit == "%")
+            confidence = self._settings["confidence"]
+            found = average_interval(sums, weights, confidence=confidence, share=self._unit == "%")
             prompts = sum(one.prompts for one in own if isinstance(one, Tally))
-            return estimate_of(
-                found, count=sum(self._count(task, model) for task in self._averaged), prompts=prompts, unit=unit
-            )
+            count = sum(self._count(task, model) for task in self._averaged)
+            return estimate_of(found, count=count, prompts=prompts, unit=self._unit)
         each = [self.figure(task, model) for task in self._averaged]
         value = sum(weight * float(one.value) for weight, one in zip(weights, each, strict=True))
         stderr = hypot(*(weight * float(one.stderr) for weight, one in zip(weights, each, strict=True)))
@@ -124,7 +96,7 @@ class GridFigures:
             self._normal(value, stderr),
             count=sum(float(one.count) for one in each),
             prompts=sum(int(one.prompts) for one in each),
-            unit=unit,
+            unit=self._unit,
         )
 
     def _combined_difference(self, a: str, b: str) -> Difference:
@@ -139,36 +111,19 @@ class GridFigures:
             p_value = 1.0 if value == 0 else 2 * NormalDist().cdf(-abs(value) / stderr) if stderr else 0.0
             test = "normal"
         prompts, prompts_a, prompts_b = (
-            sum(int(one.prompts if number is None else number) for one, number in numbers)
-            for numbers in (
-                [(one, one.prompts) for one in each],
-                [(one, one.prompts_a) for one in each],
-                [(one, one.prompts_b) for one in each],
-            )
+            sum(int(one.prompts if (number := getattr(one, name)) is None else number) for one in each)
+            for name in ("prompts", "prompts_a", "prompts_b")
         )
-        return difference_of(
-            PairedDifference(
-                value_a,
-                value_b,
-                value,
-                found.low,
-                found.high,
-                p_value,
-                prompts,
-                prompts_a,
-                prompts_b,
-                found.method,
-                test,
-                found.reason,
-                stderr,
-            ),
-            self._averaged[0].unit,
+        numbers, ends = (prompts, prompts_a, prompts_b), (found.low, found.high)
+        paired = PairedDifference(
+            value_a, value_b, value, *ends, p_value, *numbers, found.method, test, found.reason, stderr
         )
+        return difference_of(paired, self._unit)
 
     def _normal(self, value: float, stderr: float) -> Interval:
         if value != value or stderr != stderr:
             return Interval(value, nan, nan, "none", NOTHING)
-        half = NormalDist().inv_cdf(0.5 + self._confidence / 2) * stderr
+        half = NormalDist().inv_cdf(0.5 + self._settings["confidence"] / 2) * stderr
         return Interval(value, value - half, value + half, "normal", stderr=stderr)
 
     def _count(self, task: GridTask, model: str) -> float:
@@ -176,6 +131,6 @@ class GridFigures:
         return float(np.sum(own.denominator)) if isinstance(own, Tally) else float(len(own.prompt))
 
 
-def _sums(tally: Tally) -> TaskSums:
+def _sums(tally: Tally) -> Sums:
     units = tally.by_cluster()
-    return TaskSums(units.numerator, units.denominator)
+    return Sums(units.numerator, units.denominator)

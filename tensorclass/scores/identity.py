@@ -43,19 +43,21 @@ def prompt_keys(scores: ScoreData) -> NDArray[np.int64] | None:
     return None if ids is None else ids ^ _task_keys(scores)
 
 
-def paired_keys(a: ScoreData, b: ScoreData) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The keys of the rows of two runs: rows with the same key are of one prompt.
+def paired_keys(a: ScoreData, b: ScoreData) -> tuple[NDArray[np.int64], NDArray[np.int64]] | tuple[None, None]:
+    """The keys of the rows of two runs: rows with the same key are of one prompt. None twice for runs without ids.
 
     A run whose rows don't all say their task is compared by ``prompt_id`` alone.
 
     Args:
-        a: a run of one batch dimension, with ``prompt_id``.
+        a: a run of one batch dimension.
         b: another one.
 
     Raises:
-        ValueError: the runs are of different tasks, or one of them has no ``prompt_id``.
+        ValueError: the runs are of different tasks, or only one of them has a ``prompt_id``.
     """
     ids_a, ids_b = _ids("a.prompt_id", a), _ids("b.prompt_id", b)
+    if ids_a is None and ids_b is None:
+        return None, None
     if ids_a is None or ids_b is None:
         raise ValueError("prompt_id: expected in both runs or in none, got None in one of them")
     (codes_a, names_a), (codes_b, names_b) = task_of_rows(a), task_of_rows(b)

@@ -15,6 +15,7 @@ from tensorclass.scores.students_t import check_confidence, t_quantile
 
 __all__ = [
     "Interval",
+    "Sums",
     "added_prompts",
     "interval_of_ratio",
     "is_share",
@@ -51,6 +52,23 @@ class Interval(NamedTuple):
     method: str
     reason: str = ""
     stderr: float = nan
+
+
+class Sums(NamedTuple):
+    """The contributions of prompts to a ratio of sums, above and below the line: ``[..., prompts]`` each."""
+
+    above: _Numbers
+    below: _Numbers
+
+    @property
+    def value(self) -> float:
+        """The ratio."""
+        return float(self.above.sum()) / float(self.below.sum())
+
+    def influence(self, value: _Numbers, total: _Numbers) -> _Numbers:
+        """The influence of each prompt on the ratio, to first order, for this value of it over this sum below."""
+        found: _Numbers = (self.above - value[..., None] * self.below) / total[..., None]
+        return found
 
 
 def wilson(successes: float, trials: float, confidence: float = 0.95) -> tuple[float, float]:

@@ -71,8 +71,7 @@ def translate(codes: NDArray[np.int64], old: Sequence[str], new: Sequence[str]) 
         )
     place = {name: code for code, name in enumerate(new)}
     table = np.array([*(place[name] for name in old), -1], dtype=np.int64)
-    translated: NDArray[np.int64] = table[np.where(codes < 0, len(old), codes)]
-    return translated
+    return table[np.where(codes < 0, len(old), codes)]
 
 
 def common_codes(
@@ -110,14 +109,11 @@ def common_codes(
 def _flatten(names: object, depth: int) -> list[Vocabulary]:
     level: list[object] = [names]
     for _ in range(depth):
-        level = [part for group in level for part in _parts(group)]
+        for group in level:
+            if not isinstance(group, (list, tuple)):
+                raise ValueError(f"expected a tuple of names, or one for each position, got {group!r}")
+        level = [part for group in level for part in cast("Sequence[object]", group)]
     for part in level:
         if part is not None and not is_vocabulary(part):
             raise ValueError(f"expected a tuple of names at each position, got {part!r}")
     return [tuple(cast("Sequence[str]", part or ())) for part in level]
-
-
-def _parts(group: object) -> Sequence[object]:
-    if isinstance(group, (list, tuple)):
-        return cast("Sequence[object]", group)
-    raise ValueError(f"expected a tuple of names, or one for each position, got {group!r}")

@@ -12,10 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorclass.scores.corrections import benjamini_hochberg, holm
-from tensorclass.scores.estimate import (
-    Difference,
-    Estimate,
-)
+from tensorclass.scores.estimate import Difference, Estimate
 from tensorclass.scores.grid_figures import GridFigures
 from tensorclass.scores.ranking import RankInterval, compact_letters, rank_intervals
 from tensorclass.scores.readers import Run
@@ -31,15 +28,7 @@ MACRO: Final = "macro"
 _Correction: TypeAlias = Callable[[ArrayLike], NDArray[np.float64]]
 
 
-def _uncorrected(p_values: ArrayLike) -> NDArray[np.float64]:
-    return np.asarray(p_values, dtype=np.float64)
-
-
-_CORRECTIONS: Final[Mapping[str, _Correction]] = {
-    "holm": holm,
-    "bh": benjamini_hochberg,
-    "none": _uncorrected,
-}
+_CORRECTIONS: Final[Mapping[str, _Correction]] = {"holm": holm, "bh": benjamini_hochberg, "none": np.asarray}
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,16 +114,16 @@ class Leaderboard:
     seed: int = 0
     notes: tuple[str, ...] = ()
 
-    @delegated("tensorclass.scores.shown_results", "leaderboard_text")
+    @delegated("tensorclass.scores.shown_results", "shown_as_text")
     def __str__(self) -> str: ...
 
     def __repr__(self) -> str:
         return str(self)
 
-    @delegated("tensorclass.scores.shown_results", "leaderboard_html")
+    @delegated("tensorclass.scores.shown_results", "shown_as_html")
     def _repr_html_(self) -> str: ...
 
-    @delegated("tensorclass.scores.shown_results", "leaderboard_frame")
+    @delegated("tensorclass.scores.shown_results", "shown_as_frame")
     def to_pandas(self) -> Any:
         """Return a ``pandas.DataFrame`` with a row for each model and task.
 
@@ -285,25 +274,24 @@ def leaderboard(
     macro = {model: tests.macro(model) for model in models}
     values = {model: sign * float(macro[model].value) for model in models}
     order = sorted(models, key=lambda model: (isnan(values[model]), -values[model], model))
-    pairs = list(combinations(order, 2))
-    between = {pair: tests.difference(*pair) for pair in pairs}
     correct = _CORRECTIONS[correction]
-    adjusted = correct([float(one.p_value) for one in between.values()])
+    every = _corrected(correct, ((a, b, MACRO, tests.difference(a, b)) for a, b in combinations(order, 2)))
     ahead = np.zeros((len(order), len(order)), dtype=np.bool_)
-    for (a, b), one, p_value in zip(pairs, between.values(), adjusted, strict=True):
-        if p_value <= (1 - confidence) * (1 + 1e-9):
-            better, worse = (b, a) if sign * float(one.value) > 0 else (a, b)
+    for one in every:
+        if one.p_adjusted <= (1 - confidence) * (1 + 1e-9):
+            better, worse = (one.b, one.a) if sign * float(one.difference.value) > 0 else (one.a, one.b)
             ahead[order.index(better), order.index(worse)] = True
     ranks = rank_intervals([values[model] for model in order], ahead)
     letters = compact_letters(ahead | np.transpose(ahead))
     if baseline is not None:
-        pairs = [(baseline, model) for model in order if model != baseline]
-        between = {pair: tests.difference(*pair) for pair in pairs}
-        adjusted = correct([float(one.p_value) for one in between.values()])
-    differences = [
-        PairedRuns(*pair, MACRO, one, float(p_value))
-        for (pair, one), p_value in zip(between.items(), adjusted, strict=True)
-    ]
+        others = [model for model in order if model != baseline]
+        every = _corrected(correct, ((baseline, model, MACRO, tests.difference(baseline, model)) for model in others))
+    by_task = (
+        (pair.a, pair.b, one.task, tests.task_difference(one, pair.a, pair.b))
+        for one in tasks.values()
+        for pair in every
+        if pair.a in one.tallies and pair.b in one.tallies
+    )
     return Leaderboard(
         models=tuple(order),
         tasks=tuple(tasks),
@@ -318,7 +306,7 @@ def leaderboard(
         micro={model: tests.micro(model) for model in order},
         ranks=dict(zip(order, ranks, strict=True)),
         letters=dict(zip(order, letters, strict=True)),
-        differences=(*differences, *_by_task(tasks.values(), pairs, tests, correct)),
+        differences=(*every, *_corrected(correct, by_task)),
         baseline=baseline,
         correction=correction,
         confidence=confidence,
@@ -353,15 +341,8 @@ def _averaged(tasks: Mapping[str, GridTask], models: Sequence[str]) -> tuple[lis
     return averaged, notes
 
 
-def _by_task(
-    tasks: Iterable[GridTask], pairs: Sequence[tuple[str, str]], tests: GridFigures, correct: _Correction
-) -> list[PairedRuns]:
-    """The differences task by task, with p-values corrected for all of them together."""
-    found = [
-        (a, b, one.task, tests.task_difference(one, a, b))
-        for one in tasks
-        for a, b in pairs
-        if a in one.tallies and b in one.tallies
-    ]
-    adjusted = correct([float(one.p_value) for *_, one in found])
-    return [PairedRuns(*own, float(p_value)) for own, p_value in zip(found, adjusted, strict=True)]
+def _corrected(correct: _Correction, found: Iterable[tuple[str, str, str, Difference]]) -> list[PairedRuns]:
+    """Differences by models and task, with p-values corrected for all of them together."""
+    differences = list(found)
+    adjusted = correct([float(one.p_value) for *_, one in differences])
+    return [PairedRuns(*own, float(p_value)) for own, p_value in zip(differences, adjusted, strict=True)]

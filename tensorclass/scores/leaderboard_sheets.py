@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tensorclass.scores.estimate import Estimate, show, show_interval
 from tensorclass.scores.leaderboard import MACRO, Leaderboard, PairedRuns
-from tensorclass.scores.score_sheets import numbers_of, shown_p_value
+from tensorclass.scores.score_sheets import common_unit, interval_heading, numbers_of, shown_p_value
 from tensorclass.scores.sheet import Sheet, SheetColumn
 from tensorclass.support.printable import printable
 
@@ -41,7 +41,7 @@ def _ranks(board: Leaderboard, shown: Mapping[str, str]) -> Sheet:
     unit = next(iter(board.macro.values())).unit
     metrics = ", ".join(dict.fromkeys(board.metrics[task] for task in board.averaged))
     about = f"macro average of {len(board.averaged)} tasks" if several else first
-    level = f"{100 * board.confidence:g} % interval"
+    level = interval_heading(board.confidence)
     headings = ["macro", level, "std. error", "micro"] if several else ["score", level, "std. error"]
     sheet = Sheet(
         f"Leaderboard: {about}, {metrics}, {unit}".removesuffix(", "),
@@ -53,10 +53,10 @@ def _ranks(board: Leaderboard, shown: Mapping[str, str]) -> Sheet:
             shown[model],
             str(rank.rank),
             f"{rank.low}" if rank.low == rank.high else f"{rank.low} to {rank.high}",
-            _value(macro),
-            show_interval(float(macro.low), float(macro.high), macro.unit),
-            show(float(macro.stderr), macro.unit),
-            *([_value(board.micro[model])] if several else []),
+            show(macro.value, macro.unit),
+            show_interval(macro.low, macro.high, macro.unit),
+            show(macro.stderr, macro.unit),
+            *[show(board.micro[model].value, macro.unit)] * several,
             board.letters[model],
         )
     sheet.caption = (
@@ -67,8 +67,7 @@ def _ranks(board: Leaderboard, shown: Mapping[str, str]) -> Sheet:
 
 
 def _tasks(board: Leaderboard, shown: Mapping[str, str]) -> Sheet:
-    units = {one.unit for figures in board.figures.values() for one in figures.values()}
-    unit = units.pop() if len(units) == 1 else None
+    unit = common_unit(one for figures in board.figures.values() for one in figures.values())
     metrics = set(board.metrics.values())
     title = "Task by task" if len(metrics) > 1 else f"{metrics.pop()}, task by task"
     sheet = Sheet(
@@ -83,7 +82,7 @@ def _tasks(board: Leaderboard, shown: Mapping[str, str]) -> Sheet:
         best = _best(figures, higher=board.higher_is_better[task])
         sheet.add(
             label,
-            *(_value(figures[model]) if model in figures else "-" for model in board.models),
+            *(show(one.value, one.unit) if (one := figures.get(model)) is not None else "-" for model in board.models),
             styles={place + 1: "head" for place, model in enumerate(board.models) if model in best},
         )
     return sheet
@@ -98,15 +97,14 @@ def _differences(board: Leaderboard, found: Sequence[PairedRuns], shown: Mapping
     if len(found) > _MOST_ROWS:
         yield f"{len(found)} differences {about} are not shown: --format json and --format csv have them"
         return
-    units = {one.difference.unit for one in found}
-    unit = units.pop() if len(units) == 1 else None
+    unit = common_unit(one.difference for one in found)
     to_baseline = board.baseline is not None
     title = f"Differences {about}" + (f" to {shown[board.baseline]}" if board.baseline is not None else "")
     labels = ["model"] if to_baseline else ["better", "than"]
     if not is_macro:
         labels = ["task", *labels]
     corrected = ["adjusted p"] if board.correction != "none" and len(found) > 1 else []
-    level = f"{100 * board.confidence:g} % interval"
+    level = interval_heading(board.confidence)
     has_sections = len(found) > len({one.task for one in found})
     sheet = Sheet(
         f"{title}, {unit}" if unit else title,
@@ -121,25 +119,19 @@ def _differences(board: Leaderboard, found: Sequence[PairedRuns], shown: Mapping
         # All pairs are told from the better model's side.
         sign = 1.0 if to_baseline or (float(difference.value) >= 0) == higher else -1.0
         low, high = sorted((sign * float(difference.low), sign * float(difference.high)))
-        models = (
-            [shown[one.b]]
-            if to_baseline
-            else [shown[one.b], shown[one.a]]
-            if sign > 0
-            else [shown[one.a], shown[one.b]]
-        )
+        better, worse = (one.b, one.a) if sign > 0 else (one.a, one.b)
         place = len(labels)
         style = ""
         if one.p_adjusted <= 1 - board.confidence:
             style = "good" if (sign * float(difference.value) > 0) == higher else "bad"
         sheet.add(
-            *([] if is_macro else [one.task]),
-            *(models[:1] if to_baseline else models),
+            *[one.task] * (not is_macro),
+            *([shown[one.b]] if to_baseline else [shown[better], shown[worse]]),
             show(sign * float(difference.value), difference.unit, sign=True),
             show_interval(low, high, difference.unit, sign=True),
             shown_p_value(float(difference.p_value)),
-            *([shown_p_value(one.p_adjusted)] if corrected else []),
-            "-" if difference.detectable is None else show(float(difference.detectable), difference.unit),
+            *[shown_p_value(one.p_adjusted)] * len(corrected),
+            "-" if difference.detectable is None else show(difference.detectable, difference.unit),
             styles={place: style, place + 1: style},
         )
     if corrected:
@@ -153,7 +145,3 @@ def _best(figures: Mapping[str, Estimate], *, higher: bool) -> set[str]:
         return set()
     best = max(values.values()) if higher else min(values.values())
     return {model for model, value in values.items() if value == best}
-
-
-def _value(one: Estimate) -> str:
-    return show(float(one.value), one.unit)

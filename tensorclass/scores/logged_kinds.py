@@ -57,13 +57,9 @@ def fields_of_kind(name: str, kind: str) -> tuple[str, ...]:
     return (name, *(f"{name} {other}" for other in LOGGED_KINDS[kind].others))
 
 
-def _f1_of_one(predicted: _Numbers, target: _Numbers) -> float:
+def _f1(predicted: _Numbers, target: _Numbers, label: _Numbers | None = None) -> float:
     right, both = (predicted == 1) & (target == 1), int((predicted == 1).sum() + (target == 1).sum())
     return 2 * int(right.sum()) / both if both else float("nan")
-
-
-def _f1_of_labels(predicted: _Numbers, target: _Numbers, label: _Numbers) -> float:
-    return _f1_of_one(predicted, target)
 
 
 def _accuracy(predicted: _Numbers, target: _Numbers) -> float:
@@ -78,63 +74,36 @@ def _of_rows(figure: Callable[..., _Numbers]) -> Callable[..., float]:
     return lambda *columns: float(figure(*(np.ravel(column) for column in columns), np.ones(np.size(columns[0]))))
 
 
+def _of_fields(metric: Callable[..., Metric], others: int = 1) -> Callable[[str, str, Sequence[str]], Metric]:
+    """Make a metric of some of the other fields."""
+    return lambda name, field, fields: metric(*fields[:others], name=name)
+
+
+def _bits_metric(name: str, field: str, others: Sequence[str]) -> Metric:
+    return Ratio(name, {field: -1 / log(2)}, {others[0]: 1.0}, unit="bits")
+
+
+_TARGET, _LABELS, _UNITS = ("target",), ("target", "label"), ("units",)
+
 LOGGED_KINDS: Final[Mapping[str, LoggedKind]] = {
-    "f1": LoggedKind("F1", "%", ("target",), lambda name, _, others: F1(others[0], name=name), _f1_of_one),
-    "accuracy": LoggedKind(
-        "micro-averaged F1, which is the accuracy",
-        "%",
-        ("target",),
-        lambda name, _, others: Accuracy(others[0], name=name),
-        _accuracy,
-    ),
-    "macro_f1": LoggedKind(
-        "F1 averaged over classes",
-        "%",
-        ("target",),
-        lambda name, _, others: MacroF1(others[0], name=name),
-        _of_rows(macro_f1),
-    ),
+    "f1": LoggedKind("F1", "%", _TARGET, _of_fields(F1), _f1),
+    "accuracy": LoggedKind("micro-averaged F1, which is the accuracy", "%", _TARGET, _of_fields(Accuracy), _accuracy),
+    "macro_f1": LoggedKind("F1 averaged over classes", "%", _TARGET, _of_fields(MacroF1), _of_rows(macro_f1)),
     "weighted_f1": LoggedKind(
         "F1 averaged over classes, weighted by how often each is expected",
         "%",
-        ("target",),
-        lambda name, _, others: WeightedF1(others[0], name=name),
+        _TARGET,
+        _of_fields(WeightedF1),
         _of_rows(weighted_f1),
     ),
-    "mcc": LoggedKind(
-        "Matthews' correlation coefficient",
-        "",
-        ("target",),
-        lambda name, _, others: MCC(others[0], name=name),
-        _of_rows(matthews),
-    ),
-    "multilabel_f1": LoggedKind(
-        "F1 over all labels of all rows",
-        "%",
-        ("target", "label"),
-        lambda name, _, others: F1(others[0], name=name),
-        _f1_of_labels,
-    ),
+    "mcc": LoggedKind("Matthews' correlation coefficient", "", _TARGET, _of_fields(MCC), _of_rows(matthews)),
+    "multilabel_f1": LoggedKind("F1 over all labels of all rows", "%", _LABELS, _of_fields(F1), _f1),
     "multilabel_macro_f1": LoggedKind(
-        "F1 averaged over labels",
-        "%",
-        ("target", "label"),
-        lambda name, _, others: MultilabelMacroF1(others[0], others[1], name=name),
-        _of_rows(multilabel_macro_f1),
+        "F1 averaged over labels", "%", _LABELS, _of_fields(MultilabelMacroF1, others=2), _of_rows(multilabel_macro_f1)
     ),
     "perplexity": LoggedKind(
-        "the perplexity of log-likelihoods",
-        "",
-        ("units",),
-        lambda name, _, others: Perplexity(others[0], name=name),
-        _of_rows(perplexity),
+        "the perplexity of log-likelihoods", "", _UNITS, _of_fields(Perplexity), _of_rows(perplexity)
     ),
-    "bits": LoggedKind(
-        "the negative log-likelihood of a unit, in bits",
-        "bits",
-        ("units",),
-        lambda name, field, others: Ratio(name, {field: -1 / log(2)}, {others[0]: 1.0}, unit="bits"),
-        _bits,
-    ),
+    "bits": LoggedKind("the negative log-likelihood of a unit, in bits", "bits", _UNITS, _bits_metric, _bits),
 }
 """The kinds by name; a metric of kind ``mean`` has no other fields."""

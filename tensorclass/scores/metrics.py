@@ -20,15 +20,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorclass.scores.labels import Vocabulary, merge
 from tensorclass.scores.limits import check_counts, check_shares
-from tensorclass.scores.row_sample import Sample
-from tensorclass.scores.tally import Tally
+from tensorclass.scores.tally import Sample, Tally
 
 __all__ = ["Codes", "Mean", "Metric", "Ratio", "Rows", "codes", "metric"]
 
@@ -207,15 +206,8 @@ class Mean(Metric):
             above, below = np.where(missing, 0.0, values), (~missing).astype(np.float64)
         else:  # without copies
             above, below = values, np.broadcast_to(1.0, values.shape)
-        return [
-            Tally(
-                self.name or field,
-                _sum_of_prompt(above),
-                _sum_of_prompt(below),
-                self.unit,
-                None if self.cluster is None else rows.clusters(self.cluster),
-            )
-        ]
+        cluster = None if self.cluster is None else rows.clusters(self.cluster)
+        return [Tally(self.name or field, sum_of_prompt(above), sum_of_prompt(below), self.unit, cluster)]
 
     def groups(self, field: str, rows: Rows) -> dict[str, dict[str, Tally]]:
         values = rows.numbers(field)
@@ -318,7 +310,7 @@ class Ratio(Metric):
         counted = np.broadcast_to(~np.isnan(above + below), np.broadcast_shapes(here.shape, above.shape, below.shape))
         if below.size and np.nanmin(below, initial=0.0) < 0:
             raise ValueError(f"{self.name}: expected at least 0 below the line in each row, got {np.nanmin(below):g}")
-        above, below = (_sum_of_prompt(np.where(counted, side, 0.0)) for side in (above, below))
+        above, below = (sum_of_prompt(np.where(counted, side, 0.0)) for side in (above, below))
         return [Tally(self.name, above, below, self.unit)]
 
 
@@ -385,18 +377,17 @@ def check_metrics(metrics: Iterable[Metric]) -> tuple[Metric, ...]:
 
 def declared_metrics(metadata: Mapping[Any, Any]) -> tuple[Metric, ...] | None:
     """The metrics declared in a field's metadata; None where nothing is declared."""
-    declared: tuple[Metric, ...] | None = metadata.get(_METRICS)
-    return declared
+    return cast("tuple[Metric, ...] | None", metadata.get(_METRICS))
 
 
 def declared_codes(metadata: Mapping[Any, Any]) -> Codes | None:
     """Return the :class:`Codes` declared in a field's metadata; None for other fields."""
-    declared: Codes | None = metadata.get(_CODES)
-    return declared
+    return cast("Codes | None", metadata.get(_CODES))
 
 
-def _sum_of_prompt(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    if values.ndim == 1:
+def sum_of_prompt(values: NDArray[Any]) -> NDArray[np.float64]:
+    """The sum of each prompt's values, ``[prompts, ...]``."""
+    if values.ndim == 1 and values.dtype == np.float64:
         return values
-    total: NDArray[np.float64] = values.sum(axis=tuple(range(1, values.ndim)))
+    total: NDArray[np.float64] = values.sum(axis=tuple(range(1, values.ndim)), dtype=np.float64)
     return total

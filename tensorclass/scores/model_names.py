@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -46,23 +47,20 @@ def told_apart(runs: Sequence[Run]) -> list[Run]:
         ['before/qwen', 'after/qwen']
     """
     models = [model_of(run) for run in runs]
-    found = list(zip(runs, models, strict=True))
-    twice = {model for place, (run, model) in enumerate(found) if (run.task, model) in _kinds(found[:place])}
-    result = [replace(run, model=model) for run, model in found]
-    for model in twice:
+    result = [replace(run, model=model) for run, model in zip(runs, models, strict=True)]
+    counts = Counter((run.task, model) for run, model in zip(runs, models, strict=True))
+    for model in {model for (_, model), count in counts.items() if count > 1}:
         places = [place for place, own in enumerate(models) if own == model and runs[place].files]
         folders = {place: Path(runs[place].files[0]).absolute().parent.parts for place in places}
         if len(set(folders.values())) < 2:
             continue
-        prefixes = _distinct_parts(set(folders.values()))
+        prefixes = _without_common({folder: folder for folder in folders.values()})
         for place in places:
             parts = [part for part in prefixes[folders[place]] if part != model]
             if parts:
                 result[place] = replace(result[place], model="/".join([*parts, model]))
-    names = [run.name for run in result]
-    return [
-        replace(run, name=Path(run.files[0]).name) if run.files and names.count(run.name) > 1 else run for run in result
-    ]
+    names = Counter(run.name for run in result)
+    return [replace(run, name=Path(run.files[0]).name) if run.files and names[run.name] > 1 else run for run in result]
 
 
 def renamed(runs: Sequence[Run], names: str) -> list[Run]:
@@ -155,9 +153,8 @@ def short_names(names: Sequence[str]) -> dict[str, str]:
     if len(distinct) > 1 and max(map(len, short.values())) > _LONG:
         tokens = {name: tuple(_TOKEN.findall(own)) or (own,) for name, own in short.items()}
         short = {name: "".join(own).strip("-_.: ") for name, own in _without_common(tokens).items()}
-    return (
-        short if len(set(short.values())) == len(distinct) and all(short.values()) else {name: name for name in names}
-    )
+    are_distinct = len(set(short.values())) == len(distinct) and all(short.values())
+    return short if are_distinct else {name: name for name in names}
 
 
 def find_model(name: str, runs: Sequence[Run]) -> str:
@@ -183,24 +180,11 @@ def find_model(name: str, runs: Sequence[Run]) -> str:
         model_of(run)
         for run in runs
         if name in (short[model_of(run)], run.name)
-        or any(path in (file, *file.parents) for file in map(_absolute, run.files))
+        or any(path in (file, *file.parents) for file in (Path(one).absolute() for one in run.files))
     )
     if len(meant) != 1:
         raise ValueError(f"expected one of the models {', '.join(models)}, got {name!r}")
     return next(iter(meant))
-
-
-def _absolute(file: str) -> Path:
-    return Path(file).absolute()
-
-
-def _kinds(found: Sequence[tuple[Run, str]]) -> set[tuple[str | None, str]]:
-    return {(run.task, model) for run, model in found}
-
-
-def _distinct_parts(folders: set[tuple[str, ...]]) -> dict[tuple[str, ...], tuple[str, ...]]:
-    """The parts of each folder, without those that all begin or end with."""
-    return _without_common({folder: folder for folder in folders})
 
 
 def _without_common(names: Mapping[_Key, tuple[str, ...]]) -> dict[_Key, tuple[str, ...]]:

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 from math import erfc, nan, sqrt
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorclass.scores.intervals import (
-    NOTHING,
-    ONE_PROMPT,
-    Moments,
-    added_prompts,
-    is_share,
-    moments_of,
-    sizes,
-)
+from tensorclass.scores.intervals import NOTHING, ONE_PROMPT, Moments, Sums, added_prompts, is_share, moments_of, sizes
 from tensorclass.scores.resampling import default_resamples, distinct_rows, generator
 from tensorclass.scores.signflips import lower_tail, sign_flips
 from tensorclass.scores.students_t import check_confidence
@@ -30,6 +22,8 @@ __all__ = [
     "paired_difference",
     "share_difference_interval",
 ]
+
+_Numbers: TypeAlias = NDArray[np.float64]
 
 NO_VARIANCE_OF_DIFFERENCES = "the runs differ by the same in all prompts, which leaves no variance to measure"
 
@@ -84,10 +78,10 @@ class McNemar(NamedTuple):
 
 
 def paired_difference(
-    numerator_a: NDArray[np.float64],
-    denominator_a: NDArray[np.float64],
-    numerator_b: NDArray[np.float64],
-    denominator_b: NDArray[np.float64],
+    numerator_a: _Numbers,
+    denominator_a: _Numbers,
+    numerator_b: _Numbers,
+    denominator_b: _Numbers,
     *,
     name: str = "",
     seed: int = 0,
@@ -152,14 +146,14 @@ def paired_difference(
 
 
 def share_difference_interval(
-    above_a: NDArray[np.float64],
-    below_a: NDArray[np.float64],
-    above_b: NDArray[np.float64],
-    below_b: NDArray[np.float64],
+    above_a: _Numbers,
+    below_a: _Numbers,
+    above_b: _Numbers,
+    below_b: _Numbers,
     confidence: float = 0.95,
     *,
-    counts: NDArray[np.float64] | None = None,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    counts: _Numbers | None = None,
+) -> tuple[_Numbers, _Numbers]:
     """The interval of the difference ``b - a`` of two shares on the same prompts.
 
     It is the t interval over prompts, after z²/2 prompts (about two) that only the first run has right and as many
@@ -189,20 +183,22 @@ def share_difference_interval(
         >>> f"{low:+.3f} {high:+.3f}"
         '-0.766 +1.000'
     """
-    moments = share_difference_moments(above_a, below_a, above_b, below_b, added_prompts(confidence), counts)
+    moments = share_difference_moments(
+        Sums(above_a, below_a), Sums(above_b, below_b), added_prompts(confidence), counts
+    )
     half = moments.half_width(confidence)
     return np.maximum(moments.value - half, -1.0), np.minimum(moments.value + half, 1.0)
 
 
 def difference_interval(
-    above_a: NDArray[np.float64],
-    below_a: NDArray[np.float64],
-    above_b: NDArray[np.float64],
-    below_b: NDArray[np.float64],
+    above_a: _Numbers,
+    below_a: _Numbers,
+    above_b: _Numbers,
+    below_b: _Numbers,
     confidence: float = 0.95,
     *,
-    counts: NDArray[np.float64] | None = None,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    counts: _Numbers | None = None,
+) -> tuple[_Numbers, _Numbers]:
     """The t interval over prompts of the difference ``b - a`` of two ratios of sums, whatever the values.
 
     The paired form of :func:`~tensorclass.scores.intervals.t_interval`, with the same source and arguments as
@@ -214,64 +210,35 @@ def difference_interval(
         >>> f"{low:.2f} {high:.2f}"
         '-2.77 0.10'
     """
-    moments = difference_moments(above_a, below_a, above_b, below_b, counts)
+    moments = difference_moments(Sums(above_a, below_a), Sums(above_b, below_b), counts)
     half = moments.half_width(confidence)
     return moments.value - half, moments.value + half
 
 
-def share_difference_moments(
-    above_a: NDArray[np.float64],
-    below_a: NDArray[np.float64],
-    above_b: NDArray[np.float64],
-    below_b: NDArray[np.float64],
-    added: float,
-    counts: NDArray[np.float64] | None = None,
-) -> Moments:
+def share_difference_moments(a: Sums, b: Sums, added: float, counts: _Numbers | None = None) -> Moments:
     """The moments of :func:`share_difference_interval`, for ``added`` prompts that only one of the runs has right."""
-    number = np.ones_like(below_a) if counts is None else counts
+    number = np.ones_like(a.below) if counts is None else counts
     with np.errstate(invalid="ignore", divide="ignore"):
-        size_a, prompts_a = sizes(below_a, number)
-        size_b, prompts_b = sizes(below_b, number)
+        size_a, prompts_a = sizes(a.below, number)
+        size_b, prompts_b = sizes(b.below, number)
         total_a, total_b = size_a * (prompts_a + 2 * added), size_b * (prompts_b + 2 * added)
-        a = ((number * above_a).sum(-1) + added * size_a) / total_a
-        b = ((number * above_b).sum(-1) + added * size_b) / total_b
-        squares = (number * _influence(above_a, below_a, a, total_a, above_b, below_b, b, total_b) ** 2).sum(-1)
-        squares += added * ((1 - b) * size_b / total_b + a * size_a / total_a) ** 2
-        squares += added * (b * size_b / total_b + (1 - a) * size_a / total_a) ** 2
-        return moments_of(b - a, squares, np.minimum(prompts_a, prompts_b) + 2 * added)
+        value_a = ((number * a.above).sum(-1) + added * size_a) / total_a
+        value_b = ((number * b.above).sum(-1) + added * size_b) / total_b
+        squares = (number * (b.influence(value_b, total_b) - a.influence(value_a, total_a)) ** 2).sum(-1)
+        squares += added * ((1 - value_b) * size_b / total_b + value_a * size_a / total_a) ** 2
+        squares += added * (value_b * size_b / total_b + (1 - value_a) * size_a / total_a) ** 2
+        return moments_of(value_b - value_a, squares, np.minimum(prompts_a, prompts_b) + 2 * added)
 
 
-def difference_moments(
-    above_a: NDArray[np.float64],
-    below_a: NDArray[np.float64],
-    above_b: NDArray[np.float64],
-    below_b: NDArray[np.float64],
-    counts: NDArray[np.float64] | None = None,
-) -> Moments:
+def difference_moments(a: Sums, b: Sums, counts: _Numbers | None = None) -> Moments:
     """The moments of :func:`difference_interval`."""
-    number = np.ones_like(below_a) if counts is None else counts
+    number = np.ones_like(a.below) if counts is None else counts
     with np.errstate(invalid="ignore", divide="ignore"):
-        (_, prompts_a), (_, prompts_b) = sizes(below_a, number), sizes(below_b, number)
-        total_a, total_b = (number * below_a).sum(-1), (number * below_b).sum(-1)
-        a, b = (number * above_a).sum(-1) / total_a, (number * above_b).sum(-1) / total_b
-        squares = (number * _influence(above_a, below_a, a, total_a, above_b, below_b, b, total_b) ** 2).sum(-1)
-        return moments_of(b - a, squares, np.minimum(prompts_a, prompts_b))
-
-
-def _influence(
-    above_a: NDArray[np.float64],
-    below_a: NDArray[np.float64],
-    a: NDArray[np.float64],
-    total_a: NDArray[np.float64],
-    above_b: NDArray[np.float64],
-    below_b: NDArray[np.float64],
-    b: NDArray[np.float64],
-    total_b: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    """Return the influence of each prompt on the difference, to first order."""
-    ahead: NDArray[np.float64] = (above_b - b[..., None] * below_b) / total_b[..., None]
-    behind: NDArray[np.float64] = (above_a - a[..., None] * below_a) / total_a[..., None]
-    return ahead - behind
+        (_, prompts_a), (_, prompts_b) = sizes(a.below, number), sizes(b.below, number)
+        total_a, total_b = (number * a.below).sum(-1), (number * b.below).sum(-1)
+        value_a, value_b = (number * a.above).sum(-1) / total_a, (number * b.above).sum(-1) / total_b
+        squares = (number * (b.influence(value_b, total_b) - a.influence(value_a, total_a)) ** 2).sum(-1)
+        return moments_of(value_b - value_a, squares, np.minimum(prompts_a, prompts_b))
 
 
 def mcnemar(right_a: ArrayLike, right_b: ArrayLike) -> McNemar:

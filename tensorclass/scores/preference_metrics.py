@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from tensorclass.scores.length_control import weighted_length_control
 from tensorclass.scores.metrics import Rows
-from tensorclass.scores.row_metrics import RowMetric
-from tensorclass.scores.row_sample import Sample
+from tensorclass.scores.row_metrics import NamedRowMetric
+from tensorclass.scores.tally import Sample
 
 __all__ = ["LengthControlledWinRate"]
 
@@ -19,7 +19,7 @@ _Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class LengthControlledWinRate(RowMetric):
+class LengthControlledWinRate(NamedRowMetric):
     """The win rate controlled for length, declared at the field of preferences, 0 to 1.
 
     Args:
@@ -49,9 +49,6 @@ class LengthControlledWinRate(RowMetric):
     penalty: float = 1.0
     cluster: str | None = None
     unit: str = "%"
-
-    def named(self, field: str) -> str:
-        return self.name
 
     def fields(self, field: str) -> tuple[str, ...]:
         others = () if self.difficulty is None else (self.difficulty,)

@@ -14,7 +14,7 @@ from tensorclass.scores.crossed import CrossedVariance, crossed_difference, cros
 from tensorclass.scores.estimate import Difference, Estimate, check_same_clusters, difference_of, estimate_of
 from tensorclass.scores.metrics import Metric
 from tensorclass.scores.score_arrays import RecordRows, RunRows, Tallies, tallies
-from tensorclass.scores.tally import Tally
+from tensorclass.scores.tally import Sample, Tally
 
 __all__ = ["RepeatedRun", "RepeatedTally", "check_repeats", "repeated_runs"]
 
@@ -93,24 +93,6 @@ class RepeatedRun:
     keys: NDArray[np.int64] | None
     prompts: int
 
-    @property
-    def names(self) -> list[str]:
-        """The names of the figures."""
-        return list(self.figures)
-
-    def of(self, name: str) -> RepeatedTally | None:
-        """Return the tally of a figure."""
-        return self.figures.get(name)
-
-    def groups_of(self, name: str) -> Mapping[str, RepeatedTally]:
-        """Return the tallies of the groups of a figure."""
-        return self.groups.get(name, {})
-
-    @property
-    def grouped(self) -> list[str]:
-        """The names of the figures that have groups."""
-        return list(self.groups)
-
 
 def check_repeats(repeats: str) -> bool:
     """Return whether repeats are a level of their own, or raise if the argument is neither ``"pooled"`` nor that."""
@@ -159,12 +141,6 @@ def repeated_runs(
     places = [[int(place) for place in row] for row in grid]
     each = cells.each()
     found = [tallies(one, metrics, cluster) for one in each]
-    others = [name for one in found for name in (*one.samples, *one.sample_groups)]
-    if others:
-        raise ValueError(
-            f"{others[0]}: expected a ratio of sums, since repeats='random'; pool the repeats, or leave the figure out "
-            "with metrics={field: []}"
-        )
     return whole.runs, [_run([each[one] for one in row], [found[one] for one in row]) for row in places]
 
 
@@ -177,10 +153,15 @@ def _run(each: Sequence[RunRows], found: Sequence[Tallies]) -> RepeatedRun:
         if shared is not None and not np.array_equal(keys[sorting], shared):
             raise ValueError("prompt_id: expected the same prompts in all repeats, since repeats='random'")
 
-    def together(parts: Sequence[Tally | None]) -> RepeatedTally:
-        first = next(part for part in parts if part is not None)
+    def together(name: str, parts: Sequence[Tally | Sample | None]) -> RepeatedTally:
+        if any(isinstance(part, Sample) for part in parts):
+            raise ValueError(
+                f"{name}: expected a ratio of sums, since repeats='random'; pool the repeats, or leave the figure out "
+                "with metrics={field: []}"
+            )
+        first = next(part for part in parts if isinstance(part, Tally))
         nothing = replace(first, numerator=0 * first.numerator, denominator=0 * first.denominator)
-        full = [nothing if part is None else part for part in parts]
+        full = [part if isinstance(part, Tally) else nothing for part in parts]
         if known:
             full = [part.at(place) for part, place in zip(full, sortings, strict=True)]
         return RepeatedTally(tuple(full))
@@ -190,7 +171,6 @@ def _run(each: Sequence[RunRows], found: Sequence[Tallies]) -> RepeatedRun:
     for name in dict.fromkeys(name for one in found for name in one.groups):
         members = [one.groups.get(name, {}) for one in found]
         names = sorted({group for own in members for group in own})
-        groups[name] = {group: together([own.get(group) for own in members]) for group in names}
-    return RepeatedRun(
-        {name: together([one.figures.get(name) for one in found]) for name in figures}, groups, shared, each[0].prompts
-    )
+        groups[name] = {group: together(name, [own.get(group) for own in members]) for group in names}
+    every = {name: together(name, [one.figures.get(name) for one in found]) for name in figures}
+    return RepeatedRun(every, groups, shared, each[0].prompts)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import product
 from math import isfinite
 from typing import Any, Generic, TypeVar, cast
-
-from torch import Tensor
 
 from tensorclass.scores.estimate import Difference, Estimate, compared, counted, show, show_interval
 from tensorclass.scores.score_arrays import plain_value
@@ -54,6 +53,31 @@ class _Results(Mapping[str, _Result], Generic[_Result]):
     def __hash__(self) -> int:
         return id(self)
 
+    def _text(self, heading: str, where: str, runs: tuple[int, ...], line: Callable[[_Result], str]) -> str:
+        """A line for each figure; of stacked runs, below a line with their position."""
+        width = max(map(len, self.figures), default=0)
+        lines = [heading, *self.notes]
+        for run in positions(runs):
+            if run:
+                lines.append(f"{where} {list(run)}")
+            lines += [f"{name:{width}}  {line(one[run] if run else one)}" for name, one in self.figures.items()]
+        return "\n".join(map(printable, lines))
+
+    def _document(self, plain: Callable[[_Result], dict[str, Any]], **more: int) -> dict[str, Any]:
+        """Plain Python values."""
+        return {
+            "family": self.family,
+            "confidence": self.confidence,
+            "seed": self.seed,
+            **more,
+            "pooled": list(self.notes),
+            "metrics": [{"name": name, **plain(figure)} for name, figure in self.figures.items()],
+            "groups": {
+                name: [{"name": group, **plain(figure)} for group, figure in groups.items()]
+                for name, groups in self.groups.items()
+            },
+        }
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Report(_Results[Estimate]):
@@ -85,20 +109,10 @@ class Report(_Results[Estimate]):
     batch_size: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        lines = [f"{self.family}, {100 * self.confidence:g} % intervals", *self.notes]
-        width = max(map(len, self.figures), default=0)
-        for run in positions(self.batch_size):
-            if run:
-                lines.append(f"run {list(run)}")
-            for name, figure in self.figures.items():
-                one = figure[run] if run else figure
-                interval = show_interval(float(one.low), float(one.high), one.unit)
-                method = f"no interval: {one.reason}" if one.reason else one.interval
-                value = f"{show(float(one.value), one.unit)} {one.unit}".rstrip()
-                lines.append(f"{name:{width}}  {value}  {interval}  {counted(one)}, {method}")
-        return "\n".join(map(printable, lines))
+        heading = f"{self.family}, {100 * self.confidence:g} % intervals"
+        return self._text(heading, "run", self.batch_size, _line)
 
-    @delegated("tensorclass.scores.shown_results", "report_frame")
+    @delegated("tensorclass.scores.shown_results", "shown_as_frame")
     def to_pandas(self) -> Any:
         """Return a ``pandas.DataFrame`` with a row for each figure, and for each group of it.
 
@@ -115,7 +129,7 @@ class Report(_Results[Estimate]):
             [['exact_match', 0.5, 2]]
         """
 
-    @delegated("tensorclass.scores.shown_results", "report_html")
+    @delegated("tensorclass.scores.shown_results", "shown_as_html")
     def _repr_html_(self) -> str: ...
 
     def to_dict(self) -> dict[str, Any]:
@@ -128,17 +142,7 @@ class Report(_Results[Estimate]):
             >>> plain["metrics"][0]["name"], plain["metrics"][0]["value"]
             ('exact_match', 0.5)
         """
-        return {
-            "family": self.family,
-            "confidence": self.confidence,
-            "seed": self.seed,
-            "pooled": list(self.notes),
-            "metrics": [{"name": name, **estimate_dict(figure)} for name, figure in self.figures.items()],
-            "groups": {
-                name: [{"name": group, **estimate_dict(figure)} for group, figure in groups.items()]
-                for name, groups in self.groups.items()
-            },
-        }
+        return self._document(estimate_dict)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -177,15 +181,10 @@ class Comparison(_Results[Difference]):
     batch_size: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        lines = [f"{self.family}, b - a on {self.prompts} prompts, {100 * self.confidence:g} % intervals", *self.notes]
-        width = max(map(len, self.figures), default=0)
-        for run in positions(self.batch_size):
-            if run:
-                lines.append(f"runs {list(run)}")
-            lines += [f"{name:{width}}  {_line(one[run] if run else one)}" for name, one in self.figures.items()]
-        return "\n".join(map(printable, lines))
+        heading = f"{self.family}, b - a on {self.prompts} prompts, {100 * self.confidence:g} % intervals"
+        return self._text(heading, "runs", self.batch_size, _difference_line)
 
-    @delegated("tensorclass.scores.shown_results", "comparison_frame")
+    @delegated("tensorclass.scores.shown_results", "shown_as_frame")
     def to_pandas(self) -> Any:
         """Return a ``pandas.DataFrame`` with a row for each figure, and for each group of it.
 
@@ -203,7 +202,7 @@ class Comparison(_Results[Difference]):
             [['exact_match', 0.5, 1]]
         """
 
-    @delegated("tensorclass.scores.shown_results", "comparison_html")
+    @delegated("tensorclass.scores.shown_results", "shown_as_html")
     def _repr_html_(self) -> str: ...
 
     def to_dict(self) -> dict[str, Any]:
@@ -218,26 +217,18 @@ class Comparison(_Results[Difference]):
             >>> plain["prompts"], plain["metrics"][0]["name"], plain["metrics"][0]["difference"]
             (2, 'exact_match', 0.5)
         """
-        return {
-            "family": self.family,
-            "confidence": self.confidence,
-            "seed": self.seed,
-            "prompts": self.prompts,
-            "only_a": self.only_a,
-            "only_b": self.only_b,
-            "pooled": list(self.notes),
-            "metrics": [{"name": name, **difference_dict(one)} for name, one in self.figures.items()],
-            "groups": {
-                name: [{"name": group, **difference_dict(one)} for group, one in groups.items()]
-                for name, groups in self.groups.items()
-            },
-        }
+        return self._document(difference_dict, prompts=self.prompts, only_a=self.only_a, only_b=self.only_b)
 
 
-def _line(one: Difference) -> str:
-    a, b = (show(float(number), one.unit) for number in (one.a, one.b))
-    value = show(float(one.value), one.unit, sign=True)
-    interval = show_interval(float(one.low), float(one.high), one.unit, sign=True)
+def _line(one: Estimate) -> str:
+    method = f"no interval: {one.reason}" if one.reason else one.interval
+    value = f"{show(one.value, one.unit)} {one.unit}".rstrip()
+    return f"{value}  {show_interval(one.low, one.high, one.unit)}  {counted(one)}, {method}"
+
+
+def _difference_line(one: Difference) -> str:
+    a, b, value = show(one.a, one.unit), show(one.b, one.unit), show(one.value, one.unit, sign=True)
+    interval = show_interval(one.low, one.high, one.unit, sign=True)
     p_value = "-" if one.p_value.isnan() else f"{float(one.p_value):.2g}"
     line = f"{a} -> {b} {one.unit}".rstrip() + f"  {value} {interval}  p = {p_value}"
     if one.mcnemar_p is not None:
@@ -250,75 +241,42 @@ def _line(one: Difference) -> str:
 
 def estimate_dict(one: Estimate) -> dict[str, Any]:
     """A figure as plain values; None where a number is NaN."""
-    return {
-        "value": _plain(one.value),
-        "low": _plain(one.low),
-        "high": _plain(one.high),
-        "stderr": _plain(one.stderr),
-        "interval": plain_value(one.interval),
-        "count": _whole(_plain(one.count)),
-        "prompts": _plain(one.prompts),
-        "unit": one.unit,
-        "reason": _reason(one.reason),
-        "clusters": None if one.clusters is None else _plain(one.clusters),
-    }
+    names = ("value", "low", "high", "stderr", "interval", "count", "prompts", "unit", "reason", "clusters")
+    return {name: _plain(one, name) for name in names}
 
 
 def difference_dict(one: Difference) -> dict[str, Any]:
     """A difference as plain values; None where a number is NaN or doesn't apply."""
     test = None
-    if one.only_a is not None and one.only_b is not None and one.mcnemar_p is not None:
-        test = {"only_a": _plain(one.only_a), "only_b": _plain(one.only_b), "p_value": _plain(one.mcnemar_p)}
+    if one.mcnemar_p is not None:
+        test = {"only_a": _plain(one, "only_a"), "only_b": _plain(one, "only_b"), "p_value": _plain(one, "mcnemar_p")}
+    before = ("low", "high", "stderr", "p_value", "prompts")
+    after = ("unit", "prompts_a", "prompts_b", "interval", "test", "reason", "detectable", "clusters")
     return {
-        "a": _plain(one.a),
-        "b": _plain(one.b),
-        "difference": _plain(one.value),
-        "low": _plain(one.low),
-        "high": _plain(one.high),
-        "stderr": _plain(one.stderr),
-        "p_value": _plain(one.p_value),
-        "prompts": _plain(one.prompts),
+        "a": _plain(one, "a"),
+        "b": _plain(one, "b"),
+        "difference": _plain(one, "value"),
+        **{name: _plain(one, name) for name in before},
         "mcnemar": test,
-        "unit": one.unit,
-        "prompts_a": None if one.prompts_a is None else _plain(one.prompts_a),
-        "prompts_b": None if one.prompts_b is None else _plain(one.prompts_b),
-        "interval": plain_value(one.interval),
-        "test": plain_value(one.test),
-        "reason": _reason(one.reason),
-        "detectable": None if one.detectable is None else _plain(one.detectable),
-        "clusters": None if one.clusters is None else _plain(one.clusters),
+        **{name: _plain(one, name) for name in after},
     }
 
 
-def _reason(reason: object) -> object:
-    """Why there is no interval; None where there is one, in each of several runs."""
-    found = plain_value(reason)
-    if isinstance(found, list):
-        return [_reason(part) for part in cast("list[object]", found)]
-    return found or None
+def _plain(one: Estimate | Difference, name: str) -> object:
+    """The value of a field, in nested lists if it has batch dimensions; None for NaN and for an empty ``reason``."""
 
+    def plain(value: object) -> object:
+        if isinstance(value, list):
+            return [plain(part) for part in cast("list[object]", value)]
+        if isinstance(value, float):
+            if not isfinite(value):
+                return None
+            return int(value) if name == "count" and value.is_integer() else value
+        return None if name == "reason" and not value else value
 
-def _plain(value: Tensor) -> object:
-    return _finite(cast("Any", value).tolist())  # torch says that it is a list, but not of what
-
-
-def _finite(value: object) -> object:
-    if isinstance(value, list):
-        return [_finite(part) for part in cast("list[object]", value)]
-    return None if isinstance(value, float) and not isfinite(value) else value
-
-
-def _whole(count: object) -> object:
-    if isinstance(count, list):
-        return [_whole(part) for part in cast("list[object]", count)]
-    return int(count) if isinstance(count, float) and count.is_integer() else count
+    return plain(plain_value(getattr(one, name)))
 
 
 def positions(batch_size: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
     """The position of each run of a report; one empty position for a single run."""
-    if not batch_size:
-        yield ()
-        return
-    for first in range(batch_size[0]):
-        for rest in positions(batch_size[1:]):
-            yield (first, *rest)
+    return product(*map(range, batch_size))

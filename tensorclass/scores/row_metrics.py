@@ -28,8 +28,7 @@ from tensorclass.scores.row_figures import (
     quantile,
     weighted_f1,
 )
-from tensorclass.scores.row_sample import Sample
-from tensorclass.scores.tally import Tally
+from tensorclass.scores.tally import Sample, Tally
 
 __all__ = [
     "AUROC",
@@ -37,6 +36,7 @@ __all__ = [
     "CalibrationError",
     "MacroF1",
     "MultilabelMacroF1",
+    "NamedRowMetric",
     "Perplexity",
     "Quantile",
     "RowMetric",
@@ -143,13 +143,19 @@ class RowMetric(Metric):
         found = rows_of(self.fields(field), rows, self.named(field))
         if found is None:
             return []
-        columns, prompt, prompts = found
-        self.check(field, columns)
+        self.check(field, found[0])
         cluster = None if self.cluster is None else rows.clusters(self.cluster)
         name = self.named(field)
-        return [
-            Sample(name, self.figure, columns, prompt, prompts, self.unit, cluster, self.biased, self.fewest_prompts)
-        ]
+        return [Sample(name, self.figure, *found, self.unit, cluster, self.biased, self.fewest_prompts)]
+
+
+class NamedRowMetric(RowMetric, metaclass=ABCMeta):
+    """The base of metrics whose attribute ``name`` is the name of their figure."""
+
+    name: str
+
+    def named(self, field: str) -> str:
+        return self.name
 
 
 def rows_of(
@@ -190,7 +196,7 @@ def rows_of(
 
 
 @dataclass(frozen=True)
-class Statistic(RowMetric):
+class Statistic(NamedRowMetric):
     """A metric of one's own: a function from the columns of a run to a number.
 
     Args:
@@ -219,9 +225,6 @@ class Statistic(RowMetric):
     unit: str = "%"
     cluster: str | None = None
 
-    def named(self, field: str) -> str:
-        return self.name
-
     def fields(self, field: str) -> tuple[str, ...]:
         return (field, *self.others)
 
@@ -233,20 +236,23 @@ class Statistic(RowMetric):
         return found
 
 
+class _FigureWithTarget(NamedRowMetric, metaclass=ABCMeta):
+    """The base of figures of the declared field and of one that it is compared with."""
+
+    target: str
+
+    def fields(self, field: str) -> tuple[str, str]:
+        return field, self.target
+
+
 @dataclass(frozen=True)
-class _FigureOfClasses(RowMetric, metaclass=ABCMeta):
+class _FigureOfClasses(_FigureWithTarget, metaclass=ABCMeta):
     """The base of figures that compare predicted classes with expected ones."""
 
     target: str
     name: str
     cluster: str | None = None
     unit: str = "%"
-
-    def named(self, field: str) -> str:
-        return self.name
-
-    def fields(self, field: str) -> tuple[str, str]:
-        return field, self.target
 
 
 @dataclass(frozen=True)
@@ -302,7 +308,7 @@ class WeightedF1(MacroF1):
 
 
 @dataclass(frozen=True)
-class MultilabelMacroF1(RowMetric):
+class MultilabelMacroF1(NamedRowMetric):
     """The mean over labels of F1, where a prompt has any number of labels.
 
     Declared at a field ``[prompts, labels]`` that is 1 where the label is predicted, else 0.
@@ -336,9 +342,6 @@ class MultilabelMacroF1(RowMetric):
     name: str = "macro_f1"
     cluster: str | None = None
     unit: str = "%"
-
-    def named(self, field: str) -> str:
-        return self.name
 
     def fields(self, field: str) -> tuple[str, str, str]:
         return field, self.target, self.label
@@ -375,7 +378,7 @@ class MCC(_FigureOfClasses):
 
 
 @dataclass(frozen=True)
-class AUROC(RowMetric):
+class AUROC(_FigureWithTarget):
     """The area under the ROC curve, declared at the field of scores, which may be any numbers.
 
     Args:
@@ -402,19 +405,13 @@ class AUROC(RowMetric):
     cluster: str | None = None
     unit: str = "%"
 
-    def named(self, field: str) -> str:
-        return self.name
-
-    def fields(self, field: str) -> tuple[str, str]:
-        return field, self.target
-
     def figure(self, columns: Sequence[_Numbers], weights: _Numbers) -> _Numbers:
         positive = label_number(self.positive) if isinstance(self.positive, str) else float(self.positive)
         return auroc(columns[0], (columns[1] == positive).astype(np.float64), weights)
 
 
 @dataclass(frozen=True)
-class CalibrationError(RowMetric):
+class CalibrationError(_FigureWithTarget):
     """The expected calibration error, declared at the field of confidences.
 
     It is above 0 for a calibrated model, too, since accuracies in bins vary; the more so the fewer rows there are. So
@@ -446,12 +443,6 @@ class CalibrationError(RowMetric):
     cluster: str | None = None
     unit: str = "%"
 
-    def named(self, field: str) -> str:
-        return self.name
-
-    def fields(self, field: str) -> tuple[str, str]:
-        return field, self.target
-
     def fewest_prompts(self, confidence: float) -> int:
         return 10 * self.bins
 
@@ -464,7 +455,7 @@ class CalibrationError(RowMetric):
 
 
 @dataclass(frozen=True)
-class Perplexity(RowMetric):
+class Perplexity(NamedRowMetric):
     """The perplexity, declared at the field of log-likelihoods: the exponential of their mean over units, negated.
 
     Args:
@@ -485,9 +476,6 @@ class Perplexity(RowMetric):
     name: str = "perplexity"
     cluster: str | None = None
     unit: str = ""
-
-    def named(self, field: str) -> str:
-        return self.name
 
     def fields(self, field: str) -> tuple[str, str]:
         return field, self.units

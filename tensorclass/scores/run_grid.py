@@ -13,9 +13,8 @@ from tensorclass.scores.comparison import pair
 from tensorclass.scores.identity import prompt_keys, task_of_rows
 from tensorclass.scores.logged_scores import LoggedScoreData
 from tensorclass.scores.readers import Run
-from tensorclass.scores.row_sample import Sample
 from tensorclass.scores.score_arrays import RecordRows, RunRows, Tallies, tallies
-from tensorclass.scores.tally import Tally
+from tensorclass.scores.tally import Sample, Tally
 
 __all__ = ["GridTask", "model_of", "run_grid", "runs_by_task", "task_figures"]
 
@@ -56,9 +55,10 @@ def run_grid(runs: Sequence[Run]) -> dict[str, dict[str, Run]]:
         for one in own:
             model = model_of(one)
             if model in models:
+                files = (", ".join(run.files) or repr(run.name) for run in (models[model], one))
                 raise ValueError(
                     f"expected one run of each model on a task, got two of {model!r} on {task!r}: "
-                    f"{_origin(models[model])} and {_origin(one)}; leave one out, or put them in folders of their own"
+                    f"{' and '.join(files)}; leave one out, or put them in folders of their own"
                 )
             models[model] = one
     return grid
@@ -86,8 +86,10 @@ def runs_by_task(runs: Sequence[Run]) -> dict[str, list[Run]]:
     for one in runs:
         task = _said_task(one)
         if task is None:
-            of_family = tasks_of_family.get(_family(one), set())
-            task = next(iter(of_family)) if len(of_family) == 1 else _task_of_family(_family(one))
+            family = _family(one)
+            of_family = tasks_of_family.get(family, set())
+            unknown = "unknown task" if family is LoggedScoreData else family.__name__.removesuffix("ScoreData")
+            task = next(iter(of_family)) if len(of_family) == 1 else unknown
         found.setdefault(task, []).append(one)
     return found
 
@@ -146,11 +148,11 @@ def task_figures(
     """
     rows = _rows(task, models)
     found = {model: tallies(one, cluster=cluster) for model, one in rows.items()}
-    names = next(iter(found.values())).names if metric is None else [metric]
+    names = next(iter(found.values())).figures if metric is None else [metric]
     name = next((name for name in names if _is_shared(name, found.values())), None)
     if name is None:
         return None
-    own = {model: of for model, one in found.items() if (of := one.of(name)) is not None}
+    own = {model: of for model, one in found.items() if (of := one.figures.get(name)) is not None}
     directions = [run.higher_is_better[name] for run in models.values() if name in run.higher_is_better]
     notes: list[str] = []
     numbers = {model: one.prompts for model, one in rows.items()}
@@ -170,7 +172,7 @@ def task_figures(
 
 def _is_shared(name: str, found: Iterable[Tallies]) -> bool:
     """Return whether all runs have a figure, and of one type: tallies or samples."""
-    types = {type(one.of(name)) for one in found}
+    types = {type(one.figures.get(name)) for one in found}
     return types in ({Tally}, {Sample})
 
 
@@ -181,21 +183,16 @@ def _rows(task: str, models: Mapping[str, Run]) -> dict[str, RunRows]:
         without = next(model for model in models if model not in with_ids)
         raise ValueError(f"{task}: prompt_id: expected in all runs or in none, got None in that of {without}")
     # Runs that don't all say the task of their rows are paired by the document alone.
-    says_task = all(_knows_tasks(run) for run in models.values())
+    codes = [task_of_rows(run.scores)[0] for run in models.values()]
+    says_task = all(one.size and one.min() >= 0 for one in codes)
     rows: dict[str, RunRows] = {}
     for model, run in models.items():
         if len(run.scores.batch_size) != 1:
-            raise ValueError(
-                f"{model}: expected one batch dimension, which holds the prompts, got {list(run.scores.batch_size)}"
-            )
+            got = list(run.scores.batch_size)
+            raise ValueError(f"{model}: expected one batch dimension, which holds the prompts, got {got}")
         keys = prompt_keys(run.scores if says_task else run.scores.replace(prompt_task=None, task_names=None))
         (rows[model],) = RecordRows(run.scores, -1, keys).each()
     return rows
-
-
-def _knows_tasks(run: Run) -> bool:
-    codes, _ = task_of_rows(run.scores)
-    return bool(codes.size) and int(codes.min()) >= 0
 
 
 def _said_task(run: Run) -> str | None:
@@ -209,11 +206,3 @@ def _said_task(run: Run) -> str | None:
 def _family(run: Run) -> type:
     """The class of the scores; one for all classes that are made for the metrics of a log."""
     return LoggedScoreData if isinstance(run.scores, LoggedScoreData) else type(run.scores)
-
-
-def _task_of_family(family: type) -> str:
-    return "unknown task" if family is LoggedScoreData else family.__name__.removesuffix("ScoreData")
-
-
-def _origin(run: Run) -> str:
-    return ", ".join(run.files) or repr(run.name)

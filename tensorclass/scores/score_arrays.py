@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache, cached_property
 from math import nan, prod
 from typing import Any
 
@@ -16,13 +16,12 @@ from tensorclass import TensorClass
 from tensorclass.scores.labels import Vocabulary, common_codes, label_number, text_hash
 from tensorclass.scores.metrics import Mean, Metric, check_metrics, declared_codes, declared_metrics
 from tensorclass.scores.padded_verdicts import ragged
-from tensorclass.scores.row_sample import Sample
-from tensorclass.scores.tally import Tally
+from tensorclass.scores.tally import Sample, Tally
 from tensorclass.support.printable import type_name
 
 _ALONE = text_hash("a prompt that is a cluster of its own")
 
-__all__ = ["RecordRows", "RunRows", "Tallies", "plain_value", "pooling_note", "tallies"]
+__all__ = ["RecordRows", "RunRows", "Tallies", "plain_value", "pooling_notes", "tallies"]
 
 
 class RecordRows:
@@ -54,19 +53,18 @@ class RecordRows:
         self._order = [*kept, reduced[-1], *reduced[:-1]]
         self.runs: tuple[int, ...] = tuple(shape[one] for one in kept)
         self.prompts: int = shape[reduced[-1]]
-        self._numbers: dict[str, NDArray[np.float64] | None] = {}
-        self._codes: dict[str, tuple[NDArray[np.int64], Vocabulary] | None] = {}
-        self._clusters: dict[str, NDArray[np.int64]] = {}
+        # Fields are read once.
+        self.numbers: Callable[[str], NDArray[np.float64] | None] = cache(self._read_numbers)
+        self.codes: Callable[[str], tuple[NDArray[np.int64], Vocabulary] | None] = cache(self._read_codes)
+        self.clusters: Callable[[str], NDArray[np.int64]] = cache(self._read_clusters)
         self._repeats_are_rows = False
         self.keys: NDArray[np.int64] | None = None
         if keys is not None and all(shape[one] for one in reduced[:-1]):
             every = self._laid_out(keys)
-            first = every
-            for _ in reduced[:-1]:
-                first = first[:, :, 0]
+            every = np.reshape(every, (*every.shape[:2], prod(every.shape[2:])))
             # Where repeats come in orders of their own, a place isn't one prompt: each row goes by its number.
-            self._repeats_are_rows = not np.array_equal(every, np.broadcast_to(_as_wide(first, every), every.shape))
-            self.keys = self._laid_out(keys) if self._repeats_are_rows else first
+            self._repeats_are_rows = bool((every != every[..., :1]).any())
+            self.keys = self._laid_out(keys) if self._repeats_are_rows else every[..., 0]
 
     @cached_property
     def fields(self) -> dict[str, dataclasses.Field[Any]]:
@@ -87,38 +85,18 @@ class RecordRows:
         value = value.detach()
         return ragged(value) if value.is_nested else value
 
-    def numbers(self, name: str) -> NDArray[np.float64] | None:
-        """A field as float64, ``[runs, prompts, repeats..., values...]``; None where it holds no tensor."""
-        if name not in self._numbers:
-            tensor = self.tensor(name)
-            self._numbers[name] = None if tensor is None else self._checked(name, tensor)
-        return self._numbers[name]
-
-    def codes(self, name: str) -> tuple[NDArray[np.int64], Vocabulary] | None:
-        """A field of codes in one vocabulary, laid out as :meth:`numbers`; None where it holds no tensor."""
-        if name not in self._codes:
-            tensor = self.tensor(name)
-            self._codes[name] = None if tensor is None else self._named(name, tensor)
-        return self._codes[name]
-
     def labels(self, name: str) -> NDArray[np.float64] | None:
-        """A number for each label, laid out as :meth:`numbers`; see :meth:`RunRows.labels`."""
+        """A number for each label, laid out as :attr:`numbers`; see :meth:`RunRows.labels`."""
         if name not in self.fields or declared_codes(self.fields[name].metadata) is None:
             return self.numbers(name)
         coded = self.codes(name)
         if coded is None:
             return None
-        table = np.array([*map(label_number, coded[1]), nan])
-        found: NDArray[np.float64] = table[coded[0]]
-        return found
+        codes, names = coded
+        return np.array([*map(label_number, names), nan])[codes]
 
-    def clusters(self, name: str) -> NDArray[np.int64]:
+    def _read_clusters(self, name: str) -> NDArray[np.int64]:
         """A number for the cluster of each prompt, ``[runs, prompts]``; see :meth:`RunRows.clusters`."""
-        if name not in self._clusters:
-            self._clusters[name] = self._numbered(name)
-        return self._clusters[name]
-
-    def _numbered(self, name: str) -> NDArray[np.int64]:
         tensor = self.tensor(name)
         if tensor is None:
             raise ValueError(f"{name}: expected the cluster of each prompt, as a code or another integer, got None")
@@ -141,8 +119,9 @@ class RecordRows:
     def _of_prompts(self, name: str, clusters: NDArray[np.int64]) -> NDArray[np.int64]:
         """One cluster for each prompt, or an error if its repeats have several, or prompts of two tasks share one."""
         found = np.reshape(clusters, (*clusters.shape[:2], -1))
-        if (found != found[..., :1]).any():
-            run, row, _ = (int(axis[0]) for axis in np.nonzero(found != found[..., :1]))
+        apart = np.argwhere(found != found[..., :1])
+        if len(apart):
+            row = int(apart[0][1])
             raise ValueError(f"{name}: expected one cluster for all repeats of a prompt, got several in row {row}")
         tasks = self.codes("prompt_task") if "prompt_task" in self.fields else None
         if tasks is not None:
@@ -150,7 +129,11 @@ class RecordRows:
                 _check_tasks(name, found[run], np.reshape(codes, (len(codes), -1)), tasks[1])
         return found[..., 0]
 
-    def _checked(self, name: str, tensor: Tensor) -> NDArray[np.float64]:
+    def _read_numbers(self, name: str) -> NDArray[np.float64] | None:
+        """A field as float64, ``[runs, prompts, repeats..., values...]``; None where it holds no tensor."""
+        tensor = self.tensor(name)
+        if tensor is None:
+            return None
         if tensor.is_complex():
             raise ValueError(f"{name}: expected bools or real numbers, got {tensor.dtype}")
         numbers: NDArray[np.float64] = tensor.cpu().double().numpy()
@@ -160,6 +143,11 @@ class RecordRows:
                 f"{[int(axis[0]) for axis in np.nonzero(np.isinf(numbers))]}"
             )
         return self._laid_out(numbers)
+
+    def _read_codes(self, name: str) -> tuple[NDArray[np.int64], Vocabulary] | None:
+        """A field of codes in one vocabulary, laid out as :attr:`numbers`; None where it holds no tensor."""
+        tensor = self.tensor(name)
+        return None if tensor is None else self._named(name, tensor)
 
     def _named(self, name: str, tensor: Tensor) -> tuple[NDArray[np.int64], Vocabulary]:
         if tensor.is_floating_point() or tensor.is_complex():
@@ -206,15 +194,9 @@ class RunRows:
         """The number of prompts of the run; repeats count once."""
         return self.rows if self.keys is None else len(self.keys)
 
-    def pooled(self, tally: Tally) -> Tally:
-        """Convert a tally of rows to one of prompts: contributions of the rows of a prompt are summed."""
-        if self.prompts == self.rows:
-            return tally
-        return tally.pooled(self._prompts[1])
-
-    def of_prompts(self, sample: Sample) -> Sample:
-        """Convert a sample whose rows belong to rows of the record to one whose rows belong to prompts."""
-        return sample if self.prompts == self.rows else sample.pooled(self._prompts[1])
+    def pooled(self, part: Tally | Sample) -> Tally | Sample:
+        """Convert a tally or a sample of rows to one of prompts: the rows of a prompt are pooled."""
+        return part if self.prompts == self.rows else part.pooled(self._prompts[1])
 
     @cached_property
     def _are_distinct(self) -> bool:
@@ -274,40 +256,20 @@ class RunRows:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Tallies:
-    """The tallies and samples of one run: of figures by name, and of groups by the figure's name and the group's.
+    """Contributions of the prompts of one run: tallies to ratios of sums, samples to other figures.
 
     Attributes:
-        figures: of ratios of sums.
-        groups: likewise.
-        samples: of other figures.
-        sample_groups: likewise.
-        names: of all figures, in the order of the fields.
+        figures: by name, in the order of the fields.
+        groups: by the name of the figure and of the group.
     """
 
-    figures: dict[str, Tally] = dataclasses.field(default_factory=dict[str, Tally])
-    groups: dict[str, dict[str, Tally]] = dataclasses.field(default_factory=dict[str, dict[str, Tally]])
-    samples: dict[str, Sample] = dataclasses.field(default_factory=dict[str, Sample])
-    sample_groups: dict[str, dict[str, Sample]] = dataclasses.field(default_factory=dict[str, dict[str, Sample]])
-    names: list[str] = dataclasses.field(default_factory=list[str])
-
-    def of(self, name: str) -> Tally | Sample | None:
-        """Return the tally or the sample of a figure."""
-        return self.figures.get(name) or self.samples.get(name)
-
-    def groups_of(self, name: str) -> Mapping[str, Tally | Sample]:
-        """Return the tallies or samples of the groups of a figure."""
-        return {**self.groups.get(name, {}), **self.sample_groups.get(name, {})}
+    figures: dict[str, Tally | Sample]
+    groups: dict[str, dict[str, Tally | Sample]]
 
     @property
-    def grouped(self) -> list[str]:
-        """The names of the figures that have groups."""
-        return [*self.groups, *self.sample_groups]
-
-    def add_name(self, field: str, name: str) -> None:
-        """Take the name of one more figure, or raise if another has it."""
-        if name in self.names:
-            raise ValueError(f"{field}: two metrics are named {name!r}; name one of them otherwise")
-        self.names.append(name)
+    def sums(self) -> dict[str, Tally]:
+        """The figures that are ratios of sums."""
+        return {name: part for name, part in self.figures.items() if isinstance(part, Tally)}
 
 
 def tallies(
@@ -324,15 +286,10 @@ def tallies(
         cluster = getattr(type(rows.whole.record), "cluster_field", None)
     clusters = None if cluster is None else rows.clusters(cluster)
 
-    def pooled(tally: Tally) -> Tally:
-        if tally.cluster is None and clusters is not None:
-            tally = dataclasses.replace(tally, cluster=clusters)
-        return rows.pooled(tally)
-
-    def of_prompts(sample: Sample) -> Sample:
-        if sample.cluster is None and clusters is not None:
-            sample = dataclasses.replace(sample, cluster=clusters)
-        return rows.of_prompts(sample)
+    def of_prompts(part: Tally | Sample) -> Tally | Sample:
+        if part.cluster is None and clusters is not None:
+            part = dataclasses.replace(part, cluster=clusters)
+        return rows.pooled(part)
 
     fields = rows.whole.fields
     metrics = metrics or {}
@@ -342,27 +299,28 @@ def tallies(
     check = getattr(type(rows.whole.record), "check_rows", None)
     if check is not None:
         check(rows)
-    found = Tallies()
+    found = Tallies({}, {})
     for name, field in fields.items():
         for one in _metrics_of(rows.whole, field, metrics.get(name)):
-            for tally in one.tallies(name, rows):
-                found.add_name(name, tally.name)
-                found.figures[tally.name] = pooled(tally)
-            for figure, groups in one.groups(name, rows).items():
-                found.groups[figure] = {group: pooled(tally) for group, tally in groups.items()}
-            for sample in one.samples(name, rows):
-                found.add_name(name, sample.name)
-                found.samples[sample.name] = of_prompts(sample)
-            for figure, members in one.sample_groups(name, rows).items():
-                found.sample_groups[figure] = {group: of_prompts(sample) for group, sample in members.items()}
+            parts: list[Tally | Sample] = [*one.tallies(name, rows), *one.samples(name, rows)]
+            for part in parts:
+                if part.name in found.figures:
+                    raise ValueError(f"{name}: two metrics are named {part.name!r}; name one of them otherwise")
+                found.figures[part.name] = of_prompts(part)
+            for groups in (one.groups(name, rows), one.sample_groups(name, rows)):
+                for figure, members in groups.items():
+                    own = found.groups.setdefault(figure, {})
+                    own.update((group, of_prompts(part)) for group, part in members.items())
     return found
 
 
-def pooling_note(rows: RunRows) -> str | None:
-    """Say that rows of one prompt are pooled; None where each row is a prompt of its own."""
-    if rows.prompts == rows.rows:
-        return None
-    return f"{rows.rows} rows hold {rows.prompts} prompts: rows of one prompt are its repeats, and pooled"
+def pooling_notes(runs: Iterable[RunRows]) -> Iterator[tuple[str, str]]:
+    """Notes on runs whose rows of one prompt are pooled, each with the position of the run, empty for a single one."""
+    for one in runs:
+        if one.prompts < one.rows:
+            position = list(map(int, np.unravel_index(one.run, one.whole.runs)))
+            note = f"{one.rows} rows hold {one.prompts} prompts: rows of one prompt are its repeats, and pooled"
+            yield str(position or ""), note
 
 
 def _check_tasks(name: str, clusters: NDArray[np.int64], tasks: NDArray[np.int64], names: Vocabulary) -> None:
@@ -377,10 +335,6 @@ def _check_tasks(name: str, clusters: NDArray[np.int64], tasks: NDArray[np.int64
             f"{name}: expected clusters of one task each, got the cluster of row {row} in {a!r} and in {b!r}; give the "
             "clusters of each task names or numbers of their own"
         )
-
-
-def _as_wide(first: NDArray[np.int64], every: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.expand_dims(first, tuple(range(first.ndim, every.ndim)))
 
 
 def plain_value(value: Any) -> Any:

@@ -9,14 +9,13 @@ import numpy as np
 from torch import Tensor
 
 from tensorclass import TensorClass, Text, field, stack
-from tensorclass.scores.estimate import Estimate, estimate, estimate_sample
+from tensorclass.scores.estimate import Estimate, IntervalKwargs, estimate
 from tensorclass.scores.identity import prompt_keys
 from tensorclass.scores.metrics import Metric, Rows, codes, metric
 from tensorclass.scores.repeated_runs import RepeatedRun, RepeatedTally, check_repeats, repeated_runs
 from tensorclass.scores.report import Report
-from tensorclass.scores.row_sample import Sample
-from tensorclass.scores.score_arrays import RecordRows, Tallies, pooling_note, tallies
-from tensorclass.scores.tally import Tally
+from tensorclass.scores.score_arrays import RecordRows, Tallies, pooling_notes, tallies
+from tensorclass.scores.tally import Sample, Tally
 from tensorclass.scores.variance_components import VarianceComponents, variance_record
 
 __all__ = ["ScoreData"]
@@ -160,6 +159,7 @@ class ScoreData(TensorClass, stack_objects=True):
             >>> report["prompt_level_strict_acc"].value.item(), report["inst_level_strict_acc"].value.item()
             (0.5, 0.75)
         """
+        settings: IntervalKwargs = {"seed": seed, "resamples": resamples, "confidence": confidence}
         found: Sequence[Tallies | RepeatedRun]
         notes: list[str] = []
         if check_repeats(repeats):
@@ -170,40 +170,27 @@ class ScoreData(TensorClass, stack_objects=True):
             rows = RecordRows(self, dim, prompt_keys(self))
             shape, each_run = rows.runs, rows.each()
             found = [tallies(run, metrics, cluster) for run in each_run]
-            notes = [
-                f"run {list(map(int, np.unravel_index(run.run, shape)))}: {note}" if shape else note
-                for run in each_run
-                if (note := pooling_note(run)) is not None
-            ]
+            notes = [f"run {place}: {note}" if place else note for place, note in pooling_notes(each_run)]
 
         def one_of(part: Tally | Sample | RepeatedTally) -> Estimate:
             if isinstance(part, RepeatedTally):
                 return part.estimate(confidence=confidence)
-            if isinstance(part, Sample):
-                return estimate_sample(part, seed=seed, resamples=resamples, confidence=confidence)
-            return estimate(part, seed=seed, resamples=resamples, confidence=confidence, interval=interval)
+            return estimate(part, interval=interval, **settings)
 
         def figure(parts: Sequence[Tally | Sample | RepeatedTally | None]) -> Estimate:
             present = next(part for part in parts if part is not None)
             each = [one_of(present.at(_NONE) if part is None else part) for part in parts]
             return stack(each).reshape(shape) if shape else each[0]
 
-        names = dict.fromkeys(name for run in found for name in run.names)
-        figures = {name: figure([run.of(name) for run in found]) for name in names}
+        names = dict.fromkeys(name for run in found for name in run.figures)
+        figures = {name: figure([run.figures.get(name) for run in found]) for name in names}
         groups: dict[str, dict[str, Estimate]] = {}
-        for name in dict.fromkeys(name for run in found for name in run.grouped):
-            parts = [run.groups_of(name) for run in found]
+        for name in dict.fromkeys(name for run in found for name in run.groups):
+            parts = [run.groups.get(name, {}) for run in found]
             members = sorted({member for part in parts for member in part})
             groups[name] = {member: figure([part.get(member) for part in parts]) for member in members}
         return Report(
-            figures=figures,
-            groups=groups,
-            family=type(self).__name__,
-            seed=seed,
-            resamples=resamples,
-            confidence=confidence,
-            batch_size=shape,
-            notes=tuple(notes),
+            figures=figures, groups=groups, family=type(self).__name__, batch_size=shape, notes=tuple(notes), **settings
         )
 
     def variance_components(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tensorclass.scores.document import ComparedRuns, ScoredRun
+from tensorclass.scores.estimate import Difference
 from tensorclass.scores.report import Comparison, Report, difference_dict, estimate_dict, positions
 from tensorclass.support.extras import require
 
@@ -29,22 +30,26 @@ def report_rows(report: Report) -> Iterator[_Row]:
         >>> row["metric"], row["group"], row["value"]
         ('exact_match', '', 0.5)
     """
-    for run in positions(report.batch_size):
-        first: _Row = {"run": str(list(run))} if run else {}
-        for name, figure in report.figures.items():
-            yield {**first, "metric": name, "group": "", **estimate_dict(figure[run] if run else figure)}
-            for group, own in report.groups.get(name, {}).items():
-                yield {**first, "metric": name, "group": group, **estimate_dict(own[run] if run else own)}
+    return _rows(report, estimate_dict)
 
 
 def comparison_rows(comparison: Comparison) -> Iterator[_Row]:
     """A row for each figure, then for each group of it; of stacked pairs also for each ``run``, its position."""
-    for run in positions(comparison.batch_size):
+
+    def flat(one: Difference) -> _Row:
+        plain = difference_dict(one)
+        test: _Row = plain.pop("mcnemar") or {}
+        return {**plain, "only_a": test.get("only_a"), "only_b": test.get("only_b"), "mcnemar_p": test.get("p_value")}
+
+    return _rows(comparison, flat)
+
+
+def _rows(found: Report | Comparison, plain: Callable[[Any], _Row]) -> Iterator[_Row]:
+    for run in positions(found.batch_size):
         first: _Row = {"run": str(list(run))} if run else {}
-        for name, figure in comparison.figures.items():
-            yield {**first, "metric": name, "group": "", **_flat(difference_dict(figure[run] if run else figure))}
-            for group, own in comparison.groups.get(name, {}).items():
-                yield {**first, "metric": name, "group": group, **_flat(difference_dict(own[run] if run else own))}
+        for name, figure in found.figures.items():
+            for group, one in [("", figure), *found.groups.get(name, {}).items()]:
+                yield {**first, "metric": name, "group": group, **plain(one[run] if run else one)}
 
 
 def scored_rows(runs: Sequence[ScoredRun], comparisons: Sequence[ComparedRuns] = ()) -> Iterator[_Row]:
@@ -93,9 +98,3 @@ def to_csv(rows: Iterator[_Row]) -> str:
     writer.writeheader()
     writer.writerows({name: "" if value is None else value for name, value in row.items()} for row in found)
     return file.getvalue()
-
-
-def _flat(difference: Mapping[str, Any]) -> _Row:
-    flat = {name: value for name, value in difference.items() if name != "mcnemar"}
-    test: _Row = difference["mcnemar"] or {}
-    return {**flat, "only_a": test.get("only_a"), "only_b": test.get("only_b"), "mcnemar_p": test.get("p_value")}

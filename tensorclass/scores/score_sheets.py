@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TypeVar
+
+from torch import Tensor
 
 from tensorclass.scores.document import ComparedRuns, ScoredRun
 from tensorclass.scores.estimate import Difference, Estimate, show, show_interval
@@ -15,7 +17,9 @@ from tensorclass.scores.sheet import Sheet, SheetColumn
 from tensorclass.support.printable import printable
 
 __all__ = [
+    "common_unit",
     "comparison_sheets",
+    "interval_heading",
     "numbers_of",
     "report_sheets",
     "run_notes",
@@ -171,7 +175,7 @@ def scores_sheet(title: str, labels: Sequence[str], runs: Sequence[tuple[Sequenc
         labels: what tells the runs apart, in this order: ``"task"``, ``"run"``, or nothing.
         runs: the labels of each run, and its report.
     """
-    unit = _common_unit(report.figures for _, report in runs)
+    unit = common_unit(figure for _, report in runs for figure in report.values())
     has_tasks, has_runs = "task" in labels, "run" in labels
     found = [(own, name, figure) for own, report in runs for name, figure in report.items()]
     metrics = {name: place for place, name in enumerate(dict.fromkeys(name for _, name, _ in found))}
@@ -182,7 +186,7 @@ def scores_sheet(title: str, labels: Sequence[str], runs: Sequence[tuple[Sequenc
         *[SheetColumn("run", is_label=True)] * has_runs,
     ]
     has_clusters = any(figure.clusters is not None for _, report in runs for figure in report.values())
-    level = _level(runs[0][1].confidence)
+    level = interval_heading(runs[0][1].confidence)
     headings = ["score", level, "std. error", "counted", "prompts", *["clusters"] * has_clusters]
     sheet = Sheet(title + _after(unit), columns + numbers_of(*headings))
     by: dict[str, list[str]] = {}
@@ -193,11 +197,11 @@ def scores_sheet(title: str, labels: Sequence[str], runs: Sequence[tuple[Sequenc
             name,
             *own[has_tasks:],
             _value(figure, figure.value, unit),
-            _interval(figure.low, figure.high, figure.unit),
-            show(float(figure.stderr), figure.unit),
+            show_interval(figure.low, figure.high, figure.unit),
+            show(figure.stderr, figure.unit),
             _whole(figure.count),
             _whole(figure.prompts),
-            *([_whole(figure.clusters) if figure.clusters is not None else "-"] if has_clusters else []),
+            *[_whole(figure.clusters)] * has_clusters,
         )
         _add_method(by, name, figure, _METHODS)
     sheet.caption = printable(_methods_caption(by))
@@ -230,17 +234,17 @@ def group_sheets(runs: Sequence[tuple[str, Report]]) -> Iterator[Sheet]:
     several = len(runs) > 1
     for name in dict.fromkeys(name for _, report in runs for name in report.groups):
         own = [report.groups.get(name, {}) for _, report in runs]
-        columns = [run for run, _ in runs] if several else ["score", _level(runs[0][1].confidence)]
+        columns = [run for run, _ in runs] if several else ["score", interval_heading(runs[0][1].confidence)]
+        unit = common_unit(one for groups in own for one in groups.values())
         sheet = Sheet(
-            f"{name} by type{_after(_common_unit(own))}",
-            [SheetColumn("type", is_label=True), *numbers_of("counted", *columns)],
+            f"{name} by type{_after(unit)}", [SheetColumn("type", is_label=True), *numbers_of("counted", *columns)]
         )
         for group in sorted({group for groups in own for group in groups}):
             held = [groups.get(group) for groups in own]
             counts = ["0" if one is None else _whole(one.count) for one in held]
-            values = ["-" if one is None else show(float(one.value), one.unit) for one in held]
+            values = ["-" if one is None else show(one.value, one.unit) for one in held]
             if not several:
-                values += [_interval(one.low, one.high, one.unit) for one in held if one is not None]
+                values += [show_interval(one.low, one.high, one.unit) for one in held if one is not None]
             sheet.add(group, counts[0] if len(set(counts)) == 1 else " / ".join(counts), *values)
         yield sheet
 
@@ -258,27 +262,27 @@ def comparison_sheet(found: Comparison, a: str, b: str, higher_is_better: Mappin
     title = f"{b} beside {a}, on the {found.prompts} prompts that both hold"
     if found.only_a or found.only_b:
         title += f" ({found.only_a} + {found.only_b} left out)"
-    unit = _common_unit([found.figures])
+    unit = common_unit(found.values())
     has_verdicts = any(one.mcnemar_p is not None for one in found.values())
     has_clusters = any(one.clusters is not None for one in found.values())
     more = [*["clusters"] * has_clusters, *["right in one only"] * has_verdicts]
-    columns = numbers_of("prompts", a, b, "difference", _level(found.confidence), "p", "detects", *more)
+    columns = numbers_of("prompts", a, b, "difference", interval_heading(found.confidence), "p", "detects", *more)
     sheet = Sheet(title + _after(unit), [SheetColumn("metric", is_label=True), *columns])
     by: dict[str, list[str]] = {}
     for name, one in found.items():
         style = verdict_style(float(one.low), float(one.high), higher_is_better=better.get(name, True))
-        right = "-" if one.only_a is None or one.only_b is None else f"{_whole(one.only_a)} / {_whole(one.only_b)}"
+        right = "-" if one.mcnemar_p is None else f"{_whole(one.only_a)} / {_whole(one.only_b)}"
         sheet.add(
             name,
             compared_prompts(one),
             _value(one, one.a, unit),
             _value(one, one.b, unit),
-            show(float(one.value), one.unit, sign=True),
-            _interval(one.low, one.high, one.unit, sign=True),
+            show(one.value, one.unit, sign=True),
+            show_interval(one.low, one.high, one.unit, sign=True),
             shown_p_value(float(one.p_value)),
-            "-" if one.detectable is None else show(float(one.detectable), one.unit),
-            *(["-" if one.clusters is None else _whole(one.clusters)] if has_clusters else []),
-            *([right] if has_verdicts else []),
+            "-" if one.detectable is None else show(one.detectable, one.unit),
+            *[_whole(one.clusters)] * has_clusters,
+            *[right] * has_verdicts,
             styles={4: style, 5: style},
         )
         _add_method(by, name, one, _DIFFERENCE_METHODS)
@@ -293,24 +297,24 @@ def compared_group_sheets(found: Comparison, a: str, b: str) -> Iterator[Sheet]:
     """Lay out the differences of two runs by group: a sheet for each metric that has groups."""
     for name, groups in found.groups.items():
         sheet = Sheet(
-            f"{name} by type{_after(_common_unit([groups]))}",
+            f"{name} by type{_after(common_unit(groups.values()))}",
             [SheetColumn("type", is_label=True), *numbers_of("prompts", a, b, "difference")],
         )
         for group, one in groups.items():
             sheet.add(
                 group,
                 compared_prompts(one),
-                show(float(one.a), one.unit),
-                show(float(one.b), one.unit),
-                show(float(one.value), one.unit, sign=True),
+                show(one.a, one.unit),
+                show(one.b, one.unit),
+                show(one.value, one.unit, sign=True),
                 styles={4: verdict_style(float(one.low), float(one.high))},
             )
         yield sheet
 
 
-def _common_unit(found: Iterable[Mapping[str, Estimate | Difference]]) -> str | None:
+def common_unit(found: Iterable[Estimate | Difference]) -> str | None:
     """The unit of all figures, to stand in a heading; None if they differ."""
-    units = {one.unit for figures in found for one in figures.values()}
+    units = {one.unit for one in found}
     return units.pop() if len(units) == 1 else None
 
 
@@ -318,18 +322,15 @@ def _after(unit: str | None) -> str:
     return f", {unit}" if unit else ""
 
 
-def _value(one: Estimate | Difference, value: Any, unit: str | None) -> str:
-    text = show(float(value), one.unit)
+def _value(one: Estimate | Difference, value: Tensor, unit: str | None) -> str:
+    text = show(value, one.unit)
     return f"{text} {one.unit}" if unit is None and one.unit else text
 
 
-def _level(confidence: float) -> str:
+def interval_heading(confidence: float) -> str:
+    """The heading of intervals."""
     return f"{100 * confidence:g} % interval"
 
 
-def _interval(low: Any, high: Any, unit: str, *, sign: bool = False) -> str:
-    return show_interval(float(low), float(high), unit, sign=sign)
-
-
-def _whole(count: Any) -> str:
-    return f"{float(count):.10g}"
+def _whole(count: Tensor | None) -> str:
+    return "-" if count is None else f"{float(count):.10g}"

@@ -81,9 +81,8 @@ def _run(arguments: Namespace) -> int:
     text = document(found.runs, found.comparisons, found.board, [gate.to_dict() for gate in found.gates])
     if arguments.save is not None:
         _save(arguments.save, runs, to_json(text))
-    has_board = arguments.leaderboard and found.board is not None
-    rows = leaderboard_rows(found.board) if has_board and found.board else scored_rows(found.runs, found.comparisons)
-    print_result(arguments.format, _sheets(found, has_board=has_board), rows=rows, document=text)
+    rows = scored_rows(found.runs, found.comparisons) if found.board is None else leaderboard_rows(found.board)
+    print_result(arguments.format, _sheets(found), rows=rows, document=text)
     failed = [gate for gate in found.gates if not gate.passed]
     for gate in failed:
         sys.stderr.write(f"tensorclass scores: {printable(f'{gate.condition}: {gate.reason}')}\n")
@@ -98,11 +97,7 @@ def _said(unread: Sequence[ScoreFileError]) -> int:
 
 
 def _results(arguments: Namespace, runs: Sequence[Run]) -> _Results:
-    settings: dict[str, Any] = {
-        "seed": arguments.seed,
-        "confidence": arguments.confidence,
-        "cluster": arguments.cluster,
-    }
+    settings = {"seed": arguments.seed, "confidence": arguments.confidence, "cluster": arguments.cluster}
     baseline, worse_than = (
         None if name is None else find_model(name, runs) for name in (arguments.baseline, arguments.fail_if_worse_than)
     )
@@ -110,9 +105,7 @@ def _results(arguments: Namespace, runs: Sequence[Run]) -> _Results:
     ranking = {**settings, "metric": arguments.metric, "correction": arguments.correction}
     is_compared = arguments.compare or (baseline is not None and not arguments.leaderboard)
     comparisons = list(_comparisons(arguments, runs, baseline, settings)) if is_compared else []
-    board = None
-    if arguments.leaderboard:
-        board = leaderboard(runs, baseline=baseline if baseline is not None else worse_than, **ranking)
+    board = leaderboard(runs, baseline=baseline or worse_than, **ranking) if arguments.leaderboard else None
     gates = [
         gate
         for bounds, is_lower in ((arguments.fail_under, True), (arguments.fail_over, False))
@@ -161,20 +154,17 @@ def _compared(a: Run, b: Run, settings: dict[str, Any]) -> ComparedRuns:
         raise ScoreFileError(b.files[0], None, f"can't be compared with {a.files[0]}: {error}") from error
 
 
-def _sheets(found: _Results, *, has_board: bool) -> Iterator[Sheet | str]:
+def _sheets(found: _Results) -> Iterator[Sheet | str]:
     models = {one.run.name: model_of(one.run) for one in found.runs}
     short = short_names(list(models.values()))
-    if has_board and found.board is not None:
+    names = {name: short[model] for name, model in models.items()}
+    if found.board is not None:
         yield from leaderboard_sheets(found.board, short)
-        yield from run_notes(found.runs, {name: short[model] for name, model in models.items()})
+        yield from run_notes(found.runs, names)
     else:
         # A model may have two runs of a task; then they go by their own names.
         is_model = len({(one.run.task, model_of(one.run)) for one in found.runs}) == len(found.runs)
-        yield from score_sheets(
-            found.runs,
-            found.comparisons,
-            {name: short[model] for name, model in models.items()} if is_model else short_names(list(models)),
-        )
+        yield from score_sheets(found.runs, found.comparisons, names if is_model else short_names(list(models)))
     for gate in found.gates:
         yield printable(f"{'passed' if gate.passed else 'failed'}: {gate.condition}: {gate.reason}")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from tensorclass.scores.sheet import Sheet, SheetColumn
+from tensorclass.scores.sheet import Sheet, SheetColumn, SheetRow
 from tensorclass.scores.sheet_layout import lay_out
 
 __all__ = ["to_html", "to_latex", "to_markdown", "to_text"]
@@ -40,12 +40,11 @@ def to_text(sheets: Iterable[Sheet | str], width: int | None = None) -> str:
         <BLANKLINE>
         gpt: a note
     """
-    return "\n\n".join(
-        one
-        if isinstance(one, str)
-        else "\n".join("".join(piece.text for piece in line) for line in lay_out(one, width))
-        for one in sheets
-    )
+
+    def laid_out(sheet: Sheet) -> str:
+        return "\n".join("".join(piece.text for piece in line) for line in lay_out(sheet, width))
+
+    return _joined(sheets, str, laid_out)
 
 
 def to_markdown(sheets: Iterable[Sheet | str]) -> str:
@@ -64,20 +63,7 @@ def to_markdown(sheets: Iterable[Sheet | str]) -> str:
         <BLANKLINE>
         One run.
     """
-    blocks: list[str] = []
-    for one in sheets:
-        if isinstance(one, str):
-            blocks.append(_markdown(one))
-            continue
-        rows = [
-            [_markdown(column.heading) for column in one.columns],
-            [":---" if column.is_label else "---:" for column in one.columns],
-            *([_markdown(cell) for cell in row.cells] for row in one.rows),
-        ]
-        title = [f"**{_markdown(one.title)}**"] if one.title else []
-        caption = [_markdown(one.caption)] if one.caption else []
-        blocks += [*title, "\n".join(f"| {' | '.join(row)} |" for row in rows), *caption]
-    return "\n\n".join(blocks) + "\n"
+    return _joined(sheets, _markdown, _markdown_table) + "\n"
 
 
 def to_latex(sheets: Iterable[Sheet | str]) -> str:
@@ -99,29 +85,7 @@ def to_latex(sheets: Iterable[Sheet | str]) -> str:
         \end{tabular}
         \end{table}
     """
-    blocks: list[str] = []
-    for one in sheets:
-        if isinstance(one, str):
-            blocks.append(_latex(one))
-            continue
-        caption = " ".join(filter(None, [f"{one.title}." if one.title and one.caption else one.title, one.caption]))
-        blocks.append(
-            "\n".join(
-                [
-                    r"\begin{table}",
-                    *([f"\\caption{{{_latex(caption)}}}"] if caption else []),
-                    f"\\begin{{tabular}}{{{''.join('l' if column.is_label else 'r' for column in one.columns)}}}",
-                    r"\toprule",
-                    _latex_row([column.heading for column in one.columns]),
-                    r"\midrule",
-                    *(_latex_row(row.cells) for row in one.rows),
-                    r"\bottomrule",
-                    r"\end{tabular}",
-                    r"\end{table}",
-                ]
-            )
-        )
-    return "\n\n".join(blocks) + "\n"
+    return _joined(sheets, _latex, _latex_table) + "\n"
 
 
 def to_html(sheets: Iterable[Sheet | str]) -> str:
@@ -134,33 +98,61 @@ def to_html(sheets: Iterable[Sheet | str]) -> str:
         >>> "<th scope=\\"row\\" style=\\"text-align: left\\">&lt;gpt&gt;</th>" in to_html([sheet])
         True
     """
-    blocks: list[str] = []
-    for one in sheets:
-        if isinstance(one, str):
-            blocks.append(f"<p>{html.escape(one)}</p>")
-            continue
-        looks = "text-align: left; font-weight: bold"
-        title = f'<caption style="{looks}">{html.escape(one.title)}</caption>' if one.title else ""
-        head = "".join(_html_cell("th", column, column.heading, ' scope="col"') for column in one.columns)
-        body = "\n".join(
-            "<tr>"
-            + "".join(
-                _html_cell(
-                    "th" if column.is_label else "td",
-                    column,
-                    cell,
-                    ' scope="row"' if column.is_label else "",
-                    row.styles.get(place, ""),
-                )
-                for place, (column, cell) in enumerate(zip(one.columns, row.cells, strict=True))
-            )
-            + "</tr>"
-            for row in one.rows
-        )
-        caption = f"\n<p>{html.escape(one.caption)}</p>" if one.caption else ""
-        rows = f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>"
-        blocks.append(f'<table style="border-spacing: 1em 0">{title}\n{rows}\n</table>{caption}')
-    return "\n".join(blocks) + "\n"
+    return _joined(sheets, lambda note: f"<p>{html.escape(note)}</p>", _html_table, "\n") + "\n"
+
+
+def _joined(
+    sheets: Iterable[Sheet | str], note: Callable[[str], str], table: Callable[[Sheet], str], between: str = "\n\n"
+) -> str:
+    return between.join(note(one) if isinstance(one, str) else table(one) for one in sheets)
+
+
+def _markdown_table(sheet: Sheet) -> str:
+    rows = [
+        [_markdown(column.heading) for column in sheet.columns],
+        [":---" if column.is_label else "---:" for column in sheet.columns],
+        *([_markdown(cell) for cell in row.cells] for row in sheet.rows),
+    ]
+    title = f"**{_markdown(sheet.title)}**" if sheet.title else ""
+    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return "\n\n".join(filter(None, [title, table, _markdown(sheet.caption)]))
+
+
+def _latex_table(sheet: Sheet) -> str:
+    title = f"{sheet.title}." if sheet.title and sheet.caption else sheet.title
+    caption = " ".join(filter(None, [title, sheet.caption]))
+    lines = [
+        r"\begin{table}",
+        *([f"\\caption{{{_latex(caption)}}}"] if caption else []),
+        f"\\begin{{tabular}}{{{''.join('l' if column.is_label else 'r' for column in sheet.columns)}}}",
+        r"\toprule",
+        _latex_row([column.heading for column in sheet.columns]),
+        r"\midrule",
+        *(_latex_row(row.cells) for row in sheet.rows),
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\end{table}",
+    ]
+    return "\n".join(lines)
+
+
+def _html_table(sheet: Sheet) -> str:
+    looks = "text-align: left; font-weight: bold"
+    title = f'<caption style="{looks}">{html.escape(sheet.title)}</caption>' if sheet.title else ""
+    head = "".join(_html_cell("th", column, column.heading, ' scope="col"') for column in sheet.columns)
+    body = "\n".join(f"<tr>{_html_cells(sheet, row)}</tr>" for row in sheet.rows)
+    caption = f"\n<p>{html.escape(sheet.caption)}</p>" if sheet.caption else ""
+    rows = f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>"
+    return f'<table style="border-spacing: 1em 0">{title}\n{rows}\n</table>{caption}'
+
+
+def _html_cells(sheet: Sheet, row: SheetRow) -> str:
+    return "".join(
+        _html_cell("th", column, cell, ' scope="row"', row.styles.get(place, ""))
+        if column.is_label
+        else _html_cell("td", column, cell, "", row.styles.get(place, ""))
+        for place, (column, cell) in enumerate(zip(sheet.columns, row.cells, strict=True))
+    )
 
 
 def _markdown(text: str) -> str:

@@ -5,56 +5,48 @@ The classes of results don't import the modules that lay them out, which know th
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, TypeAlias
 
 from tensorclass.scores.leaderboard import Leaderboard
 from tensorclass.scores.leaderboard_sheets import leaderboard_sheets
 from tensorclass.scores.report import Comparison, Report
 from tensorclass.scores.score_rows import comparison_rows, data_frame, leaderboard_rows, report_rows
 from tensorclass.scores.score_sheets import comparison_sheets, report_sheets
+from tensorclass.scores.sheet import Sheet
 from tensorclass.scores.sheet_formats import to_html, to_text
 
-__all__ = [
-    "comparison_frame",
-    "comparison_html",
-    "leaderboard_frame",
-    "leaderboard_html",
-    "leaderboard_text",
-    "report_frame",
-    "report_html",
-]
+__all__ = ["shown_as_frame", "shown_as_html", "shown_as_text"]
+
+_Result: TypeAlias = Report | Comparison | Leaderboard
+
+_Layout: TypeAlias = tuple[Callable[[Any], Iterator[dict[str, Any]]], Callable[[Any], Iterator[Sheet | str]]]
+
+_LAYOUTS: Final[Mapping[type, _Layout]] = {
+    Report: (report_rows, report_sheets),
+    Comparison: (comparison_rows, comparison_sheets),
+    Leaderboard: (leaderboard_rows, leaderboard_sheets),
+}
+"""The functions that lay out a result as rows and as sheets."""
 
 
-def report_frame(report: Report) -> Any:
-    """Return the figures of a report as a data frame."""
-    return data_frame(report_rows(report))
+def shown_as_frame(result: _Result) -> Any:
+    """Return the figures of a result as a data frame."""
+    rows, _ = _layout(result)
+    return data_frame(rows(result))
 
 
-def report_html(report: Report) -> str:
-    """Return the figures of a report as a table for notebooks."""
-    return to_html(report_sheets(report))
+def shown_as_html(result: _Result) -> str:
+    """Return a result as tables for notebooks."""
+    _, sheets = _layout(result)
+    return to_html(sheets(result))
 
 
-def comparison_frame(comparison: Comparison) -> Any:
-    """Return the differences of a comparison as a data frame."""
-    return data_frame(comparison_rows(comparison))
+def shown_as_text(result: _Result) -> str:
+    """Return a result as tables for a terminal."""
+    _, sheets = _layout(result)
+    return to_text(sheets(result))
 
 
-def comparison_html(comparison: Comparison) -> str:
-    """Return the differences of a comparison as a table for notebooks."""
-    return to_html(comparison_sheets(comparison))
-
-
-def leaderboard_frame(leaderboard: Leaderboard) -> Any:
-    """Return the figures of a leaderboard as a data frame."""
-    return data_frame(leaderboard_rows(leaderboard))
-
-
-def leaderboard_html(leaderboard: Leaderboard) -> str:
-    """Return a leaderboard as tables for notebooks."""
-    return to_html(leaderboard_sheets(leaderboard))
-
-
-def leaderboard_text(leaderboard: Leaderboard) -> str:
-    """Return a leaderboard as tables for a terminal."""
-    return to_text(leaderboard_sheets(leaderboard))
+def _layout(result: _Result) -> _Layout:
+    return next(layout for kind, layout in _LAYOUTS.items() if isinstance(result, kind))

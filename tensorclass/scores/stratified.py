@@ -24,6 +24,7 @@ from tensorclass.scores.intervals import (
     ONE_PROMPT,
     Interval,
     Moments,
+    Sums,
     added_prompts,
     is_share,
     ratio_moments,
@@ -41,7 +42,7 @@ from tensorclass.scores.resampling import default_resamples, distinct_rows, gene
 from tensorclass.scores.signflips import sign_flips
 from tensorclass.scores.students_t import check_confidence
 
-__all__ = ["PairedTask", "TaskSums", "average_difference", "average_interval"]
+__all__ = ["PairedTask", "average_difference", "average_interval"]
 
 _Numbers = NDArray[np.float64]
 
@@ -49,39 +50,27 @@ _Numbers = NDArray[np.float64]
 _OF_SHARE, _OF_DIFFERENCE = 0.25, 1.0
 
 
-class TaskSums(NamedTuple):
-    """The contributions of each prompt of a task above and below the line: ``[prompts]`` each."""
-
-    above: _Numbers
-    below: _Numbers
-
-    @property
-    def value(self) -> float:
-        """The figure of the task."""
-        return float(self.above.sum()) / float(self.below.sum())
-
-
 class PairedTask(NamedTuple):
     """A task in two runs: the same prompts in the same order. A prompt may count in one run alone."""
 
-    a: TaskSums
-    b: TaskSums
+    a: Sums
+    b: Sums
 
 
 def average_interval(
-    tasks: Sequence[TaskSums], weights: Sequence[float], *, confidence: float = 0.95, share: bool = True
+    tasks: Sequence[Sums], weights: Sequence[float], *, confidence: float = 0.95, share: bool = True
 ) -> Interval:
     """The weighted mean of the figures of several tasks, and its confidence interval.
 
     Args:
-        tasks: the sums of each task.
+        tasks: the sums of each task, ``[prompts]`` above and below the line.
         weights: of each task; they add up to 1.
         confidence: the level.
         share: whether the figures are meant as shares, 0..1.
 
     Example:
-        >>> easy = TaskSums(np.array([1.0] * 90 + [0.0] * 10), np.ones(100))
-        >>> hard = TaskSums(np.array([1.0] * 20 + [0.0] * 80), np.ones(100))
+        >>> easy = Sums(np.array([1.0] * 90 + [0.0] * 10), np.ones(100))
+        >>> hard = Sums(np.array([1.0] * 20 + [0.0] * 80), np.ones(100))
         >>> found = average_interval([easy, hard], [0.5, 0.5])
         >>> f"{found.value:.2f} [{found.low:.3f}, {found.high:.3f}]"
         '0.55 [0.499, 0.599]'
@@ -94,9 +83,9 @@ def average_interval(
     stderr = _combined([float(standard_error(*one)) for one in held], weights)
     if share and all(is_share(*one) for one in held):
         added = added_prompts(confidence)
-        each = [share_moments(*one, added * weight) for weight, one in zip(weights, held, strict=True)]
         each = [
-            _cautious(moments, len(one.below), len(held), _OF_SHARE) for moments, one in zip(each, held, strict=True)
+            _cautious(share_moments(*one, added * weight), len(one.below), len(held), _OF_SHARE)
+            for weight, one in zip(weights, held, strict=True)
         ]
         low, high = _ends(each, weights, confidence)
         return Interval(value, max(min(low, value), 0.0), min(max(high, value), 1.0), "adjusted t", stderr=stderr)
@@ -135,8 +124,8 @@ def average_difference(
 
     Example:
         >>> one = np.ones(4)
-        >>> arc = PairedTask(TaskSums(np.array([1.0, 0, 0, 0]), one), TaskSums(np.array([1.0, 1, 1, 0]), one))
-        >>> piqa = PairedTask(TaskSums(np.array([0.0, 0, 1, 1]), one), TaskSums(np.array([1.0, 1, 1, 1]), one))
+        >>> arc = PairedTask(Sums(np.array([1.0, 0, 0, 0]), one), Sums(np.array([1.0, 1, 1, 0]), one))
+        >>> piqa = PairedTask(Sums(np.array([0.0, 0, 1, 1]), one), Sums(np.array([1.0, 1, 1, 1]), one))
         >>> found = average_difference([arc, piqa], [0.5, 0.5])
         >>> found.value, found.p_value
         (0.5, 0.125)
@@ -152,24 +141,21 @@ def average_difference(
         for run in ("a", "b")
     )
     value = b - a
-    moments = [difference_moments(*one.a, *one.b) for one in held]
+    moments = [difference_moments(one.a, one.b) for one in held]
     stderrs = [float(np.sqrt(one.variance)) if own[0] > 1 else nan for one, own in zip(moments, counts, strict=True)]
     stderr = _combined(stderrs, weights)
     p_value, test = _flipped(held, weights, generator(seed, name), resamples)
 
+    numbers = prompts, prompts_a, prompts_b
+
     def found(low: float, high: float, method: str, reason: str = "") -> PairedDifference:
-        return PairedDifference(
-            a, b, value, low, high, p_value, prompts, prompts_a, prompts_b, method, test, reason, stderr
-        )
+        return PairedDifference(a, b, value, low, high, p_value, *numbers, method, test, reason, stderr)
 
     if share and all(is_share(*run) for one in held for run in one):
         added = added_prompts(confidence)
         each = [
-            share_difference_moments(*one.a, *one.b, added * weight) for weight, one in zip(weights, held, strict=True)
-        ]
-        each = [
-            _cautious(moments, min(own[1:]), len(held), _OF_DIFFERENCE)
-            for moments, own in zip(each, counts, strict=True)
+            _cautious(share_difference_moments(a, b, added * weight), min(own[1:]), len(held), _OF_DIFFERENCE)
+            for weight, (a, b), own in zip(weights, held, counts, strict=True)
         ]
         low, high = _ends(each, weights, confidence)
         return found(max(min(low, value), -1.0), min(max(high, value), 1.0), "adjusted t")
@@ -216,16 +202,16 @@ def _flipped(
     return sign_flips(table, default_resamples(table) if resamples is None else resamples, rng)
 
 
-def _counting(one: TaskSums) -> TaskSums:
+def _counting(one: Sums) -> Sums:
     held = one.below > 0
-    return TaskSums(one.above[held], one.below[held])
+    return Sums(one.above[held], one.below[held])
 
 
 def _counting_pair(one: PairedTask) -> PairedTask:
     held_a, held_b = one.a.below > 0, one.b.below > 0
     held = held_a | held_b
     a, b = (
-        TaskSums(np.where(own, run.above, 0.0)[held], np.where(own, run.below, 0.0)[held])
+        Sums(np.where(own, run.above, 0.0)[held], np.where(own, run.below, 0.0)[held])
         for run, own in ((one.a, held_a), (one.b, held_b))
     )
     return PairedTask(a, b)

@@ -261,7 +261,8 @@ def _read(path: Path) -> ScoreData | ScoreFileError:
     try:
         return read_scores(path)
     except ScoreFileError as error:
-        return error
+        # without the traceback, whose frames hold the file open and, by way of the caller's, the error
+        return ScoreFileError(str(path), error.line, error.problem)
 
 
 def _row(kind: str, number: int, verdicts: Sequence[bool]) -> dict[str, Any]:

@@ -3,17 +3,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tensorclass.scores.intervals import interval_of_ratio
+from tensorclass.scores.intervals import Sums, interval_of_ratio
 from tensorclass.scores.paired import paired_difference
-from tensorclass.scores.stratified import PairedTask, TaskSums, average_difference, average_interval
+from tensorclass.scores.stratified import PairedTask, average_difference, average_interval
 
 
-def verdicts(right: int, of: int) -> TaskSums:
-    return TaskSums((np.arange(of) < right).astype(float), np.ones(of))
+def verdicts(right: int, of: int) -> Sums:
+    return Sums((np.arange(of) < right).astype(float), np.ones(of))
 
 
 def test_the_average_of_one_task_is_the_task() -> None:
-    one = TaskSums(np.array([1.0, 2.0, 0.0, 3.0]), np.array([2.0, 2.0, 1.0, 3.0]))
+    one = Sums(np.array([1.0, 2.0, 0.0, 3.0]), np.array([2.0, 2.0, 1.0, 3.0]))
     for share in (True, False):
         expected = interval_of_ratio(*one, share=share)
         found = average_interval([one], [1.0], share=share)
@@ -24,7 +24,7 @@ def test_the_average_of_one_task_is_the_task() -> None:
 
 @pytest.mark.parametrize("share", [True, False])
 def test_the_difference_of_averages_of_one_task_is_that_of_the_task(share: bool) -> None:
-    a, b = verdicts(11, 20), TaskSums((np.arange(20) > 3).astype(float), np.ones(20))
+    a, b = verdicts(11, 20), Sums((np.arange(20) > 3).astype(float), np.ones(20))
     found = average_difference([PairedTask(a, b)], [1.0], share=share)
     expected = paired_difference(*a, *b, share=share)
     assert found[:6] == pytest.approx(expected[:6])
@@ -60,7 +60,7 @@ def test_a_task_with_one_prompt_counts_with_the_largest_variance() -> None:
 
 
 def test_a_task_that_counts_nothing_leaves_no_average() -> None:
-    nothing = TaskSums(np.zeros(3), np.zeros(3))
+    nothing = Sums(np.zeros(3), np.zeros(3))
     assert average_interval([verdicts(1, 2), nothing], [0.5, 0.5]).reason == "nothing was counted"
     paired = average_difference([PairedTask(verdicts(1, 3), nothing)], [1.0])
     assert np.isnan(paired.p_value)
@@ -74,7 +74,7 @@ def test_intervals_of_averages_cover_as_often_as_they_say(sizes: tuple[int, ...]
     for _ in range(trials):
         a, b = (
             [
-                TaskSums((generator.random(size) < rate).astype(float), np.ones(size))
+                Sums((generator.random(size) < rate).astype(float), np.ones(size))
                 for size, rate in zip(sizes, rates, strict=True)
             ]
             for _ in range(2)

@@ -16,6 +16,7 @@ class DataFile(ABC):
     name: str = ""
     suffixes: tuple[str, ...] = ()
 
+    def __init_subclass__(cls, *, name: str = "", suffixes: tuple[str, ...] = ()) -> None: ...
     def __init__(self, path: Path) -> None: ...
     @classmethod
     @abstractmethod
@@ -43,34 +44,22 @@ class CollectionFile(DataFile, metaclass=ABCMeta):
 
 def as_dict(value: object) -> dict[str, Any]: ...
 
-class MemoryMapFolder(CollectionFile):
-    name: str = "memmap"
-    suffixes: tuple[str, ...] = ()
-
+class MemoryMapFolder(CollectionFile, name="memmap"):
     @classmethod
     def recognises(cls, path: Path, start: bytes) -> bool: ...
     def class_name(self) -> str | None: ...
 
-class MemoryMapArchive(CollectionFile):
-    name: str = "archive"
-    suffixes: tuple[str, ...] = (".tdz", ".zip", ".td.zip")
-
+class MemoryMapArchive(MemoryMapFolder, name="archive", suffixes=(".tdz", ".zip", ".td.zip")):
     @classmethod
     def recognises(cls, path: Path, start: bytes) -> bool: ...
     def class_name(self) -> str | None: ...
 
-class SafetensorsFile(CollectionFile):
-    name: str = "safetensors"
-    suffixes: tuple[str, ...] = (".safetensors",)
-
+class SafetensorsFile(CollectionFile, name="safetensors", suffixes=(".safetensors",)):
     @classmethod
     def recognises(cls, path: Path, start: bytes) -> bool: ...
     def class_name(self) -> str | None: ...
 
-class ConsolidatedFile(CollectionFile):
-    name: str = "consolidated"
-    suffixes: tuple[str, ...] = (".td", ".tensordict")
-
+class ConsolidatedFile(CollectionFile, name="consolidated", suffixes=(".td", ".tensordict")):
     @classmethod
     def recognises(cls, path: Path, start: bytes) -> bool: ...
     def checksums(self) -> bool | None: ...
@@ -80,28 +69,19 @@ class _ArrayFile(CollectionFile, metaclass=ABCMeta):
     def close(self) -> None: ...
     def verify(self) -> None: ...
 
-class HDF5File(_ArrayFile):
-    name: str = "h5"
-    suffixes: tuple[str, ...] = (".h5", ".hdf5", ".hdf")
-
+class HDF5File(_ArrayFile, name="h5", suffixes=(".h5", ".hdf5", ".hdf")):
     @classmethod
     def recognises(cls, path: Path, start: bytes) -> bool: ...
     def checksums(self) -> bool | None: ...
     def class_name(self) -> str | None: ...
 
-class ZarrFolder(_ArrayFile):
-    name: str = "zarr"
-    suffixes: tuple[str, ...] = (".zarr",)
-
+class ZarrFolder(_ArrayFile, name="zarr", suffixes=(".zarr",)):
     @classmethod
     def recognises(cls, path: Path, start: bytes) -> bool: ...
     def checksums(self) -> bool | None: ...
     def class_name(self) -> str | None: ...
 
-class TorchFile(CollectionFile):
-    name: str = "torch"
-    suffixes: tuple[str, ...] = (".pt", ".pth")
-
+class TorchFile(CollectionFile, name="torch", suffixes=(".pt", ".pth")):
     @classmethod
     def recognises(cls, path: Path, start: bytes) -> bool: ...
     def checksums(self) -> bool | None: ...
@@ -112,32 +92,20 @@ class TableFile(DataFile, metaclass=ABCMeta):
     def pieces(self, rows: int) -> Iterator[Any]: ...
     def rows(self) -> int | None: ...
 
-class ParquetFile(TableFile):
-    name: str = "parquet"
-    suffixes: tuple[str, ...] = (".parquet", ".pq")
-
+class ParquetFile(TableFile, name="parquet", suffixes=(".parquet", ".pq")):
     @classmethod
     def recognises(cls, path: Path, start: bytes) -> bool: ...
     def rows(self) -> int | None: ...
 
-class ArrowFile(TableFile):
-    name: str = "arrow"
-    suffixes: tuple[str, ...] = (".feather", ".arrow", ".ipc")
-
+class ArrowFile(TableFile, name="arrow", suffixes=(".feather", ".arrow", ".ipc")):
     @classmethod
     def recognises(cls, path: Path, start: bytes) -> bool: ...
 
-class CSVFile(TableFile):
-    name: str = "csv"
-    suffixes: tuple[str, ...] = (".csv", ".csv.gz", ".tsv")
-
+class CSVFile(TableFile, name="csv", suffixes=(".csv", ".csv.gz", ".tsv")):
     @classmethod
     def recognises(cls, path: Path, start: bytes) -> bool: ...
 
-class JSONLinesFile(TableFile):
-    name: str = "jsonl"
-    suffixes: tuple[str, ...] = ...
-
+class JSONLinesFile(TableFile, name="jsonl", suffixes=(".jsonl", ".ndjson", ".json", ".jsonl.gz")):
     @classmethod
     def recognises(cls, path: Path, start: bytes) -> bool: ...
     def __init__(self, path: Path, nulls: Nulls = "mask") -> None: ...

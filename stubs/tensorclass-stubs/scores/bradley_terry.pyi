@@ -4,8 +4,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from tensorclass.scores.metrics import Metric, Rows
-from tensorclass.scores.row_sample import Sample
-from tensorclass.scores.tally import Tally
+from tensorclass.scores.tally import Sample, Tally
 
 __all__ = ["BradleyTerry", "strengths", "wins_of"]
 _Numbers = NDArray[np.float64]

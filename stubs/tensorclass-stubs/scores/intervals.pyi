@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "Interval",
+    "Sums",
     "added_prompts",
     "interval_of_ratio",
     "is_share",
@@ -27,6 +28,14 @@ class Interval(NamedTuple):
     method: str
     reason: str = ""
     stderr: float = ...
+
+class Sums(NamedTuple):
+    above: _Numbers
+    below: _Numbers
+
+    @property
+    def value(self) -> float: ...
+    def influence(self, value: _Numbers, total: _Numbers) -> _Numbers: ...
 
 def wilson(successes: float, trials: float, confidence: float = 0.95) -> tuple[float, float]: ...
 def percentile_interval(resampled: NDArray[np.float64], confidence: float) -> tuple[float, float]: ...

@@ -6,8 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 from tensorclass.scores.labels import Vocabulary
-from tensorclass.scores.row_sample import Sample
-from tensorclass.scores.tally import Tally
+from tensorclass.scores.tally import Sample, Tally
 
 __all__ = ["Codes", "Mean", "Metric", "Ratio", "Rows", "codes", "metric"]
 
@@ -61,3 +60,4 @@ def codes(names: str, *, vocabulary: Sequence[str] = (), logged: Sequence[str] =
 def check_metrics(metrics: Iterable[Metric]) -> tuple[Metric, ...]: ...
 def declared_metrics(metadata: Mapping[Any, Any]) -> tuple[Metric, ...] | None: ...
 def declared_codes(metadata: Mapping[Any, Any]) -> Codes | None: ...
+def sum_of_prompt(values: NDArray[Any]) -> NDArray[np.float64]: ...

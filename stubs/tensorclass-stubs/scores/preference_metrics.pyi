@@ -4,14 +4,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from tensorclass.scores.metrics import Rows
-from tensorclass.scores.row_metrics import RowMetric
-from tensorclass.scores.row_sample import Sample
+from tensorclass.scores.row_metrics import NamedRowMetric
+from tensorclass.scores.tally import Sample
 
 __all__ = ["LengthControlledWinRate"]
 _Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True)
-class LengthControlledWinRate(RowMetric):
+class LengthControlledWinRate(NamedRowMetric):
     length_difference: str
     difficulty: str | None = None
     name: str = "length_controlled_win_rate"
@@ -19,7 +19,6 @@ class LengthControlledWinRate(RowMetric):
     cluster: str | None = None
     unit: str = "%"
 
-    def named(self, field: str) -> str: ...
     def fields(self, field: str) -> tuple[str, ...]: ...
     def figure(self, columns: Sequence[_Numbers], weights: _Numbers) -> _Numbers: ...
     def samples(self, field: str, rows: Rows) -> list[Sample]: ...

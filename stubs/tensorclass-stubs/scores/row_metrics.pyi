@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tensorclass.scores.metrics import Metric, Rows
 from tensorclass.scores.row_figures import auroc, macro_f1, perplexity, weighted_f1
-from tensorclass.scores.row_sample import Sample
-from tensorclass.scores.tally import Tally
+from tensorclass.scores.tally import Sample, Tally
 
 __all__ = [
     "AUROC",
@@ -16,6 +15,7 @@ __all__ = [
     "CalibrationError",
     "MacroF1",
     "MultilabelMacroF1",
+    "NamedRowMetric",
     "Perplexity",
     "Quantile",
     "RowMetric",
@@ -41,31 +41,37 @@ class RowMetric(Metric):
     def tallies(self, field: str, rows: Rows) -> list[Tally]: ...
     def samples(self, field: str, rows: Rows) -> list[Sample]: ...
 
+class NamedRowMetric(RowMetric, metaclass=ABCMeta):
+    name: str
+
+    def named(self, field: str) -> str: ...
+
 def rows_of(
     fields: Sequence[str], rows: Rows, figure: str
 ) -> tuple[tuple[_Numbers, ...], NDArray[np.int64], int] | None: ...
 
 @dataclass(frozen=True)
-class Statistic(RowMetric):
+class Statistic(NamedRowMetric):
     name: str
     function: Callable[..., float]
     others: Sequence[str] = ()
     unit: str = "%"
     cluster: str | None = None
 
-    def named(self, field: str) -> str: ...
     def fields(self, field: str) -> tuple[str, ...]: ...
     def figure(self, columns: Sequence[_Numbers], weights: _Numbers) -> _Numbers: ...
 
+class _FigureWithTarget(NamedRowMetric, metaclass=ABCMeta):
+    target: str
+
+    def fields(self, field: str) -> tuple[str, str]: ...
+
 @dataclass(frozen=True)
-class _FigureOfClasses(RowMetric, metaclass=ABCMeta):
+class _FigureOfClasses(_FigureWithTarget, metaclass=ABCMeta):
     target: str
     name: str
     cluster: str | None = None
     unit: str = "%"
-
-    def named(self, field: str) -> str: ...
-    def fields(self, field: str) -> tuple[str, str]: ...
 
 @dataclass(frozen=True)
 class MacroF1(_FigureOfClasses):
@@ -80,14 +86,13 @@ class WeightedF1(MacroF1):
     def figure(self, columns: Sequence[_Numbers], weights: _Numbers) -> _Numbers: ...
 
 @dataclass(frozen=True)
-class MultilabelMacroF1(RowMetric):
+class MultilabelMacroF1(NamedRowMetric):
     target: str
     label: str
     name: str = "macro_f1"
     cluster: str | None = None
     unit: str = "%"
 
-    def named(self, field: str) -> str: ...
     def fields(self, field: str) -> tuple[str, str, str]: ...
     def figure(self, columns: Sequence[_Numbers], weights: _Numbers) -> _Numbers: ...
 
@@ -99,19 +104,17 @@ class MCC(_FigureOfClasses):
     def figure(self, columns: Sequence[_Numbers], weights: _Numbers) -> _Numbers: ...
 
 @dataclass(frozen=True)
-class AUROC(RowMetric):
+class AUROC(_FigureWithTarget):
     target: str
     positive: float | str = 1.0
     name: str = "auroc"
     cluster: str | None = None
     unit: str = "%"
 
-    def named(self, field: str) -> str: ...
-    def fields(self, field: str) -> tuple[str, str]: ...
     def figure(self, columns: Sequence[_Numbers], weights: _Numbers) -> _Numbers: ...
 
 @dataclass(frozen=True)
-class CalibrationError(RowMetric):
+class CalibrationError(_FigureWithTarget):
     biased: ClassVar[bool] = True
     target: str
     bins: int = 15
@@ -119,20 +122,17 @@ class CalibrationError(RowMetric):
     cluster: str | None = None
     unit: str = "%"
 
-    def named(self, field: str) -> str: ...
-    def fields(self, field: str) -> tuple[str, str]: ...
     def fewest_prompts(self, confidence: float) -> int: ...
     def check(self, field: str, columns: Sequence[_Numbers]) -> None: ...
     def figure(self, columns: Sequence[_Numbers], weights: _Numbers) -> _Numbers: ...
 
 @dataclass(frozen=True)
-class Perplexity(RowMetric):
+class Perplexity(NamedRowMetric):
     units: str
     name: str = "perplexity"
     cluster: str | None = None
     unit: str = ""
 
-    def named(self, field: str) -> str: ...
     def fields(self, field: str) -> tuple[str, str]: ...
     def check(self, field: str, columns: Sequence[_Numbers]) -> None: ...
     def figure(self, columns: Sequence[_Numbers], weights: _Numbers) -> _Numbers: ...

@@ -4,9 +4,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from tensorclass.scores.readers import Run
-from tensorclass.scores.row_sample import Sample
 from tensorclass.scores.score_arrays import RunRows, tallies
-from tensorclass.scores.tally import Tally
+from tensorclass.scores.tally import Sample, Tally
 
 __all__ = ["GridTask", "model_of", "run_grid", "runs_by_task", "task_figures"]
 

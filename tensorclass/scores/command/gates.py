@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from tensorclass.scores.command.exit_codes import CommandError
 from tensorclass.scores.document import ScoredRun
@@ -30,7 +30,7 @@ class Gate:
 
     def to_dict(self) -> dict[str, object]:
         """Return the outcome for JSON."""
-        return {"condition": self.condition, "passed": self.passed, "reason": self.reason}
+        return asdict(self)
 
 
 def bound_gates(
@@ -91,9 +91,8 @@ def worse_gates(board: Leaderboard, margin: float | None) -> list[Gate]:
     """
     condition = f"--fail-if-worse-than {board.baseline}" + ("" if margin is None else f" --margin {margin:g}")
     gates: list[Gate] = []
-    several = len(board.tasks) > 1
     for one in board.differences:
-        if several is False and one.task == MACRO:
+        if one.task == MACRO and len(board.tasks) == 1:
             continue
         task = board.averaged[0] if one.task == MACRO else one.task
         sign = 1.0 if board.higher_is_better[task] else -1.0
@@ -104,11 +103,8 @@ def worse_gates(board: Leaderboard, margin: float | None) -> list[Gate]:
         passed = not (worse and is_significant) if margin is None else sign * value >= -margin
         where = "macro average" if one.task == MACRO else f"{one.task}, {board.metrics[one.task]}"
         p_value = "-" if one.p_adjusted != one.p_adjusted else f"{one.p_adjusted:.2g}"
-        reason = (
-            f"{one.b} beside {one.a}, {where}: {show(value, unit, sign=True)} {unit}".rstrip()
-            + f", p = {p_value}"
-            + (" (corrected)" if board.correction != "none" else "")
-        )
+        reason = f"{one.b} beside {one.a}, {where}: {show(value, unit, sign=True)} {unit}".rstrip()
+        reason += f", p = {p_value}{' (corrected)' if board.correction != 'none' else ''}"
         gates.append(Gate(condition, passed and value == value, reason))
     return gates
 

@@ -91,11 +91,7 @@ def _of_rates(arguments: Namespace) -> tuple[PairedDesign, str, str, list[int]]:
 
 
 def _sheets(
-    arguments: Namespace,
-    about: str,
-    unit: str,
-    shown: list[tuple[int, float]],
-    needed: list[tuple[float, int | None]],
+    arguments: Namespace, about: str, unit: str, shown: list[tuple[int, float]], needed: list[tuple[float, int | None]]
 ) -> Iterator[Sheet | str]:
     after = f", {unit}" if unit else ""
     if shown:

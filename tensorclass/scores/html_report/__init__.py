@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from tensorclass.scores.html_report.report_data import report_data
-from tensorclass.scores.html_report.report_options import ReportOptions
+from tensorclass.scores.html_report.report_data import ReportOptions, report_data
 from tensorclass.scores.html_report.report_page import report_page
 from tensorclass.scores.readers import Run
 from tensorclass.support.atomic import whole_file
@@ -84,9 +83,7 @@ def write_html_report(
         metric=metric,
         baseline=baseline,
         correction=correction,
-        confidence=confidence,
-        seed=seed,
-        resamples=resamples,
+        settings={"seed": seed, "resamples": resamples, "confidence": confidence},
         cluster=cluster,
         texts=texts,
         prompts=prompts,

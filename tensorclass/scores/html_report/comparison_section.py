@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tensorclass.scores.estimate import Difference, compared, show, show_interval
-from tensorclass.scores.html_report.interval_drawings import Axis, axis_of
+from tensorclass.scores.estimate import compared, show
+from tensorclass.scores.html_report.interval_drawings import Axis, axis_of_figures
 from tensorclass.scores.html_report.markup import Markup, breakable, element
 from tensorclass.scores.html_report.page_parts import (
     Column,
     cell,
     figure_cell,
     fold,
+    interval_cell,
     name_cell,
     number_cell,
-    p_value_text,
+    number_columns,
+    p_value_cell,
     plural,
     section,
     table,
@@ -25,7 +27,6 @@ from tensorclass.scores.leaderboard import MACRO, Leaderboard, PairedRuns
 __all__ = ["comparison_section"]
 
 _MOST = 600  # differences of single tasks on the page
-_MANY = 10  # rows from which a filter helps
 _OPEN = 60  # rows up to which the differences of tasks are open
 
 _CORRECTION = {
@@ -94,22 +95,19 @@ def _note(board: Leaderboard) -> Markup:
 def _table(
     id_: str, caption: str, found: Sequence[PairedRuns], short: Mapping[str, str], *, tasks: bool = False
 ) -> Markup:
-    axis = _axis(f"{id_}-axis", [one.difference for one in found])
+    axis = axis_of_figures(f"{id_}-axis", [one.difference for one in found], zero=True)
     columns = [
-        *([Column("task", "text")] if tasks else []),
+        *[Column("task", "text")] * tasks,
         Column("a", "text", "name"),
         Column("b", "text", "name"),
         Column("figures of a and b", None, "number"),
-        Column("difference", "number", "number"),
+        *number_columns("difference"),
         *([] if axis is None else [Column(axis.scale(), None, "drawing")]),
         Column("interval", None, "number"),
         Column("p", "number", "number", note="p-value of the paired sign-flip test"),
-        Column("p corrected", "number", "number"),
-        Column("detectable", "number", "number"),
-        Column("prompts", "number", "number"),
+        *number_columns("p corrected", "detectable", "prompts"),
     ]
-    rows = [_row(one, short, axis, tasks) for one in found]
-    return table(id_, caption, columns, rows, filter="differences" if len(rows) >= _MANY else None)
+    return table(id_, caption, columns, [_row(one, short, axis, tasks) for one in found], filter="differences")
 
 
 def _row(paired: PairedRuns, short: Mapping[str, str], axis: Axis | None, tasks: bool) -> Markup:
@@ -123,20 +121,12 @@ def _row(paired: PairedRuns, short: Mapping[str, str], axis: Axis | None, tasks:
         "tr",
         *([name_cell(breakable(paired.task))] if tasks else []),
         *names,
-        cell(f"{show(float(one.a), one.unit)} → {show(float(one.b), one.unit)}", class_="number"),
+        cell(f"{show(one.a, one.unit)} → {show(one.b, one.unit)}", class_="number"),
         figure_cell(value, one.unit, sign=True),
         *([] if axis is None else [cell(axis.interval(value, low, high), class_="drawing")]),
-        cell(show_interval(low, high, one.unit, sign=True), class_="number"),
-        number_cell(float(one.p_value), p_value_text(float(one.p_value))),
-        number_cell(paired.p_adjusted, p_value_text(paired.p_adjusted)),
+        interval_cell(one, sign=True),
+        p_value_cell(float(one.p_value)),
+        p_value_cell(paired.p_adjusted),
         figure_cell(detectable, one.unit),
         number_cell(float(one.prompts), prompts if "/" in prompts else None),
     )
-
-
-def _axis(name: str, differences: Sequence[Difference]) -> Axis | None:
-    units = {one.unit for one in differences}
-    if len(units) != 1:
-        return None
-    ends = [float(number) for one in differences for number in (one.value, one.low, one.high)]
-    return axis_of(name, ends, units.pop(), zero=True)

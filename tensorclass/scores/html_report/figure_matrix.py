@@ -8,17 +8,20 @@ from math import isfinite
 from typing import TypeAlias
 
 from tensorclass.scores.estimate import Difference, Estimate, show, show_interval
-from tensorclass.scores.html_report.interval_drawings import Axis, axis_of
+from tensorclass.scores.html_report.interval_drawings import Axis, axis_of_figures
 from tensorclass.scores.html_report.markup import Child, Markup, breakable, element, join
 from tensorclass.scores.html_report.page_parts import (
     Column,
     cell,
     figure_cell,
+    interval_cell,
     name_cell,
     number_cell,
-    p_value_text,
+    number_columns,
+    p_value_cell,
     table,
 )
+from tensorclass.scores.score_sheets import common_unit
 
 __all__ = ["FigureRow", "figure_matrix"]
 
@@ -69,7 +72,7 @@ def figure_matrix(
         models: the models, each of which has a column, with their short names.
         rows: the rows.
         foot: a last row, of averages.
-        filter: what the rows are, in the plural, if a field to filter them is wanted.
+        filter: what the rows are, in the plural, for the field to filter them that many rows have.
     """
     matrix = _Matrix(id_, models, [*rows, *([] if foot is None else [foot])], _shades(rows))
     body = [matrix.row(row) for row in rows]
@@ -88,13 +91,12 @@ class _Matrix:
     def __init__(self, id_: str, models: Mapping[str, str], rows: Sequence[FigureRow], shade: _Shade) -> None:
         figures = [one for row in rows for one in row.figures.values()]
         differences = [row.difference for row in rows if row.difference is not None]
-        units = {one.unit for one in figures}
-        self.unit = units.pop() if len(units) == 1 else None
+        self.unit = common_unit(figures)
         self._models = models
         self._shade = shade
-        self._axis = _axis(f"{id_}-axis", figures) if len(models) == 1 else None
+        self._axis = axis_of_figures(f"{id_}-axis", figures) if len(models) == 1 else None
         self._has_differences = bool(differences)
-        self._difference_axis = _axis(f"{id_}-differences-axis", differences, zero=True)
+        self._difference_axis = axis_of_figures(f"{id_}-differences-axis", differences, zero=True)
 
     def columns(self, kind: str) -> list[Column]:
         """The columns; ``kind`` is what a row is."""
@@ -105,12 +107,8 @@ class _Matrix:
             *_drawing_column(self._axis),
         ]
         if self._has_differences:
-            columns += [
-                Column("difference", "number", "number"),
-                *_drawing_column(self._difference_axis),
-                Column("interval", None, "number"),
-                Column("p", "number", "number"),
-            ]
+            columns += [*number_columns("difference"), *_drawing_column(self._difference_axis)]
+            columns += [Column("interval", None, "number"), *number_columns("p")]
         return columns
 
     def row(self, row: FigureRow, *, shaded: bool = True) -> Markup:
@@ -136,14 +134,14 @@ class _Matrix:
         one = row.figures.get(model)
         if one is None:
             return cell("-", class_="number", value="")
-        value, low, high = float(one.value), float(one.low), float(one.high)
         shade = self._shade(row, one) if shaded and self._axis is None else None
+        interval = show_interval(one.low, one.high, one.unit) if isfinite(float(one.low)) else "no interval"
         return cell(
-            show(value, one.unit),
+            show(one.value, one.unit),
             row.marks.get(model),
-            element("small", show_interval(low, high, one.unit) if isfinite(low) else "no interval", class_="range"),
+            element("small", interval, class_="range"),
             class_="number" if shade is None else f"number {shade}",
-            value=value,
+            value=float(one.value),
         )
 
     def _difference(self, one: Difference | None) -> list[Markup]:
@@ -151,12 +149,11 @@ class _Matrix:
             return []
         if one is None:
             return [element("td", colspan=3 if self._difference_axis is None else 4)]
-        value, low, high, p_value = (float(number) for number in (one.value, one.low, one.high, one.p_value))
         return [
-            figure_cell(value, one.unit, sign=True),
+            figure_cell(float(one.value), one.unit, sign=True),
             *([] if self._difference_axis is None else [_drawn(self._difference_axis, one)]),
-            cell(show_interval(low, high, one.unit, sign=True), class_="number"),
-            number_cell(p_value, p_value_text(p_value)),
+            interval_cell(one, sign=True),
+            p_value_cell(float(one.p_value)),
         ]
 
 
@@ -168,15 +165,6 @@ def _drawn(axis: Axis, one: Estimate | Difference | None) -> Markup:
     if one is None:
         return cell(class_="drawing")
     return cell(axis.interval(float(one.value), float(one.low), float(one.high)), class_="drawing")
-
-
-def _axis(name: str, found: Sequence[Estimate] | Sequence[Difference], *, zero: bool = False) -> Axis | None:
-    """One axis for figures or differences; none where units differ."""
-    units = {one.unit for one in found}
-    if len(units) != 1:
-        return None
-    ends = [float(number) for one in found for number in (one.value, one.low, one.high)]
-    return axis_of(name, ends, units.pop(), zero=zero)
 
 
 def _shades(rows: Sequence[FigureRow]) -> _Shade:

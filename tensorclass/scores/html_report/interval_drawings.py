@@ -5,13 +5,15 @@ Positions are percentages of the drawing's width, so that it is as wide as its c
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, isfinite, log10
 
+from tensorclass.scores.estimate import Difference, Estimate
 from tensorclass.scores.html_report.markup import Markup, element
+from tensorclass.scores.score_sheets import common_unit
 
-__all__ = ["Axis", "axis_of"]
+__all__ = ["Axis", "axis_of", "axis_of_figures"]
 
 _INTERVALS = 4  # between ticks, at most
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
@@ -51,30 +53,24 @@ class Axis:
 
     def scale(self) -> Markup:
         """The labels of the ticks, for the head of the column. Its lines are those behind each interval."""
+        places = [(tick, self._place(tick)) for tick in self.ticks()]
         lines = [
-            element("line", class_="zero" if self.zero and not tick else None, **self._vertical(tick))
-            for tick in self.ticks()
+            element("line", class_="zero" if self.zero and not tick else None, y1=0, y2=_HEIGHT, x1=place, x2=place)
+            for tick, place in places
         ]
-        labels = [
-            element("text", self._label(tick), x=self._place(tick), y=13, text_anchor="middle") for tick in self.ticks()
-        ]
+        labels = [element("text", self._label(tick), x=place, y=13, text_anchor="middle") for tick, place in places]
         return _drawing("scale", element("defs", element("g", *lines, id=self.name, class_="ticks")), *labels)
 
     def interval(self, value: float, low: float, high: float) -> Markup:
         """One figure with its interval. What is NaN is not drawn. The numbers must stand beside it as text."""
-        middle = _HEIGHT // 2
         marks = [element("use", href=f"#{self.name}")]
         if isfinite(low) and isfinite(high):
-            ends = {"x1": self._place(low), "x2": self._place(high)}
-            marks.append(element("line", class_="range", y1=middle, y2=middle, **ends))
+            middle, x1, x2 = _HEIGHT // 2, self._place(low), self._place(high)
+            marks.append(element("line", class_="range", y1=middle, y2=middle, x1=x1, x2=x2))
         if isfinite(value):
             place = self._place(value)
             marks.append(element("line", class_="value", x1=place, x2=place, y1=2, y2=_HEIGHT - 2))
         return _drawing("interval", *marks)
-
-    def _vertical(self, value: float) -> dict[str, str | int]:
-        place = self._place(value)
-        return {"x1": place, "x2": place, "y1": 0, "y2": _HEIGHT}
 
     def _place(self, value: float) -> str:
         share = (min(max(value, self.low), self.high) - self.low) / (self.high - self.low)
@@ -104,6 +100,14 @@ def axis_of(name: str, values: Iterable[float], unit: str, *, zero: bool = False
     step = _step((high - low) / _INTERVALS)
     low, high = floor(low / step + 1e-9) * step, ceil(high / step - 1e-9) * step
     return Axis(name, low, high, step, unit, zero)
+
+
+def axis_of_figures(name: str, found: Sequence[Estimate] | Sequence[Difference], *, zero: bool = False) -> Axis | None:
+    """The axis of figures or differences and their intervals; None where their units differ."""
+    unit = common_unit(found)
+    if unit is None:
+        return None
+    return axis_of(name, [float(end) for one in found for end in (one.value, one.low, one.high)], unit, zero=zero)
 
 
 def _drawing(name: str, *marks: Markup) -> Markup:

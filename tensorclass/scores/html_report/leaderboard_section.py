@@ -6,15 +6,17 @@ from collections.abc import Mapping
 from math import isfinite
 
 from tensorclass.scores.estimate import Estimate, show, show_interval
-from tensorclass.scores.html_report.interval_drawings import Axis, axis_of
+from tensorclass.scores.html_report.interval_drawings import Axis, axis_of_figures
 from tensorclass.scores.html_report.markup import Markup, breakable, element, join
 from tensorclass.scores.html_report.page_parts import (
     Column,
     cell,
     figure_cell,
+    interval_cell,
     name_cell,
     notes_of,
     number_cell,
+    number_columns,
     section,
     table,
 )
@@ -31,18 +33,17 @@ def leaderboard_section(data: ReportData) -> Markup:
         reason = "No task has runs of all models, so they are not ranked. The breakdown shows all figures."
         return section("leaderboard", "Leaderboard", element("p", reason, class_="lead"))
     several, ranked = len(board.averaged) > 1, len(board.models) > 1
-    unit = board.macro[board.models[0]].unit
-    ends = [float(number) for one in board.macro.values() for number in (one.value, one.low, one.high)]
-    axis = axis_of("leaderboard-axis", ends, unit)
+    axis = axis_of_figures("leaderboard-axis", list(board.macro.values()))
+    assert axis is not None  # the tasks of the averages have one unit
     figure = "macro average" if several else board.metrics[board.averaged[0]]
     columns = [
-        *([Column("rank", "number", "number")] if ranked else []),
+        *number_columns(*["rank"] * ranked),
         Column("model", "text"),
-        Column(breakable(figure), "number", "number"),
+        *number_columns(breakable(figure)),
         Column(axis.scale(), None, "drawing"),
         Column("interval", None, "number"),
-        *([Column("micro average", "number", "number", note="every verdict counts the same")] if several else []),
-        Column("standard error", "number", "number"),
+        *[Column("micro average", "number", "number", note="every verdict counts the same")] * several,
+        *number_columns("standard error"),
         *([Column("possible ranks", None, "number"), Column("groups", "text")] if ranked else []),
     ]
     rows = [_row(board, data.short[model], model, axis, several) for model in board.models]
@@ -69,7 +70,7 @@ def _row(board: Leaderboard, short: str, model: str, axis: Axis, several: bool) 
         ),
         figure_cell(value, one.unit),
         cell(axis.interval(value, low, high), class_="drawing"),
-        cell(show_interval(low, high, one.unit), class_="number"),
+        interval_cell(one),
         *([figure_cell(float(board.micro[model].value), one.unit)] if several else []),
         figure_cell(float(one.stderr), one.unit),
         *([cell(possible, class_="number"), cell(board.letters[model], class_="letters")] if ranked else []),
@@ -93,8 +94,8 @@ def _summary(board: Leaderboard, short: Mapping[str, str], figure: str) -> Marku
 
 
 def _figure(one: Estimate) -> str:
-    interval = f" {show_interval(float(one.low), float(one.high), one.unit)}" if isfinite(float(one.low)) else ""
-    return f"{show(float(one.value), one.unit)} {one.unit}{interval}"
+    interval = f" {show_interval(one.low, one.high, one.unit)}" if isfinite(float(one.low)) else ""
+    return f"{show(one.value, one.unit)} {one.unit}{interval}"
 
 
 def _caption(board: Leaderboard, figure: str, several: bool) -> str:

@@ -6,26 +6,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
 
-from tensorclass.scores.estimate import show
+from tensorclass.scores.estimate import Difference, Estimate, show, show_interval
 from tensorclass.scores.html_report.markup import Child, Markup, element, join
+from tensorclass.scores.score_sheets import shown_p_value
 
 __all__ = [
     "Column",
     "cell",
     "figure_cell",
     "fold",
+    "interval_cell",
     "list_of",
     "name_cell",
     "notes_of",
     "number_cell",
-    "p_value_text",
+    "number_columns",
+    "p_value_cell",
     "plural",
     "section",
     "table",
 ]
 
-
 _MANY_NOTES = 12
+_MANY_ROWS = 10  # from which a field to filter them helps
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,11 @@ class Column:
     sort: str | None = None
     class_: str | None = None
     note: str | None = None
+
+
+def number_columns(*heads: Child) -> list[Column]:
+    """Columns of numbers, by which rows can be sorted."""
+    return [Column(head, "number", "number") for head in heads]
 
 
 def section(id_: str, heading: str, *content: Child) -> Markup:
@@ -75,7 +83,7 @@ def table(
         rows: a ``tr`` each.
         foot: a ``tr`` below, which is not sorted.
         class_: classes for the style sheet.
-        filter: what the rows are, in the plural, if a field to filter them is wanted.
+        filter: what the rows are, in the plural, for the field to filter them that many rows have.
     """
     heads = [
         element("th", one.head, scope="col", class_=one.class_, data_sort=one.sort, title=one.note) for one in columns
@@ -88,7 +96,7 @@ def table(
         None if foot is None else element("tfoot", foot),
         id=id_,
         class_=class_ or None,
-        data_filter=filter,
+        data_filter=filter if len(rows) >= _MANY_ROWS else None,
     )
     region = element("div", whole, class_="scroll", role="region", aria_labelledby=f"{id_}-caption", tabindex=0)
     return element("div", region, class_="table")
@@ -117,14 +125,14 @@ def figure_cell(value: float, unit: str, *, sign: bool = False) -> Markup:
     return number_cell(value, f"{show(value, unit, sign=sign)} {unit}" if isfinite(value) else "-")
 
 
-def p_value_text(p_value: float) -> str:
-    """A p-value as text; ``-`` where there is none.
+def interval_cell(one: Estimate | Difference, *, sign: bool = False) -> Markup:
+    """A cell with the interval of a figure or a difference."""
+    return cell(show_interval(one.low, one.high, one.unit, sign=sign), class_="number")
 
-    Example:
-        >>> p_value_text(0.0004), p_value_text(0.0312), p_value_text(float("nan"))
-        ('<0.001', '0.031', '-')
-    """
-    return "-" if p_value != p_value else "<0.001" if p_value < 0.001 else f"{p_value:.3f}"
+
+def p_value_cell(p_value: float) -> Markup:
+    """A cell with a p-value."""
+    return number_cell(p_value, shown_p_value(p_value))
 
 
 def plural(number: int, noun: str) -> str:

@@ -10,6 +10,7 @@ from tensorclass.scores.html_report.page_parts import (
     list_of,
     name_cell,
     number_cell,
+    number_columns,
     plural,
     section,
     table,
@@ -30,10 +31,7 @@ def prompts_section(data: ReportData) -> Markup | None:
     columns = [
         Column("a", "text"),
         Column("b", "text"),
-        Column("prompts compared", "number", "number"),
-        Column("b better", "number", "number"),
-        Column("b worse", "number", "number"),
-        Column("shown below", "number", "number"),
+        *number_columns("prompts compared", "b better", "b worse", "shown below"),
     ]
     rows = [
         element(
@@ -48,12 +46,7 @@ def prompts_section(data: ReportData) -> Markup | None:
     return section(
         "prompts",
         "Prompts that changed sides",
-        table(
-            "prompts-table",
-            f"How many prompts each model, b, scores differently from a, the {of}.",
-            columns,
-            rows,
-        ),
+        table("prompts-table", f"How many prompts each model, b, scores differently from a, the {of}.", columns, rows),
         list_of(_notes(data), "notes"),
         _beginnings(data),
         element("ul", *(_item(one, data) for one in found.prompts), class_="prompts", id="prompts-list")

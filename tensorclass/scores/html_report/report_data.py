@@ -2,22 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tensorclass.scores.changed_prompts import prompt_figures
 from tensorclass.scores.comparison import compare
-from tensorclass.scores.html_report.report_options import ReportOptions
+from tensorclass.scores.estimate import Estimate, IntervalKwargs
+from tensorclass.scores.grid_figures import GridFigures
 from tensorclass.scores.html_report.shown_prompts import ShownPrompts, TaskPair, shown_prompts
-from tensorclass.scores.html_report.task_groups import TaskGroup, task_groups
 from tensorclass.scores.leaderboard import Leaderboard, leaderboard
 from tensorclass.scores.logged_scores import LoggedScoreData
 from tensorclass.scores.model_names import short_names
 from tensorclass.scores.readers import Run
 from tensorclass.scores.report import Comparison, Report
-from tensorclass.scores.run_grid import run_grid
+from tensorclass.scores.run_grid import run_grid, task_figures
 
-__all__ = ["ReportData", "is_better_when_higher", "reference_of", "report_data"]
+__all__ = ["ReportData", "ReportOptions", "is_better_when_higher", "reference_of", "report_data"]
+
+
+@dataclass(frozen=True)
+class ReportOptions:
+    """The arguments of :func:`~tensorclass.scores.html_report.write_html_report`."""
+
+    title: str
+    metric: str | None
+    baseline: str | None
+    correction: str
+    settings: IntervalKwargs
+    cluster: str | None
+    texts: bool
+    prompts: int
+    characters: int
+
+
+@dataclass(frozen=True, eq=False)
+class TaskGroup:
+    """A group of tasks that results files name, such as one of the four areas of MMLU.
+
+    Attributes:
+        name: its name.
+        tasks: its tasks, those of the leaderboard's averages.
+        macro: by model, the mean of the figures of its tasks.
+        micro: by model, the mean in which a task weighs as much as it counts.
+    """
+
+    name: str
+    tasks: tuple[str, ...]
+    macro: Mapping[str, Estimate]
+    micro: Mapping[str, Estimate]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +80,12 @@ class ReportData:
     groups: Sequence[TaskGroup]
     prompts: ShownPrompts
 
+    def scored_runs(self) -> Iterator[tuple[str, str, Run, Report]]:
+        """The task, the model, the run and its figures, task by task."""
+        for task, models in self.grid.items():
+            for model, run in models.items():
+                yield task, model, run, self.reports[task][model]
+
 
 def report_data(runs: Sequence[Run], options: ReportOptions) -> ReportData:
     """Compute the content of the page. See :func:`~tensorclass.scores.html_report.write_html_report`."""
@@ -57,12 +95,7 @@ def report_data(runs: Sequence[Run], options: ReportOptions) -> ReportData:
     models = tuple(dict.fromkeys([*ranked, *(model for own in grid.values() for model in own)]))
     reports = {
         task: {
-            model: own[model].scores.aggregate(
-                seed=options.seed,
-                resamples=options.resamples,
-                confidence=options.confidence,
-                cluster=options.cluster,
-            )
+            model: own[model].scores.aggregate(cluster=options.cluster, **options.settings)
             for model in models
             if model in own
         }
@@ -77,7 +110,7 @@ def report_data(runs: Sequence[Run], options: ReportOptions) -> ReportData:
         grid=grid,
         reports=reports,
         comparisons={} if board is None else _comparisons(board, grid, options),
-        groups=[] if board is None else task_groups(board, grid, options),
+        groups=[] if board is None else _task_groups(board, grid, options),
         prompts=shown_prompts(
             [] if board is None else _pairs(board, grid),
             number=options.prompts,
@@ -105,10 +138,8 @@ def _leaderboard(
         metric=options.metric,
         baseline=options.baseline,
         correction=options.correction,
-        confidence=options.confidence,
-        seed=options.seed,
-        resamples=options.resamples,
         cluster=options.cluster,
+        **options.settings,
     )
 
 
@@ -121,17 +152,32 @@ def _comparisons(
     a = reference_of(board)
     (b,) = (model for model in board.models if model != a)
     return {
-        task: compare(
-            own[a].scores,
-            own[b].scores,
-            seed=options.seed,
-            resamples=options.resamples,
-            confidence=options.confidence,
-            cluster=options.cluster,
-        )
+        task: compare(own[a].scores, own[b].scores, cluster=options.cluster, **options.settings)
         for task, own in grid.items()
         if a in own and b in own and _comparable(own[a], own[b])
     }
+
+
+def _task_groups(board: Leaderboard, grid: Mapping[str, Mapping[str, Run]], options: ReportOptions) -> list[TaskGroup]:
+    """Average over the groups of at least two tasks that don't hold all tasks of the leaderboard's averages."""
+    tasks_of: dict[str, set[str]] = {}
+    for models in grid.values():
+        for run in models.values():
+            for name, tasks in run.groups.items():
+                tasks_of.setdefault(name, set()).update(tasks)
+    members = {name: tuple(task for task in board.averaged if task in tasks) for name, tasks in tasks_of.items()}
+    wanted = {name: tasks for name, tasks in members.items() if 2 <= len(tasks) < len(board.averaged)}
+    figures = {
+        task: task_figures(task, grid[task], board.metrics[task], options.cluster)
+        for task in dict.fromkeys(task for tasks in wanted.values() for task in tasks)
+    }
+    groups: list[TaskGroup] = []
+    for name, tasks in wanted.items():
+        averages = GridFigures([one for task in tasks if (one := figures[task]) is not None], **options.settings)
+        macro = {model: averages.macro(model) for model in board.models}
+        micro = {model: averages.micro(model) for model in board.models}
+        groups.append(TaskGroup(name, tasks, macro, micro))
+    return groups
 
 
 def _pairs(board: Leaderboard, grid: Mapping[str, Mapping[str, Run]]) -> list[TaskPair]:
@@ -162,8 +208,7 @@ def is_better_when_higher(runs: Iterable[Run], figure: str) -> bool:
 
 def _comparable(a: Run, b: Run) -> bool:
     """Return whether :func:`compare` takes two runs of a task."""
-    scores = a.scores, b.scores
-    return type(a.scores) is type(b.scores) or all(isinstance(one, LoggedScoreData) for one in scores)
+    return type(a.scores) is type(b.scores) or all(isinstance(one.scores, LoggedScoreData) for one in (a, b))
 
 
 def _prompt_figure(a: Run, b: Run, figure: str) -> list[str]:

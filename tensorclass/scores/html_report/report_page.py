@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
@@ -21,38 +21,27 @@ from tensorclass.support.project_links import guide
 
 __all__ = ["report_page"]
 
-_SECTIONS = (
-    leaderboard_section,
-    tasks_section,
-    comparison_section,
-    breakdown_section,
-    prompts_section,
-    sources_section,
-)
-_HEADINGS = {
-    "leaderboard": "Leaderboard",
-    "tasks": "Tasks",
-    "comparison": "Comparison",
-    "breakdown": "Breakdown",
-    "prompts": "Changed prompts",
-    "sources": "What was read",
+_SECTIONS: Mapping[str, tuple[str, Callable[[ReportData], Markup | None]]] = {
+    "leaderboard": ("Leaderboard", leaderboard_section),
+    "tasks": ("Tasks", tasks_section),
+    "comparison": ("Comparison", comparison_section),
+    "breakdown": ("Breakdown", breakdown_section),
+    "prompts": ("Changed prompts", prompts_section),
+    "sources": ("What was read", sources_section),
 }
+"""The heading and the maker of each section, by its id."""
 
 
 def report_page(data: ReportData) -> Markup:
     """The whole document."""
-    sections = [made for make in _SECTIONS if (made := make(data)) is not None]
-    links = [
-        element("li", element("a", heading, href=f"#{name}"))
-        for name, heading in _HEADINGS.items()
-        if any(one.startswith(f'<section id="{name}"') for one in sections)
-    ]
+    sections = {name: made for name, (_, make) in _SECTIONS.items() if (made := make(data)) is not None}
+    links = [element("li", element("a", _SECTIONS[name][0], href=f"#{name}")) for name in sections]
     body = element(
         "body",
         element("a", "Skip to the leaderboard", href="#leaderboard", class_="skip"),
         element("header", element("h1", data.options.title), element("p", _what(data))),
         element("nav", element("ul", *links), aria_label="Sections"),
-        element("main", *sections),
+        element("main", *sections.values()),
         element("footer", element("p", _method(data))),
         element("script", _asset("report.js")),
     )
@@ -101,8 +90,9 @@ def _method(data: ReportData) -> str:
     methods: Sequence[str] = sorted(
         {one.interval for reports in data.reports.values() for report in reports.values() for one in report.values()}
     )
-    level = f"{100 * data.options.confidence:g} %"
+    settings = data.options.settings
     return (
-        f"Made by tensorclass scores. Intervals of {level} over prompts ({', '.join(methods)}); p-values of two models "
-        f"by sign-flip tests, prompt by prompt; seed {data.options.seed}. How figures are made: {guide('scores')}"
+        f"Made by tensorclass scores. Intervals of {100 * settings['confidence']:g} % over prompts "
+        f"({', '.join(methods)}); p-values of two models by sign-flip tests, prompt by prompt; "
+        f"seed {settings['seed']}. How figures are made: {guide('scores')}"
     )

@@ -258,12 +258,7 @@ def _shared_beginning(texts: Iterable[str]) -> str:
 
 
 def _shown(
-    pair: TaskPair,
-    unit: str,
-    changed: ChangedPrompt,
-    reader: _Texts,
-    beginnings: Mapping[str, str],
-    cut: _Shortener,
+    pair: TaskPair, unit: str, changed: ChangedPrompt, reader: _Texts, beginnings: Mapping[str, str], cut: _Shortener
 ) -> ShownPrompt:
     a, b = reader.get(pair.a, changed.row_a), reader.get(pair.b, changed.row_b)
     first = a if a is not None else b

@@ -12,6 +12,7 @@ from tensorclass.scores.html_report.page_parts import (
     name_cell,
     notes_of,
     number_cell,
+    number_columns,
     plural,
     section,
     table,
@@ -21,18 +22,17 @@ from tensorclass.scores.readers import Run
 
 __all__ = ["sources_section"]
 
-_MANY = 10  # rows from which a filter helps
 _OPEN = 20  # rows up to which the table of files is open
 
 
 def sources_section(data: ReportData) -> Markup:
     """The section: notes, published figures, and every file."""
-    rows = [_row(task, model, run) for task, models in data.grid.items() for model, run in models.items()]
+    rows = [_row(task, model, run) for task, model, run, _ in data.scored_runs()]
     columns = [
         Column("model", "text"),
         Column("task", "text"),
         Column("format", "text"),
-        Column("rows", "number", "number"),
+        *number_columns("rows"),
         Column("files and notes"),
     ]
     files = table(
@@ -40,7 +40,7 @@ def sources_section(data: ReportData) -> Markup:
         "Every run: where its scores come from, and what the record doesn't hold.",
         columns,
         rows,
-        filter="runs" if len(rows) >= _MANY else None,
+        filter="runs",
     )
     return section(
         "sources",
@@ -73,11 +73,9 @@ def _sentences(run: Run) -> list[str]:
 def _repeated_notes(data: ReportData) -> Markup:
     """Notes of runs and reports, each once with the number of its runs."""
     runs_of: dict[str, list[str]] = {}
-    for task, models in data.grid.items():
-        for model, run in models.items():
-            report = data.reports[task].get(model)
-            for note in [*_sentences(run), *(() if report is None else report.notes)]:
-                runs_of.setdefault(note, []).append(model if len(data.grid) == 1 else f"{model} on {task}")
+    for task, model, run, report in data.scored_runs():
+        for note in (*_sentences(run), *report.notes):
+            runs_of.setdefault(note, []).append(model if len(data.grid) == 1 else f"{model} on {task}")
     sentences = [
         join([note, " ", element("small", names[0] if len(names) == 1 else plural(len(names), "run"))])
         for note, names in runs_of.items()
@@ -89,39 +87,33 @@ def _repeated_notes(data: ReportData) -> Markup:
 
 def _published(data: ReportData) -> Markup | None:
     """The figures that results files say, beside those computed here."""
+    nan = float("nan")
     rows: list[Markup] = []
-    for task, models in data.grid.items():
-        for model, run in models.items():
-            report = data.reports[task].get(model)
-            for name, said in run.published.items():
-                own = None if report is None else report.figures.get(name)
-                unit = "" if own is None else own.unit
-                nan = float("nan")
-                value, stderr = (nan, nan) if own is None else (float(own.value), float(own.stderr))
-                rows.append(
-                    element(
-                        "tr",
-                        name_cell(breakable(model)),
-                        cell(breakable(task), class_="name"),
-                        cell(breakable(name), class_="name"),
-                        figure_cell(said.value, unit),
-                        figure_cell(value, unit),
-                        figure_cell(value - said.value, unit, sign=True),
-                        figure_cell(nan if said.stderr is None else said.stderr, unit),
-                        figure_cell(stderr, unit),
-                    )
+    for task, model, run, report in data.scored_runs():
+        for name, said in run.published.items():
+            own = report.figures.get(name)
+            unit = "" if own is None else own.unit
+            value, stderr = (nan, nan) if own is None else (float(own.value), float(own.stderr))
+            rows.append(
+                element(
+                    "tr",
+                    name_cell(breakable(model)),
+                    cell(breakable(task), class_="name"),
+                    cell(breakable(name), class_="name"),
+                    figure_cell(said.value, unit),
+                    figure_cell(value, unit),
+                    figure_cell(value - said.value, unit, sign=True),
+                    figure_cell(nan if said.stderr is None else said.stderr, unit),
+                    figure_cell(stderr, unit),
                 )
+            )
     if not rows:
         return None
     columns = [
         Column("model", "text"),
         Column("task", "text"),
         Column("figure", "text"),
-        Column("published", "number", "number"),
-        Column("here", "number", "number"),
-        Column("difference", "number", "number"),
-        Column("published standard error", "number", "number"),
-        Column("standard error here", "number", "number"),
+        *number_columns("published", "here", "difference", "published standard error", "standard error here"),
     ]
     return fold(
         f"Published figures: {len(rows):,}",
@@ -130,7 +122,7 @@ def _published(data: ReportData) -> Markup | None:
             "Figures that results files say, beside those computed here from the rows.",
             columns,
             rows,
-            filter="figures" if len(rows) >= _MANY else None,
+            filter="figures",
         ),
         open_=len(rows) <= _OPEN,
     )

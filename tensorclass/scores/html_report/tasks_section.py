@@ -10,8 +10,6 @@ from tensorclass.scores.leaderboard import MACRO, Leaderboard
 
 __all__ = ["tasks_section"]
 
-_MANY = 10  # rows from which a filter helps
-
 
 def tasks_section(data: ReportData) -> Markup | None:
     """The section; None for one task, which the leaderboard shows."""
@@ -39,18 +37,11 @@ def tasks_section(data: ReportData) -> Markup | None:
     if board.baseline is not None:
         level = f"at the level of {1 - board.confidence:.2g}, {_CORRECTED[board.correction]}"
         caption += f" ▲ better, ▼ worse than the baseline {data.short[board.baseline]} {level}."
+    models = {model: data.short[model] for model in board.models}
     return section(
         "tasks",
         "Tasks",
-        figure_matrix(
-            "tasks-table",
-            caption,
-            "task",
-            {model: data.short[model] for model in board.models},
-            rows,
-            foot=foot,
-            filter="tasks" if len(rows) >= _MANY else None,
-        ),
+        figure_matrix("tasks-table", caption, "task", models, rows, foot=foot, filter="tasks"),
         _groups(data, board),
     )
 
@@ -66,14 +57,8 @@ def _groups(data: ReportData, board: Leaderboard) -> Markup | None:
         for kind, figures in (("macro", one.macro), ("micro", one.micro))
     ]
     caption = "Groups of tasks that results files name: macro averages weigh tasks the same, micro averages by size."
-    return figure_matrix(
-        "task-groups-table",
-        caption,
-        "group",
-        {model: data.short[model] for model in board.models},
-        rows,
-        filter="groups" if len(rows) >= _MANY else None,
-    )
+    models = {model: data.short[model] for model in board.models}
+    return figure_matrix("task-groups-table", caption, "group", models, rows, filter="groups")
 
 
 _CORRECTED = {

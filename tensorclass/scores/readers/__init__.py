@@ -19,8 +19,7 @@ from tensorclass.scores.readers.reader_registry import (
     register_reader,
     registered,
 )
-from tensorclass.scores.readers.run import PromptText, Published, Run
-from tensorclass.scores.readers.run_names import distinct_names
+from tensorclass.scores.readers.run import PromptText, Published, Run, distinct_names
 from tensorclass.scores.readers.tabular import TableReader
 from tensorclass.scores.score_data import ScoreData
 from tensorclass.scores.score_errors import ScoreFileError

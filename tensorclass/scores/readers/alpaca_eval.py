@@ -21,11 +21,8 @@ from tensorclass.scores.families import AlpacaEvalScoreData
 from tensorclass.scores.readers.gathered_scores import GatheredScores
 from tensorclass.scores.readers.growing_columns import prompt_id, shown
 from tensorclass.scores.readers.json_document import read_document, shaped
-from tensorclass.scores.readers.published_check import check_published
-from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions
-from tensorclass.scores.readers.refused_options import refuse_options
+from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions, refuse_options
 from tensorclass.scores.readers.run import PromptText, Published, Run
-from tensorclass.scores.readers.run_names import run_name
 from tensorclass.scores.readers.unpacked_file import BROKEN, broken, opened
 from tensorclass.scores.score_errors import ScoreFileError
 
@@ -90,10 +87,7 @@ def _annotations(head: FileHead) -> list[_Annotation]:
 
 def _difficulties(head: FileHead, key: str) -> list[object]:
     """The difficulty of each prompt, which the caller has added to the entries under a key."""
-    if head.start.lstrip()[:1] == b"[":
-        entries = read_document(head.location, list[dict[str, object]], str(head.path))
-    else:
-        entries = [row for _, row in head.rows()]
+    entries = [row for _, row in head.rows()]
     for number, entry in enumerate(entries):
         if key not in entry:
             raise ScoreFileError(str(head.path), None, f"{key}: expected in each entry, but entry {number} lacks it")
@@ -102,7 +96,7 @@ def _difficulties(head: FileHead, key: str) -> list[object]:
 
 def _run(head: FileHead, options: ReadOptions, annotations: list[_Annotation], model: str) -> Run:
     path = str(head.path)
-    gathered = GatheredScores(path)
+    gathered = GatheredScores(head)
     wins = draws = losses = 0
     for number, one in enumerate(annotations):
         preference = _preference(one, path, number)
@@ -123,33 +117,28 @@ def _run(head: FileHead, options: ReadOptions, annotations: list[_Annotation], m
         raise ScoreFileError(path, None, f"{gathered.rows} prompts, none of them judged: there is nothing to aggregate")
     unjudged = gathered.rows - wins - losses - draws
     notes = [f"wins: {wins}, losses: {losses}, draws: {draws}, not judged: {unjudged}"]
-    left_out: list[str] = []
-    published: dict[str, Published] = {}
     family = options.family or AlpacaEvalScoreData
     if family is AlpacaEvalScoreData and "difficulty" not in options.columns:
         notes.append(_WITHOUT_DIFFICULTIES)
     leaderboard = head.path.with_name("leaderboard.csv")
     row = _leaderboard_row(leaderboard, model)
-    if row is not None:
-        published["win_rate"] = Published(row["win_rate"], row.get("standard_error"))
-        if "length_controlled_winrate" in row:
-            left_out.append(
-                f"length_controlled_winrate is {100 * row['length_controlled_winrate']:.2f} in {leaderboard}"
-            )
-    run = gathered.run(
+    controlled = row.get("length_controlled_winrate")
+    return gathered.run(
+        READER.name,
         family,
-        name=model or run_name(head.path),
-        format=READER.name,
-        files=(path, *([str(leaderboard)] if row is not None else [])),
+        name=model or None,
+        beside=[leaderboard] if row else [],
         notes=tuple(notes),
         model=model or None,
         task=_task(annotations[0]),
-        published=published,
+        published={"win_rate": Published(row["win_rate"], row.get("standard_error"))} if row else {},
+        published_in=str(leaderboard),
         higher_is_better={"win_rate": True, "length_controlled_win_rate": True},
-        left_out=tuple(left_out),
-        texts=partial(_texts, head.path, model) if head.can_be_read_again else None,
+        left_out=()
+        if controlled is None
+        else (f"length_controlled_winrate is {100 * controlled:.2f} in {leaderboard}",),
+        texts=partial(_texts, head.path, model),
     )
-    return check_published(run, where=str(leaderboard))
 
 
 def _preference(annotation: _Annotation, path: str, number: int) -> float | None:
@@ -160,12 +149,8 @@ def _preference(annotation: _Annotation, path: str, number: int) -> float | None
     if value in _DRAWS:
         return 0.5
     if not _BASELINE <= value <= _MODEL:
-        raise ScoreFileError(
-            path,
-            None,
-            "preference: expected a number from 1 (the baseline) to 2 (the model), or 0 for a draw, "
-            f"got {shown(value)} in entry {number}",
-        )
+        expected = "a number from 1 (the baseline) to 2 (the model), or 0 for a draw"
+        raise ScoreFileError(path, None, f"preference: expected {expected}, got {shown(value)} in entry {number}")
     return value - _BASELINE
 
 
@@ -175,10 +160,10 @@ def _task(annotation: _Annotation) -> str:
     return "/".join(part for part in parts if part)
 
 
-def _leaderboard_row(path: Path, model: str) -> dict[str, float] | None:
-    """The figures of a model in ``leaderboard.csv``, as fractions; None if it isn't there."""
+def _leaderboard_row(path: Path, model: str) -> dict[str, float]:
+    """The figures of a model in ``leaderboard.csv``, as fractions; none if it isn't there."""
     if not path.is_file():
-        return None
+        return {}
     with opened(path) as (stream, _), TextIOWrapper(cast("IO[bytes]", stream), "utf-8-sig", newline="") as text:
         rows, nothing = csv.DictReader(text), dict[str, str]()
         try:
@@ -190,7 +175,7 @@ def _leaderboard_row(path: Path, model: str) -> dict[str, float] | None:
             raise
         except (csv.Error, ValueError) as error:  # or no UTF-8
             raise ScoreFileError(str(path), rows.line_num, f"expected a table of figures: {error}") from None
-    return figures if "win_rate" in figures else None
+    return figures if "win_rate" in figures else {}
 
 
 def _texts(path: Path, model: str) -> Iterator[PromptText]:

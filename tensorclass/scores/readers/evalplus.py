@@ -19,11 +19,8 @@ from tensorclass.scores.families import EvalPlusScoreData
 from tensorclass.scores.readers.gathered_scores import GatheredScores
 from tensorclass.scores.readers.growing_columns import prompt_id, shown
 from tensorclass.scores.readers.json_document import read_document
-from tensorclass.scores.readers.published_check import check_published
-from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions
-from tensorclass.scores.readers.refused_options import refuse_options
-from tensorclass.scores.readers.run import PromptText, Published, Run
-from tensorclass.scores.readers.run_names import run_name
+from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions, refuse_options
+from tensorclass.scores.readers.run import PromptText, Published, Run, run_name
 from tensorclass.scores.score_errors import ScoreFileError
 
 __all__ = ["READER", "EvalPlusReader"]
@@ -69,7 +66,7 @@ READER = EvalPlusReader()
 def _run(head: FileHead, options: ReadOptions) -> Run:
     path = str(head.path)
     results = read_document(head.location, _Results, path)
-    gathered = GatheredScores(path)
+    gathered = GatheredScores(head)
     suite = None
     for problem, samples in results.get("eval", {}).items():
         verdicts = _verdicts(samples, problem, path)
@@ -91,17 +88,16 @@ def _run(head: FileHead, options: ReadOptions) -> Run:
         for tests, figures in (results.get("pass_at_k") or {}).items()
         for name, value in figures.items()
     }
-    run = gathered.run(
+    return gathered.run(
+        READER.name,
         options.family or EvalPlusScoreData,
         name=_SUFFIX.sub("", run_name(head.path)) or head.path.absolute().parent.name,
-        format=READER.name,
-        files=(path,),
         task=suite,
         published=published,
+        published_in="its pass_at_k",
         higher_is_better=dict.fromkeys(published, True),
-        texts=partial(_texts, head.path) if head.can_be_read_again else None,
+        texts=partial(_texts, head.path),
     )
-    return check_published(run, where="its pass_at_k")
 
 
 def _verdicts(samples: Sequence[_Sample] | _OldProblem, problem: str, path: str) -> list[tuple[bool, bool | None]]:

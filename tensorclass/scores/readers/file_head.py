@@ -7,23 +7,28 @@ import weakref
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from io import BufferedIOBase
 from pathlib import Path
 from typing import IO, Final, cast
 
-from tensorclass.scores.readers.json_text import python_json
+from tensorclass.scores.readers.json_document import BOM, python_json
 from tensorclass.scores.readers.lines import OnProgress, Row, json_rows, rows_of_array
 from tensorclass.scores.readers.log_sizes import LONGEST_LINE, raised
-from tensorclass.scores.readers.unpacked_file import BROKEN, STANDARD_INPUT, copied, is_stream, opened, read_whole
+from tensorclass.scores.readers.unpacked_file import (
+    BROKEN,
+    PACKED,
+    STANDARD_INPUT,
+    copied,
+    is_stream,
+    opened,
+    read_whole,
+)
 
 __all__ = ["START", "FileHead"]
 
 START: Final[int] = 64 * 1024
 """The most bytes that :attr:`FileHead.start` holds."""
-
-_PACKED = frozenset((".gz", ".bz2", ".zst"))
-_BOM = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +91,7 @@ class FileHead:
             raise
         name = "stdin" if str(path) == STANDARD_INPUT else path.name
         stem, dot, suffix = name.rpartition(".")
-        return cls(path, stem if dot and f".{suffix}" in _PACKED and stem else name, start, _copy=copy)
+        return cls(path, stem if dot and f".{suffix}" in PACKED and stem else name, start, _copy=copy)
 
     @property
     def location(self) -> Path:
@@ -221,15 +226,13 @@ class FileHead:
 
     @property
     def _stripped(self) -> bytes:
-        return self.start.removeprefix(_BOM).lstrip()
+        return self.start.removeprefix(BOM).lstrip()
 
     def _first_line(self) -> Row | None:
         with self.open() as stream:
+            lines = iter(partial(stream.readline, raised(LONGEST_LINE)), b"")
             try:
-                while True:
-                    line = stream.readline(raised(LONGEST_LINE))
-                    if not line or line.removeprefix(_BOM).strip():
-                        break
+                line = next((line for line in lines if line.removeprefix(BOM).strip()), b"")
             except BROKEN:
                 return None
         try:
@@ -247,7 +250,7 @@ class FileHead:
                     held = stream.read(size)
                 except BROKEN:
                     return None
-            text = held.removeprefix(_BOM).decode(errors="ignore").lstrip()[1:].lstrip()
+            text = held.removeprefix(BOM).decode(errors="ignore").lstrip()[1:].lstrip()
             try:
                 row, _ = decoder.raw_decode(text)
             except RecursionError:

@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import dataclasses
-from array import array
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from math import isclose
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from tensorclass.scores.identity import prompt_keys
 from tensorclass.scores.labels import Vocabulary, merge, translate
 from tensorclass.scores.limits import check_shares
 from tensorclass.scores.logged_kinds import LOGGED_KINDS, fields_of_kind
 from tensorclass.scores.logged_scores import NAMES_OF, LoggedMetric, family_of, field_names
 from tensorclass.scores.metrics import declared_codes
-from tensorclass.scores.readers.growing_columns import PromptColumn, TaskColumn, shown
+from tensorclass.scores.readers.file_head import FileHead
+from tensorclass.scores.readers.growing_columns import AnyLabelColumn, NumberColumn, PromptColumn, TaskColumn
 from tensorclass.scores.readers.metric_units import unit_of
-from tensorclass.scores.readers.run import Run
+from tensorclass.scores.readers.run import PromptText, Run, run_name
+from tensorclass.scores.score_arrays import RecordRows, tallies
 from tensorclass.scores.score_data import ScoreData
 from tensorclass.scores.score_errors import ScoreFileError
 from tensorclass.support.printable import class_name
 
 __all__ = ["GatheredScores"]
 
-_NAN: Final = float("nan")
-_LARGEST: Final = float(np.finfo(np.float32).max)  # the largest number in the record
+_AGREEMENT: Final = 5e-5  # of published figures: harnesses write four digits or more
 _MOST_GROUPS: Final = 100
 _LONGEST_LABEL: Final = 200  # longer text is no name of a group
 
@@ -38,16 +40,17 @@ class GatheredScores:
     A metric or label that a row lacks is NaN, or no label, there.
 
     Args:
-        path: the file, for errors.
+        head: the file.
 
     Attributes:
         rows: the number of rows added.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, head: FileHead) -> None:
         self.rows: int = 0
-        self._path = path
-        self._numbers: dict[str, _Numbers] = {}
+        self._head = head
+        self._path = str(head.path)
+        self._numbers: dict[str, NumberColumn] = {}
         self._labels: dict[str, _Labels] = {}
         self._prompts = PromptColumn()
         self._tasks = TaskColumn(())
@@ -78,7 +81,8 @@ class GatheredScores:
         for name, value in values.items():
             column = self._numbers.get(name)
             if column is None:
-                column = self._numbers[name] = _Numbers(self.rows)
+                column = self._numbers[name] = NumberColumn()
+                column.fill(self.rows)
             try:
                 column.add(value)
             except TypeError as error:
@@ -86,7 +90,8 @@ class GatheredScores:
         for name, value in (labels or {}).items():
             if isinstance(value, (int, float)) or (isinstance(value, str) and len(value) <= _LONGEST_LABEL):
                 if name not in self._labels:
-                    self._labels[name] = _Labels(self.rows)
+                    self._labels[name] = _Labels()
+                    self._labels[name].fill(self.rows)
                 self._labels[name].add(value)
         self.rows += 1
         if len(values) < len(self._numbers):
@@ -99,30 +104,43 @@ class GatheredScores:
 
     def metrics(self) -> list[str]:
         """The metrics that at least one row has a value of, in the order of their first row."""
-        return [name for name, column in self._numbers.items() if column.is_scored()]
+        return [name for name, column in self._numbers.items() if not np.isnan(column.numbers()).all()]
 
     def run(
         self,
+        format: str,
         family: type[ScoreData] | None = None,
         *,
+        name: str | None = None,
+        beside: Sequence[Path] = (),
+        texts: Callable[[], Iterator[PromptText]] | None = None,
         kinds: Mapping[str, str] | None = None,
         groups: Collection[str] | None = None,
         cluster: str | None = None,
+        published_in: str = "",
+        may_differ: bool = False,
         **about: Any,
     ) -> Run:
-        """The run that the rows make.
+        """The run that the rows make. Figures that were published of it are compared with those of the rows.
 
         Args:
+            format: the name of the reader.
             family: the class of the scores, with fields named as the metrics; by default one made for them.
+            name: of the run; by default that of the file.
+            beside: files that were read as well.
+            texts: reads the texts of the rows again, if the file can be.
             kinds: the kind of each metric that is no mean; see :data:`~tensorclass.scores.logged_kinds.LOGGED_KINDS`.
                 Rows have the values of its other fields as well.
             groups: the labels by whose groups figures are given; by default those with at least two values, at most
                 half as many as there are rows, and at most a hundred. Numbers are labels only if they are whole.
             cluster: the label of prompts that are not independent of each other.
+            published_in: what publishes figures of the run.
+            may_differ: the harness may compute figures otherwise than as means over rows: those that differ are noted.
             about: the other fields of the run.
 
         Raises:
-            ScoreFileError: the family has no field for any of the metrics, or a label isn't there.
+            ScoreFileError: the family has no field for any of the metrics, a label isn't there, or a published figure
+                differs.
         """
         groups = self._groups(groups)
         clusters = () if cluster is None else (cluster,)
@@ -139,15 +157,23 @@ class GatheredScores:
         }
         if family is None:
             family, names = self._made(metrics, kinds or {}, held, tuple(groups), cluster)
-            fields.update((names[name], self._numbers[name].tensor()) for name in metrics)
+            fields.update((names[metric], self._numbers[metric].tensor(1)) for metric in metrics)
             for label in held:
                 fields[names[label]], fields[NAMES_OF + names[label]] = self._labels[label].coded()
         else:
             fields.update(self._declared(family, metrics))
-        others = [name for name in self._labels if name not in held]
+        others = [label for label in self._labels if label not in held]
         if others:
             about["left_out"] = (*about.get("left_out", ()), f"labels that make no groups: {', '.join(others)}")
-        return Run(scores=family(**fields, batch_size=[self.rows]), **about)
+        run = Run(
+            name=run_name(self._head.path) if name is None else name,
+            scores=family(**fields, batch_size=[self.rows]),
+            files=(self._path, *map(str, beside)),
+            format=format,
+            texts=texts if self._head.can_be_read_again else None,
+            **about,
+        )
+        return _checked(run, published_in, may_differ) if run.published else run
 
     def _made(
         self,
@@ -169,7 +195,7 @@ class GatheredScores:
         return family_of(tuple(declared), labels, groups, cluster), field_names(fields, labels)
 
     def _unit(self, name: str) -> str:
-        numbers = self._numbers[name].numbers()
+        numbers = self._numbers[name].numbers().astype(np.float64)
         unit = unit_of(name.rpartition("/")[2], numbers)
         if unit == "%":
             try:
@@ -194,13 +220,9 @@ class GatheredScores:
         }
         found = [one.name for one in declared if one.name in metrics]
         if not found:
-            raise ScoreFileError(
-                self._path,
-                None,
-                f"expected a metric of {class_name(family)} ({', '.join(one.name for one in declared)}), "
-                f"got {', '.join(metrics)}",
-            )
-        fields.update((name, self._numbers[name].tensor()) for name in found)
+            known = f"{class_name(family)} ({', '.join(one.name for one in declared)})"
+            raise ScoreFileError(self._path, None, f"expected a metric of {known}, got {', '.join(metrics)}")
+        fields.update((name, self._numbers[name].tensor(1)) for name in found)
         for one in declared:
             codes = declared_codes(one.metadata)
             label = "" if codes is None or not codes.logged else codes.logged[-1]
@@ -209,67 +231,47 @@ class GatheredScores:
         return fields
 
 
-class _Numbers:
-    """A number or verdict a row, NaN where there is none."""
+class _Labels(AnyLabelColumn):
+    """A label of the rows, which may group them."""
 
-    def __init__(self, rows: int) -> None:
-        self._values = array("d", [_NAN]) * rows
-        self._is_bool = not rows
-
-    def add(self, value: object) -> None:
-        if value is True or value is False:
-            self._values.append(value)
-            return
-        self._is_bool = False
-        if value is None:
-            value = _NAN
-        if not isinstance(value, (int, float)) or abs(value) > _LARGEST:
-            raise TypeError(f"a finite number or true or false, got {shown(value)}")
-        self._values.append(value)
-
-    def fill(self, rows: int) -> None:
-        """Fill up to ``rows`` rows."""
-        if len(self._values) < rows:
-            self._is_bool = False
-            self._values.append(_NAN)
-
-    def is_scored(self) -> bool:
-        return bool((~np.isnan(self.numbers())).any())
-
-    def tensor(self) -> Tensor:
-        values = torch.as_tensor(self.numbers(), device="cpu")
-        return values.to(torch.bool if self._is_bool else torch.float32)
-
-    def numbers(self) -> NDArray[np.float64]:
-        """The value of each row."""
-        return np.array(self._values, dtype=np.float64)
-
-
-class _Labels:
-    """A name a row, as a code; -1 where there is none."""
-
-    def __init__(self, rows: int) -> None:
-        self._codes: dict[str, int] = {}
-        self._values = array("i", [-1]) * rows
+    def __init__(self) -> None:
+        super().__init__(())
         self.is_grouping = True  # text, verdicts or whole numbers
 
     @property
     def distinct(self) -> int:
         return len(self._codes)
 
-    def add(self, value: str | float) -> None:
-        if isinstance(value, float):
-            self.is_grouping = False
-        self._values.append(self._codes.setdefault(str(value), len(self._codes)))
+    def add(self, value: object) -> None:
+        self.is_grouping = self.is_grouping and not isinstance(value, float)
+        super().add(value)
 
     def fill(self, rows: int) -> None:
-        """Fill up to ``rows`` rows."""
-        if len(self._values) < rows:
-            self._values.append(-1)
+        """Fill up to so many rows."""
+        self._values.extend([-1] * (rows - len(self._values)))
 
     def coded(self, vocabulary: Vocabulary = ()) -> tuple[Tensor, Vocabulary]:
         """The codes of the rows and their names, after those of a vocabulary."""
-        own = tuple(self._codes)
-        names = merge((vocabulary, own))
-        codes = translate(np.array(self._values, dtype=np.int64), own, names)
+        names = merge((vocabulary, self.vocabulary))
+        codes = translate(np.array(self._values, dtype=np.int64), self.vocabulary, names)
         return torch.as_tensor(codes, device="cpu").to(torch.int32), names
+
+
+def _checked(run: Run, where: str, may_differ: bool) -> Run:
+    """Compare each published figure of a run with that of its rows. One that differs is an error, or else a note."""
+    (rows,) = RecordRows(run.scores, -1, prompt_keys(run.scores)).each()
+    notes: list[str] = []
+    for name, tally in tallies(rows).sums.items():
+        said, count = run.published.get(name), tally.denominator.sum()
+        if said is None or not count:
+            continue
+        own = float(tally.numerator.sum() / count)
+        if isclose(own, said.value, rel_tol=_AGREEMENT, abs_tol=_AGREEMENT):
+            continue
+        note = f"{name}: the rows give {own:.6g}, but {where} says {said.value:.6g}"
+        if not may_differ:
+            raise ScoreFileError(
+                run.files[0], None, f"{note}; these are files of different runs, or one of them was changed"
+            )
+        notes.append(note)
+    return dataclasses.replace(run, notes=(*run.notes, *notes)) if notes else run

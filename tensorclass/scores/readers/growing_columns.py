@@ -18,6 +18,7 @@ from tensorclass.scores.limits import NOT_A_SHARE, ROUNDING, is_share
 from tensorclass.scores.padded_verdicts import pad_rows
 
 __all__ = [
+    "AnyLabelColumn",
     "Column",
     "LabelColumn",
     "Misfit",
@@ -85,20 +86,20 @@ class NumberColumn:
         self._values.append(value)
 
     def checked(self, values: Sequence[object]) -> Callable[[], None]:
-        kinds = set(map(type, values))
-        if not kinds <= _NUMBERS:
-            raise Misfit
-        try:
-            numbers = np.array(values, dtype=np.float64)  # None becomes NaN
-        except OverflowError:
-            raise Misfit from None
-        _check(numbers, self._share)
+        numbers = _checked(values, _NUMBERS, self._share)
 
         def add() -> None:
-            self._bool = self._bool and kinds <= {bool}
+            self._bool = self._bool and set(map(type, values)) <= {bool}
             self._values.frombytes(numbers.astype(np.float32).tobytes())
 
         return add
+
+    def fill(self, rows: int) -> None:
+        """Fill up to so many rows with NaN."""
+        missing = rows - len(self._values)
+        if missing > 0:
+            self._bool = False
+            self._values.extend([_NAN] * missing)
 
     def last(self) -> float:
         """The value of the last row."""
@@ -144,13 +145,7 @@ class RaggedColumn:
 
     def checked(self, values: Sequence[object]) -> Callable[[], None]:
         flat, lengths = _flat(values)
-        if not set(map(type, flat)) <= _NUMBERS - {type(None)}:
-            raise Misfit
-        try:
-            numbers = np.array(flat, dtype=np.float64)
-        except OverflowError:
-            raise Misfit from None
-        _check(numbers, self._share)
+        numbers = _checked(flat, _NUMBERS - {type(None)}, self._share)
 
         def add() -> None:
             self._values.frombytes(numbers.astype(np.float32).tobytes())
@@ -213,6 +208,25 @@ class TaskColumn(LabelColumn):
     def repeat(self, value: str | None, count: int) -> None:
         """Add the same task for the next rows."""
         self._values.extend(array("i", [-1 if value is None else self.code(value)]) * count)
+
+
+class AnyLabelColumn(LabelColumn):
+    """A name, number or verdict a row, as the code of its text; -1 where there is none."""
+
+    def add(self, value: object) -> None:
+        self._values.append(self._code_of(value))
+
+    def checked(self, values: Sequence[object]) -> Callable[[], None]:
+        if not all(value is None or isinstance(value, (str, int, float)) for value in values):
+            raise Misfit
+        return lambda: self._values.extend(map(self._code_of, values))
+
+    def _code_of(self, value: object) -> int:
+        if value is None:
+            return -1
+        if not isinstance(value, (str, int, float)):
+            raise TypeError(f"a name or a number, got {shown(value)}")
+        return self.code(str(value))
 
 
 class RaggedLabelColumn(_Names):
@@ -327,10 +341,18 @@ def _names(values: Sequence[object]) -> Sequence[str]:
     return cast("Sequence[str]", values)
 
 
-def _check(numbers: NDArray[np.float64], share: bool) -> None:
+def _checked(values: Sequence[object], types: frozenset[object], share: bool) -> NDArray[np.float64]:
+    """Values of these types as numbers, NaN for None."""
+    if not set(map(type, values)) <= types:
+        raise Misfit
+    try:
+        numbers = np.array(values, dtype=np.float64)
+    except OverflowError:
+        raise Misfit from None
     low, high = (-ROUNDING, 1 + ROUNDING) if share else (-_LARGEST, _LARGEST)
     if ((numbers < low) | (numbers > high)).any():
         raise Misfit
+    return numbers
 
 
 def _digests(texts: Sequence[str]) -> bytes:

@@ -8,8 +8,8 @@ https://crfm-helm.readthedocs.io.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -19,10 +19,8 @@ from typing_extensions import TypedDict
 from tensorclass.scores.logged_kinds import fields_of_kind
 from tensorclass.scores.readers.gathered_scores import GatheredScores
 from tensorclass.scores.readers.growing_columns import prompt_id
-from tensorclass.scores.readers.json_document import PACKED, document_beside, read_document
-from tensorclass.scores.readers.published_check import check_published
-from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions
-from tensorclass.scores.readers.refused_options import refuse_options
+from tensorclass.scores.readers.json_document import document_beside, file_beside, read_document
+from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions, refuse_options
 from tensorclass.scores.readers.run import PromptText, Published, Run
 from tensorclass.scores.score_errors import ScoreFileError
 
@@ -125,10 +123,9 @@ class HelmReader(Reader):
         refuse_options(head, options, self.name, roles=("filter",))
         if head.first_row is None or not _is_summary(head.first_row):
             return [_read(head, options)]
-        for suffix in ("", *PACKED):
-            instances = head.path.with_name(_ROWS + suffix)
-            if instances.is_file():
-                return [_read(FileHead.of(instances), options)]
+        instances = file_beside(head.path, _ROWS)
+        if instances is not None:
+            return [_read(FileHead.of(instances), options)]
         raise ScoreFileError(str(head.path), None, f"stats.json of HELM holds figures only; expected {_ROWS} beside it")
 
 
@@ -139,79 +136,72 @@ def _is_summary(row: Mapping[str, object]) -> bool:
     return isinstance(row.get("name"), dict) and "count" in row and "sum_squared" in row
 
 
-@dataclass
-class _Splits:
-    """The number of rows of each split. Perturbed instances are a split of their own."""
-
-    counts: dict[str, int] = field(default_factory=dict[str, int])
-
-    def wanted(self, asked: str | None, path: str) -> str:
-        if asked is not None and asked not in self.counts:
-            raise ScoreFileError(
-                path, None, f"filter: expected one of {', '.join(map(repr, self.counts))}, got {asked!r}"
-            )
-        plain = [name for name in self.counts if "/" not in name]
-        return asked or ("test" if "test" in plain else (plain or list(self.counts))[0])
+def _wanted_split(splits: Mapping[str, int], asked: str | None, path: str) -> str:
+    """The split to read. Perturbed instances are a split of their own."""
+    if asked is not None and asked not in splits:
+        raise ScoreFileError(path, None, f"filter: expected one of {', '.join(map(repr, splits))}, got {asked!r}")
+    plain = [name for name in splits if "/" not in name]
+    return asked or ("test" if "test" in plain else (plain or list(splits))[0])
 
 
 def _read(head: FileHead, options: ReadOptions) -> Run:
     path = str(head.path)
     instances = read_document(head.location, list[_Instance], path)
-    splits = _Splits()
-    for instance in instances:
-        name = _split(instance)
-        splits.counts[name] = splits.counts.get(name, 0) + 1
     if not instances:
         raise ScoreFileError(path, None, "no instances; expected an array with one entry for each of them")
-    wanted = splits.wanted(options.filter_of(None), path)
+    splits = Counter(map(_split, instances))
+    wanted = _wanted_split(splits, options.filter_of(None), path)
     spec = document_beside(head.path, "run_spec.json", _RunSpec)
     run_name = "" if spec is None else spec[1].get("name", "")
     task = _without_model(run_name) or None
     chosen = [instance for instance in instances if _split(instance) == wanted]
     ignored = {name: None for instance in chosen for name in _sums(instance) if _BOOKKEEPING.fullmatch(name)}
-    gathered, kinds = GatheredScores(path), {}
-    for instance in chosen:
-        gathered.add(_document(instance, path), _means(instance), task=task)
+    kinds: Mapping[str, str] = {}
+    gathered = _gathered(head, chosen, _means, task)
     if not gathered.metrics():  # of a scenario that has nothing but the likelihood of texts
-        gathered, kinds = GatheredScores(path), _KINDS
-        for instance in chosen:
-            gathered.add(_document(instance, path), _likelihoods(instance), task=task)
-    if not gathered.metrics():
-        raise ScoreFileError(
-            path,
-            None,
-            f"{gathered.rows} instances without a score: there is nothing to aggregate; HELM logs "
-            f"{', '.join(ignored) or 'nothing'} of them",
-        )
+        gathered, kinds = _gathered(head, chosen, _likelihoods, task), _KINDS
+    held = gathered.metrics()
+    if not held:
+        problem = f"{gathered.rows} instances without a score: there is nothing to aggregate"
+        raise ScoreFileError(path, None, f"{problem}; HELM logs {', '.join(ignored) or 'nothing'} of them")
     summary = document_beside(head.path, "stats.json", list[_Stat])
     published = _published([] if summary is None else summary[1], wanted)
-    held = gathered.metrics()
     notes: list[str] = []
-    if len(splits.counts) > 1:
-        others = ", ".join(repr(name) for name in splits.counts if name != wanted)
+    if len(splits) > 1:
+        others = ", ".join(repr(name) for name in splits if name != wanted)
         notes.append(f"instances of the split {wanted!r} are read; left out {others}")
     left_out = [
         f"{name} is {figure.value:g} in stats.json; {_why_left_out(name)}"
         for name, figure in published.items()
         if name not in held and not _BOOKKEEPING.fullmatch(name)
     ]
-    run = gathered.run(
+    return gathered.run(
+        READER.name,
         options.family,
         kinds=kinds,
         name=head.path.absolute().parent.name or head.name,
-        format=READER.name,
-        files=(path, *(str(found[0]) for found in (spec, summary) if found is not None)),
+        beside=[found[0] for found in (spec, summary) if found is not None],
         filter=wanted,
-        filters=splits.counts,
+        filters=dict(splits),
         ignored=tuple(ignored),
         notes=tuple(notes),
         model=None if spec is None else spec[1].get("adapter_spec", {}).get("model"),
         task=task,
         published={name: figure for name, figure in published.items() if name in held},
+        published_in="stats.json",
+        may_differ=bool(kinds),
         left_out=tuple(left_out),
         texts=_texts_of(head, wanted),
     )
-    return check_published(run, where="stats.json", may_differ=bool(kinds))
+
+
+def _gathered(
+    head: FileHead, instances: list[_Instance], values: Callable[[_Instance], dict[str, float]], task: str | None
+) -> GatheredScores:
+    gathered = GatheredScores(head)
+    for instance in instances:
+        gathered.add(_document(instance, str(head.path)), values(instance), task=task)
+    return gathered
 
 
 def _sums(instance: _Instance) -> dict[str, tuple[float, float]]:
@@ -284,13 +274,10 @@ def _published(stats: list[_Stat], wanted: str) -> dict[str, Published]:
 
 
 def _texts_of(head: FileHead, wanted: str) -> partial[Iterator[PromptText]] | None:
-    if not head.can_be_read_again or "/" in wanted:
+    if "/" in wanted:
         return None
-    for suffix in ("", *PACKED):
-        states = head.path.with_name(f"scenario_state.json{suffix}")
-        if states.is_file():
-            return partial(_texts, head.path, states, wanted)
-    return None
+    states = file_beside(head.path, "scenario_state.json")
+    return None if states is None else partial(_texts, head.path, states, wanted)
 
 
 def _texts(path: Path, states: Path, wanted: str) -> Iterator[PromptText]:

@@ -6,6 +6,7 @@ https://github.com/openai/human-eval#readme.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -14,10 +15,8 @@ from tensorclass.scores.families import PassAtKScoreData
 from tensorclass.scores.readers.gathered_scores import GatheredScores
 from tensorclass.scores.readers.growing_columns import prompt_id, shown
 from tensorclass.scores.readers.lines import Row
-from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions
-from tensorclass.scores.readers.refused_options import refuse_options
-from tensorclass.scores.readers.run import PromptText, Run
-from tensorclass.scores.readers.run_names import run_name
+from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions, refuse_options
+from tensorclass.scores.readers.run import PromptText, Run, run_name
 from tensorclass.scores.score_errors import ScoreFileError
 
 __all__ = ["READER", "HumanEvalReader"]
@@ -46,27 +45,26 @@ def _is_row(row: Row) -> bool:
 
 def _run(head: FileHead, options: ReadOptions) -> Run:
     path = str(head.path)
-    samples: dict[str, int] = {}
-    passed: dict[str, int] = {}
+    samples: Counter[str] = Counter()
+    passed: Counter[str] = Counter()
     for line, row in head.rows(options.on_progress(head.path)):
         if not _is_row(row):
             raise ScoreFileError(path, line, "expected task_id and passed, as in the first row")
         problem, verdict = str(row["task_id"]), row["passed"]
         if not isinstance(verdict, bool):
             raise ScoreFileError(path, line, f"passed: expected true or false, got {shown(verdict)}")
-        samples[problem] = samples.get(problem, 0) + 1
-        passed[problem] = passed.get(problem, 0) + verdict
-    gathered = GatheredScores(path)
+        samples[problem] += 1
+        passed[problem] += verdict
+    gathered = GatheredScores(head)
     for problem, count in samples.items():
         values = {"num_samples": count, "num_correct": passed[problem]}
         gathered.add(problem, values, task=_suite(problem))
     return gathered.run(
+        READER.name,
         options.family or PassAtKScoreData,
         name=run_name(head.path).removesuffix("_results").removesuffix(".jsonl"),
-        format=READER.name,
-        files=(path,),
         task=_suite(next(iter(samples))),
-        texts=partial(_texts, head.path) if head.can_be_read_again else None,
+        texts=partial(_texts, head.path),
     )
 
 

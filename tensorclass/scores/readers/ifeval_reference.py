@@ -32,10 +32,8 @@ from tensorclass.scores.readers.growing_columns import (
 )
 from tensorclass.scores.readers.instructions import check_levels
 from tensorclass.scores.readers.lines import Row
-from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions
-from tensorclass.scores.readers.refused_options import refuse_options
-from tensorclass.scores.readers.run import PromptText, Run
-from tensorclass.scores.readers.run_names import run_name
+from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions, refuse_options
+from tensorclass.scores.readers.run import PromptText, Run, run_name
 from tensorclass.scores.score_errors import ScoreFileError
 from tensorclass.support.printable import class_name
 
@@ -78,9 +76,8 @@ class IFEvalReferenceReader(Reader):
                 rows = _rows(beside, options, files)
                 if not self.recognises(beside):
                     number = next((number for number, _ in rows), 1)  # or the error of the line
-                    raise ScoreFileError(
-                        str(other), number, f"expected a result file as {path.name} is, got another format"
-                    )
+                    problem = f"expected a result file as {path.name} is, got another format"
+                    raise ScoreFileError(str(other), number, problem)
                 given["strict" if level == "loose" else "loose"] = (str(other), rows)
             run = read_reference(given.get("strict"), given.get("loose"), run_name(path))
         ids = run.scores.prompt_id
@@ -123,9 +120,7 @@ def other_level(path: str | Path) -> Path | None:
 
 
 def read_reference(
-    strict: tuple[str, Iterable[tuple[int, Row]]] | None,
-    loose: tuple[str, Iterable[tuple[int, Row]]] | None,
-    name: str,
+    strict: tuple[str, Iterable[tuple[int, Row]]] | None, loose: tuple[str, Iterable[tuple[int, Row]]] | None, name: str
 ) -> Run:
     """The run in a pair of result files, or in one of them.
 
@@ -155,20 +150,15 @@ def read_reference(
             every, each = verdicts[level]
             _add(path, number, row, {"follow_all_instructions": every, "follow_instruction_list": each})
             if each.lengths[-1] != types.lengths[-1]:
-                raise ScoreFileError(
-                    path,
-                    number,
-                    f"follow_instruction_list: expected a verdict for each of the {types.lengths[-1]} instructions, "
-                    f"got {each.lengths[-1]}",
-                )
+                expected = f"a verdict for each of the {types.lengths[-1]} instructions, got {each.lengths[-1]}"
+                raise ScoreFileError(path, number, f"follow_instruction_list: expected {expected}")
             check_levels(path, number, "follow_all_instructions", "follow_instruction_list", every.last(), each.last())
         count += 1
     width = IFEvalScoreData.ragged_width
     values: dict[str, Any] = {}
-    for level in LEVELS:
-        every_and_each = verdicts.get(level)
-        values[f"prompt_level_{level}_acc"] = None if every_and_each is None else every_and_each[0].tensor(width)
-        values[f"inst_level_{level}_acc"] = None if every_and_each is None else every_and_each[1].tensor(width)
+    for level, (every, each) in verdicts.items():
+        values[f"prompt_level_{level}_acc"] = every.tensor(width)
+        values[f"inst_level_{level}_acc"] = each.tensor(width)
     scores = IFEvalScoreData(
         **values,
         prompt_id=prompts.tensor(width),
@@ -201,9 +191,7 @@ def _right(verdicts: Tensor) -> float:
     return float(verdicts.double().nansum())
 
 
-def _together(
-    given: dict[str, tuple[str, Iterable[tuple[int, Row]]]],
-) -> Iterator[dict[str, tuple[str, int, Row]]]:
+def _together(given: dict[str, tuple[str, Iterable[tuple[int, Row]]]]) -> Iterator[dict[str, tuple[str, int, Row]]]:
     """The rows of the files side by side; an error where they are not of the same prompt."""
     last = dict.fromkeys(given, 0)
     for rows in zip_longest(*(iter(rows) for _, rows in given.values())):
@@ -211,11 +199,8 @@ def _together(
         for (level, (path, _)), numbered in zip(given.items(), rows, strict=True):
             if numbered is None:
                 other = next(path for name, (path, _) in given.items() if name != level)
-                raise ScoreFileError(
-                    path,
-                    last[level] + 1,
-                    f"the file ends here, but {Path(other).name} has more rows; expected the same prompts in both",
-                )
+                problem = f"the file ends here, but {Path(other).name} has more rows; expected the same prompts in both"
+                raise ScoreFileError(path, last[level] + 1, problem)
             number, row = numbered
             last[level] = number
             for key in _KEYS:

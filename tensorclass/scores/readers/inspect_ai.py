@@ -23,11 +23,8 @@ from tensorclass.scores.readers.gathered_scores import GatheredScores
 from tensorclass.scores.readers.growing_columns import prompt_id, shown
 from tensorclass.scores.readers.json_document import parsed, read_document
 from tensorclass.scores.readers.lines import OnProgress
-from tensorclass.scores.readers.published_check import check_published
-from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions
-from tensorclass.scores.readers.refused_options import refuse_options
+from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions, refuse_options
 from tensorclass.scores.readers.run import PromptText, Published, Run
-from tensorclass.scores.readers.run_names import run_name
 from tensorclass.scores.readers.zip_members import ZipMembers
 from tensorclass.scores.score_errors import ScoreFileError
 
@@ -59,14 +56,9 @@ class _Texts(TypedDict, total=False):
     output: dict[str, object] | None
 
 
-class _Dataset(TypedDict, total=False):
-    name: str | None
-
-
 class _Eval(TypedDict, total=False):
     task: str
     model: str
-    dataset: _Dataset | None
 
 
 class _MetricValue(TypedDict, total=False):
@@ -125,8 +117,7 @@ class InspectReader(Reader):
     def read(self, head: FileHead, options: ReadOptions) -> list[Run]:
         refuse_options(head, options, self.name, roles=("group", "cluster"))
         with _opened(head, options.on_progress(head.path)) as log:
-            run = _run(log, head, options)
-        return [check_published(run, where="the log itself", may_differ=True)]
+            return [_run(log, head, options)]
 
 
 READER = InspectReader()
@@ -180,7 +171,7 @@ def _run(log: _OpenLog, head: FileHead, options: ReadOptions) -> Run:
     header = log.header
     evaluation = header.get("eval") or {}
     task = evaluation.get("task")
-    gathered = GatheredScores(path)
+    gathered = GatheredScores(head)
     reduced = _reduced(header)
     first_rows: set[str] = set()
     failed = 0
@@ -193,17 +184,12 @@ def _run(log: _OpenLog, head: FileHead, options: ReadOptions) -> Run:
             first_rows.add(document)
             values.update(reduced.get(document, {}))
         failed += sample.get("error") is not None
-        metadata = sample.get("metadata") or {}
-        gathered.add(document, values, labels=metadata, task=task)
+        gathered.add(document, values, labels=sample.get("metadata") or {}, task=task)
     if not gathered.rows:
         raise ScoreFileError(path, None, "the log holds no samples; expected a log with log_samples on")
     if not gathered.metrics():
-        raise ScoreFileError(
-            path,
-            None,
-            f"{gathered.rows} samples, none of them scored: there is nothing to aggregate; score the log with "
-            "`inspect score` first",
-        )
+        problem = f"{gathered.rows} samples, none of them scored: there is nothing to aggregate"
+        raise ScoreFileError(path, None, f"{problem}; score the log with `inspect score` first")
     notes: list[str] = []
     status = header.get("status", "success")
     if status != "success":
@@ -216,16 +202,16 @@ def _run(log: _OpenLog, head: FileHead, options: ReadOptions) -> Run:
         notes.append(f"{name}: {len(examples)} values are no scores, such as {shown(examples[0])}; they aren't counted")
     published, left_out = _published(header, gathered.metrics())
     return gathered.run(
+        READER.name,
         options.family,
-        name=run_name(head.path),
-        format=READER.name,
-        files=(path,),
         notes=tuple(notes),
         model=evaluation.get("model"),
         task=task,
         published=published,
+        published_in="the log itself",
+        may_differ=True,
         left_out=tuple(left_out),
-        texts=partial(_texts, head.path, head.is_zip) if head.can_be_read_again else None,
+        texts=partial(_texts, head.path, head.is_zip),
         groups=None if group is None else (group,),
         cluster=cluster,
     )

@@ -41,12 +41,9 @@ def check_levels(path: str, number: int, name: str, each_name: str, every: float
     """
     expected = contradiction(every, each)
     if expected is not None:
-        raise ScoreFileError(
-            path,
-            number,
-            f"{name}: expected {expected} in {each_name}, got {_verdict(every)}; a prompt is followed where all of its "
-            "instructions are",
-        )
+        got = str(bool(every)).lower() if every in (0, 1) else f"{every:g}"
+        problem = f"{name}: expected {expected} in {each_name}, got {got}"
+        raise ScoreFileError(path, number, f"{problem}; a prompt is followed where all of its instructions are")
 
 
 def levels_agree(every: Sequence[float | None], each: Sequence[Sequence[float]]) -> bool:
@@ -70,7 +67,3 @@ def levels_agree(every: Sequence[float | None], each: Sequence[Sequence[float]])
     fewest = np.maximum(0.0, total - (lengths[counted] - 1))
     whole = np.array(every, dtype=np.float64)[counted]
     return not ((whole > least + ROUNDING) | (whole < fewest - ROUNDING)).any()
-
-
-def _verdict(value: float) -> str:
-    return str(bool(value)).lower() if value in (0, 1) else f"{value:g}"

@@ -1,20 +1,30 @@
-"""A JSON document that is read whole, of which only the named keys are made into Python values."""
+"""JSON documents that are read whole, of which only the named keys are made into Python values; what is no JSON."""
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast
+from typing import Any, TypeVar, cast
 
-from tensorclass.scores.readers.json_text import json_problem, python_json
-from tensorclass.scores.readers.unpacked_file import opened, read_whole
+from tensorclass.scores.readers.unpacked_file import PACKED, opened, read_whole
 from tensorclass.scores.score_errors import ScoreFileError, require
 
-__all__ = ["PACKED", "document_beside", "parsed", "read_document", "shaped"]
+__all__ = [
+    "BOM",
+    "document_beside",
+    "file_beside",
+    "json_of_file",
+    "json_problem",
+    "parsed",
+    "python_json",
+    "read_document",
+    "shaped",
+]
 
 _Shape = TypeVar("_Shape")
 
-PACKED: Final = (".gz", ".bz2", ".zst")
-"""Ends of the names of compressed files."""
+BOM = b"\xef\xbb\xbf"
 
 
 def parsed(content: bytes, shape: type[_Shape], name: str) -> _Shape:
@@ -93,18 +103,61 @@ def document_beside(path: Path, name: str, shape: type[_Shape]) -> tuple[Path, _
     Raises:
         ScoreFileError: it is there and can't be read.
     """
-    for suffix in ("", *PACKED):
-        found = path.with_name(name + suffix)
-        if found.is_file():
-            return found, read_document(found, shape)
-    return None
+    found = file_beside(path, name)
+    return None if found is None else (found, read_document(found, shape))
+
+
+def file_beside(path: Path, name: str) -> Path | None:
+    """The file called ``name`` in the folder of another file, compressed or not; None if there is none."""
+    named = (path.with_name(name + suffix) for suffix in ("", *PACKED))
+    return next((file for file in named if file.is_file()), None)
 
 
 def _leniently(content: bytes, shape: type[_Shape], name: str) -> _Shape:
+    return shaped(json_of_file(content, name, "; is the file complete?"), shape, name)
+
+
+def json_of_file(content: bytes, name: str, hint: str = "") -> object:
+    """Parse a file.
+
+    Args:
+        content: of the file.
+        name: the file, for errors.
+        hint: ends the error of a line.
+
+    Raises:
+        ScoreFileError: the content is no JSON.
+    """
     try:
-        value = python_json(content)
+        return python_json(content)
     except (ValueError, RecursionError) as error:
         line = getattr(error, "lineno", None)
-        is_complete = "" if line is None else "; is the file complete?"
-        raise ScoreFileError(name, line, f"{json_problem(error)}{is_complete}") from None
-    return shaped(value, shape, name)
+        raise ScoreFileError(name, line, json_problem(error) + ("" if line is None else hint)) from None
+
+
+def python_json(content: bytes | str) -> object:
+    """Parse JSON, as text or in UTF-8, with NaN, Infinity and halves of surrogate pairs. A byte order mark is skipped.
+
+    Raises:
+        ValueError, RecursionError: the content is not JSON, or not for a computer; see :func:`json_problem`.
+    """
+    return json.loads(content if isinstance(content, str) else content.removeprefix(BOM).decode())
+
+
+def json_problem(error: ValueError | RecursionError) -> str:
+    """Describe an error of :func:`python_json`.
+
+    Example:
+        >>> try:
+        ...     python_json(b'{"acc": }')
+        ... except ValueError as error:
+        ...     print(json_problem(error))
+        not JSON at column 9: Expecting value
+    """
+    if isinstance(error, json.JSONDecodeError):
+        return f"not JSON at column {error.colno}: {error.msg}"
+    if isinstance(error, UnicodeDecodeError):
+        return f"not JSON: not UTF-8 at byte {error.start + 1}"
+    if isinstance(error, RecursionError):
+        return "no scores: nested too deeply"
+    return f"no scores: a whole number of more than {sys.get_int_max_str_digits():,} digits"

@@ -19,14 +19,10 @@ from typing_extensions import TypedDict
 from tensorclass.scores.limits import finite_number
 from tensorclass.scores.readers.gathered_scores import GatheredScores
 from tensorclass.scores.readers.growing_columns import shown
-from tensorclass.scores.readers.json_document import read_document
-from tensorclass.scores.readers.json_text import json_problem, python_json
+from tensorclass.scores.readers.json_document import json_problem, python_json, read_document
 from tensorclass.scores.readers.parquet_file import ParquetRows
-from tensorclass.scores.readers.published_check import check_published
-from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions
-from tensorclass.scores.readers.refused_options import refuse_options
-from tensorclass.scores.readers.run import PromptText, Published, Run
-from tensorclass.scores.readers.run_names import run_name
+from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions, refuse_options
+from tensorclass.scores.readers.run import PromptText, Published, Run, run_name
 from tensorclass.scores.score_errors import MissingExtraError, ScoreFileError
 
 __all__ = ["READER", "LightevalReader"]
@@ -101,10 +97,9 @@ class _Columns:
 
 def _run(head: FileHead, options: ReadOptions) -> Run:
     path = str(head.path)
-    stem = run_name(head.path)
-    named = _NAME.match(stem)
+    named = _NAME.match(run_name(head.path))
     task = None if named is None else named["task"]
-    gathered = GatheredScores(path)
+    gathered = GatheredScores(head)
     others: dict[str, object] = {}
     with ParquetRows.of(head) as rows:
         columns = _Columns.of(rows)
@@ -120,20 +115,21 @@ def _run(head: FileHead, options: ReadOptions) -> Run:
         names = ", ".join(others) or "none"
         raise ScoreFileError(path, None, f"no metric of the rows is a number (metrics: {names})")
     results, published = _results(head.path, task, metrics)
-    run = gathered.run(
+    return gathered.run(
+        READER.name,
         options.family,
-        name=task or stem,
-        format=READER.name,
-        files=(path, *([] if results is None else [str(results)])),
+        name=task,
+        beside=[] if results is None else [results],
         model=_model(head.path),
         task=task,
         published=published,
+        published_in=str(results),
+        may_differ=True,
         left_out=tuple(
             f"{name}: no number, but {shown(value)}" for name, value in others.items() if name not in metrics
         ),
-        texts=partial(_texts, head.path) if head.can_be_read_again else None,
+        texts=partial(_texts, head.path),
     )
-    return check_published(run, where=str(results), may_differ=True)
 
 
 def _first(names: Sequence[str], held: Sequence[str]) -> str | None:

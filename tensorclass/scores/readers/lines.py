@@ -10,7 +10,7 @@ from json import JSONDecodeError
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
-from tensorclass.scores.readers.json_text import json_problem, python_json
+from tensorclass.scores.readers.json_document import json_of_file, json_problem, python_json
 from tensorclass.scores.readers.log_sizes import LONGEST_LINE, raised, too_large
 from tensorclass.scores.readers.unpacked_file import BROKEN, broken, opened
 from tensorclass.scores.score_errors import ScoreFileError, require
@@ -90,10 +90,7 @@ def rows_of_array(name: str, data: bytes) -> Iterator[tuple[int, Row]]:
     Raises:
         ScoreFileError: it is not JSON, or holds something else than objects.
     """
-    try:
-        found = python_json(data)
-    except (ValueError, RecursionError) as error:
-        raise ScoreFileError(name, getattr(error, "lineno", None), json_problem(error)) from None
+    found = json_of_file(data, name)
     for number, row in enumerate(cast("list[object]", found), 1):
         yield number, _object(name, number, row)
 
@@ -112,16 +109,12 @@ def _leniently(name: str, number: int, line: bytes, longest: int) -> object:
         return python_json(line)
     except (ValueError, RecursionError) as error:
         if isinstance(error, JSONDecodeError) and not line.endswith(b"\n") and line.lstrip()[:1] == b"{":
-            raise ScoreFileError(
-                name, number, "the line is cut off: the file ends inside it; write the file again or drop this line"
-            ) from None
+            problem = "the line is cut off: the file ends inside it; write the file again or drop this line"
+            raise ScoreFileError(name, number, problem) from None
         if number == 1 and line.strip() in (b"{", b"["):
-            raise ScoreFileError(
-                name,
-                number,
-                "JSON over several lines; expected one JSON object on each line: give a log of samples "
-                "(samples_*.jsonl), not a summary (results_*.json)",
-            ) from None
+            expected = "one JSON object on each line: give a log of samples (samples_*.jsonl)"
+            problem = f"JSON over several lines; expected {expected}, not a summary (results_*.json)"
+            raise ScoreFileError(name, number, problem) from None
         raise ScoreFileError(name, number, f"{json_problem(error)}; expected one JSON object on each line") from None
 
 

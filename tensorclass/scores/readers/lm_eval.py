@@ -10,21 +10,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
-from tensorclass.scores.logged_kinds import LOGGED_KINDS
-from tensorclass.scores.readers.document_labels import LABEL_ROLES
 from tensorclass.scores.readers.growing_columns import Misfit
 from tensorclass.scores.readers.lines import Row
 from tensorclass.scores.readers.lm_eval_columns import LoggedColumns
+from tensorclass.scores.readers.lm_eval_families import LABEL_ROLES
 from tensorclass.scores.readers.lm_eval_results import HarnessResults, results_beside
-from tensorclass.scores.readers.lm_eval_texts import LoggedTexts
+from tensorclass.scores.readers.lm_eval_rows import logged_texts
 from tensorclass.scores.readers.pair_columns import PairColumn
 from tensorclass.scores.readers.projected_rows import RowChunk, Struct, is_key, row_chunks, struct_of
-from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions
-from tensorclass.scores.readers.refused_options import refuse_columns
-from tensorclass.scores.readers.run import Published, Run
-from tensorclass.scores.readers.run_names import model_name, run_name, task_name
+from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions, refuse_columns
+from tensorclass.scores.readers.run import Published, Run, model_name, run_name, task_name
 from tensorclass.scores.score_errors import ScoreFileError
 
 __all__ = ["READER", "LmEvalReader"]
@@ -82,12 +80,11 @@ class _LoggedRun:
         notes += columns.settle()
         unscored = columns.unscored()
         if len(unscored) == len(columns.metrics):
-            names = ", ".join(unscored)
-            raise ScoreFileError(
-                self._path, None, f"no row is scored: {names} is null or NaN in all {columns.rows} rows"
-            )
+            problem = f"no row is scored: {', '.join(unscored)} is null or NaN in all {columns.rows} rows"
+            raise ScoreFileError(self._path, None, problem)
         notes += [f"{key}: no row is scored, each is null or NaN" for key in unscored]
         notes += columns.shared_texts()
+        texts = partial(logged_texts, self._head.path, self._wanted, columns.prompt_ids())
         return Run(
             name=run_name(self._head.path),
             scores=columns.scores(),
@@ -100,14 +97,9 @@ class _LoggedRun:
             model=(None if results is None else results.model) or model_name(self._head.path),
             task=task,
             left_out=columns.left_out,
-            texts=self._texts(columns),
+            texts=texts if self._head.can_be_read_again else None,
             **of_results,
         )
-
-    def _texts(self, columns: LoggedColumns) -> LoggedTexts | None:
-        if not self._head.can_be_read_again:
-            return None
-        return LoggedTexts(self._head.path, self._wanted, columns.prompt_ids())
 
     def _columns(self) -> LoggedColumns:
         number, first = self._first_row()
@@ -150,9 +142,8 @@ class _LoggedRun:
             own = _filter_of(row, self._path, number)
             self._filters[own] += 1
             if "doc_id" not in row:
-                raise ScoreFileError(
-                    self._path, number, "expected a row of a sample log, with doc_id and metrics, as the first line has"
-                )
+                problem = "expected a row of a sample log, with doc_id and metrics, as the first line has"
+                raise ScoreFileError(self._path, number, problem)
             if own == self._wanted:
                 columns.add(row, number)
 
@@ -165,11 +156,8 @@ class _LoggedRun:
             if self._asked is None or own == self._asked:
                 return number, row
             held[own] = None
-        raise ScoreFileError(
-            self._path,
-            number,
-            f"filter: expected rows of {self._asked!r}, got only rows of {', '.join(map(repr, held))}",
-        )
+        problem = f"filter: expected rows of {self._asked!r}, got only rows of {', '.join(map(repr, held))}"
+        raise ScoreFileError(self._path, number, problem)
 
     def _results_of_task(self) -> HarnessResults | None:
         """The results file with the task of the log: the given one, or one beside the log."""
@@ -178,11 +166,9 @@ class _LoggedRun:
         if self._options.results is not None:
             given = HarnessResults(self._options.results)
             if self._task not in given.tasks:
-                raise ScoreFileError(
-                    str(given.path),
-                    None,
-                    f"expected figures of the task {self._task!r}, got those of {', '.join(map(repr, given.tasks))}",
-                )
+                held = ", ".join(map(repr, given.tasks))
+                problem = f"expected figures of the task {self._task!r}, got those of {held}"
+                raise ScoreFileError(str(given.path), None, problem)
             return given
         beside = map(HarnessResults, results_beside(self._head.path))
         return next((found for found in beside if self._task in found.tasks), None)
@@ -199,7 +185,7 @@ class _LoggedRun:
             figure = columns.figure(key)
             if isinstance(column, PairColumn):
                 if said is not None:
-                    columns.leave_out(key, f"the task makes its figure otherwise than as {_about(column)}")
+                    columns.leave_out(key, f"the task makes its figure otherwise than as {column.about_kinds}")
             elif not results.is_mean(task, key):
                 columns.leave_out(key, f"the task makes its figure otherwise than as the mean over rows ({figure:.6g})")
             elif said is not None:
@@ -210,10 +196,6 @@ class _LoggedRun:
                     f"{f' ({note})' if differs else ''}; these are files of different runs, or one of them was changed",
                 )
         return [note] if differs else []
-
-
-def _about(column: PairColumn) -> str:
-    return " or ".join(LOGGED_KINDS[kind].about for kind in column.kinds)
 
 
 def _filter_of(row: Row, path: str, number: int) -> str | None:

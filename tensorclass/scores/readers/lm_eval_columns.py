@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from tensorclass.scores.ifeval import IFEvalScoreData
 from tensorclass.scores.logged_kinds import LOGGED_KINDS, fields_of_kind
 from tensorclass.scores.logged_scores import LoggedMetric, family_of, field_names
-from tensorclass.scores.readers.document_labels import DocumentLabels
 from tensorclass.scores.readers.growing_columns import (
     Column,
     Misfit,
@@ -29,6 +28,7 @@ from tensorclass.scores.readers.growing_columns import (
 from tensorclass.scores.readers.instructions import check_levels, levels, levels_agree
 from tensorclass.scores.readers.lines import Row
 from tensorclass.scores.readers.lm_eval_families import (
+    DocumentLabels,
     LoggedLabels,
     is_share_of,
     keys_of,
@@ -139,20 +139,13 @@ class LoggedColumns:
 
     def figure(self, key: str) -> float:
         """The figure of a metric, of the rows read so far; NaN where no row is scored."""
-        column = self.metrics[key]
-        if isinstance(column, PairColumn):
-            return _figure(column, self._kinds.get(key, column.kinds[0]))
-        numbers = column.numbers()
-        counted = numbers[~np.isnan(numbers)]
-        return float(counted.mean(dtype=np.float64)) if len(counted) else float("nan")
+        return _figure(self.metrics[key], self._kinds.get(key))
 
     def agrees(self, key: str, value: float) -> bool:
         """Return whether the figure of a metric is this value; pairs get the kind that gives it."""
         column = self.metrics[key]
-        kinds = column.kinds if isinstance(column, PairColumn) else ("mean",)
-        for kind in kinds:
-            found = _figure(column, kind) if isinstance(column, PairColumn) else self.figure(key)
-            if isclose(found, value, rel_tol=_AGREEMENT, abs_tol=_AGREEMENT):
+        for kind in column.kinds if isinstance(column, PairColumn) else ("mean",):
+            if isclose(_figure(column, kind), value, rel_tol=_AGREEMENT, abs_tol=_AGREEMENT):
                 self._kinds[key] = kind
                 return True
         return False
@@ -162,11 +155,10 @@ class LoggedColumns:
         for key, column in list(self.metrics.items()):
             if not isinstance(column, PairColumn) or key in self._kinds:
                 continue
-            if not column.is_certain:
-                names = " or ".join(LOGGED_KINDS[kind].about for kind in column.kinds)
-                self.leave_out(key, f"rows hold pairs, and without a results file it may be {names}")
-            else:
+            if column.is_certain:
                 self._kinds[key] = column.kinds[0]
+            else:
+                self.leave_out(key, f"rows hold pairs, and without a results file it may be {column.about_kinds}")
         return [f"{key}: {LOGGED_KINDS[kind].about}" for key, kind in self._kinds.items() if kind in LOGGED_KINDS]
 
     def add(self, row: Row, number: int) -> None:
@@ -271,8 +263,10 @@ class LoggedColumns:
         if self._family is None:
             kinds = {key: self._kinds.get(key, "mean") for key in self.metrics}
             declared: list[LoggedMetric] = [
-                (key, self._unit(key)) if kind == "mean" else (key, LOGGED_KINDS[kind].unit, kind)
-                for key, kind in kinds.items()
+                (key, unit_of(key, column.numbers()))
+                if not isinstance(column, PairColumn)
+                else (key, LOGGED_KINDS[kinds[key]].unit, kinds[key])
+                for key, column in self.metrics.items()
             ]
             labels, groups, cluster = self._doc_labels.declaration
             family: type[ScoreData] = family_of(tuple(declared), labels, groups, cluster)
@@ -322,11 +316,10 @@ class LoggedColumns:
 
     def _check_unlabelled(self, number: int, family: type[ScoreData] | None) -> None:
         """Raise if the class of the scores has groups of its own."""
+        problem = "columns: expected none for IFEval, whose figures are given by the types of instructions"
         if family is not None:
             problem = f"columns: expected none with a family, got {class_name(family)}; declare its groups there"
-            raise ScoreFileError(self.path, number, problem)
-        if self._family is IFEvalScoreData:
-            problem = "columns: expected none for IFEval, whose figures are given by the types of instructions"
+        if family is not None or self._family is IFEvalScoreData:
             raise ScoreFileError(self.path, number, problem)
 
     def _nothing(self, family: type[ScoreData] | None) -> str:
@@ -338,20 +331,13 @@ class LoggedColumns:
             "your own, declare a family with fields of these names and read the file with read_scores(path, family=...)"
         )
 
-    def _column_of(self, key: str, value: object, family: type[ScoreData] | None) -> MetricColumn:
-        pairs = None if family is not None else pair_column(key, value)
+    def _column_of(self, key: str, value: object, given: type[ScoreData] | None) -> MetricColumn:
+        pairs = None if given is not None else pair_column(key, value)
         if pairs is not None:
             return pairs
-        return (RaggedColumn if isinstance(value, list) else NumberColumn)(self._is_share(key))
-
-    def _is_share(self, key: str) -> bool:
-        if self._family is None:
-            return is_named_as_share(key)
-        return is_share_of(self._family, self._fields[key])
-
-    def _unit(self, key: str) -> str:
-        column = self.metrics[key]
-        return "%" if isinstance(column, PairColumn) else unit_of(key, column.numbers())
+        family = self._family
+        is_share = is_named_as_share(key) if family is None else is_share_of(family, self._fields[key])
+        return (RaggedColumn if isinstance(value, list) else NumberColumn)(is_share)
 
     def _needed(self, first: Row) -> dict[str, Any] | None:
         """The keys to decode of any row, with their types; None if rows need all of their document."""
@@ -400,8 +386,13 @@ class LoggedColumns:
 _VERDICT_LISTS: Final = frozenset(one.name for one in dataclasses.fields(IFEvalScoreData))
 
 
-def _figure(column: PairColumn, kind: str) -> float:
-    return float(LOGGED_KINDS[kind].figure(*column.arrays()))
+def _figure(column: MetricColumn, kind: str | None) -> float:
+    """The figure of a kind, by default of the first; the mean of single values, NaN where no row is scored."""
+    if isinstance(column, PairColumn):
+        return float(LOGGED_KINDS[kind or column.kinds[0]].figure(*column.arrays()))
+    numbers = column.numbers()
+    counted = numbers[~np.isnan(numbers)]
+    return float(counted.mean(dtype=np.float64)) if len(counted) else float("nan")
 
 
 def _shape_of(value: object) -> str:

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from tensorclass.scores.limits import finite_number
-from tensorclass.scores.readers.json_text import json_problem, python_json
-from tensorclass.scores.readers.run import Published
-from tensorclass.scores.readers.run_names import task_name
+from tensorclass.scores.readers.json_document import json_of_file
+from tensorclass.scores.readers.run import Published, task_name
 from tensorclass.scores.readers.unpacked_file import opened, read_whole
 from tensorclass.scores.score_errors import ScoreFileError
 
@@ -144,10 +143,7 @@ def _document(path: Path, name: str, size: int, changed: int) -> Mapping[str, An
     """Parse a results file that has this size and was changed at this time."""
     with opened(path, name) as (stream, _):
         content = read_whole(stream, name)
-    try:
-        found = python_json(content)
-    except (ValueError, RecursionError) as error:
-        raise ScoreFileError(name, getattr(error, "lineno", None), json_problem(error)) from None
+    found = json_of_file(content, name)
     if not isinstance(found, dict) or not isinstance(cast("dict[str, Any]", found).get("results"), dict):
         raise ScoreFileError(name, None, "expected a results file of lm-evaluation-harness, with the key 'results'")
     return cast("dict[str, Any]", found)

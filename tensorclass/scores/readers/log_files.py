@@ -13,13 +13,12 @@ from typing import Final
 from tensorclass.scores.readers.file_head import FileHead
 from tensorclass.scores.readers.lm_eval_results import logs_beside
 from tensorclass.scores.readers.reader_registry import Reader, UnknownFormatError, reader_of
-from tensorclass.scores.readers.unpacked_file import STANDARD_INPUT
+from tensorclass.scores.readers.unpacked_file import PACKED, STANDARD_INPUT
 from tensorclass.scores.score_errors import ScoreFileError
 
 __all__ = ["LogFiles", "log_files"]
 
 _DATA: Final = (".jsonl", ".json", ".eval", ".parquet", ".csv", ".tsv")
-_PACKED: Final = (".gz", ".bz2", ".zst")
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,6 @@ class LogFiles:
 def log_files(
     paths: Iterable[str | Path],
     *,
-    readers: Iterable[Reader] | None = None,
     last: Iterable[Reader] = (),
     on_error: Callable[[ScoreFileError], None] | None = None,
 ) -> LogFiles:
@@ -48,8 +46,7 @@ def log_files(
         paths: files; ``-`` for the standard input; folders, of which the files that a reader recognises are taken, also
             those in folders within; patterns such as ``runs/*/samples_*.jsonl``; results files of
             lm-evaluation-harness, which stand for the sample logs beside them.
-        readers: readers that look at a file before those of this package; by default the registered ones.
-        last: readers that look at a file after them.
+        last: readers that look at a file after the registered ones and those of this package.
         on_error: called with the error of a folder or pattern, in place of raising it.
 
     Raises:
@@ -57,13 +54,13 @@ def log_files(
     """
     files: dict[Path, Path] = {}
     unknown: list[Path] = []
-    asked, after = None if readers is None else tuple(readers), tuple(last)
+    after = tuple(last)
     for given in paths:
         try:
             for path in _matching(given):
                 found = [path]
                 if path.is_dir() and str(path) != STANDARD_INPUT:
-                    found, others = _in_folder(path, asked, after)
+                    found, others = _in_folder(path, after)
                     unknown += others
                 for file in found:
                     for one in logs_beside(file) or [file]:
@@ -86,14 +83,14 @@ def _matching(given: str | Path) -> list[Path]:
     return list(map(Path, found))
 
 
-def _in_folder(folder: Path, readers: Iterable[Reader] | None, last: Iterable[Reader]) -> tuple[list[Path], list[Path]]:
+def _in_folder(folder: Path, last: Iterable[Reader]) -> tuple[list[Path], list[Path]]:
     """The score files in a folder, and other data files. Files that are broken are score files: reading says why."""
     known: list[Path] = []
     unknown: list[Path] = []
     companions: set[str] = set()
     for path in _walked(folder):
         try:
-            companions.update(reader_of(FileHead.of(path), readers, last).companions)
+            companions.update(reader_of(FileHead.of(path), last=last).companions)
         except UnknownFormatError:
             if logs_beside(path):
                 known.append(path)
@@ -124,7 +121,7 @@ def _is_data(path: Path) -> bool:
 
 
 def _unpacked(name: str) -> str:
-    for suffix in _PACKED:
+    for suffix in PACKED:
         name = name.removesuffix(suffix)
     return name
 

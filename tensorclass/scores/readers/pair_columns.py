@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
+from abc import ABC, ABCMeta, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Final, cast
+from typing import ClassVar, Final, cast
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tensorclass.scores.labels import merge
+from tensorclass.scores.logged_kinds import LOGGED_KINDS
 from tensorclass.scores.readers.growing_columns import Misfit, NumberColumn, RaggedLabelColumn, shown
 
 __all__ = ["PairColumn", "pair_column"]
@@ -36,6 +37,11 @@ class PairColumn(ABC):
         """The kinds of figures that the rows may stand for: names in ``LOGGED_KINDS``."""
 
     @property
+    def about_kinds(self) -> str:
+        """The kinds in words."""
+        return " or ".join(LOGGED_KINDS[kind].about for kind in self.kinds)
+
+    @property
     @abstractmethod
     def is_certain(self) -> bool:
         """True if the first kind is meant, whatever other programs say."""
@@ -57,12 +63,32 @@ class PairColumn(ABC):
         return tuple(torch.tensor(array, dtype=torch.float32, device="cpu") for array in self.arrays())
 
 
-class _ClassPairs(PairColumn):
-    """The expected and the predicted class of each row, as numbers."""
+class _NumberPairs(PairColumn, metaclass=ABCMeta):
+    """A pair of numbers a row."""
+
+    about: ClassVar[str]  # a pair, in words
 
     def __init__(self, metric: str) -> None:
         super().__init__(metric)
-        self._expected, self._predicted = NumberColumn(), NumberColumn()
+        self._first, self._second = NumberColumn(), NumberColumn()
+
+    def pair(self, value: object) -> tuple[object, object]:
+        """The two numbers of a row."""
+        return _pair(value, self.about)
+
+    def add(self, value: object) -> None:
+        first, second = self.pair(value)
+        self._first.add(first)
+        self._second.add(second)
+
+    def arrays(self) -> tuple[NDArray[np.float64], ...]:
+        return tuple(column.numbers().astype(np.float64) for column in (self._first, self._second))
+
+
+class _ClassPairs(_NumberPairs):
+    """The expected and the predicted class of each row, as numbers."""
+
+    about = "the expected and the predicted class"
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -77,21 +103,14 @@ class _ClassPairs(PairColumn):
         classes = np.unique(np.concatenate(self.arrays()))
         return self.kinds[0] != "f1" or set(classes.tolist()) <= {0.0, 1.0}
 
-    def add(self, value: object) -> None:
-        expected, predicted = _pair(value, "the expected and the predicted class")
-        self._expected.add(expected)
-        self._predicted.add(predicted)
-
     def arrays(self) -> tuple[NDArray[np.float64], ...]:
-        return tuple(column.numbers().astype(np.float64) for column in (self._predicted, self._expected))
+        return super().arrays()[::-1]  # predicted classes first
 
 
-class _Likelihoods(PairColumn):
+class _Likelihoods(_NumberPairs):
     """The log-likelihood of each row, and the number of its units: one where the log has none."""
 
-    def __init__(self, metric: str) -> None:
-        super().__init__(metric)
-        self._likelihoods, self._units = NumberColumn(), NumberColumn()
+    about = "a log-likelihood and its number of units"
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -101,18 +120,13 @@ class _Likelihoods(PairColumn):
     def is_certain(self) -> bool:
         return True
 
-    def add(self, value: object) -> None:
-        if self.metric in _PERPLEXITIES:
-            likelihood, units = _pair(value, "a log-likelihood and its number of units")
-            if isinstance(units, (int, float)) and not units > 0:
-                raise TypeError(f"a number of units above 0, got {shown(value)}")
-        else:
-            likelihood, units = value, 1.0
-        self._likelihoods.add(likelihood)
-        self._units.add(units)
-
-    def arrays(self) -> tuple[NDArray[np.float64], ...]:
-        return tuple(column.numbers().astype(np.float64) for column in (self._likelihoods, self._units))
+    def pair(self, value: object) -> tuple[object, object]:
+        if self.metric not in _PERPLEXITIES:
+            return value, 1.0
+        likelihood, units = super().pair(value)
+        if isinstance(units, (int, float)) and not units > 0:
+            raise TypeError(f"a number of units above 0, got {shown(value)}")
+        return likelihood, units
 
 
 class _LabelSets(PairColumn):

@@ -7,9 +7,10 @@ module here, listed in :data:`MODULES`, and imported when the first file is look
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -28,6 +29,8 @@ __all__ = [
     "Reader",
     "UnknownFormatError",
     "reader_of",
+    "refuse_columns",
+    "refuse_options",
     "register_reader",
     "registered",
 ]
@@ -103,6 +106,44 @@ class ReadOptions:
             True
         """
         return None if self.progress is None else self.progress(str(path))
+
+
+def refuse_options(head: FileHead, options: ReadOptions, name: str, *, roles: Collection[str] = ()) -> None:
+    """Raise if an option is given that the format has no use for.
+
+    Args:
+        head: the file.
+        options: how to read it.
+        name: the format.
+        roles: the roles of columns that the format knows.
+
+    Raises:
+        ScoreFileError: names the option.
+    """
+    path = str(head.path)
+    if options.filter_of(None) is not None and "filter" not in roles:
+        raise ScoreFileError(path, None, f"filter: expected none for {name}, got {options.filter!r}")
+    if options.results is not None:
+        raise ScoreFileError(path, None, f"results: expected none for {name}, got {str(options.results)!r}")
+    refuse_columns(head, options, name, roles=[role for role in roles if role != "filter"])
+
+
+def refuse_columns(head: FileHead, options: ReadOptions, name: str, *, roles: Collection[str] = ()) -> None:
+    """Raise if a column is given for a role that the format doesn't know.
+
+    Args:
+        head: the file.
+        options: how to read it.
+        name: the format.
+        roles: the roles that the format knows.
+
+    Raises:
+        ScoreFileError: names the role.
+    """
+    for role in options.columns:
+        if role not in roles:
+            known = ", ".join(roles) or "none"
+            raise ScoreFileError(str(head.path), None, f"columns: expected roles of {name} ({known}), got {role!r}")
 
 
 class Reader(ABC):
@@ -248,17 +289,11 @@ def reader_of(head: FileHead, first: Iterable[Reader] | None = None, last: Itera
     Raises:
         ScoreFileError: the file is empty, or no reader recognises it.
     """
-    for reader in registered() if first is None else first:
-        if reader.recognises(head):
-            return reader
-    for module in MODULES:
-        reader = _own_reader(module)
-        if reader.recognises(head):
-            return reader
-    for reader in last:
-        if reader.recognises(head):
-            return reader
-    raise _unknown(head)
+    readers = chain(registered() if first is None else first, map(_own_reader, MODULES), last)
+    found = next((reader for reader in readers if reader.recognises(head)), None)
+    if found is None:
+        raise _unknown(head)
+    return found
 
 
 def _own_reader(module: str) -> Reader:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from typing import IO, Any, Final, TextIO, TypeAlias, cast
@@ -17,10 +17,8 @@ from typing import IO, Any, Final, TextIO, TypeAlias, cast
 from tensorclass.scores.readers.gathered_scores import GatheredScores
 from tensorclass.scores.readers.growing_columns import prompt_id, shown
 from tensorclass.scores.readers.parquet_file import ParquetRows
-from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions
-from tensorclass.scores.readers.refused_options import refuse_options
+from tensorclass.scores.readers.reader_registry import FileHead, Reader, ReadOptions, refuse_options
 from tensorclass.scores.readers.run import PromptText, Run
-from tensorclass.scores.readers.run_names import run_name
 from tensorclass.scores.readers.unpacked_file import BROKEN, broken
 from tensorclass.scores.score_errors import ScoreFileError
 
@@ -98,7 +96,7 @@ class TableReader(Reader):
                 key = roles.run_of(row)
                 table = tables.get(key)
                 if table is None:
-                    table = tables[key] = GatheredScores(path)
+                    table = tables[key] = GatheredScores(head)
                 values = {metric: _number(row[column], column, path, line) for metric, column in roles.metrics}
                 document = roles.document(row, table.rows)
                 table.add(document, values, labels=roles.labels(row), task=key[1], line=line)
@@ -120,40 +118,31 @@ class TableReader(Reader):
         unscored = [metric for metric, _ in self._roles.metrics if metric not in table.metrics()]
         if len(unscored) == len(self._roles.metrics):
             raise ScoreFileError(str(head.path), None, f"{', '.join(unscored)}: no row has a value")
-        name = "/".join(part for part in (model, task) if part) if tables > 1 else run_name(head.path)
-        texts = _Texts(head.path, columns, model, task)
+        name = "/".join(part for part in (model, task) if part) if tables > 1 else ""
+        texts = partial(_texts, head.path, columns, model, task)
         return table.run(
+            self.name,
             options.family,
-            name=name or run_name(head.path),
-            format=self.name,
-            files=(str(head.path),),
+            name=name or None,
             model=model,
             task=task,
             notes=tuple(f"{metric}: no row has a value" for metric in unscored),
             groups=() if group is None else (group,),
             cluster=cluster,
-            texts=texts if head.can_be_read_again and {"text", "response"} & columns.keys() else None,
+            texts=texts if {"text", "response"} & columns.keys() else None,
         )
 
 
-@dataclass(frozen=True)
-class _Texts:
-    """Reads the texts of a run's rows again."""
-
-    path: Path
-    columns: Mapping[str, str]
-    model: str | None
-    task: str | None
-
-    def __call__(self) -> Iterator[PromptText]:
-        roles, place = _Roles(self.columns), 0
-        with _opened(FileHead.of(self.path), self.columns.values()) as rows:
-            for _, row in rows:
-                if roles.run_of(row) == (self.model, self.task):
-                    own = prompt_id(roles.document(row, place))
-                    place += 1
-                    response, target = roles.text(row, "response"), roles.text(row, "target")
-                    yield PromptText(own, roles.text(row, "text") or "", response, target)
+def _texts(path: Path, columns: Mapping[str, str], model: str | None, task: str | None) -> Iterator[PromptText]:
+    """Read the texts of a run's rows again."""
+    roles, place = _Roles(columns), 0
+    with _opened(FileHead.of(path), columns.values()) as rows:
+        for _, row in rows:
+            if roles.run_of(row) == (model, task):
+                own = prompt_id(roles.document(row, place))
+                place += 1
+                response, target = roles.text(row, "response"), roles.text(row, "target")
+                yield PromptText(own, roles.text(row, "text") or "", response, target)
 
 
 def _text(value: object) -> str | None:
@@ -197,10 +186,7 @@ def _opened(head: FileHead, columns: Iterable[str]) -> Generator[Iterator[tuple[
     elif head.first_row is not None:
         yield _json_rows(head, wanted)
     else:
-        with (
-            head.open() as stream,
-            TextIOWrapper(cast("IO[bytes]", stream), encoding="utf-8-sig", newline="") as text,
-        ):
+        with head.open() as stream, TextIOWrapper(cast("IO[bytes]", stream), encoding="utf-8-sig", newline="") as text:
             yield _csv_rows(head, text, wanted)
 
 

@@ -22,10 +22,13 @@ from tensorclass.scores.score_errors import ScoreFileError, require
 from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.regular_files import NotRegular, open_regular
 
-__all__ = ["BROKEN", "STANDARD_INPUT", "broken", "copied", "is_stream", "opened", "read_whole"]
+__all__ = ["BROKEN", "PACKED", "STANDARD_INPUT", "broken", "copied", "is_stream", "opened", "read_whole"]
 
 STANDARD_INPUT: Final = "-"
 """The path that stands for the standard input."""
+
+PACKED: Final = (".gz", ".bz2", ".zst")
+"""Ends of the names of compressed files."""
 
 BROKEN: Final[tuple[type[Exception], ...]] = (EOFError, zlib.error, OSError)
 """Errors of reading a file that is cut off, damaged or unreadable; :func:`broken` names them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import Enum
 from typing import TypeAlias
 
@@ -11,24 +11,24 @@ from tensorclass.records.field_names import MEMBER_NAMES
 
 from .function_stub import parameter_types
 from .inference import SAME, Function, own_nodes, union
-from .public_names import RECORDS, Names, bound
+from .public_names import RECORDS, Names, bound, is_constant
 from .statements import stubs_of
-from .stub_context import ELLIPSIS, EMPTY, Context, annotation, is_simple, shown
+from .stub_context import ELLIPSIS, EMPTY, Context, annotation, is_simple, shown, type_parameters
 
 
 class ClassStyle(Enum):
-    """The way a class treats annotated variables in its body."""
+    """The way a class treats annotated variables in its body. Of several ways, the first counts."""
 
-    PLAIN = "plain"
-    RECORD = "record"
-    DATACLASS = "dataclass"
-    ENUM = "enum"
     #: a metaclass: the first argument of its methods is not a ``Self``
     META = "meta"
+    RECORD = "record"
+    ENUM = "enum"
+    DATACLASS = "dataclass"
     #: declares members for other classes: NamedTuple, TypedDict, Protocol
     DECLARED = "declared"
     #: has an unknown base or decorator, which may make fields of annotated variables
     OTHER = "other"
+    PLAIN = "plain"
 
 
 _BASES = {
@@ -62,24 +62,22 @@ def class_stub(definition: ast.ClassDef, context: Context) -> ast.ClassDef:
     body = _attributes(definition, kind, body, context) + body
     comment = ""
     if kind is ClassStyle.RECORD:
+        for statement in body:
+            if isinstance(statement, ast.AnnAssign) and getattr(statement.target, "id", "") in MEMBER_NAMES:
+                context.comments.setdefault(statement, "# type: ignore")  # it hides a member of records on purpose
         below = [is_frozen(base, other) for base, other in names.bases(definition) if kind_of(base, other) is kind]
         if is_frozen(definition, names):
             if not any(one.arg == "frozen" for one in [*keywords, *more]):
                 more.append(ast.keyword("frozen", ast.Constant(True)))  # inherited, which checkers want to see
             if not all(below):
                 comment = _FROZEN  # they know it of dataclasses, where it is an error
-    if kind is ClassStyle.RECORD:
-        for statement in body:
-            if isinstance(statement, ast.AnnAssign) and getattr(statement.target, "id", "") in MEMBER_NAMES:
-                context.comments.setdefault(statement, "# type: ignore")  # it hides a member of records on purpose
-    parameters = {name: getattr(definition, name) for name in ("type_params",) if hasattr(definition, name)}
     stub = ast.ClassDef(
         name=definition.name,
         bases=bases,
         keywords=[*keywords, *more],
         body=body or [*EMPTY],
         decorator_list=decorators,
-        **parameters,
+        **type_parameters(definition),
     )
     last = max(definition.lineno, definition.body[0].lineno - 1)
     context.keep_suppression(definition, stub, definition.lineno, last)
@@ -93,11 +91,8 @@ def class_stub(definition: ast.ClassDef, context: Context) -> ast.ClassDef:
 
 def record_options(definition: ast.ClassDef, names: Names) -> list[ast.keyword] | None:
     """Return the options of a decorated class; ``None`` for other classes."""
-    for decorator in definition.decorator_list:
-        options = names.record_options(decorator)
-        if options is not None:
-            return options
-    return None
+    given = (names.record_options(decorator) for decorator in definition.decorator_list)
+    return next((options for options in given if options is not None), None)
 
 
 def kind_of(definition: ast.ClassDef, names: Names, depth: int = 20) -> ClassStyle:
@@ -120,24 +115,14 @@ def kind_of(definition: ast.ClassDef, names: Names, depth: int = 20) -> ClassSty
         else:
             other = ClassStyle.PLAIN if origin.startswith(("builtins.", "collections.")) else ClassStyle.OTHER
             kinds.append(_BASES.get(origin, other))
-    for kind in (
-        ClassStyle.META,
-        ClassStyle.RECORD,
-        ClassStyle.ENUM,
-        ClassStyle.DATACLASS,
-        ClassStyle.DECLARED,
-        ClassStyle.OTHER,
-    ):
-        if kind in kinds:
-            return kind
-    return ClassStyle.PLAIN
+    return min(kinds, key=list(ClassStyle).index, default=ClassStyle.PLAIN)
 
 
 def is_frozen(definition: ast.ClassDef, names: Names, depth: int = 20) -> bool:
     """Return whether a record is frozen, by an option of its own or of a base."""
     _, subscripts = _without_subscripts(list(definition.bases), names)
     options = [*(record_options(definition, names) or ()), *definition.keywords, *subscripts]
-    if any(option.arg == "frozen" and _is_true(option.value) for option in options):
+    if any(option.arg == "frozen" and is_constant(option.value, True) for option in options):
         return True
     return depth > 0 and any(is_frozen(base, other, depth - 1) for base, other in names.bases(definition))
 
@@ -147,14 +132,10 @@ def _as_record(
 ) -> tuple[list[ast.expr], list[ast.keyword]]:
     """Return the bases and keywords of a decorated class, in the order that the decorator gives them."""
     names = context.names
-    origins = [names.origin(base.value if isinstance(base, ast.Subscript) else base) for base in definition.bases]
-    generic = [
-        base
-        for base, origin in zip(definition.bases, origins, strict=True)
-        if origin in ("typing.Generic", "typing_extensions.Generic")
-    ]
-    bases = [base for base in definition.bases if base not in generic and names.origin(base) != "builtins.object"]
-    is_one = any(origin in RECORDS for origin in origins) or any(
+    origins = {base: names.origin(base.value if isinstance(base, ast.Subscript) else base) for base in definition.bases}
+    generic = [base for base in origins if origins[base] in ("typing.Generic", "typing_extensions.Generic")]
+    bases = [base for base in origins if base not in generic and origins[base] != "builtins.object"]
+    is_one = any(origin in RECORDS for origin in origins.values()) or any(
         kind_of(base, other) is ClassStyle.RECORD for base, other in names.bases(definition)
     )
     if not is_one:
@@ -175,10 +156,6 @@ def _without_subscripts(bases: list[ast.expr], names: Names) -> tuple[list[ast.e
                 bases[position] = base.value
                 keywords += [ast.keyword(option, ast.Constant(True)) for option in given]
     return bases, keywords
-
-
-def _is_true(value: ast.expr) -> bool:
-    return isinstance(value, ast.Constant) and value.value is True
 
 
 # -- variables in its body --------------------------------------------------------------------------------------------
@@ -225,7 +202,7 @@ class InClass:
         has_default = "default" in given or "default_factory" in given
         if not kept:
             return ELLIPSIS if has_default else None
-        if has_default and not any(one.arg == "init" and _is_false(one.value) for one in kept):
+        if has_default and not any(one.arg == "init" and is_constant(one.value, False) for one in kept):
             default = shown(given["default"]) if "default" in given else ELLIPSIS
             if default is ELLIPSIS:  # whose type would have to be that of the field
                 default = annotation(f"{self._context.need('typing.cast')}({self._context.need('typing.Any')}, ...)")
@@ -234,10 +211,6 @@ class InClass:
 
 
 _BUILTIN = {"list", "dict", "set", "tuple", "int", "str", "float", "bool", "None"}
-
-
-def _is_false(value: ast.expr) -> bool:
-    return isinstance(value, ast.Constant) and value.value is False
 
 
 # -- attributes that methods assign -----------------------------------------------------------------------------------
@@ -291,15 +264,12 @@ def _assigned_in(
         elif isinstance(node, ast.Assign):
             for target in node.targets:
                 for name, value in _pairs(target, node.value, me):
-                    assigned.setdefault(name, []).append(_type(value, types, known, context))
+                    found = None if value is None else context.inference.of(value, types, known)
+                    assigned.setdefault(name, []).append(found)
         elif isinstance(node, (ast.For, ast.AsyncFor, ast.withitem)):
             bound_to = node.optional_vars if isinstance(node, ast.withitem) else node.target
             for name, _ in _pairs(bound_to, None, me) if bound_to is not None else ():
                 assigned.setdefault(name, []).append(None)
-
-
-def _type(value: ast.expr | None, types: Mapping[str, str], known: Mapping[str, str], context: Context) -> str | None:
-    return None if value is None else context.inference.of(value, types, known)
 
 
 def _pairs(target: ast.expr, value: ast.expr | None, me: str) -> list[tuple[str, ast.expr | None]]:
@@ -315,11 +285,8 @@ def _pairs(target: ast.expr, value: ast.expr | None, me: str) -> list[tuple[str,
 
 def _own(target: ast.expr, me: str) -> str:
     """The name of an attribute of ``self``."""
-    match target:
-        case ast.Attribute(value=ast.Name(id=name), attr=attribute) if name == me:
-            return attribute
-        case _:
-            return ""
+    is_own = isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == me
+    return target.attr if is_own and isinstance(target, ast.Attribute) else ""
 
 
 def _inherited(definition: ast.ClassDef, names: Names, depth: int = 20) -> set[str]:

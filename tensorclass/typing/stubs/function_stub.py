@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from .inference import Function, Types, own_nodes, returned_by
-from .stub_context import EMPTY, Context, annotation, shown
+from .stub_context import EMPTY, Context, annotation, shown, type_parameters
 
 
 def function_stub(function: Function, context: Context, is_method: bool = False) -> Function:
@@ -17,14 +17,13 @@ def function_stub(function: Function, context: Context, is_method: bool = False)
         if found is None and is_method and _returns_new(function):
             found = context.need("typing_extensions.Self")
         returns = annotation(found) if found else None
-    parameters = {name: getattr(function, name) for name in ("type_params",) if hasattr(function, name)}
     stub = type(function)(
         name=function.name,
         args=signature(function.args),
         body=[*EMPTY],
         decorator_list=[one for one in function.decorator_list if not _keeps_the_type(one, context)],
         returns=returns,
-        **parameters,
+        **type_parameters(function),
     )
     return context.keep_suppression(function, stub, function.lineno, max(function.lineno, function.body[0].lineno - 1))
 

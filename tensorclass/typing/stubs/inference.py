@@ -99,11 +99,7 @@ class Inference:
         return (union(found) if found else None) or self.unknown
 
     def _comprehended(
-        self,
-        comprehension: ast.ListComp | ast.SetComp | ast.DictComp,
-        item: ast.expr,
-        types: Types,
-        known: Types,
+        self, comprehension: ast.ListComp | ast.SetComp | ast.DictComp, item: ast.expr, types: Types, known: Types
     ) -> str:
         own = {
             node.id

@@ -6,6 +6,7 @@ import ast
 import io
 import tokenize
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 from .formatting import written
@@ -76,15 +77,11 @@ class Neighbourhood:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._found: dict[str, Names | None] = {}
-
-    def names(self, name: str) -> Names | None:
-        """The names of a module; ``None`` where there is none that can be read."""
-        if name not in self._found:
-            self._found[name] = self._read(name)
-        return self._found[name]
+        #: finds the names of a module, once
+        self.names: Neighbours = cache(self._read)
 
     def _read(self, name: str) -> Names | None:
+        """The names of a module; ``None`` where there is none that can be read."""
         if not all(part.isidentifier() for part in name.split(".")):
             return None
         module = found_at(self._root, name)
@@ -205,11 +202,8 @@ def _exported(tree: ast.Module) -> set[str]:
 def _imports(body: list[ast.stmt], needed: list[ast.stmt], exported: set[str], context: Context) -> list[ast.stmt]:
     """The statements with the imports that they need: those that are used, and those that the module hands on."""
     used = _used(body)
-    found: list[ast.stmt] = []
-    for statement in [*needed, *body]:
-        kept = _kept(statement, used, exported, context)
-        if kept is not None:
-            found.append(kept)
+    every = (_kept(statement, used, exported, context) for statement in [*needed, *body])
+    found = [statement for statement in every if statement is not None]
     imports = [item for item in found if isinstance(item, (ast.Import, ast.ImportFrom))]
     rest = [item for item in found if not isinstance(item, (ast.Import, ast.ImportFrom))]
     return [*_joined(imports, context), *rest]
@@ -230,8 +224,7 @@ def _kept(statement: ast.stmt, used: set[str], exported: set[str], context: Cont
         if name == "*" or alias.asname == alias.name:
             aliases.append(alias)
         elif name in exported and "." not in alias.name:
-            again = alias.name if alias.asname in (None, alias.name) else alias.asname
-            aliases.append(ast.alias(alias.name, again))
+            aliases.append(ast.alias(alias.name, alias.asname or alias.name))
         elif name in used or name in exported:
             aliases.append(alias)
     aliases = list({(alias.name, alias.asname): alias for alias in aliases}.values())
@@ -266,8 +259,8 @@ def _joined(imports: list[ast.Import | ast.ImportFrom], context: Context) -> lis
     found: list[ast.stmt] = []
     places: dict[tuple[int, str | None], ast.ImportFrom] = {}
     for statement in imports:
-        plain = isinstance(statement, ast.ImportFrom) and statement.names[0].name != "*"
-        if plain and isinstance(statement, ast.ImportFrom) and statement not in context.comments:
+        is_plain = statement.names[0].name != "*" and statement not in context.comments
+        if is_plain and isinstance(statement, ast.ImportFrom):
             before = places.setdefault((statement.level, statement.module), statement)
             if before is not statement:
                 seen = {(alias.name, alias.asname) for alias in before.names}

@@ -90,11 +90,9 @@ _OF_DESCRIPTORS = {"__get__", "__set__"}
 
 
 def _is_for_checkers(statement: ast.stmt) -> bool:
-    match statement:
-        case ast.If(test=ast.Name(id="TYPE_CHECKING")):
-            return True
-        case _:
-            return False
+    return (
+        isinstance(statement, ast.If) and isinstance(statement.test, ast.Name) and statement.test.id == "TYPE_CHECKING"
+    )
 
 
 def _is_private(name: str) -> bool:

@@ -137,11 +137,8 @@ class Names:
     def bases(self, definition: ast.ClassDef) -> list[tuple[ast.ClassDef, Names]]:
         """The bases of a class whose text is at hand, each with its module."""
         found = [self.definition(base.value if isinstance(base, ast.Subscript) else base) for base in definition.bases]
-        return [
-            (one[0], one[1])
-            for one in found
-            if one is not None and isinstance(one[0], ast.ClassDef) and one[0] is not definition
-        ]
+        known = [one for one in found if one is not None]
+        return [(base, names) for base, names in known if isinstance(base, ast.ClassDef) and base is not definition]
 
     def is_record_decorator(self, decorator: ast.expr) -> bool:
         return self.record_options(decorator) is not None
@@ -150,7 +147,7 @@ class Names:
         """The options that a decorator gives where it is ``@tensorclass`` under any name; ``None`` for others."""
         if isinstance(decorator, ast.Call):
             before = self.record_options(decorator.func, depth)
-            if before is None or (decorator.args and not _is_none(decorator.args[0])):
+            if before is None or (decorator.args and not is_constant(decorator.args[0], None)):
                 return None
             return [*before, *decorator.keywords]
         origin, names = self.followed(decorator)
@@ -172,8 +169,9 @@ class Names:
 _MAX_HANDS = 10
 
 
-def _is_none(expression: ast.expr) -> bool:
-    return isinstance(expression, ast.Constant) and expression.value is None
+def is_constant(expression: ast.expr, value: bool | None) -> bool:
+    """Return whether an expression is ``True``, ``False`` or ``None``."""
+    return isinstance(expression, ast.Constant) and expression.value is value
 
 
 def inside(statements: Iterable[ast.stmt], classes: bool = False) -> Iterator[ast.stmt]:
@@ -192,12 +190,11 @@ def inside(statements: Iterable[ast.stmt], classes: bool = False) -> Iterator[as
 
 def blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
     """The blocks of a compound statement, in their order."""
-    for name in ("body", "handlers", "cases", "orelse", "finalbody"):
-        for part in [getattr(statement, name, [])] if name not in ("handlers", "cases") else ():
-            yield part
-        if name in ("handlers", "cases"):
-            for part in getattr(statement, name, []):
-                yield part.body
+    yield getattr(statement, "body", [])
+    for part in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
+        yield part.body
+    yield getattr(statement, "orelse", [])
+    yield getattr(statement, "finalbody", [])
 
 
 def bound(statements: Iterable[ast.stmt]) -> list[str]:
@@ -222,9 +219,7 @@ def bound_by(statement: ast.stmt) -> Iterator[str]:
     else:
         nested = {id(inner) for block in blocks(statement) for inner in block}
         yield from _stored(statement, nested)
-        for handler in getattr(statement, "handlers", ()):
-            if handler.name:
-                continue  # Python removes it at the end of the block
+        # the name of an exception is none: Python removes it at the end of the block
 
 
 def _stored(node: ast.AST, skip: set[int]) -> Iterator[str]:

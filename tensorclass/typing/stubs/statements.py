@@ -53,10 +53,8 @@ def stubs_of(body: Sequence[ast.stmt], context: Context, scope: StatementScope) 
     known = {*_BUILTINS, *context.names.bound, *bound(body)}
     if context.names.stars:  # names that are bound nowhere come from star imports
         known.update(node.id for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name))
-    known -= gone
-    found: list[ast.stmt] = []
-    for statement in body:
-        found += _stub(statement, context, scope, known)
+    block = _Block(context, scope, known - gone)
+    found = [stub for statement in body for stub in block.stubs(statement)]
     return merged([stub for stub in found if not (gone and set(bound_by(stub)) & gone)], context)
 
 
@@ -71,71 +69,151 @@ def _deleted(body: Sequence[ast.stmt]) -> set[str]:
     return gone
 
 
-def _stub(statement: ast.stmt, context: Context, scope: StatementScope, known: set[str]) -> list[ast.stmt]:
-    match statement:
-        case ast.Import() | ast.ImportFrom():
-            return _import(statement, context)
-        case ast.FunctionDef() | ast.AsyncFunctionDef():
-            return [function_stub(statement, context, scope.has_self)]
-        case ast.ClassDef():
-            from .class_stub import class_stub
+class _Block:
+    """Statements of one scope.
 
-            return [class_stub(statement, context)]
-        case ast.AnnAssign(target=ast.Name() as target):
-            if scope.is_class and context.table is not None:
-                method = context.table(target.id, statement.annotation, statement.value, context)
-                if method:
+    Args:
+        context: the module.
+        scope: that of the statements.
+        known: names that a checker can look up.
+    """
+
+    def __init__(self, context: Context, scope: StatementScope, known: set[str]) -> None:
+        self._context = context
+        self._scope = scope
+        self._known = known
+
+    def _merged(self, body: Iterable[ast.stmt]) -> list[ast.stmt]:
+        return merged([stub for inner in body for stub in self.stubs(inner)], self._context)
+
+    def stubs(self, statement: ast.stmt) -> list[ast.stmt]:
+        """The statements of the stub that a statement becomes."""
+        match statement:
+            case ast.Import() | ast.ImportFrom():
+                return _import(statement, self._context)
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                return [function_stub(statement, self._context, self._scope.has_self)]
+            case ast.ClassDef():
+                from .class_stub import class_stub
+
+                return [class_stub(statement, self._context)]
+            case ast.AnnAssign(target=ast.Name() as target):
+                if method := self._tabled(target.id, statement.annotation, statement.value):
                     return [*method]
-            if target.id == "__hash__" and scope.is_class and isinstance(statement.value, ast.Constant):
-                return [_unhashable(target, context)]
-            stub = ast.AnnAssign(target, statement.annotation, _value(statement, context, scope, known), 1)
-            if statement.value is None or scope.is_class:  # an inherited attribute may have another type
-                context.keep_suppression(statement, stub, statement.lineno, statement.end_lineno or statement.lineno)
-            return [stub]
-        case ast.Assign(targets=targets, value=value):
-            stubs = [stub for target in targets for stub in _assigned(target, value, context, scope, known)]
-            others = dict.fromkeys(bound_by(statement)).keys() - set(bound(stubs))  # by := in the value
-            return [*(_unknown(name, context) for name in sorted(others)), *stubs]
-        case ast.AugAssign(target=ast.Name(id="__all__")):
-            return [statement]
-        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="__all__")))):
-            return [statement]
-        case ast.If(test=test):
-            return _conditional(statement, test, context, scope, known)
-        case ast.Expr() | ast.Pass() | ast.Delete() | ast.AugAssign() | ast.Assert():
-            names = list(bound_by(statement)) if not isinstance(statement, (ast.Delete, ast.AugAssign)) else []
-            return [_unknown(name, context) for name in names]  # bound by :=
-        case _ if type(statement).__name__ == "TypeAlias":
-            return [statement]
-        case _:
-            # statements that run at import: as if the first block had run to its end
-            own: list[ast.stmt] = [_unknown(name, context) for name in bound_by(statement)]
-            return _alternatives(own, blocks(statement), context, scope, known)
+                if target.id == "__hash__" and self._scope.is_class and isinstance(statement.value, ast.Constant):
+                    return [_unhashable(target, self._context)]
+                stub = ast.AnnAssign(target, statement.annotation, self._value(statement), 1)
+                if statement.value is None or self._scope.is_class:  # an inherited attribute may have another type
+                    last = statement.end_lineno or statement.lineno
+                    self._context.keep_suppression(statement, stub, statement.lineno, last)
+                return [stub]
+            case ast.Assign(targets=targets, value=value):
+                stubs = [stub for target in targets for stub in self._assigned(target, value)]
+                others = dict.fromkeys(bound_by(statement)).keys() - set(bound(stubs))  # by := in the value
+                return [*(_unknown(name, self._context) for name in sorted(others)), *stubs]
+            case ast.AugAssign(target=ast.Name(id="__all__")):
+                return [statement]
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="__all__")))):
+                return [statement]
+            case ast.If():
+                return self._conditional(statement)
+            case ast.Expr() | ast.Pass() | ast.Delete() | ast.AugAssign() | ast.Assert():
+                names = list(bound_by(statement)) if not isinstance(statement, (ast.Delete, ast.AugAssign)) else []
+                return [_unknown(name, self._context) for name in names]  # bound by :=
+            case _ if type(statement).__name__ == "TypeAlias":
+                return [statement]
+            case _:
+                # statements that run at import: as if the first block had run to its end
+                own: list[ast.stmt] = [_unknown(name, self._context) for name in bound_by(statement)]
+                return self._alternatives(own, blocks(statement))
+
+    def _conditional(self, statement: ast.If) -> list[ast.stmt]:
+        origin = self._context.names.origin
+        if is_for_checkers(statement.test, self._context):
+            body, orelse = self._merged(statement.body), self._merged(statement.orelse)
+            return [ast.If(statement.test, body or [ast.Pass()], orelse)] if body or orelse else []
+        match statement.test:
+            case test if origin(test) in _FOR_CHECKERS:
+                return self._merged(statement.body)
+            case ast.UnaryOp(op=ast.Not(), operand=operand) if origin(operand) in _FOR_CHECKERS:
+                return self._merged(statement.orelse)
+            case ast.Compare(left=ast.Name(id="__name__")):
+                return self._merged(statement.orelse)
+            case _:
+                return self._alternatives([], [statement.body, statement.orelse])
+
+    def _alternatives(self, found: list[ast.stmt], alternatives: Iterable[Sequence[ast.stmt]]) -> list[ast.stmt]:
+        """The stubs of the first block, and those of the others for what it does not bind."""
+        for block in alternatives:
+            before = set(bound(found))
+            for stub in self._merged(block):
+                if isinstance(stub, (ast.Import, ast.ImportFrom)):
+                    stub.names = [a for a in stub.names if (a.asname or a.name.partition(".")[0]) not in before]
+                    if stub.names:
+                        found.append(stub)
+                elif not set(bound([stub])) <= before or stub in self._context.inferred:
+                    found.append(stub)  # one that was inferred is merged with what the first block assigned
+        return merged(found, self._context)
+
+    def _tabled(self, name: str, annotation: ast.expr | None, value: ast.expr | None) -> list[ast.FunctionDef]:
+        """The method that an entry of a table stands for, with its overloads; empty for other members."""
+        table = self._context.table
+        return table(name, annotation, value, self._context) if self._scope.is_class and table is not None else []
+
+    def _value(self, statement: ast.AnnAssign) -> ast.expr | None:
+        """The value of an annotated variable in the stub: its type, or that a field has a default, depends on it."""
+        if statement.value is None:
+            return None
+        kind = self._context.names.origin(_named(statement.annotation))
+        if kind in [f"{typing}.TypeAlias" for typing in _TYPING]:
+            return statement.value
+        if kind in [f"{typing}.Final" for typing in _TYPING]:
+            if isinstance(statement.value, (ast.Name, ast.Attribute)) and is_simple(statement.value, self._known):
+                return statement.value  # its type is that of what it names
+            plain = shown(statement.value)
+            return plain if plain is not ELLIPSIS or self._scope.is_class else None
+        return self._scope.field(statement)
+
+    def _assigned(self, target: ast.expr, value: ast.expr) -> list[ast.stmt]:
+        """The stubs of an assignment without annotation."""
+        if isinstance(target, ast.Starred):
+            target = target.value
+        if isinstance(target, (ast.Tuple, ast.List)):
+            parts: Sequence[ast.expr | None] = [None] * len(target.elts)
+            is_plain = not any(isinstance(item, ast.Starred) for item in target.elts)
+            if is_plain and isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(target.elts):
+                parts = [None if isinstance(item, ast.Starred) else item for item in value.elts]
+            return [
+                stub
+                for item, part in zip(target.elts, parts, strict=True)
+                for stub in (
+                    self._assigned(item, part)
+                    if part is not None
+                    else [_unknown(name, self._context) for name in _names(item)]
+                )
+            ]
+        if not isinstance(target, ast.Name):
+            return []  # an attribute or an item of something
+        name = target.id
+        if method := self._tabled(name, None, value):
+            return [*method]
+        own = self._scope.variable(name, value, self._known)
+        if own is not None:
+            return [own]
+        if name == "__hash__" and self._scope.is_class and isinstance(value, ast.Constant):
+            return [_unhashable(target, self._context)]
+        if name in _KEPT:
+            return [ast.Assign([target], value)]
+        if isinstance(value, ast.Lambda):
+            return [_as_function(name, value)]
+        is_named = isinstance(value, (ast.Name, ast.Attribute, ast.Subscript)) or _is_alias(value, self._context)
+        found = None if is_named else self._context.inference.of(value)
+        if found is not None:
+            return [_variable(name, found, self._context)]
+        return [ast.Assign([target], value) if is_simple(value, self._known) else _unknown(name, self._context)]
 
 
 _FOR_CHECKERS = [f"{typing}.TYPE_CHECKING" for typing in _TYPING]
-
-
-def _conditional(
-    statement: ast.If, test: ast.expr, context: Context, scope: StatementScope, known: set[str]
-) -> list[ast.stmt]:
-    def stubs(body: Iterable[ast.stmt]) -> list[ast.stmt]:
-        return merged([stub for inner in body for stub in _stub(inner, context, scope, known)], context)
-
-    if is_for_checkers(test, context):
-        body, orelse = stubs(statement.body), stubs(statement.orelse)
-        if not body and not orelse:
-            return []
-        return [ast.If(test, body or [ast.Pass()], orelse)]
-    if context.names.origin(test) in _FOR_CHECKERS:
-        return stubs(statement.body)
-    match test:
-        case ast.UnaryOp(op=ast.Not(), operand=operand) if context.names.origin(operand) in _FOR_CHECKERS:
-            return stubs(statement.orelse)
-        case ast.Compare(left=ast.Name(id="__name__")):
-            return stubs(statement.orelse)
-        case _:
-            return _alternatives([], [statement.body, statement.orelse], context, scope, known)
 
 
 def is_for_checkers(test: ast.expr, context: Context) -> bool:
@@ -152,29 +230,6 @@ def is_for_checkers(test: ast.expr, context: Context) -> bool:
             return is_for_checkers(operand, context)
         case _:
             return False
-
-
-def _alternatives(
-    found: list[ast.stmt],
-    alternatives: Iterable[Sequence[ast.stmt]],
-    context: Context,
-    scope: StatementScope,
-    known: set[str],
-) -> list[ast.stmt]:
-    """The stubs of the first block, and those of the others for what it does not bind."""
-    for block in alternatives:
-        before = set(bound(found))
-        own = merged([stub for inner in block for stub in _stub(inner, context, scope, known)], context)
-        for stub in own:
-            if isinstance(stub, (ast.Import, ast.ImportFrom)):
-                stub.names = [a for a in stub.names if (a.asname or a.name.partition(".")[0]) not in before]
-                if stub.names:
-                    found.append(stub)
-            elif (names := set(bound([stub]))) and not names <= before:
-                found.append(stub)
-            elif stub in context.inferred:
-                found.append(stub)  # merged with what the first block assigned
-    return merged(found, context)
 
 
 # -- imports ----------------------------------------------------------------------------------------------------------
@@ -197,21 +252,6 @@ def _import(statement: ast.Import | ast.ImportFrom, context: Context) -> list[as
 # -- variables --------------------------------------------------------------------------------------------------------
 
 
-def _value(statement: ast.AnnAssign, context: Context, scope: StatementScope, known: set[str]) -> ast.expr | None:
-    """Return the value of an annotated variable in the stub: its type, or that a field has a default, depends on it."""
-    if statement.value is None:
-        return None
-    kind = context.names.origin(_named(statement.annotation))
-    if kind in [f"{typing}.TypeAlias" for typing in _TYPING]:
-        return statement.value
-    if kind in [f"{typing}.Final" for typing in _TYPING]:
-        if isinstance(statement.value, (ast.Name, ast.Attribute)) and is_simple(statement.value, known):
-            return statement.value  # its type is that of what it names
-        plain = shown(statement.value)
-        return plain if plain is not ELLIPSIS or scope.is_class else None
-    return scope.field(statement)
-
-
 def _named(declared: ast.expr) -> ast.expr:
     """The name in an annotation, which may be a text, that says what kind of variable it is."""
     if isinstance(declared, ast.Constant) and isinstance(declared.value, str):
@@ -220,55 +260,6 @@ def _named(declared: ast.expr) -> ast.expr:
         except SyntaxError:
             return declared
     return declared.value if isinstance(declared, ast.Subscript) else declared
-
-
-def _assigned(
-    target: ast.expr, value: ast.expr, context: Context, scope: StatementScope, known: set[str]
-) -> list[ast.stmt]:
-    """The stubs of an assignment without annotation."""
-    if isinstance(target, ast.Starred):
-        target = target.value
-    if isinstance(target, (ast.Tuple, ast.List)):
-        parts: Sequence[ast.expr | None] = [None] * len(target.elts)
-        if isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(target.elts):
-            parts = [None if isinstance(item, ast.Starred) else item for item in value.elts]
-        if any(isinstance(item, ast.Starred) for item in target.elts):
-            parts = [None] * len(target.elts)
-        return [
-            stub
-            for item, part in zip(target.elts, parts, strict=True)
-            for stub in (
-                _assigned(item, part, context, scope, known)
-                if part is not None
-                else [_unknown(name, context) for name in _names(item)]
-            )
-        ]
-    if not isinstance(target, ast.Name):
-        return []  # an attribute or an item of something
-    name = target.id
-    if scope.is_class and context.table is not None:
-        method = context.table(name, None, value, context)
-        if method:
-            return [*method]
-    own = scope.variable(name, value, known)
-    if own is not None:
-        return [own]
-    if name == "__hash__" and scope.is_class and isinstance(value, ast.Constant):
-        return [_unhashable(target, context)]
-    if name in _KEPT:
-        return [ast.Assign([target], value)]
-    if isinstance(value, ast.Lambda):
-        return [_as_function(name, value)]
-    if isinstance(value, (ast.Name, ast.Attribute, ast.Subscript)) or _is_alias(value, context):
-        if is_simple(value, known):
-            return [ast.Assign([target], value)]
-        return [_unknown(name, context)]
-    found = context.inference.of(value)
-    if found is not None:
-        return [_variable(name, found, context)]
-    if is_simple(value, known):
-        return [ast.Assign([target], value)]
-    return [_unknown(name, context)]
 
 
 def _unhashable(target: ast.Name, context: Context) -> ast.AnnAssign:

@@ -8,7 +8,7 @@ import re
 import tokenize
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from .inference import Inference
 from .public_names import Names
@@ -101,6 +101,11 @@ def annotation(text: str) -> ast.expr:
     return ast.parse(text, mode="eval").body
 
 
+def type_parameters(definition: ast.AST) -> dict[str, Any]:
+    """The argument of a new node for the type parameters of another one; Python 3.12 and later have them."""
+    return {name: getattr(definition, name) for name in ("type_params",) if hasattr(definition, name)}
+
+
 ELLIPSIS = ast.Constant(...)
 EMPTY: Sequence[ast.stmt] = (ast.Expr(ELLIPSIS),)
 
@@ -109,7 +114,8 @@ def shown(value: ast.expr) -> ast.expr:
     """A default as the stub has it: as it is where it is short and plain, else ``...``."""
     match value:
         case ast.Constant(value=str() | bytes() as text):
-            return value if len(text) <= 60 and text.isascii() and b"\n" not in _bytes(text) else ELLIPSIS
+            is_line = "\n" not in text if isinstance(text, str) else b"\n" not in text
+            return value if len(text) <= 60 and text.isascii() and is_line else ELLIPSIS
         case ast.Constant():
             return value
         case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=ast.Constant(value=int() | float())):
@@ -118,10 +124,6 @@ def shown(value: ast.expr) -> ast.expr:
             return value
         case _:
             return ELLIPSIS
-
-
-def _bytes(text: str | bytes) -> bytes:
-    return text.encode() if isinstance(text, str) else text
 
 
 def is_simple(value: ast.expr, known: set[str]) -> bool:
@@ -137,21 +139,6 @@ def is_simple(value: ast.expr, known: set[str]) -> bool:
 
 
 _SIMPLE = (
-    ast.Name,
-    ast.Attribute,
-    ast.Call,
-    ast.Constant,
-    ast.Subscript,
-    ast.Slice,
-    ast.keyword,
-    ast.BinOp,
-    ast.UnaryOp,
-    ast.Tuple,
-    ast.List,
-    ast.Set,
-    ast.Dict,
-    ast.Starred,
-    ast.operator,
-    ast.unaryop,
-    ast.expr_context,
+    *(ast.Name, ast.Attribute, ast.Call, ast.Constant, ast.Subscript, ast.Slice, ast.keyword, ast.BinOp, ast.UnaryOp),
+    *(ast.Tuple, ast.List, ast.Set, ast.Dict, ast.Starred, ast.operator, ast.unaryop, ast.expr_context),
 )

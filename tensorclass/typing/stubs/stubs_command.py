@@ -30,19 +30,15 @@ def run(arguments: Namespace) -> int:
     out = Path(arguments.out)
     try:
         return _run(arguments.targets, out, arguments.check)
-    except (NotFound, Syntax, _Foreign, _Twice) as error:
+    except (NotFound, Syntax, _Taken) as error:
         return _failed(str(error))
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         return _failed(f"{place}{error.strerror or error}")
 
 
-class _Foreign(Exception):
-    """A file stands where a stub should, which this command did not write."""
-
-
-class _Twice(Exception):
-    """Two modules would have one stub."""
+class _Taken(Exception):
+    """A file stands where a stub should, which this command did not write, or two modules would have one stub."""
 
 
 def _run(targets: Sequence[str], out: Path, check: bool) -> int:
@@ -58,12 +54,13 @@ def _run(targets: Sequence[str], out: Path, check: bool) -> int:
             continue
         path = module.stub_in(out)
         if path in texts:
-            raise _Twice(f"{path}: {origins[path]} and {module.path} would both have this stub; name one of them")
+            raise _Taken(f"{path}: {origins[path]} and {module.path} would both have this stub; name one of them")
         texts[path], origins[path] = stub(source, module, names), module.path
     for path in texts:
         if path.exists() and not _is_ours(path):
-            raise _Foreign(f"{path}: this file was not generated; move it away, or give another folder with --out")
-    everywhere = any(Path(target).is_dir() and Path(target).resolve() in _around() for target in targets)
+            raise _Taken(f"{path}: this file was not generated; move it away, or give another folder with --out")
+    here = Path.cwd().resolve()
+    everywhere = any(Path(target).is_dir() and Path(target).resolve() in (here, *here.parents) for target in targets)
     obsolete = _obsolete(out, list(looked.values()), texts, everywhere)
     if not texts and not obsolete:
         return _failed(f"{', '.join(targets)}: no class there is decorated with @tensorclass")
@@ -97,11 +94,8 @@ def written(texts: dict[Path, str], obsolete: list[Path], out: Path) -> int:
 
 def compared(texts: dict[Path, str], obsolete: list[Path]) -> int:
     """Says what differs; 1 where something does."""
-    lines = [
-        f"{path}: {'stale' if path.exists() else 'missing'}"
-        for path, text in sorted(texts.items())
-        if not _holds(path, text)
-    ]
+    differing = [path for path, text in sorted(texts.items()) if not _holds(path, text)]
+    lines = [f"{path}: {'stale' if path.exists() else 'missing'}" for path in differing]
     lines += [f"{path}: no longer needed" for path in obsolete]
     for line in lines:
         print(printable(line))
@@ -146,12 +140,6 @@ def _is_decorated(module: Module) -> bool:
 def _on_search_path(name: str) -> Module | None:
     modules = (found_at(root, name) for root in search_path())
     return next((module for module in modules if module is not None and module.path.is_file()), None)
-
-
-def _around() -> list[Path]:
-    """The working directory, and the folders above it."""
-    here = Path.cwd().resolve()
-    return [here, *here.parents]
 
 
 def _is_ours(path: Path) -> bool:

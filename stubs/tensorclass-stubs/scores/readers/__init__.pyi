@@ -15,8 +15,12 @@ from tensorclass.scores.readers.reader_registry import (
     register_reader as register_reader,
     registered as registered,
 )
-from tensorclass.scores.readers.run import PromptText as PromptText, Published as Published, Run as Run
-from tensorclass.scores.readers.run_names import distinct_names as distinct_names
+from tensorclass.scores.readers.run import (
+    PromptText as PromptText,
+    Published as Published,
+    Run as Run,
+    distinct_names as distinct_names,
+)
 from tensorclass.scores.readers.tabular import TableReader as TableReader
 from tensorclass.scores.score_data import ScoreData as ScoreData
 from tensorclass.scores.score_errors import ScoreFileError as ScoreFileError

@@ -15,7 +15,6 @@ class LogFiles:
 def log_files(
     paths: Iterable[str | Path],
     *,
-    readers: Iterable[Reader] | None = None,
     last: Iterable[Reader] = (),
     on_error: Callable[[ScoreFileError], None] | None = None,
 ) -> LogFiles: ...

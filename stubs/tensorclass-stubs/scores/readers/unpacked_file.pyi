@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Final, IO
 from tensorclass.scores.score_errors import ScoreFileError
 
-__all__ = ["BROKEN", "STANDARD_INPUT", "broken", "copied", "is_stream", "opened", "read_whole"]
+__all__ = ["BROKEN", "PACKED", "STANDARD_INPUT", "broken", "copied", "is_stream", "opened", "read_whole"]
 STANDARD_INPUT: Final = "-"
+PACKED: Final = (".gz", ".bz2", ".zst")
 BROKEN: Final[tuple[type[Exception], ...]]
 PATIENCE: float
 

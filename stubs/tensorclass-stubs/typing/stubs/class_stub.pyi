@@ -6,13 +6,13 @@ from tensorclass.typing.stubs.public_names import Names
 from tensorclass.typing.stubs.stub_context import Context
 
 class ClassStyle(Enum):
-    PLAIN = "plain"
-    RECORD = "record"
-    DATACLASS = "dataclass"
-    ENUM = "enum"
     META = "meta"
+    RECORD = "record"
+    ENUM = "enum"
+    DATACLASS = "dataclass"
     DECLARED = "declared"
     OTHER = "other"
+    PLAIN = "plain"
 
 def class_stub(definition: ast.ClassDef, context: Context) -> ast.ClassDef: ...
 def record_options(definition: ast.ClassDef, names: Names) -> list[ast.keyword] | None: ...

@@ -2,7 +2,7 @@
 import ast
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 from tensorclass.typing.stubs.inference import Inference
 from tensorclass.typing.stubs.public_names import Names
 
@@ -30,6 +30,7 @@ class Context:
 
 def suppressions(source: str) -> dict[int, str]: ...
 def annotation(text: str) -> ast.expr: ...
+def type_parameters(definition: ast.AST) -> dict[str, Any]: ...
 ELLIPSIS: ast.Constant
 EMPTY: Sequence[ast.stmt]
 
