@@ -31,7 +31,13 @@ _PREFERRED = (
 )
 
 
-def chosen_columns(what: str, names: Sequence[str], columns: Sequence[str] | None, problems: Problems) -> Sequence[str]:
+def chosen_columns(
+    what: str,
+    names: Sequence[str],
+    columns: Sequence[str] | None,
+    problems: Problems,
+    known: Sequence[str] | None = None,
+) -> Sequence[str]:
     """Return the columns of a table to read: those that ``columns=`` names, or all.
 
     Args:
@@ -39,6 +45,7 @@ def chosen_columns(what: str, names: Sequence[str], columns: Sequence[str] | Non
         names: the names of all columns.
         columns: the names to read; ``None`` for all.
         problems: takes the notes.
+        known: what ``columns=`` may name; ``names`` by default.
 
     Raises:
         TypeError: ``columns`` is a text, not a list.
@@ -49,7 +56,7 @@ def chosen_columns(what: str, names: Sequence[str], columns: Sequence[str] | Non
     if isinstance(columns, str):
         raise TypeError(f"{what}: expected a list of columns, got the text {columns!r}")
     for name in columns:
-        if name not in names:
+        if name not in (names if known is None else known):
             expected = f"one of the columns {', '.join(map(repr, names))}"
             problems.add_unknown((name,), expected, "a name that is none of them", names)
     problems.check()

@@ -26,6 +26,8 @@ from .arrow import read_table, to_arrow
 from .column_names import key_of_columns
 from .column_schema import ColumnSchema
 
+METHODS_OF = "Datasets"
+
 _EXTRA = "datasets"
 
 
@@ -34,7 +36,33 @@ def from_huggingface(
     dataset: Any,
     **kwargs: Unpack[TableKwargs],
 ) -> C:
-    """See :meth:`TensorDict.from_huggingface`."""
+    """Convert a ``datasets.Dataset``: one value per column, with the number of rows as batch size.
+
+    The rows are those that the dataset shows after ``select``, ``shuffle`` and ``filter``, the columns those of its
+    format, in the types that are stored. Columns are read as :meth:`from_arrow` reads them, and ``Array2D`` and its
+    kin as tensors of their shape. Class labels become numbers; a field of text gets their names.
+
+    Args:
+        dataset: a ``datasets.Dataset``.
+        TableKwargs: copy, nulls, mask_key, device, columns, rename, ragged, auto_batch_size, batch_dims, batch_size,
+            strict
+
+    Returns:
+        A collection of this class. Columns of numbers share memory with the dataset, or its file, if they are one chunk
+        without nulls and no rows were selected. Copy before you write.
+
+    Raises:
+        ImportError: datasets is not installed.
+        TypeError: ``dataset`` is a dict of splits, is streamed, or has a transform.
+        ConversionError: columns do not fit their fields, or hold data that is decoded when it is read (images, sounds).
+
+    Example:
+        >>> import datasets
+        >>> from tensorclass import TensorDict
+        >>> dataset = datasets.Dataset.from_dict({"x": [1.0, 2.0, 3.0], "text": ["a", "b", "c"]})
+        >>> TensorDict.from_huggingface(dataset.select([2, 0])).to_dict()
+        {'x': tensor([3., 1.], dtype=torch.float64), 'text': ['c', 'a']}
+    """
     what = f"{class_name(cls)}.from_huggingface"
     options, table_options = table_call_options(what, **kwargs)
     source = _HuggingFaceSource(cls, dataset, what)
@@ -54,7 +82,22 @@ def iter_huggingface(
     drop_last: bool = False,
     **kwargs: Unpack[StreamKwargs],
 ) -> Iterator[C]:
-    """See :meth:`TensorDict.iter_huggingface`."""
+    """Iterate over a ``datasets.Dataset`` or ``IterableDataset`` in batches. It can be larger than memory.
+
+    Args:
+        dataset: the dataset.
+        StreamKwargs: batch_size, drop_last, nulls, mask_key, device, columns, rename, ragged, strict
+
+    Returns:
+        StreamKwargs
+
+    Example:
+        >>> import datasets
+        >>> from tensorclass import TensorDict
+        >>> dataset = datasets.Dataset.from_dict({"x": [1, 2, 3]})
+        >>> [batch["x"].tolist() for batch in TensorDict.iter_huggingface(dataset, batch_size=2)]
+        [[1, 2], [3]]
+    """
     what = f"{class_name(cls)}.iter_huggingface"
     options, table_options = table_call_options(what, **kwargs)
     source = _HuggingFaceSource(cls, dataset, what)
@@ -63,7 +106,27 @@ def iter_huggingface(
 
 
 def to_huggingface(data: TensorCollection, *, features: Any = None) -> Any:
-    """See :meth:`TensorDict.to_huggingface`."""
+    """Return a ``datasets.Dataset`` with one row per item of the batch.
+
+    Further dimensions become lists of a fixed length, nested collections structs, ragged rows lists.
+
+    Args:
+        features: the ``datasets.Features`` of the dataset, such as ``ClassLabel``; by default they follow from the
+            types of the values.
+
+    Returns:
+        A dataset in memory, which shares memory with the tensors where Arrow can.
+
+    Raises:
+        ImportError: datasets is not installed.
+        ValueError: there is no batch dimension, or the features do not fit the columns.
+        ConversionError: a value has a dtype that Arrow does not have.
+
+    Example:
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"x": [1, 2], "text": ["a", "b"]}, [2]).to_huggingface()[1]
+        {'x': 2, 'text': 'b'}
+    """
     datasets = require("datasets", _EXTRA, "to_huggingface")
     pa = require("pyarrow", _EXTRA, "to_huggingface")
     if not isinstance(data, TensorCollection):

@@ -23,6 +23,8 @@ from tensorclass.td.base import TensorCollection
 
 from .arrow import read_table, to_arrow
 
+METHODS_OF = "Datasets"
+
 _EXTRA = "ray"
 
 
@@ -31,7 +33,34 @@ def from_ray_dataset(
     dataset: Any,
     **kwargs: Unpack[TableKwargs],
 ) -> C:
-    """See :meth:`TensorDict.from_ray_dataset`."""
+    """Convert a ``ray.data.Dataset``: one value per column, with the number of rows as batch size.
+
+    The dataset is executed, and all of it comes to this process; use :meth:`iter_ray_dataset` if it is larger than
+    memory. Columns are read as :meth:`from_arrow` reads them, and tensors in Ray's own type as tensors of their
+    shape. Ray returns blocks in the order in which they complete, unless
+    ``ray.data.DataContext.get_current().execution_options.preserve_order`` is set.
+
+    Args:
+        dataset: a ``ray.data.Dataset``.
+        TableKwargs: copy, nulls, mask_key, device, columns, rename, ragged, auto_batch_size, batch_dims, batch_size,
+            strict
+
+    Returns:
+        A collection of this class. On Linux the numbers of a dataset of one block are not copied; pages of the object
+        store become private copies when they are written. Several blocks are joined, which copies.
+
+    Raises:
+        ImportError: ray is not installed (the extra ``ray``).
+        TypeError: ``dataset`` is not a ``ray.data.Dataset``.
+        ConversionError: columns do not fit their fields.
+
+    Example:
+        >>> import ray.data
+        >>> from tensorclass import TensorDict
+        >>> dataset = ray.data.from_items([{"x": 1.0, "text": "a"}, {"x": 2.0, "text": "b"}])
+        >>> TensorDict.from_ray_dataset(dataset).to_dict()
+        {'x': tensor([1., 2.], dtype=torch.float64), 'text': ['a', 'b']}
+    """
     what = f"{class_name(cls)}.from_ray_dataset"
     options, table_options = _call_options(what, **kwargs)
     check_dataset(dataset, what)
@@ -49,7 +78,30 @@ def iter_ray_dataset(
     prefetch: int = 1,
     **kwargs: Unpack[StreamKwargs],
 ) -> Iterator[C]:
-    """See :meth:`TensorDict.iter_ray_dataset`."""
+    """Iterate over a ``ray.data.Dataset`` in batches while it is still executed. It can be larger than memory.
+
+    Args:
+        dataset: a ``ray.data.Dataset``.
+        StreamKwargs: batch_size, drop_last
+        prefetch: the number of batches that are fetched ahead.
+        StreamKwargs: nulls, mask_key, device, columns, rename, ragged, strict
+
+    Returns:
+        StreamKwargs
+
+    Raises:
+        ImportError: ray is not installed (the extra ``ray``).
+        TypeError: ``dataset`` is not a ``ray.data.Dataset``.
+        ValueError: ``batch_size`` is not a positive number.
+        ConversionError: columns do not fit their fields.
+
+    Example:
+        >>> import ray.data
+        >>> from tensorclass import TensorDict
+        >>> dataset = ray.data.range(3)
+        >>> [batch["id"].tolist() for batch in TensorDict.iter_ray_dataset(dataset, batch_size=2)]
+        [[0, 1], [2]]
+    """
     what = f"{class_name(cls)}.iter_ray_dataset"
     options, table_options = _call_options(what, **kwargs)
     check_dataset(dataset, what)
@@ -70,7 +122,27 @@ def _call_options(what: str, **kwargs: Unpack[TableKwargs]) -> tuple[ConversionO
 
 
 def to_ray_dataset(data: TensorCollection, *, blocks: int | None = None) -> Any:
-    """See :meth:`TensorDict.to_ray_dataset`."""
+    """Return a ``ray.data.Dataset`` with one row per item of the batch.
+
+    Further dimensions become Arrow's tensors of a fixed shape, nested collections structs, ragged rows lists;
+    see :meth:`to_arrow`. :func:`tensorclass.distributed.ray.map_batches` runs functions from record to record on
+    the dataset.
+
+    Args:
+        blocks: the number of blocks that the rows are split into, each of which Ray gives to one task; 1 by default.
+
+    Raises:
+        ImportError: ray is not installed (the extra ``ray``).
+        ValueError: there is no batch dimension.
+        ConversionError: a value has a dtype that Arrow does not have.
+
+    Example:
+        >>> import ray, torch
+        >>> from tensorclass import TensorDict
+        >>> dataset = TensorDict({"x": torch.arange(4), "text": "a"}, [4]).to_ray_dataset()
+        >>> dataset.take(2)
+        [{'x': 0, 'text': 'a'}, {'x': 1, 'text': 'a'}]
+    """
     library = require("ray.data", _EXTRA, "to_ray_dataset")
     if not isinstance(data, TensorCollection):
         raise TypeError(f"to_ray_dataset: expected a collection, got a {type_name(data)}")
