@@ -409,17 +409,6 @@ def _with_names(text: str, old: set[str], new: set[str]) -> str:
     return re.sub(r"__all__ = \[.*?\]", listed, text, count=1, flags=re.DOTALL)
 
 
-def with_imports(text: str, old: set[str], new: set[str]) -> str:
-    """Return ``__init__.py`` with the names of functions.py."""
-
-    def imported(match: re.Match[str]) -> str:
-        names = (set(re.findall(r"\w+", match[1])) - old) | new
-        return "from .functions import (\n" + "".join(f"        {name},\n" for name in sorted(names)) + "    )"
-
-    text = re.sub(r"from \.functions import \((.*?)\)", imported, text, count=1, flags=re.DOTALL)
-    return _with_names(text, old, new)
-
-
 def texts() -> dict[Path, str]:
     """Return the text of each file that is written."""
     found: dict[Path, str] = {}
@@ -445,7 +434,7 @@ def texts() -> dict[Path, str]:
     found[path] = with_functions(before, functions())
     old, new = (set(re.findall(r'^    "(\w+)",$', text, re.MULTILINE)) for text in (before, found[path]))
     init = PACKAGE / "__init__.py"
-    found[init] = with_imports(init.read_text(), old - new, new)
+    found[init] = _with_names(init.read_text(), old - new, new)
     return found
 
 

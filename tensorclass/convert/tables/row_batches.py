@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from torch.utils.data import IterableDataset, get_worker_info
 
@@ -42,9 +42,9 @@ class TableReader(abc.ABC, Generic[C]):
     """
 
     #: suffixes of files that are read from a folder; without any, a folder raises
-    SUFFIXES: ClassVar[tuple[str, ...]] = ()
+    SUFFIXES: tuple[str, ...] = ()
     #: names of options in other libraries, and what to use instead
-    OTHER_NAMES: ClassVar[Mapping[str, str]] = {}
+    OTHER_NAMES: Mapping[str, str] = {}
 
     #: number of rows, if the files store it
     rows: int | None = None
