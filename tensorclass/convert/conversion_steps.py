@@ -238,9 +238,7 @@ def _keyed(source: Mapping[Any, Any], what: str, path: tuple[str, ...]) -> dict[
 
 
 def build(
-    target: type[TensorCollection] | TensorCollection,
-    values: Mapping[str, Any],
-    options: ConversionOptions,
+    target: type[TensorCollection] | TensorCollection, values: Mapping[str, Any], options: ConversionOptions
 ) -> Any:
     """Build a collection of converted values, with the requested batch size.
 

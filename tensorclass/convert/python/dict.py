@@ -10,13 +10,7 @@ from torch.compiler import is_dynamo_compiling
 from typing_extensions import Unpack
 
 from tensorclass.convert.conversion_options import ConversionOptions, NamedKwargs
-from tensorclass.convert.conversion_steps import (
-    C,
-    build,
-    convert_entries,
-    with_metadata,
-    with_metadata_of,
-)
+from tensorclass.convert.conversion_steps import C, build, convert_entries, with_metadata, with_metadata_of
 from tensorclass.convert.converter_registry import converter_of, describe_source
 from tensorclass.convert.tensor_trees import of_tensors, record_of_tensors
 from tensorclass.records.record import TensorClass

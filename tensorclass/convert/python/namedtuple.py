@@ -29,11 +29,7 @@ D = TypeVar("D")
 _NO_DIMS = Size()
 
 
-def from_namedtuple(
-    cls: type[C],
-    named_tuple: Any,
-    **kwargs: Unpack[ConversionKwargs],
-) -> C:
+def from_namedtuple(cls: type[C], named_tuple: Any, **kwargs: Unpack[ConversionKwargs]) -> C:
     """Convert a named tuple, and the named tuples inside it.
 
     Args:

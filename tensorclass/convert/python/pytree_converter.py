@@ -51,13 +51,7 @@ if not native.WHY_OFF:
     native.bind_trees(TYPE, *_PLAIN_NODES.values())
 
 
-def from_pytree(
-    cls: type[C],
-    pytree: Any,
-    *,
-    namespace: str = "",
-    **kwargs: Unpack[ConversionKwargs],
-) -> Any:
+def from_pytree(cls: type[C], pytree: Any, *, namespace: str = "", **kwargs: Unpack[ConversionKwargs]) -> Any:
     """Convert a pytree and remember its structure, which :meth:`to_pytree` restores.
 
     Every node becomes a :class:`TensorDict`: lists, tuples, named tuples, dicts with any keys, deques, and classes

@@ -107,15 +107,7 @@ def to_arrow(td: TensorCollection, *, schema: Any = None) -> Any:
         [{'x': [1, 2], 'name': 'a'}, {'x': [3, 4], 'name': 'b'}]
     """
     pa = require("pyarrow", _EXTRA, "to_arrow")
-    if not isinstance(td, TensorCollection):
-        raise TypeError(f"to_arrow: expected a collection, got a {type_name(td)}")
-    if not td.batch_dims:
-        raise ValueError(
-            "to_arrow: expected a batch dimension, the rows; got the batch size []. unsqueeze(0) makes one"
-        )
-    problems = Problems(f"{type_name(td)}.to_arrow")
-    arrays, fields = ColumnWriter(pa, problems).columns(td, (), schema)
-    problems.check()
+    arrays, fields = written_columns(pa, td, "to_arrow", schema)
     note = size_note(td.batch_size, 1)
     made = pa.schema(fields, metadata=with_note(None if schema is None else schema.metadata, note))
     if not arrays:  # a table without columns still has rows
@@ -124,6 +116,25 @@ def to_arrow(td: TensorCollection, *, schema: Any = None) -> Any:
 
 
 # -- for converters of other formats ----------------------------------------------------------------------------------
+
+
+def written_columns(
+    pa: Any, data: TensorCollection, what: str, schema: Any = None, plain: bool = False
+) -> tuple[list[Any], list[Any]]:
+    """Return the arrays and fields of a table with one row per item of the first batch dimension."""
+    check_has_rows(data, what)
+    problems = Problems(f"{type_name(data)}.{what}")
+    columns = ColumnWriter(pa, problems, plain).columns(data, (), schema)
+    problems.check()
+    return columns
+
+
+def check_has_rows(data: TensorCollection, what: str) -> None:
+    """Raise unless a value is a collection with a batch dimension, the rows."""
+    if not isinstance(data, TensorCollection):
+        raise TypeError(f"{what}: expected a collection, got a {type_name(data)}")
+    if not data.batch_dims:
+        raise ValueError(f"{what}: expected a batch dimension, the rows; got the batch size []. unsqueeze(0) makes one")
 
 
 def read_table(cls: type[C], table: Any, options: ConversionOptions, table_options: TableOptions) -> C:

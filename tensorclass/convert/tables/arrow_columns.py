@@ -20,7 +20,7 @@ from tensorclass.td.columns import spans as span_functions
 from tensorclass.td.columns.ragged import Ragged
 from tensorclass.td.columns.text import Text
 
-from .arrow_numbers import NumberReader, compute, from_numpy, in_dtype, where_given
+from .arrow_numbers import NumberReader, compute, filled, from_numpy, in_dtype
 from .column_reader import UnreadableColumn
 
 #: largest number of items, or bytes, that 32-bit offsets reach
@@ -243,7 +243,7 @@ def _item_tensor(reader: NumberReader, items: Any, note: Mapping[str, Any]) -> t
         found = in_dtype(found, note["dtype"])
     value, mask = found.value, found.mask
     if mask is not None:
-        value = where_given(mask, value, torch.tensor(float("nan") if value.is_floating_point() else 0))
+        value = filled(mask, value)
     return value, mask
 
 

@@ -325,6 +325,17 @@ def in_dtype(found: NumberColumn, name: str) -> NumberColumn:
     return found._replace(value=torch.view_as_complex(value.contiguous()), mask=mask)
 
 
+def jagged(items: Tensor, lengths: Tensor) -> Tensor:
+    """Return a jagged tensor of rows that lie one after the other."""
+    offsets = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
+    return torch.nested.nested_tensor_from_jagged(items, offsets)
+
+
+def filled(mask: Tensor, value: Tensor) -> Tensor:
+    """Return numbers with nan, or 0, where the mask is ``False``."""
+    return where_given(mask, value, torch.tensor(float("nan") if value.is_floating_point() else 0))
+
+
 def where_given(mask: Tensor, value: Tensor, other: Tensor) -> Tensor:
     """Select ``value`` where the mask, over its leading dimensions, is ``True``, else ``other``."""
     mask = mask.reshape(*mask.shape, *(1,) * (value.ndim - mask.ndim))

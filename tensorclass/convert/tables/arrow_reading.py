@@ -29,7 +29,18 @@ from tensorclass.td.value_checks import as_tensor
 
 from .arrow_columns import innermost, is_string, list_levels, read_ragged, read_text
 from .arrow_extensions import check_extensions
-from .arrow_numbers import NestedRagged, NumberColumn, NumberReader, compute, in_dtype, nulls_of, shared, where_given
+from .arrow_numbers import (
+    NestedRagged,
+    NumberColumn,
+    NumberReader,
+    compute,
+    filled,
+    in_dtype,
+    jagged,
+    nulls_of,
+    shared,
+    where_given,
+)
 from .arrow_text import HEAD, ArrowText, is_text, repeats
 from .arrow_writing import noted_batch_size, read_note
 from .column_reader import ColumnReader, LazyRows, Path, ReadColumn, UnreadableColumn, reshape_rows
@@ -242,7 +253,7 @@ class ArrowColumnReader(NumberReader, ColumnReader):
                 assert mask is not None
                 value = _with_default(value, mask, schema)
             elif mask is not None:
-                value = where_given(mask, value, torch.tensor(float("nan") if value.is_floating_point() else 0))
+                value = filled(mask, value)
         if note.get("unbatched") and lengths is None and len(value) and bool((value == value[:1]).all()):
             return ReadColumn(UnbatchedTensor(value[0]))
         if lengths is None:
@@ -286,10 +297,7 @@ class ArrowColumnReader(NumberReader, ColumnReader):
 
     def _ragged(self, value: Tensor, lengths: Tensor) -> Any:
         """Return a jagged tensor, or the rows of a lazy stack."""
-        if self.options.ragged == "lazy":
-            return LazyRows(_split(value, lengths))
-        offsets = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
-        return torch.nested.nested_tensor_from_jagged(value, offsets)
+        return LazyRows(_split(value, lengths)) if self.options.ragged == "lazy" else jagged(value, lengths)
 
     def _nested_ragged_rows(self, array: Any, schema: ColumnSchema, note: Mapping[str, Any]) -> ReadColumn:
         """Read lists of lists of different lengths row by row."""
@@ -299,13 +307,9 @@ class ArrowColumnReader(NumberReader, ColumnReader):
             if found.mask is not None or found.rows is not None or not array[position].is_valid:
                 raise UnreadableColumn("no nulls in lists of lists of different lengths", "some")
             made = self._fill_nulls(found, schema, note).value
-            rows.append(self._jagged_row(found) if isinstance(made, LazyRows) else made)
+            is_ragged = isinstance(made, LazyRows) and found.lengths is not None
+            rows.append(jagged(found.value, found.lengths) if is_ragged else made)  # type: ignore[arg-type]
         return ReadColumn(rows)
-
-    def _jagged_row(self, found: NumberColumn) -> Tensor:
-        assert found.lengths is not None
-        offsets = torch.cat([found.lengths.new_zeros(1), found.lengths.cumsum(0)])
-        return torch.nested.nested_tensor_from_jagged(found.value, offsets)
 
     # -- nested collections -------------------------------------------------------------------------------------------
 
@@ -313,12 +317,12 @@ class ArrowColumnReader(NumberReader, ColumnReader):
         arrow_type = column.type
         if len(column) and column.null_count == len(column) and self._may_be_none(schema):
             return ReadColumn(None)
-        names = [arrow_type.field(position).name for position in range(arrow_type.num_fields)]
+        names = [field.name for field in arrow_type]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise UnreadableColumn("one value for each name", f"several values for {twice}")
         if not names:
             return ReadColumn({})
-        notes = [read_note(arrow_type.field(position).metadata) for position in range(arrow_type.num_fields)]
+        notes = [read_note(field.metadata) for field in arrow_type]
         given = [InputColumn(child, note) for child, note in zip(column.flatten(), notes, strict=True)]
         return self.nested(dict(zip(names, given, strict=True)), schema.target, path)
 

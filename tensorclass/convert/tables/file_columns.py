@@ -97,15 +97,10 @@ def column_types(pa: Any, cls: Any, paths: Iterable[tuple[str, ...]]) -> dict[tu
     """Return Arrow types of columns with one value a row, as far as the fields of a record tell."""
     types: dict[tuple[str, ...], Any] = {}
     for path in paths:
-        owner: Any = cls
-        for name in path[:-1]:
-            owner = _below(owner, name)
-            if not _is_class(owner):
-                break
-        if _is_record(owner) and path[-1] in owner._specs:
-            found = _scalar(pa, owner._specs[path[-1]], owner)
-            if found is not None:
-                types[path] = found
+        owner, spec = _field_at(cls, path)
+        found = None if spec is None else _scalar(pa, spec, owner)
+        if found is not None:
+            types[path] = found
     return types
 
 
@@ -146,12 +141,9 @@ def time_types(pa: Any, cls: Any, path: Sequence[str]) -> list[Any]:
     A tensor takes nanoseconds, since 1970 or midnight, as from tables whose columns are times. A ``Column`` takes the
     objects of its annotation.
     """
-    owner: Any = cls
-    for name in path[:-1]:
-        owner = _below(owner, name) if _is_class(owner) else None
-    if not _is_record(owner) or path[-1] not in owner._specs:
+    owner, spec = _field_at(cls, path)
+    if spec is None:
         return []
-    spec: FieldSpec = owner._specs[path[-1]]
     if spec.column is not None:
         kinds = (spec.column.item_type, *get_args(spec.column.item_type))
         times: dict[Any, list[Any]] = {
@@ -179,21 +171,16 @@ def optional_text(cls: Any, path: Sequence[str]) -> bool:
 
     That is so if the field takes ``None`` or has a default, and if nothing is declared.
     """
-    owner: Any = cls
-    for name in path[:-1]:
-        owner = _below(owner, name) if _is_class(owner) else None
-    spec: FieldSpec | None = owner._specs.get(path[-1]) if _is_record(owner) else None
+    owner, spec = _field_at(cls, path)
     if spec is None or (spec.kind is Kind.ANY and not spec.types):
         return True
     return spec.default is not None or spec.allows_none_in(owner)
 
 
-def _below(owner: Any, name: str) -> Any:
-    return entry_target(owner, name)
-
-
-def _is_class(target: Any) -> bool:
-    return isinstance(target, type) and target is not Tensor
+def _field_at(cls: Any, path: Sequence[str]) -> tuple[Any, FieldSpec | None]:
+    """Return the class at the beginning of a path, and its field at the end; ``None`` if there is no such field."""
+    owner = _owner(cls, path)
+    return owner, owner._specs.get(path[-1]) if _is_record(owner) else None
 
 
 def _is_record(target: Any) -> bool:
@@ -208,7 +195,7 @@ def _undeclared(cls: Any, path: tuple[str, ...]) -> tuple[str, ...] | None:
             return None  # a TensorDict takes every key; other fields raise by themselves
         if name not in owner._specs:
             return path[: depth + 1]
-        owner = _below(owner, name)
+        owner = entry_target(owner, name)
     return None
 
 
@@ -225,7 +212,7 @@ def _owner(cls: Any, path: Sequence[str]) -> Any:
     """Return the class whose fields a path leads to."""
     owner = cls
     for name in path[:-1]:
-        owner = _below(owner, name)
+        owner = entry_target(owner, name) if isinstance(owner, type) and owner is not Tensor else None
     return owner
 
 
@@ -235,7 +222,7 @@ def _note_missing(cls: Any, kept: set[tuple[str, ...]], problems: Problems, path
     for name, spec in cls._specs.items():
         where = (*path, name)
         if any(one[: len(where)] == where for one in kept):
-            inner = _below(cls, name)
+            inner = entry_target(cls, name)
             if where not in kept and inner is not cls:
                 _note_missing(inner, kept, problems, where)
         elif is_required(spec) and not problems.covers(where):

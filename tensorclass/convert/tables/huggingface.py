@@ -22,7 +22,7 @@ from tensorclass.support.printable import class_name, type_name
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.columns.text import Text
 
-from .arrow import read_table, to_arrow
+from .arrow import check_has_rows, read_table, to_arrow
 from .column_names import key_of_columns
 from .column_schema import ColumnSchema
 
@@ -31,11 +31,7 @@ METHODS_OF = "Datasets"
 _EXTRA = "datasets"
 
 
-def from_huggingface(
-    cls: type[C],
-    dataset: Any,
-    **kwargs: Unpack[TableKwargs],
-) -> C:
+def from_huggingface(cls: type[C], dataset: Any, **kwargs: Unpack[TableKwargs]) -> C:
     """Convert a ``datasets.Dataset``: one value per column, with the number of rows as batch size.
 
     The rows are those that the dataset shows after ``select``, ``shuffle`` and ``filter``, the columns those of its
@@ -75,12 +71,7 @@ def from_huggingface(
 
 
 def iter_huggingface(
-    cls: type[C],
-    dataset: Any,
-    *,
-    batch_size: int,
-    drop_last: bool = False,
-    **kwargs: Unpack[StreamKwargs],
+    cls: type[C], dataset: Any, *, batch_size: int, drop_last: bool = False, **kwargs: Unpack[StreamKwargs]
 ) -> Iterator[C]:
     """Iterate over a ``datasets.Dataset`` or ``IterableDataset`` in batches. It can be larger than memory.
 
@@ -129,8 +120,7 @@ def to_huggingface(data: TensorCollection, *, features: Any = None) -> Any:
     """
     datasets = require("datasets", _EXTRA, "to_huggingface")
     pa = require("pyarrow", _EXTRA, "to_huggingface")
-    if not isinstance(data, TensorCollection):
-        raise TypeError(f"to_huggingface: expected a collection, got a {type_name(data)}")
+    check_has_rows(data, "to_huggingface")
     table = to_arrow(data)
     arrays = [_library_types(pa, column.combine_chunks()) for column in table.columns]
     plain = pa.table(dict(zip(table.column_names, arrays, strict=True))).replace_schema_metadata(table.schema.metadata)
@@ -275,7 +265,7 @@ def _library_types(pa: Any, array: Any) -> Any:
         made = (pa.large_list if pa.types.is_large_list(arrow_type) else pa.list_)(items.type)
         return pa.Array.from_buffers(made, len(array), array.buffers()[:2], offset=array.offset, children=[items])
     if pa.types.is_struct(arrow_type):
-        names: list[str] = [arrow_type.field(position).name for position in range(arrow_type.num_fields)]
+        names: list[str] = [field.name for field in arrow_type]
         parts = [_library_types(pa, part) for part in array.flatten()]
         return pa.StructArray.from_arrays(parts, names) if names else array
     return array

@@ -43,6 +43,7 @@ _OTHER_NAMES = {
     "double_precision": "nothing: numbers are exact",
     "force_ascii": "ensure_ascii",
 }
+_BLANK = re.compile(r"[ \t\r\n]*")
 _COMPRESSED = re.compile(r"\.(gz|bz2|lz4|zst)$")
 #: number of bytes read at once
 _CHUNK = 1 << 20
@@ -453,7 +454,7 @@ def _array_items(what: str, file: TableFile, stream: IO[bytes]) -> Generator[dic
 
     at = 0
     while True:
-        at = _skip_whitespace(text, at)
+        at = _BLANK.match(text, at).end()  # type: ignore[union-attr]
         if at < len(text):
             if not started:
                 if text[at] != "[":
@@ -484,12 +485,6 @@ def _array_items(what: str, file: TableFile, stream: IO[bytes]) -> Generator[dic
             text, at = text[at:] + utf8.decode(chunk, ended), 0
         except UnicodeDecodeError as error:
             raise ValueError(f"{what}: {printable(file)}: {error}") from None
-
-
-def _skip_whitespace(text: str, at: int) -> int:
-    while at < len(text) and text[at] in " \t\r\n":
-        at += 1
-    return at
 
 
 def _decoded(what: str, file: TableFile, text: bytes) -> Any:
@@ -588,10 +583,7 @@ def _fields_in_row(pa: Any, types: Mapping[str, Any], row: Mapping[str, Any]) ->
     for name, arrow_type in types.items():
         value = row.get(name)
         if name in row and pa.types.is_struct(arrow_type) and isinstance(value, Mapping):
-            inner = {
-                arrow_type.field(position).name: arrow_type.field(position).type
-                for position in range(arrow_type.num_fields)
-            }
+            inner = {field.name: field.type for field in arrow_type}
             fields.append(pa.field(name, pa.struct(_fields_in_row(pa, inner, cast("Mapping[str, Any]", value)))))
         elif name in row and not pa.types.is_struct(arrow_type):
             fields.append(pa.field(name, arrow_type))
@@ -607,8 +599,7 @@ def _map_types(pa: Any, arrow_type: Any, change: Callable[[Any], Any]) -> Any:
     """Change the innermost types of a type."""
     types = pa.types
     if types.is_struct(arrow_type):
-        fields = [arrow_type.field(position) for position in range(arrow_type.num_fields)]
-        return pa.struct([field.with_type(_map_types(pa, field.type, change)) for field in fields])
+        return pa.struct([field.with_type(_map_types(pa, field.type, change)) for field in arrow_type])
     if types.is_list(arrow_type):
         return pa.list_(arrow_type.value_field.with_type(_map_types(pa, arrow_type.value_type, change)))
     return change(arrow_type)

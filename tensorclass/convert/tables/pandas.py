@@ -7,7 +7,7 @@ Rows of dicts become nested collections, text and everything else objects.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -35,6 +35,7 @@ from tensorclass.td.value_checks import as_tensor
 
 from .arrow import with_rows
 from .arrow_extensions import check_extensions
+from .arrow_numbers import from_numpy, jagged
 from .arrow_reading import ArrowColumnReader, InputColumn
 from .arrow_text import ArrowText, is_text
 from .column_names import check_renamed, key_of_columns, named_items
@@ -49,9 +50,6 @@ METHODS_OF = "Tables"
 _EXTRA = "pandas"
 _MASK_KEY = "_mask"  #: default key of the masks
 _EXACT = 2**53  #: up to here a double holds every integer
-
-# torch types this function only in part
-_from_numpy: Callable[[Any], Tensor] = torch.from_numpy  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
 class PandasKwargs(FileKwargs, total=False):
@@ -342,16 +340,14 @@ class _PandasReader(ColumnReader):
             array = array.copy()
         elif copy is False and self.rows and not (shared and _is_shareable(array)):
             why = "its numbers do not stand in memory as torch needs them"
-            raise UnreadableColumn(
-                schema.shown, f"a column that cannot be read without a copy: {why}", "leave copy=False"
-            )
+            got = f"a column that cannot be read without a copy: {why}"
+            raise UnreadableColumn(schema.shown, got, "leave copy=False")
         elif shared and _is_shareable(array):
             array = np.asarray(_WritableView(array))
         tensor = as_tensor(array)
         if tensor is None:
-            raise UnreadableColumn(
-                schema.shown, f"a column of dtype {array.dtype}", "torch does not have it: convert it"
-            )
+            got = f"a column of dtype {array.dtype}"
+            raise UnreadableColumn(schema.shown, got, "torch does not have it: convert it")
         return self._in_dtype(tensor)
 
     def _in_dtype(self, tensor: Tensor) -> Tensor:
@@ -370,11 +366,11 @@ class _PandasReader(ColumnReader):
         if (np.abs(numbers.array[~missing].astype(object)) > _EXACT).any():
             got = "missing values beside numbers that a float with nan for them cannot hold"
             raise UnreadableColumn(schema.shown, got, "fill them, with .fillna or nulls='fill'")
-        return torch.where(_from_numpy(~missing), tensor.double(), torch.nan)
+        return torch.where(from_numpy(~missing), tensor.double(), torch.nan)
 
     def _fill_nulls(self, values: Tensor, missing: Any, schema: ColumnSchema) -> ReadColumn:
         """Fill the rows of a tensor whose values are missing."""
-        given, nulls = _from_numpy(~missing), self.options.nulls
+        given, nulls = from_numpy(~missing), self.options.nulls
         if nulls in ("fill", "mask"):
             return ReadColumn(values, given if nulls == "mask" else None)
         default = NOTHING if nulls == "raise" else schema.default()
@@ -396,7 +392,7 @@ class _PandasReader(ColumnReader):
             no_default = default in (NOTHING, None)
             if nulls == "raise" or (nulls == "default" and no_default and not schema.optional):
                 raise UnreadableColumn(schema.shown, *_gaps(missing, "values"))
-            mask = _from_numpy(~missing) if nulls == "mask" else None
+            mask = from_numpy(~missing) if nulls == "mask" else None
             items = [
                 (None if no_default else schema.default()) if gone else item
                 for item, gone in zip(items, missing, strict=True)
@@ -470,7 +466,7 @@ class _PandasReader(ColumnReader):
         if not tensor.is_nested:
             nothing = torch.nan if tensor.is_floating_point() else 0
             rows = tensor.new_full((self.rows, *tensor.shape[1:]), nothing)
-            rows[_from_numpy(~missing)] = tensor
+            rows[from_numpy(~missing)] = tensor
             return self._fill_nulls(rows, missing, schema)
         nulls = self.options.nulls
         default: Any = schema.default() if nulls == "default" else []
@@ -480,7 +476,7 @@ class _PandasReader(ColumnReader):
         )  # fmt: skip
         if whole is None:
             raise UnreadableColumn(schema.shown, *_gaps(missing, "values"))
-        return ReadColumn(self._in_dtype(whole), _from_numpy(~missing) if nulls == "mask" else None)
+        return ReadColumn(self._in_dtype(whole), from_numpy(~missing) if nulls == "mask" else None)
 
 
 def _integers(rows: list[Any], schema: ColumnSchema) -> list[Any]:
@@ -626,9 +622,7 @@ def _stacked(rows: list[Any]) -> Tensor | None:
         return None
     if not all(part.ndim for part in parts):
         return None
-    lengths = torch.tensor([len(part) for part in parts])
-    offsets = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
-    return torch.nested.nested_tensor_from_jagged(torch.cat(filled_parts), offsets)
+    return jagged(torch.cat(filled_parts), torch.tensor([len(part) for part in parts]))
 
 
 class _WritableView:
@@ -672,7 +666,9 @@ def _collect(pandas: Any, data: TensorCollection, separator: str | None, path: P
         if isinstance(value, Tensor):
             columns[name] = _array(pandas, name, value)
         elif isinstance(value, Ragged) and value.ragged_dims == 1:
-            columns[name] = pandas.Series(list(_supported(name, rows).numpy()), dtype=object)
+            if rows.dtype is torch.bfloat16:
+                raise _without_dtype(name, rows.dtype)
+            columns[name] = pandas.Series(list(rows.numpy()), dtype=object)
         else:
             try:
                 columns[name] = _items(pandas, value.tolist())
@@ -699,21 +695,15 @@ def _array(pandas: Any, name: str, value: Tensor) -> Any:
         else:
             rows = list(value.numpy())
     except TypeError:
-        raise TypeError(
-            f"to_pandas: {name!r} has the dtype {value.dtype}, which numpy does not have; convert it first, for "
-            f"instance with .to({torch.float32})"
-        ) from None
+        raise _without_dtype(name, value.dtype) from None
     return pandas.Series(rows, dtype=object)
 
 
-def _supported(name: str, value: Ragged[Any]) -> Ragged[Any]:
-    """Raise if numpy does not have the dtype of ragged rows."""
-    if value.dtype is torch.bfloat16:
-        raise TypeError(
-            f"to_pandas: {name!r} has the dtype {value.dtype}, which numpy does not have; convert it first, for "
-            f"instance with .to({torch.float32})"
-        )
-    return value
+def _without_dtype(name: str, dtype: torch.dtype) -> TypeError:
+    return TypeError(
+        f"to_pandas: {name!r} has the dtype {dtype}, which numpy does not have; convert it first, for instance with "
+        f".to({torch.float32})"
+    )
 
 
 def _items(pandas: Any, items: list[Any]) -> Any:

@@ -97,9 +97,7 @@ class PartitionedReader(TableReader[C], metaclass=abc.ABCMeta):
         chosen = [leaf for leaf, path in leaves.items() if path in kept]
         #: names of the columns to read, dotted for structs; ``None``: all
         self._columns: list[str] | None = None if columns is None and len(chosen) == len(leaves) else chosen
-        self._schema = pa.schema(
-            [field for field in (_select_in_field(pa, one, chosen) for one in schema) if field is not None]
-        )
+        self._schema = pa.schema([made for one in schema if (made := _select_in_field(pa, one, chosen)) is not None])
         for field in self._schema:
             try:
                 check_extensions(pa, field.type)
@@ -130,8 +128,7 @@ def _leaves(pa: Any, field: Any) -> Iterable[tuple[str, ...]]:
     while found:
         names, arrow_type = found.pop(0)
         if pa.types.is_struct(arrow_type) and arrow_type.num_fields:
-            inner = [arrow_type.field(position) for position in range(arrow_type.num_fields)]
-            found[:0] = [((*names, one.name), one.type) for one in inner]
+            found[:0] = [((*names, one.name), one.type) for one in arrow_type]
         else:
             yield names
 
@@ -143,6 +140,5 @@ def _select_in_field(pa: Any, field: Any, chosen: Sequence[str], prefix: str = "
         return field
     if not pa.types.is_struct(field.type):
         return None
-    inner = [field.type.field(position) for position in range(field.type.num_fields)]
-    kept = [one for one in (_select_in_field(pa, one, chosen, f"{name}.") for one in inner) if one is not None]
+    kept = [made for one in field.type if (made := _select_in_field(pa, one, chosen, f"{name}.")) is not None]
     return field.with_type(pa.struct(kept)) if kept else None

@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Unpack
 
-from tensorclass.convert.conversion_errors import Problems
 from tensorclass.convert.conversion_options import TableKwargs, table_call_options
 from tensorclass.convert.conversion_steps import C
 from tensorclass.convert.converter_registry import describe_source
 from tensorclass.support.extras import require
-from tensorclass.support.printable import class_name, type_name
+from tensorclass.support.printable import class_name
 from tensorclass.td.base import TensorCollection
 
-from .arrow import read_columns
+from .arrow import read_columns, written_columns
 from .arrow_reading import InputColumn, ObjectColumn
-from .arrow_writing import ColumnWriter
 from .column_reader import UnreadableColumn
 
 if TYPE_CHECKING:
@@ -39,9 +37,7 @@ class PolarsKwargs(TableKwargs, total=False):
 
 
 def from_polars(
-    cls: type[C],
-    frame: polars.DataFrame | polars.LazyFrame | polars.Series,
-    **kwargs: Unpack[PolarsKwargs],
+    cls: type[C], frame: polars.DataFrame | polars.LazyFrame | polars.Series, **kwargs: Unpack[PolarsKwargs]
 ) -> C:
     """Convert a polars table through Arrow, whose memory layout polars uses. See :meth:`from_arrow`.
 
@@ -114,15 +110,7 @@ def to_polars(data: TensorCollection) -> polars.DataFrame:
         [([1, 2], 'a'), ([3, 4], 'b')]
     """
     pl, pa = require("polars", _EXTRA, "to_polars"), require("pyarrow", _EXTRA, "to_polars")
-    if not isinstance(data, TensorCollection):
-        raise TypeError(f"to_polars: expected a collection, got a {type_name(data)}")
-    if not data.batch_dims:
-        raise ValueError(
-            "to_polars: expected a batch dimension, the rows; got the batch size []; unsqueeze(0) adds one"
-        )
-    problems = Problems(f"{type_name(data)}.to_polars")
-    arrays, fields = ColumnWriter(pa, problems, plain=True).columns(data, (), None)
-    problems.check()
+    arrays, fields = written_columns(pa, data, "to_polars", plain=True)
     table = pa.table(arrays, names=[field.name for field in fields])
     made: polars.DataFrame = pl.from_arrow(table, rechunk=False)
     return made

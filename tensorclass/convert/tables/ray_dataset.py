@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -18,21 +19,17 @@ from tensorclass.convert.conversion_options import (
 from tensorclass.convert.conversion_steps import C
 from tensorclass.convert.converter_registry import describe_source
 from tensorclass.support.extras import require
-from tensorclass.support.printable import class_name, type_name
+from tensorclass.support.printable import class_name
 from tensorclass.td.base import TensorCollection
 
-from .arrow import read_table, to_arrow
+from .arrow import check_has_rows, read_table, to_arrow
 
 METHODS_OF = "Datasets"
 
 _EXTRA = "ray"
 
 
-def from_ray_dataset(
-    cls: type[C],
-    dataset: Any,
-    **kwargs: Unpack[TableKwargs],
-) -> C:
+def from_ray_dataset(cls: type[C], dataset: Any, **kwargs: Unpack[TableKwargs]) -> C:
     """Convert a ``ray.data.Dataset``: one value per column, with the number of rows as batch size.
 
     The dataset is executed, and all of it comes to this process; use :meth:`iter_ray_dataset` if it is larger than
@@ -144,16 +141,10 @@ def to_ray_dataset(data: TensorCollection, *, blocks: int | None = None) -> Any:
         [{'x': 0, 'text': 'a'}, {'x': 1, 'text': 'a'}]
     """
     library = require("ray.data", _EXTRA, "to_ray_dataset")
-    if not isinstance(data, TensorCollection):
-        raise TypeError(f"to_ray_dataset: expected a collection, got a {type_name(data)}")
+    check_has_rows(data, "to_ray_dataset")
     if blocks is not None and blocks < 1:
         raise ValueError(f"to_ray_dataset: expected blocks to be at least 1, got {blocks}")
-    if not data.batch_dims:
-        raise ValueError(
-            "to_ray_dataset: expected a batch dimension, the rows; got the batch size []. unsqueeze(0) makes one"
-        )
-    table = to_arrow(data)
-    return library.from_arrow(table, override_num_blocks=blocks)
+    return library.from_arrow(to_arrow(data), override_num_blocks=blocks)
 
 
 # -- for functions on batches -----------------------------------------------------------------------------------------
@@ -187,9 +178,7 @@ def _plain(pa: Any, column: Any) -> Any:
     if not name.startswith("ray.data.arrow_tensor"):
         return column
     shape: Sequence[int] = arrow_type.shape
-    size = 1
-    for length in shape:
-        size *= length
+    size = math.prod(shape)
     item = arrow_type.storage_type.value_type
     tensor = pa.fixed_shape_tensor(item, shape)
     chunks: list[Any] = []

@@ -278,7 +278,7 @@ def _has_ragged_lists(pa: Any, arrow_type: Any) -> bool:
     if isinstance(arrow_type, pa.BaseExtensionType):
         return _has_ragged_lists(pa, arrow_type.storage_type)
     if types.is_struct(arrow_type):
-        return any(_has_ragged_lists(pa, arrow_type.field(position).type) for position in range(arrow_type.num_fields))
+        return any(_has_ragged_lists(pa, field.type) for field in arrow_type)
     if types.is_fixed_size_list(arrow_type):
         return _has_ragged_lists(pa, arrow_type.value_type)
     return bool(types.is_nested(arrow_type))
