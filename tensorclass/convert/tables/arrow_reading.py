@@ -110,11 +110,9 @@ class ArrowColumnReader(NumberReader, ColumnReader):
             return self._all_null(len(column), schema)
         if nests and types.is_struct(arrow_type):
             made = self._struct(column, schema, path)
-            return (
-                self._with_dims(made, schema, noted_batch_size(len(column), note), path)
-                if "batch_size" in note
-                else made
-            )
+            if "batch_size" in note:
+                made = self._with_dims(made, schema, noted_batch_size(len(column), note), path)
+            return made
         if purpose == "collection":
             return self._structs_in_lists(column, schema, path)
         if purpose != "object" and self.is_numeric(arrow_type, times=purpose == "tensor"):
@@ -336,10 +334,8 @@ class ArrowColumnReader(NumberReader, ColumnReader):
 
     def _structs_in_lists(self, column: Any, schema: ColumnSchema, path: tuple[str, ...]) -> ReadColumn:
         """Read lists of structs, of one length: a nested collection with more batch dimensions."""
-        arrow_type, shape = column.type, [len(column)]
-        while self.is_list(arrow_type):
-            arrow_type = arrow_type.value_type
-        if not self.pa.types.is_struct(arrow_type):
+        shape = [len(column)]
+        if not self.pa.types.is_struct(innermost(self, column.type)):
             raise UnreadableColumn(schema.shown, f"a column of {column.type}")
         while self.is_list(column.type):
             column, size = self.flatten_lists(column)
@@ -406,10 +402,10 @@ class ArrowColumnReader(NumberReader, ColumnReader):
         types, arrow_type = self.pa.types, column.type
         if types.is_run_end_encoded(arrow_type):
             column = compute(self.pa).run_end_decode(column)
-        elif types.is_string_view(arrow_type) or types.is_binary_view(
-            arrow_type
-        ):  # Arrow has fewer functions for views
-            column = column.cast(self.pa.large_string() if types.is_string_view(arrow_type) else self.pa.large_binary())
+        elif types.is_string_view(arrow_type):  # Arrow has fewer functions for views
+            column = column.cast(self.pa.large_string())
+        elif types.is_binary_view(arrow_type):
+            column = column.cast(self.pa.large_binary())
         if is_text(self.pa, column.type) and not column.null_count and not self.options.copy:
             return ArrowText(self.pa, column), self._row_codes(len(column))
         if repeats(self.pa, column):
@@ -465,9 +461,8 @@ class ArrowColumnReader(NumberReader, ColumnReader):
                     raise UnreadableColumn(f"{spec.shown}, as it has no default", nulls_of(count, mask), _NULLS)
                 fill = _default(schema)
         convert = _object_conversion(schema)
-        if convert is not None and not (
-            isinstance(objects, Deferred) and spec is not None and objects.kind in spec.types
-        ):
+        are_items = isinstance(objects, Deferred) and spec is not None and objects.kind in spec.types
+        if convert is not None and not are_items:
             objects = tuple([None if value is None else convert(value) for value in objects])
         if mask is not None and fill is not None:
             objects = tuple([fill if value is None else value for value in objects])

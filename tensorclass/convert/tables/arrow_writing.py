@@ -162,9 +162,8 @@ class ColumnWriter:
         if value.is_nested:
             return self._jagged(value, arrow_type)
         if value.is_meta:
-            raise UnwritableColumn(
-                "a tensor with values", "one on the device meta", "leave its key out, with exclude(...)"
-            )
+            hint = "leave its key out, with exclude(...)"
+            raise UnwritableColumn("a tensor with values", "one on the device meta", hint)
         if value.layout != torch.strided:
             raise UnwritableColumn("a strided tensor", f"one of the layout {value.layout}", "make it strided first")
         value, note = _storable(value.cpu())
@@ -217,9 +216,8 @@ class ColumnWriter:
     def _offsets(self, offsets: Tensor, arrow_type: Any) -> Any:
         narrow = not self.pa.types.is_large_list(arrow_type)
         if narrow and len(offsets) and int(offsets[-1]) > torch.iinfo(torch.int32).max:
-            raise UnwritableColumn(
-                "lists of less than 2**31 items", f"{int(offsets[-1])}", "ask for large lists in a schema"
-            )
+            got, hint = f"{int(offsets[-1])}", "ask for large lists in a schema"
+            raise UnwritableColumn("lists of less than 2**31 items", got, hint)
         return self.pa.py_buffer(offsets.to(torch.int32 if narrow else torch.int64).contiguous().numpy())
 
     def _cast(self, array: Any, arrow_type: Any) -> Any:
@@ -241,9 +239,8 @@ class ColumnWriter:
         """Write rows of different shapes as lists, with a level for each dimension in which they differ."""
         rows = [row.to_padded_tensor(0.0) if row.is_nested else row for row in rows]
         if len({row.ndim for row in rows}) > 1 or not rows[0].ndim:
-            raise UnwritableColumn(
-                "rows with one number of dimensions", f"rows with {sorted({row.ndim for row in rows})}"
-            )
+            got = f"rows with {sorted({row.ndim for row in rows})}"
+            raise UnwritableColumn("rows with one number of dimensions", got)
         offsets = torch.tensor([0, *[len(row) for row in rows]]).cumsum(0)
         if len({row.shape[1:] for row in rows}) == 1:
             return self._lists(torch.cat([row.detach() for row in rows]), offsets, arrow_type)
@@ -356,10 +353,8 @@ class ColumnWriter:
         try:
             return self.pa.array(items, type=arrow_type, from_pandas=False)
         except (self.pa.ArrowInvalid, self.pa.ArrowTypeError, self.pa.ArrowNotImplementedError, OverflowError) as error:
-            what = (
-                "objects for which Arrow has a type" if arrow_type is None else f"objects for a column of {arrow_type}"
-            )
-            raise UnwritableColumn(what, _classes(objects), str(error)) from None
+            where = "which Arrow has a type" if arrow_type is None else f"a column of {arrow_type}"
+            raise UnwritableColumn(f"objects for {where}", _classes(objects), str(error)) from None
 
 
 def _plain_object(item: Any) -> Any:
@@ -378,9 +373,8 @@ def _items(data: TensorCollection) -> Iterable[tuple[str, Any]]:
     if isinstance(store, Parts) and store.dim == 0:
         for key in store:
             column = store.column(key)
-            is_ragged = (
-                all(isinstance(value, Tensor) for value in column) and len({value.shape for value in column}) > 1
-            )
+            are_tensors = all(isinstance(value, Tensor) for value in column)
+            is_ragged = are_tensors and len({value.shape for value in column}) > 1
             yield stored_name(type(data), key), _RaggedRows(column) if is_ragged else store[key]
         return
     yield from named_items(data)
@@ -405,12 +399,8 @@ def _reads_as_numbers(pa: Any, arrow_type: Any) -> bool:
     types = pa.types
     if types.is_list(arrow_type):
         return _reads_as_numbers(pa, arrow_type.value_type)
-    return bool(
-        types.is_integer(arrow_type)
-        or types.is_floating(arrow_type)
-        or types.is_boolean(arrow_type)
-        or types.is_struct(arrow_type)
-    )
+    tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_struct)
+    return any(test(arrow_type) for test in tests)
 
 
 def _classes(objects: Sequence[Any]) -> str:

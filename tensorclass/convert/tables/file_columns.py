@@ -177,6 +177,11 @@ def optional_text(cls: Any, path: Sequence[str]) -> bool:
     return spec.default is not None or spec.allows_none_in(owner)
 
 
+def _below(owner: Any, name: str) -> Any:
+    """Return the target of an entry of a class; ``None`` below tensors and objects."""
+    return entry_target(owner, name) if isinstance(owner, type) and owner is not Tensor else None
+
+
 def _field_at(cls: Any, path: Sequence[str]) -> tuple[Any, FieldSpec | None]:
     """Return the class at the beginning of a path, and its field at the end; ``None`` if there is no such field."""
     owner = _owner(cls, path)
@@ -195,7 +200,7 @@ def _undeclared(cls: Any, path: tuple[str, ...]) -> tuple[str, ...] | None:
             return None  # a TensorDict takes every key; other fields raise by themselves
         if name not in owner._specs:
             return path[: depth + 1]
-        owner = entry_target(owner, name)
+        owner = _below(owner, name)
     return None
 
 
@@ -212,7 +217,7 @@ def _owner(cls: Any, path: Sequence[str]) -> Any:
     """Return the class whose fields a path leads to."""
     owner = cls
     for name in path[:-1]:
-        owner = entry_target(owner, name) if isinstance(owner, type) and owner is not Tensor else None
+        owner = _below(owner, name)
     return owner
 
 
@@ -222,7 +227,7 @@ def _note_missing(cls: Any, kept: set[tuple[str, ...]], problems: Problems, path
     for name, spec in cls._specs.items():
         where = (*path, name)
         if any(one[: len(where)] == where for one in kept):
-            inner = entry_target(cls, name)
+            inner = _below(cls, name)
             if where not in kept and inner is not cls:
                 _note_missing(inner, kept, problems, where)
         elif is_required(spec) and not problems.covers(where):

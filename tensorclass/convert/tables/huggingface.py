@@ -23,6 +23,7 @@ from tensorclass.td.base import TensorCollection
 from tensorclass.td.columns.text import Text
 
 from .arrow import check_has_rows, read_table, to_arrow
+from .arrow_extensions import of_one_shape
 from .column_names import key_of_columns
 from .column_schema import ColumnSchema
 
@@ -226,9 +227,7 @@ class _HuggingFaceSource:
         size = math.prod(shape)
         if len(values) != len(whole) * size or not size:
             return whole.storage
-        return self.pa.ExtensionArray.from_storage(
-            self.pa.fixed_shape_tensor(values.type, shape), self.pa.FixedSizeListArray.from_arrays(values, size)
-        )
+        return of_one_shape(self.pa, values, shape)
 
 
 def _decoding_feature(feature: Any) -> str:

@@ -527,11 +527,8 @@ def _of_rows(pa: Any, rows: Sequence[Mapping[str, Any]], schema: Any) -> Any:
 
 def _array(pa: Any, items: list[Any], arrow_type: Any) -> Any:
     """Make an array of values, of a type or of the type that Arrow infers."""
-    if (
-        arrow_type is not None
-        and pa.types.is_struct(arrow_type)
-        and all(isinstance(item, dict | None) for item in items)
-    ):
+    is_struct = arrow_type is not None and pa.types.is_struct(arrow_type)
+    if is_struct and all(isinstance(item, dict | None) for item in items):
         return _struct_array(pa, items, arrow_type)
     if arrow_type is not None:
         return _cast(pa, pa.array(items, _readable(pa, arrow_type)), arrow_type)
@@ -567,9 +564,11 @@ def _cast(pa: Any, column: Any, arrow_type: Any) -> Any:
     try:
         return column.cast(arrow_type)
     except pa.ArrowInvalid:
-        with_zone = _map_types(
-            pa, arrow_type, lambda one: pa.timestamp(one.unit, "UTC") if pa.types.is_timestamp(one) else one
-        )
+
+        def in_utc(one: Any) -> Any:
+            return pa.timestamp(one.unit, "UTC") if pa.types.is_timestamp(one) else one
+
+        with_zone = _map_types(pa, arrow_type, in_utc)
         if with_zone == arrow_type:
             raise
         with contextlib.suppress(pa.ArrowInvalid):  # the zone is not the mistake

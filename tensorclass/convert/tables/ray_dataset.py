@@ -23,6 +23,7 @@ from tensorclass.support.printable import class_name
 from tensorclass.td.base import TensorCollection
 
 from .arrow import check_has_rows, read_table, to_arrow
+from .arrow_extensions import of_one_shape
 
 METHODS_OF = "Datasets"
 
@@ -178,16 +179,13 @@ def _plain(pa: Any, column: Any) -> Any:
     if not name.startswith("ray.data.arrow_tensor"):
         return column
     shape: Sequence[int] = arrow_type.shape
-    size = math.prod(shape)
-    item = arrow_type.storage_type.value_type
-    tensor = pa.fixed_shape_tensor(item, shape)
     chunks: list[Any] = []
     for chunk in column.chunks:
         values = chunk.storage.flatten()
-        if chunk.null_count or len(values) != len(chunk) * size:
+        if chunk.null_count or len(values) != len(chunk) * math.prod(shape):
             return column
-        chunks.append(pa.ExtensionArray.from_storage(tensor, pa.FixedSizeListArray.from_arrays(values, size)))
-    return pa.chunked_array(chunks, tensor)
+        chunks.append(of_one_shape(pa, values, shape))
+    return pa.chunked_array(chunks, pa.fixed_shape_tensor(arrow_type.storage_type.value_type, shape))
 
 
 def check_dataset(dataset: Any, what: str) -> None:
