@@ -208,8 +208,8 @@ def _spans_and_items(reader: NumberReader, array: Any) -> tuple[Tensor, Any]:
     if isinstance(array, pa.ExtensionArray):
         return _spans_and_items(reader, array.storage)
     if is_list_view(pa, kind):
-        starts, sizes = (_int64(one) for one in (array.offsets, array.sizes))
-        return torch.stack((starts, sizes), -1), array.values
+        parts = [one.to_numpy(zero_copy_only=False).astype(np.int64) for one in (array.offsets, array.sizes)]
+        return torch.stack([from_numpy(one) for one in parts], -1), array.values
     if pa.types.is_fixed_size_list(kind):
         size = kind.list_size
         starts = torch.arange(len(array)) * size
@@ -261,10 +261,6 @@ def _offsets(array: Any, wide: bool) -> Tensor:
         return torch.zeros(1, dtype=torch.int64)
     found = np.frombuffer(array.buffers()[1], dtype, len(array) + 1, array.offset * np.dtype(dtype).itemsize)
     return from_numpy(found.astype(np.int64))
-
-
-def _int64(array: Any) -> Tensor:
-    return from_numpy(array.to_numpy(zero_copy_only=False).astype(np.int64))
 
 
 def _with_nulls(spans: Tensor, array: Any) -> Tensor:

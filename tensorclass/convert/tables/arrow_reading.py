@@ -110,8 +110,10 @@ class ArrowColumnReader(NumberReader, ColumnReader):
             return self._all_null(len(column), schema)
         if nests and types.is_struct(arrow_type):
             made = self._struct(column, schema, path)
-            if "batch_size" in note:
-                made = self._with_dims(made, schema, noted_batch_size(len(column), note), path)
+            if "batch_size" in note:  # more batch dimensions than the table
+                size = noted_batch_size(len(column), note)
+                options = self.conversion._replace(auto=False, batch_dims=None, batch_size=size, names=None)
+                made = made._replace(value=build_nested(schema.target, made.value, options, path))
             return made
         if purpose == "collection":
             return self._structs_in_lists(column, schema, path)
@@ -323,11 +325,6 @@ class ArrowColumnReader(NumberReader, ColumnReader):
         notes = [read_note(field.metadata) for field in arrow_type]
         given = [InputColumn(child, note) for child, note in zip(column.flatten(), notes, strict=True)]
         return self.nested(dict(zip(names, given, strict=True)), schema.target, path)
-
-    def _with_dims(self, made: ReadColumn, schema: ColumnSchema, size: Size, path: tuple[str, ...]) -> ReadColumn:
-        """Build a nested collection with more batch dimensions than the table."""
-        options = self.conversion._replace(auto=False, batch_dims=None, batch_size=size, names=None)
-        return made._replace(value=build_nested(schema.target, made.value, options, path))
 
     def _may_be_none(self, schema: ColumnSchema) -> bool:
         return self.options.nulls == "default" and schema.spec is not None and _takes_none(schema)

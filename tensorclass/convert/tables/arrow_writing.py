@@ -170,13 +170,13 @@ class ColumnWriter:
         dims = list(value.shape[1:])
         flat = self._flat(value)
         if arrow_type is None and dims:
-            arrow_type = self._plain(flat.type, dims) if self.plain else self._of_shape(flat.type, dims)
+            arrow_type = self._of_shape(flat.type, dims)
         return self._shaped(flat, len(value), dims, arrow_type), note
 
     def _of_shape(self, arrow_type: Any, dims: Sequence[int]) -> Any:
-        return self.pa.fixed_shape_tensor(arrow_type, dims, permutation=range(len(dims)))
-
-    def _plain(self, arrow_type: Any, dims: Sequence[int]) -> Any:
+        """Return the type of items with further dimensions."""
+        if not self.plain:
+            return self.pa.fixed_shape_tensor(arrow_type, dims, permutation=range(len(dims)))
         for size in reversed(dims):
             arrow_type = self.pa.large_list(arrow_type) if 0 in dims else self.pa.list_(arrow_type, size)
         return arrow_type

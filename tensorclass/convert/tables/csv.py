@@ -153,7 +153,8 @@ def to_csv(data: TensorCollection, path: Target, *, separator: str | None = None
             f"{what}: the only column {table.column_names[0]!r} has no value in {table.column(0).null_count} rows. "
             f"Readers skip empty lines: {advice}"
         )
-    table = table.cast(pa.schema([(field.name, _written_as(pa, field.type)) for field in table.schema]))
+    types = {one.name: one.type.value_type if pa.types.is_dictionary(one.type) else one.type for one in table.schema}
+    table = table.cast(pa.schema([*types.items()]))  # without dictionaries
     with written_file(what, path, compressed=True) as file:
         module.write_csv(table, file, module.WriteOptions(**given))
 
@@ -245,14 +246,15 @@ class CSVReader(TableReader[C]):
             yield opened
 
     def table(self) -> Any:
-        types, tables = dict(self._types), list[Any]()
+        pa, types, tables = self.pa, dict(self._types), list[Any]()
+        stays = "timestamp_parsers" in self._convert
         for file in self.files:
             with self._naming_file(file):
                 made = self._read(file, types)
                 late = {
-                    one.name: self._time_type(one.name, one.type) or self.pa.string()
+                    one.name: self._time_type(one.name, one.type) or pa.string()
                     for one in made.schema
-                    if self._is_late_date(one, types)
+                    if pa.types.is_temporal(one.type) and one.name not in types and not stays
                 }
                 if late:  # dates that begin after the first rows
                     types.update(late)
@@ -288,11 +290,6 @@ class CSVReader(TableReader[C]):
         }
         hint = "column_types={{{name!r}: pyarrow.float64()}} rounds them"
         return self._as_uint64(whole, _CHECKS["uint64"], hint, f" in {file}")
-
-    def _is_late_date(self, field: Any, types: Mapping[str, Any]) -> bool:
-        """Return whether dates were inferred only after the first rows."""
-        known = field.name in types or "timestamp_parsers" in self._convert
-        return self.pa.types.is_temporal(field.type) and not known
 
     def _cast_to_fields(self, table: Any) -> Any:
         """Cast columns to the types of the fields. Missing text becomes empty text if the field has nothing else for
@@ -332,7 +329,7 @@ class CSVReader(TableReader[C]):
         )
         for line, names, row in self._rows(file):
             if len(row) != len(names):
-                return f"line {line}: expected {_cells(len(names))}, got {len(row)}"
+                return f"line {line}: expected {len(names)} cell{'s'[: len(names) != 1]}, got {len(row)}"
             for position, (name, cell) in enumerate(zip(names, row, strict=True)):
                 path, check = self.path(name), checks.get(name)
                 if cell in missing or problems.covers(path):
@@ -401,10 +398,6 @@ def _names(options: Any) -> list[str]:
     return public_names(options, "equals", "validate")
 
 
-def _cells(count: int) -> str:
-    return "1 cell" if count == 1 else f"{count} cells"
-
-
 def _readable(pa: Any, types: Mapping[str, Any]) -> dict[str, Any]:
     """Return types that pyarrow can parse, to be cast to the wanted ones."""
     return {name: pa.float32() if pa.types.is_float16(arrow_type) else arrow_type for name, arrow_type in types.items()}
@@ -426,11 +419,6 @@ def _not_in_a_cell(pa: Any, arrow_type: Any) -> str:
     if pa.types.is_binary(arrow_type) or pa.types.is_large_binary(arrow_type):
         return "bytes are no text: decode them, or use to_parquet"
     return ""
-
-
-def _written_as(pa: Any, arrow_type: Any) -> Any:
-    """Return the type of a column in the file: dictionaries are decoded."""
-    return arrow_type.value_type if pa.types.is_dictionary(arrow_type) else arrow_type
 
 
 def _advice(cell: str) -> str:

@@ -302,7 +302,8 @@ class JSONReader(TableReader[C]):
             with self._naming_file(file), contextlib.closing(self._chunks(file, rows)) as chunks:
                 for chunk in chunks:
                     made = self._of_lines(chunk, schema) if isinstance(chunk, bytes) else _of_rows(pa, chunk, schema)
-                    schema = _typed_fields(pa, made.schema)  # the next rows have the same types
+                    # the next rows have the same types
+                    schema = pa.schema([field for field in made.schema if not pa.types.is_null(field.type)])
                     yield made
 
     def _chunks(self, file: TableFile, rows: int) -> Generator[bytes | list[dict[str, Any]], None, None]:
@@ -587,11 +588,6 @@ def _fields_in_row(pa: Any, types: Mapping[str, Any], row: Mapping[str, Any]) ->
         elif name in row and not pa.types.is_struct(arrow_type):
             fields.append(pa.field(name, arrow_type))
     return fields
-
-
-def _typed_fields(pa: Any, schema: Any) -> Any:
-    """Return the fields of a schema that are not null only."""
-    return pa.schema([field for field in schema if not pa.types.is_null(field.type)])
 
 
 def _map_types(pa: Any, arrow_type: Any, change: Callable[[Any], Any]) -> Any:
