@@ -195,7 +195,7 @@ class CSVReader(TableReader[C]):
                     f"{self.request.what}: {printable(file)}: expected the columns {names} of "
                     f"{printable(self.files[0])}, got {schema.names}"
                 )
-        self._without_twins(names)
+        self._check_names(names)
         self._check_delimiter(names)
         problems = self.request.options.problems
         read = chosen_columns(self.request.what, names, self._chosen_columns(), problems)

@@ -73,7 +73,7 @@ class PartitionedReader(TableReader[C], metaclass=abc.ABCMeta):
                     f"{odd} are only in one of the two"
                 )
         first = schemas[0]
-        self._without_twins(first.names)
+        self._check_names(first.names)
         with self._naming_types():
             schema = first if len(schemas) == 1 else pa.unify_schemas(schemas, promote_options="permissive")
         for name in self.files[0].folder_values:

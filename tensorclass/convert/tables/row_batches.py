@@ -65,7 +65,7 @@ class TableReader(abc.ABC, Generic[C]):
 
     @property
     def pa(self) -> Any:
-        """Arrow."""
+        """The module pyarrow."""
         return self._library("pyarrow")
 
     def _library(self, name: str) -> Any:
@@ -85,7 +85,7 @@ class TableReader(abc.ABC, Generic[C]):
         self.request = request._replace(table_options=options._replace(columns=None))
         return options.columns
 
-    def _without_twins(self, names: Sequence[str]) -> None:
+    def _check_names(self, names: Sequence[str]) -> None:
         """Raise if columns have the same name."""
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"{self.request.what}: {self.files[0]}: several columns have the names {twice}")
