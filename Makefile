@@ -83,7 +83,8 @@ typecheck: $(READY)
 types: $(READY) ## what four type checkers see of records: facts right and wrong (ARGS="--checker ty --verbose")
 	@$(BIN)/python -m tests.typing $(ARGS)
 
-stubs: $(READY) ## write the type stubs of the package anew (ARGS=--check compares them)
+stubs: $(READY) ## write the methods of converters and the type stubs of the package anew (ARGS=--check compares them)
+	@$(BIN)/python -m tests.declarations $(ARGS)
 	@$(BIN)/python -m tensorclass.typing.stubs.package $(ARGS)
 
 docs: $(READY) ## build the site with guides and reference; warnings are errors

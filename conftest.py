@@ -22,6 +22,9 @@ from tests.docstring_examples import need_of
 
 PACKAGE = Path(tensorclass.__file__).parent
 
+#: generated from the converters, whose examples run there
+collect_ignore = [str(path) for path in PACKAGE.glob("td/delegated/*.py") if path.read_text().startswith("# Generated")]
+
 
 def pytest_configure() -> None:
     """Let SIGINT interrupt, here and in the processes that tests start: shells ignore it for jobs in the background."""

@@ -19,77 +19,12 @@ gc.disable()
 try:
     from .contracts import ContractError, Device, DType, Range, Shape, validation
     from .convert.conversion_errors import ConversionError
-    from .convert.python.dataclass import record_from_attrs as from_attrs
-    from .convert.python.dataclass import record_from_dataclass as from_dataclass
-    from .convert.python.dataclass import record_from_pydantic as from_pydantic
+    from .convert.python.record_functions import record_from_attrs as from_attrs
+    from .convert.python.record_functions import record_from_dataclass as from_dataclass
+    from .convert.python.record_functions import record_from_pydantic as from_pydantic
     from .data.buckets import BucketBatchSampler
     from .data.loader import DataLoader, RecordDataset, RecordStream
-    from .functions import (
-        append_memmap,
-        dumps,
-        from_any,
-        from_arrow,
-        from_consolidated,
-        from_csv,
-        from_dict,
-        from_feather,
-        from_h5,
-        from_huggingface,
-        from_json,
-        from_list,
-        from_module,
-        from_modules,
-        from_namedtuple,
-        from_pandas,
-        from_parquet,
-        from_polars,
-        from_pytorch_tensordict,
-        from_pytree,
-        from_ray_dataset,
-        from_safetensors,
-        from_struct_array,
-        from_tuple,
-        from_zarr,
-        is_memmap_archive,
-        iter_csv,
-        iter_feather,
-        iter_huggingface,
-        iter_json,
-        iter_parquet,
-        iter_ray_dataset,
-        load,
-        load_memmap,
-        load_safetensors,
-        memmap,
-        memmap_,
-        memmap_like,
-        pack_memmap,
-        refresh_archive_checksums,
-        save,
-        save_safetensors,
-        to_arrow,
-        to_attrs,
-        to_csv,
-        to_dataclass,
-        to_dict,
-        to_feather,
-        to_h5,
-        to_huggingface,
-        to_json,
-        to_namedtuple,
-        to_pandas,
-        to_parquet,
-        to_polars,
-        to_pydantic,
-        to_pytorch_tensordict,
-        to_pytree,
-        to_ray_dataset,
-        to_safetensors,
-        to_struct_array,
-        to_tuple,
-        to_zarr,
-        unpack_memmap,
-    )
+    from .functions import *
     from .pipelines.stage import Pipeline, Stage
     from .records.decorator import tensorclass
     from .records.field_specifier import field

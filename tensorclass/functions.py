@@ -2,7 +2,8 @@
 
 Each subject has a section: converters, files, archives of memory-mapped folders, parameters of modules. Functions
 that read take the class of the result from the file, if it names one; others return a :class:`TensorDict`. To add a
-function, write it here and add its name to ``__all__`` and to ``tensorclass/__init__.py``.
+function, write it here and add its name to ``__all__``. ``make stubs`` writes the functions of converters, and all
+names into ``tensorclass/__init__.py``.
 """
 
 from __future__ import annotations
@@ -84,16 +85,15 @@ __all__ = [
     "unpack_memmap",
 ]
 
-# -- converters -------------------------------------------------------------------------------------------------------
+# -- converters: written by "make stubs" ------------------------------------------------------------------------------
 
 from_any: Final = _TensorDict.from_any
 from_arrow: Final = _TensorDict.from_arrow
 from_csv: Final = _TensorDict.from_csv
 from_dict: Final = _TensorDict.from_dict
 from_feather: Final = _TensorDict.from_feather
-from_json: Final = _TensorDict.from_json
-from_h5: Final = _TensorDict.from_h5
 from_huggingface: Final = _TensorDict.from_huggingface
+from_json: Final = _TensorDict.from_json
 from_list: Final = _TensorDict.from_list
 from_namedtuple: Final = _TensorDict.from_namedtuple
 from_pandas: Final = _TensorDict.from_pandas
@@ -104,39 +104,38 @@ from_pytree: Final = _TensorDict.from_pytree
 from_ray_dataset: Final = _TensorDict.from_ray_dataset
 from_struct_array: Final = _TensorDict.from_struct_array
 from_tuple: Final = _TensorDict.from_tuple
-from_zarr: Final = _TensorDict.from_zarr
-
 iter_csv: Final = _TensorDict.iter_csv
 iter_feather: Final = _TensorDict.iter_feather
 iter_huggingface: Final = _TensorDict.iter_huggingface
 iter_json: Final = _TensorDict.iter_json
 iter_parquet: Final = _TensorDict.iter_parquet
 iter_ray_dataset: Final = _TensorDict.iter_ray_dataset
-
 to_arrow: Final = _Collection.to_arrow
 to_attrs: Final = _Collection.to_attrs
 to_csv: Final = _Collection.to_csv
 to_dataclass: Final = _Collection.to_dataclass
-to_dict: Final = _Collection.to_dict
 to_feather: Final = _Collection.to_feather
-to_json: Final = _Collection.to_json
-to_h5: Final = _Collection.to_h5
 to_huggingface: Final = _Collection.to_huggingface
+to_json: Final = _Collection.to_json
 to_namedtuple: Final = _Collection.to_namedtuple
 to_pandas: Final = _Collection.to_pandas
+to_parquet: Final = _Collection.to_parquet
 to_polars: Final = _Collection.to_polars
 to_pydantic: Final = _Collection.to_pydantic
-to_parquet: Final = _Collection.to_parquet
 to_pytorch_tensordict: Final = _Collection.to_pytorch_tensordict
 to_pytree: Final = _Collection.to_pytree
 to_ray_dataset: Final = _Collection.to_ray_dataset
 to_struct_array: Final = _Collection.to_struct_array
 to_tuple: Final = _Collection.to_tuple
-to_zarr: Final = _Collection.to_zarr
 
 # -- files ------------------------------------------------------------------------------------------------------------
 
 from_consolidated: Final = _Collection.from_consolidated
+from_h5: Final = _TensorDict.from_h5
+from_zarr: Final = _TensorDict.from_zarr
+to_dict: Final = _Collection.to_dict
+to_h5: Final = _Collection.to_h5
+to_zarr: Final = _Collection.to_zarr
 load_safetensors: Final = _Collection.load_safetensors
 from_safetensors: Final = load_safetensors
 load_memmap: Final = _Collection.load_memmap

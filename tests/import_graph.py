@@ -3,13 +3,18 @@
 Imports inside functions count, as they happen at run time. Imports under ``if TYPE_CHECKING:`` do not. An import of a
 package's name is an import of the module that the package takes it from, where that is a module of its own.
 
-    python -m tests.import_graph          # the cycles, largest first
+A method that is declared with ``@delegated("module")`` imports that module on its first call. These arrows go up from
+the engine, where imports go down, and count only when asked for.
+
+    python -m tests.import_graph                # the cycles, largest first
+    python -m tests.import_graph --delegated    # those with delegated arrows, and the arrows that close them
 """
 
 from __future__ import annotations
 
 import ast
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -60,10 +65,31 @@ def imports(name: str, path: Path, known: dict[str, Path]) -> Iterator[tuple[str
                 yield one, node.lineno
 
 
-def graph(root: Path = ROOT) -> dict[str, set[str]]:
-    """Return the modules that each module imports."""
+def delegated(path: Path, known: dict[str, Path]) -> Iterator[tuple[str, int]]:
+    """Yield each module of the package that a module names in ``@delegated(...)``, with the line."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "delegated" and node.args:
+            module = getattr(node.args[0], "value", None)
+            if module in known:
+                yield module, node.lineno
+
+
+def graph(root: Path = ROOT, with_delegated: bool = False) -> dict[str, set[str]]:
+    """Return the modules that each module imports; if asked, also those to which its methods are delegated."""
     known = sources(root)
-    return {name: {one for one, _ in imports(name, path, known)} for name, path in known.items()}
+    edges = {name: {one for one, _ in imports(name, path, known)} for name, path in known.items()}
+    if with_delegated:
+        for name, path in known.items():
+            edges[name] |= {one for one, _ in delegated(path, known)}
+    return edges
+
+
+def closing(cycle: list[str], root: Path = ROOT) -> Iterator[tuple[str, str, int]]:
+    """Yield the delegated arrows inside a cycle: from which module to which, and for how many methods."""
+    known = sources(root)
+    for name in cycle:
+        found = Counter(one for one, _ in delegated(known[name], known) if one in cycle)
+        yield from ((name, one, count) for one, count in sorted(found.items()))
 
 
 def cycles(edges: dict[str, set[str]]) -> list[list[str]]:
@@ -97,7 +123,15 @@ def cycles(edges: dict[str, set[str]]) -> list[list[str]]:
     return sorted(found, key=len, reverse=True)
 
 
-if __name__ == "__main__":
+def main(arguments: list[str]) -> None:
+    """Print the cycles; with ``--delegated`` also those that delegated methods close, and these arrows."""
     sys.setrecursionlimit(10_000)
-    for cycle in cycles(graph()):
+    with_delegated = "--delegated" in arguments
+    for cycle in cycles(graph(with_delegated=with_delegated)):
         print(len(cycle), *cycle)
+        for name, other, count in closing(cycle) if with_delegated else ():
+            print(f"    {name} -> {other}: delegated, {count} method{'s'[: count > 1]}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

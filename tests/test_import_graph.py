@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.import_graph import cycles, graph, imports, sources
+from tests.import_graph import closing, cycles, graph, imports, sources
 
 #: modules below the engine
 SUPPORT = ("support",)
@@ -66,6 +66,18 @@ def test_imports_in_functions_count_and_those_for_types_do_not(tmp_path: Path) -
 def test_modules_that_do_not_lead_back_are_in_no_circle(tmp_path: Path) -> None:
     root = _package(tmp_path, a="from .b import x\nfrom .c import y\n", b="from .c import y\n", c="y = x = 1\n")
     assert cycles(graph(root)) == []
+
+
+def test_delegated_methods_count_when_asked_for_and_are_named(tmp_path: Path) -> None:
+    root = _package(
+        tmp_path,
+        engine="@delegated('package.files')\ndef save(self): ...\n\n@delegated('package.files')\ndef load(self): ...\n",
+        files="from .engine import save\n",
+    )
+    assert cycles(graph(root)) == []
+    circle = ["package.engine", "package.files"]
+    assert cycles(graph(root, with_delegated=True)) == [circle]
+    assert [*closing(circle, root)] == [("package.engine", "package.files", 2)]
 
 
 def test_each_module_of_the_package_is_in_a_layer() -> None:

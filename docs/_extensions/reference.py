@@ -1,8 +1,9 @@
 """Directives that lay out the reference: names and methods, first as a table, then with their docstrings.
 
 ``.. names:: MODULE`` describes the public names of a module that stand in its content. ``.. methods:: FAMILY ...``
-describes the methods that all collections have of one or more families (classes of ``tensorclass/td/``). A public name,
-or a member of a public class, that no page describes is a warning, hence an error of ``make docs``.
+describes the methods that all collections have of one or more families (classes of ``tensorclass/td/``), and
+``.. functions:: FAMILY ...`` the functions of the package that these methods are. A public name, or a member of a
+public class, that no page describes is a warning, hence an error of ``make docs``.
 
 ``reference_docstrings = False`` in the configuration leaves out the docstrings, which take most of the time of a build:
 tests of the pages and of the links between them need the names alone.
@@ -39,6 +40,7 @@ _log = logging.getLogger(__name__)
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_config_value("reference_docstrings", True, "env", [bool])
     app.add_directive("names", Names)
+    app.add_directive("functions", Functions)
     app.add_directive("methods", Methods)
     app.connect("autodoc-process-docstring", _mark_returns, priority=400)
     app.connect("autodoc-before-process-signature", _keep_first_parameter)
@@ -57,8 +59,11 @@ class Names(SphinxDirective):
     required_arguments = 1
     has_content = True
 
+    def names(self) -> list[str]:
+        return [f"{self.arguments[0]}.{name}" for line in self.content for name in line.split()]
+
     def run(self) -> list[nodes.Node]:
-        names = [f"{self.arguments[0]}.{name}" for line in self.content for name in line.split()]
+        names = self.names()
         if unknown := [name for name in names if name not in public_names()]:
             raise self.error(f"not in __all__: {', '.join(unknown)}")
         table = _table((name, public_names()[name]) for name in names)
@@ -69,6 +74,27 @@ class Names(SphinxDirective):
         return self.parse_text_to_nodes("\n".join([*table, *entries]))
 
 
+class Functions(Names):
+    """Describe the functions of the package that have the names of methods of some families."""
+
+    has_content = False
+    required_arguments = 1
+    final_argument_whitespace = True
+
+    def names(self) -> list[str]:
+        members = [name for family in _families(self) for name in defined_members(family)]
+        return [f"tensorclass.{name}" for name in members if f"tensorclass.{name}" in public_names()]
+
+
+def _families(directive: SphinxDirective) -> Iterator[type]:
+    """Yield the classes that a directive names."""
+    families = {base.__name__: base for base in TensorDict.__mro__}
+    for family in directive.arguments[0].split():
+        if family not in families:
+            raise directive.error(f"no family of methods: {family}")
+        yield families[family]
+
+
 class Methods(SphinxDirective):
     """Describe the members that all collections have of some families."""
 
@@ -76,13 +102,10 @@ class Methods(SphinxDirective):
     final_argument_whitespace = True
 
     def run(self) -> list[nodes.Node]:
-        families = {base.__name__: base for base in TensorDict.__mro__}
         members = described_members(TensorDict)
         names = []
-        for family in self.arguments[0].split():
-            if family not in families:
-                raise self.error(f"no family of methods: {family}")
-            own = defined_members(families[family])
+        for family in _families(self):
+            own = defined_members(family)
             names += [name for name in members if name in own]
         qualified = {f"{_COLLECTION}.{name}": inspect.getattr_static(TensorDict, name) for name in sorted(names)}
         lines = [*_table(qualified.items())]

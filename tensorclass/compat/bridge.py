@@ -33,6 +33,8 @@ from tensorclass.td.stores.lazy.lazy_stack import LazyStacked, LazyStackedTensor
 from tensorclass.td.stores.write_back import WrittenBack
 from tensorclass.td.tensordict import TensorDict
 
+METHODS_OF = "PythonObjects"
+
 C = TypeVar("C", bound=TensorCollection)
 
 #: the record class made for each record class of the other package, and the other way
@@ -40,8 +42,41 @@ _RECORDS: weakref.WeakKeyDictionary[type, type[TensorClass]] = weakref.WeakKeyDi
 _THEIR_RECORDS: weakref.WeakKeyDictionary[type, type] = weakref.WeakKeyDictionary()
 
 
-def from_pytorch_tensordict(cls: type[C], source: object, **kwargs: Unpack[ConversionKwargs]) -> Any:
-    """See :meth:`TensorDict.from_pytorch_tensordict`."""
+def from_pytorch_tensordict(cls: type[C], source: Any, **kwargs: Unpack[ConversionKwargs]) -> Any:
+    """Take over a collection of PyTorch's ``tensordict`` package. Tensors are shared.
+
+    Lazy stacks, non-tensor data, parameters, names, locks and files of memory maps stay what they are. A record of
+    that package becomes one of a class with the same fields, made once; called on a record class, it becomes a
+    record of this class. :meth:`from_any` does the same.
+
+    Args:
+        source: the collection or record.
+        auto_batch_size: infer the batch size, at every level, from the leading dimensions that all values share.
+        ConversionKwargs: batch_dims, device
+        batch_size: the batch size; by default that of the source.
+        strict: with ``False``, drop keys that are not fields of a record, at every level, and warn about them. By
+            default they are an error.
+
+    Returns:
+        A collection of the same kind, or a record of this class. Writes in place are seen in both; keys that are set
+        later in one of them are not.
+
+    Raises:
+        TypeError: the source is no collection of ``tensordict``, or reads from a file of HDF5 or zarr.
+        ConversionError: the source does not fit the fields of a record. Lists everything that is wrong.
+
+    Example:
+        >>> import torch
+        >>> import tensordict
+        >>> from tensorclass import TensorClass
+        >>> class Step(TensorClass):
+        ...     reward: torch.Tensor
+        >>> theirs = tensordict.TensorDict({"reward": torch.zeros(3)}, [3])
+        >>> step = Step.from_pytorch_tensordict(theirs)
+        >>> step.reward += 1
+        >>> theirs["reward"], step.batch_size
+        (tensor([1., 1., 1.]), torch.Size([3]))
+    """
     if not _is_theirs(source):
         raise TypeError(
             f"{class_name(cls)}.from_pytorch_tensordict: expected a collection of the package tensordict, got a "
@@ -52,7 +87,31 @@ def from_pytorch_tensordict(cls: type[C], source: object, **kwargs: Unpack[Conve
 
 
 def to_pytorch_tensordict(self: TensorCollection, *, untyped: bool = False) -> Any:
-    """See :meth:`TensorDict.to_pytorch_tensordict`."""
+    """Return a collection of PyTorch's ``tensordict`` package, for libraries that ask for one. Tensors are shared.
+
+    Lazy stacks, non-tensor data, parameters, names, locks and files of memory maps stay what they are. A record
+    becomes a ``tensordict.tensorclass`` with the same fields, made once for each class. Rows of :class:`Text` and
+    :class:`Column` become a stack of objects, :class:`Ragged` becomes torch's jagged tensor.
+
+    Args:
+        untyped: records become a ``tensordict.TensorDict``, to which modules can add keys that the class does not
+            declare. Default: ``False``.
+
+    Returns:
+        The collection. :meth:`from_pytorch_tensordict` and :meth:`from_any` are the way back.
+
+    Raises:
+        TypeError: the collection, or one in it, reads from a file of HDF5 or zarr.
+        ImportError: ``tensordict`` is not installed.
+
+    Example:
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"a": torch.zeros(3)}, [3], names=["time"])
+        >>> theirs = data.to_pytorch_tensordict()
+        >>> type(theirs).__module__.split(".")[0], theirs.names, theirs["a"] is data["a"]
+        ('tensordict', ['time'], True)
+    """
     return _Theirs(require("tensordict", "tensordict", "to_pytorch_tensordict"), untyped).value(self)
 
 

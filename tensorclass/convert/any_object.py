@@ -16,9 +16,37 @@ from .conversion_steps import C, build, entries, from_entries, nested_object_col
 from .converter_registry import converter_of, describe_source
 from .python.list import from_list
 
+METHODS_OF = "PythonObjects"
+
 
 def from_any(cls: type[C], obj: Any, **kwargs: Unpack[ConversionKwargs]) -> Any:
-    """See :meth:`TensorDict.from_any`."""
+    """Convert an object that contains others: a mapping, a tuple, a structured array, a table or an instance.
+
+    Instances are those of dataclasses and attrs classes, and pydantic models. The objects inside are converted too.
+    A list of numbers becomes a tensor, any other list a column of objects. A record converts only the fields that
+    are declared as collections; every other field takes its object unchanged.
+
+    Args:
+        obj: the object. A collection is returned unchanged. A :class:`TensorDict` also returns objects that contain no
+            others unchanged.
+        auto_batch_size: infer the batch size, at every level, from the leading dimensions that all values share.
+        ConversionKwargs: batch_dims, device, batch_size
+        strict: with ``False``, drop keys that are not fields of a record, at every level, and warn about them. By
+            default they are an error.
+
+    Returns:
+        A collection of this class. Its tensors share memory with those of the object.
+
+    Raises:
+        ConversionError: the object does not fit the fields of a record, or the batch size. Lists everything that is
+            wrong.
+
+    Example:
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict.from_any({"x": (1, [2, 3]), "y": "text"})
+        >>> data["x", "1"], data["y"]
+        (tensor([2, 3]), 'text')
+    """
     options = ConversionOptions.of(f"{class_name(cls)}.from_any", **kwargs)
     is_record = issubclass(cls, TensorClass)
     if isinstance(obj, TensorCollection):

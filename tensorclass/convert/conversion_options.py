@@ -8,60 +8,102 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, cast, get_args
 
 import torch
 from torch import Size
-from typing_extensions import Self, TypedDict, Unpack
+from typing_extensions import Self, TypedDict
 
 from tensorclass.support.nearest import did_you_mean
 from tensorclass.td import shapes
 from tensorclass.td.collection import DeviceLike, as_device
+from tensorclass.td.delegated.arguments import BatchSize, Nulls, RaggedForm
 from tensorclass.td.keys import NestedKey
 
 from .conversion_errors import Problems
 
-BatchSize: TypeAlias = Sequence[int] | int | None
-#: handling of nulls: the default of the field, an error, a zero (nan, ``None``), or that and a mask
-NullMode: TypeAlias = Literal["default", "raise", "fill", "mask"]
-#: form of lists of numbers: ragged rows (for a field of a tensor, as "jagged"); a tensor, or if their lengths
-#: differ, a jagged tensor, a lazy stack of rows, an error
-RaggedMode: TypeAlias = Literal["column", "jagged", "lazy", "raise"]
-
-_NULL_MODES = ("default", "raise", "fill", "mask")
-_RAGGED_MODES = ("column", "jagged", "lazy", "raise")
+#: the choices of arguments
+_CHOICES: dict[str, tuple[str, ...]] = {"nulls": get_args(Nulls), "ragged": get_args(RaggedForm)}
 
 
 class ConversionKwargs(TypedDict, total=False):
-    """Keyword arguments that every ``from_x`` has."""
+    """Keyword arguments that every ``from_x`` has.
 
-    auto_batch_size: bool | None
+    Args:
+        auto_batch_size: infer the batch size from the leading dimensions that all values share.
+        batch_dims: the largest number of dimensions of an inferred batch size; unlimited by default.
+        batch_size: the batch size; ``[]`` by default.
+        device: where the values are moved; by default they stay where they are.
+        strict: with ``False``, drop keys that are not fields of a record, and warn about them.
+    """
+
+    auto_batch_size: bool
     batch_dims: int | None
     batch_size: BatchSize
     device: DeviceLike | None
     strict: bool
 
 
+class NamedKwargs(TypedDict, total=False):
+    """Keyword arguments of ``from_x`` whose results have names of dimensions.
+
+    Args:
+        auto_batch_size: infer the batch size; by default only if ``batch_dims`` is given.
+        ConversionKwargs: batch_size, device, batch_dims, strict
+        names: a name or ``None`` for each batch dimension.
+    """
+
+    auto_batch_size: bool | None
+    batch_size: BatchSize
+    device: DeviceLike | None
+    batch_dims: int | None
+    names: Sequence[str | None] | None
+    strict: bool
+
+
 class TableKwargs(ConversionKwargs, total=False):
-    """Keyword arguments of every ``from_x`` of tables that Arrow describes."""
+    """Keyword arguments of every ``from_x`` of tables that Arrow describes.
+
+    Args:
+        copy: ``True`` always copies. ``False`` raises for a column of numbers that needs a copy. By default columns are
+            copied where needed.
+        nulls: what becomes of nulls, as in :meth:`from_arrow`.
+        mask_key: the key of the collection of masks; ``"_mask"`` by default.
+        device: where the values are moved; by default the CPU.
+        columns: the names of the columns to read; all by default.
+        rename: new names of columns, ``{"column": "field"}``, before they are looked up as fields; none by default.
+        ragged: what becomes of lists of numbers of different lengths, as in :meth:`from_arrow`.
+        batch_size: another batch size, such as ``[rows, 3]`` for columns with lists of 3.
+        strict: with ``False``, drop columns that are not fields of a record, and warn about them.
+    """
 
     copy: bool | None
-    nulls: NullMode
+    nulls: Nulls
     mask_key: NestedKey | None
     columns: Sequence[str] | None
     rename: Mapping[str, str] | None
-    ragged: RaggedMode
+    ragged: RaggedForm
 
 
 class StreamKwargs(TypedDict, total=False):
-    """Keyword arguments of every ``iter_x`` of datasets, beside those about batches."""
+    """Keyword arguments of every ``iter_x`` of datasets, beside those about batches.
+
+    Args:
+        batch_size: the number of rows per batch. The last batch can have fewer.
+        drop_last: drop a last batch with fewer rows.
+        TableKwargs: nulls, mask_key, device, columns, rename, strict
+        ragged: what becomes of lists of numbers of different lengths in a batch, as in :meth:`from_arrow`.
+
+    Returns:
+        An iterator of collections of this class.
+    """
 
     device: DeviceLike | None
-    nulls: NullMode
+    nulls: Nulls
     mask_key: NestedKey | None
     columns: Sequence[str] | None
     rename: Mapping[str, str] | None
-    ragged: RaggedMode
+    ragged: RaggedForm
     strict: bool
 
 
@@ -140,9 +182,9 @@ class ConversionOptions(NamedTuple):
 class TableOptions(NamedTuple):
     """The checked options for reading columns."""
 
-    nulls: NullMode = "default"
+    nulls: Nulls = "default"
     copy: bool | None = None
-    ragged: RaggedMode = "column"
+    ragged: RaggedForm = "column"
     #: key of the masks, for ``nulls="mask"``
     mask_key: NestedKey | None = None
     #: names of the columns to read; ``None``: all
@@ -153,43 +195,30 @@ class TableOptions(NamedTuple):
     separator: str | None = None
     #: dtype of all tensors; ``None``: that of each column
     dtype: torch.dtype | None = None
-    #: the format has no type for lists of one length, so those that have one are a tensor
+    #: no argument: the format has no type for lists of one length, so those that have one are a tensor
     untyped_lists: bool = False
 
-    @classmethod
-    def of(
-        cls,
-        what: str,
-        *,
-        nulls: NullMode = "default",
-        copy: bool | None = None,
-        ragged: RaggedMode = "column",
-        mask_key: NestedKey | None = None,
-        columns: Sequence[str] | None = None,
-        rename: Mapping[str, str] | None = None,
-        separator: str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> Self:
-        """Check the options for columns.
+    def check(self, what: str) -> None:
+        """Check the options.
 
         Raises:
             TypeError: ``rename`` is no mapping from text to text.
             ValueError: ``nulls`` or ``ragged`` is not one of its choices, ``mask_key`` is given without
                 ``nulls="mask"``, or ``separator`` is empty.
         """
-        for name, value, choices in (("nulls", nulls, _NULL_MODES), ("ragged", ragged, _RAGGED_MODES)):
+        for name, choices in _CHOICES.items():
+            value = getattr(self, name)
             if value not in choices:
                 got = f"{value!r}{did_you_mean(value, choices)}"
                 raise ValueError(f"{what}: expected {name} to be one of {choices}, got {got}")
-        if mask_key is not None and nulls != "mask":
-            raise ValueError(f"{what}: mask_key={mask_key!r} needs nulls='mask', got nulls={nulls!r}")
-        if separator == "":
+        if self.mask_key is not None and self.nulls != "mask":
+            raise ValueError(f"{what}: mask_key={self.mask_key!r} needs nulls='mask', got nulls={self.nulls!r}")
+        if self.separator == "":
             raise ValueError(f"{what}: expected a separator of at least one character, got ''")
-        if rename is not None and not _maps_texts(rename):
+        if self.rename is not None and not _maps_texts(self.rename):
             raise TypeError(
-                f"{what}: expected rename to be new names of columns, {{'column': 'field'}}, got {rename!r}"
+                f"{what}: expected rename to be new names of columns, {{'column': 'field'}}, got {self.rename!r}"
             )
-        return cls(nulls, copy, ragged, mask_key, columns, rename, separator, dtype)
 
 
 def _maps_texts(given: object) -> bool:
@@ -199,22 +228,8 @@ def _maps_texts(given: object) -> bool:
     return all(isinstance(old, str) and isinstance(new, str) for old, new in pairs)
 
 
-def table_call_options(
-    what: str,
-    *,
-    copy: bool | None = None,
-    nulls: NullMode = "default",
-    mask_key: NestedKey | None = None,
-    columns: Sequence[str] | None = None,
-    rename: Mapping[str, str] | None = None,
-    ragged: RaggedMode = "column",
-    separator: str | None = None,
-    dtype: torch.dtype | None = None,
-    **kwargs: Unpack[ConversionKwargs],
-) -> tuple[ConversionOptions, TableOptions]:
-    """Check all options of ``from_x`` for a table."""
-    table = TableOptions.of(
-        what, nulls=nulls, copy=copy, ragged=ragged, mask_key=mask_key, columns=columns, rename=rename,
-        separator=separator, dtype=dtype,
-    )  # fmt: skip
-    return ConversionOptions.of(what, **kwargs), table
+def table_call_options(what: str, **given: Any) -> tuple[ConversionOptions, TableOptions]:
+    """Check the options of ``from_x`` for a table: those for columns, and those that every conversion has."""
+    table = TableOptions(**{name: given.pop(name) for name in TableOptions._fields[:-1] if name in given})
+    table.check(what)
+    return ConversionOptions.of(what, **given), table

@@ -116,9 +116,9 @@ def convert_value(value: Any, target: Target, options: ConversionOptions, path: 
     if isinstance(value, list):
         rows = cast("list[object]", value)
         if issubclass(target_class(inner), TensorClass) and rows and all(_has_entries(row) for row in rows):
-            from .python.list import from_rows
+            from .python.list import rows_of
 
-            return from_rows(target_class(inner), rows, options.nested(), path)
+            return rows_of(target_class(inner), rows, options.nested(), path)
         tensor = as_tensor(rows, options.device)
         if tensor is not None:
             return tensor
@@ -238,9 +238,7 @@ def _keyed(source: Mapping[Any, Any], what: str, path: tuple[str, ...]) -> dict[
 
 
 def build(
-    target: type[TensorCollection] | TensorCollection,
-    values: Mapping[str, Any],
-    options: ConversionOptions,
+    target: type[TensorCollection] | TensorCollection, values: Mapping[str, Any], options: ConversionOptions
 ) -> Any:
     """Build a collection of converted values, with the requested batch size.
 

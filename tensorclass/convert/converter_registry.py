@@ -15,10 +15,6 @@ from tensorclass.support.printable import type_name
 from .python.class_adapters import PLAIN
 
 
-def _is_anything(_: Any) -> bool:
-    return True
-
-
 class ConverterEntry(NamedTuple):
     """Types of a package, and the method that converts them."""
 
@@ -27,8 +23,8 @@ class ConverterEntry(NamedTuple):
     classes: tuple[str, ...]
     #: class method of collections; takes ``device`` and ``strict``
     method: str
-    #: which instances it takes
-    takes: Callable[[Any], bool] = _is_anything
+    #: which instances it takes; ``None``: all
+    takes: Callable[[Any], bool] | None = None
 
 
 def _is_any_collection(obj: Any) -> bool:
@@ -69,7 +65,7 @@ def converter_of(obj: object) -> ConverterEntry | None:
         package: Any = sys.modules.get(entry.package)
         if package is not None:
             classes = tuple([getattr(package, name) for name in entry.classes]) or object
-            if isinstance(obj, classes) and entry.takes(obj):
+            if isinstance(obj, classes) and (entry.takes is None or entry.takes(obj)):
                 return entry
     return None
 

@@ -30,9 +30,12 @@ def described() -> set[str]:
         found |= {f"{module}.{name}" for name in block.split()}
     for name in found - public_names().keys():  # classes that users get from a method
         found |= {f"{name}.{member}" for member in vars(find(name)) if member[0] != "_"}
-    families = {family for line in re.findall(r"^\.\. methods:: (.+)$", pages, re.MULTILINE) for family in line.split()}
     bases = {base.__name__: base for base in TensorDict.__mro__}
-    found |= {f"tensorclass.TensorDict.{name}" for family in families for name in defined_members(bases[family])}
+    for directive, owner in (("methods", "tensorclass.TensorDict"), ("functions", "tensorclass")):
+        lines = re.findall(rf"^\.\. {directive}:: (.+)$", pages, re.MULTILINE)
+        families = {family for line in lines for family in line.split()}
+        members = {f"{owner}.{name}" for family in families for name in defined_members(bases[family])}
+        found |= members if directive == "methods" else members & public_names().keys()
     for name in found & public_names().keys() - {"tensorclass.TensorDict"}:
         if isinstance(item := public_names()[name], type):
             members = (*described_members(item), *documented(inspect.cleandoc(item.__doc__ or "")))

@@ -4,4 +4,6 @@ from typing_extensions import Unpack
 from tensorclass.convert.conversion_options import ConversionKwargs
 from tensorclass.convert.conversion_steps import C
 
+METHODS_OF: str
+
 def from_any(cls: type[C], obj: Any, **kwargs: Unpack[ConversionKwargs]) -> Any: ...

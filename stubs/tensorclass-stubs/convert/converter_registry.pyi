@@ -6,7 +6,7 @@ class ConverterEntry(NamedTuple):
     package: str
     classes: tuple[str, ...]
     method: str
-    takes: Callable[[Any], bool] = ...
+    takes: Callable[[Any], bool] | None = None
 
 CONVERTERS: tuple[ConverterEntry, ...]
 

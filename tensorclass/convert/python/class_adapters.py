@@ -50,6 +50,10 @@ class ClassAdapter:
 
     #: suffix of the functions: ``from_dataclass``
     name = "dataclass"
+    #: the names of the functions that take these classes
+    taken_by: tuple[str, ...] = ("dataclass",)
+    #: whether a record can derive from such a class itself, where its fields can be set
+    is_base = True
     #: name of such a class in messages
     shown = "a dataclass"
     #: hint in messages: what takes a class instead of an instance
@@ -64,7 +68,8 @@ class ClassAdapter:
 
     def accepts(self, cls: type[Any]) -> bool:
         """Return whether ``from_x`` and ``to_x`` take a class."""
-        return adapter_of(cls) in (DATACLASS, PYDANTIC_DATACLASS)
+        found = adapter_of(cls)
+        return found is not None and self.name in found.taken_by
 
     def fields(self, cls: type[Any]) -> dict[str, ClassField]:
         """Return the fields of a class in the order of the constructor, those of its bases first."""
@@ -123,7 +128,11 @@ class ClassAdapter:
 
     def can_be_base(self, cls: type[Any]) -> bool:
         """Return whether a record can derive from the class itself, and so be its instance."""
-        return not vars(cls).get("__slots__") and not ("__dataclass_params__" in vars(cls) and self.is_frozen(cls))
+        return (
+            self.is_base
+            and not vars(cls).get("__slots__")
+            and not ("__dataclass_params__" in vars(cls) and self.is_frozen(cls))
+        )
 
     def is_generated(self, function: types.CodeType) -> bool:
         """Return whether the library wrote a special method."""
@@ -137,6 +146,8 @@ class ClassAdapter:
 class PydanticDataclassAdapter(ClassAdapter):
     """Reads dataclasses that pydantic validates."""
 
+    taken_by = ("dataclass", "pydantic")
+    is_base = False  # constructor and setters validate
     written: frozenset[str] = ClassAdapter.written | {"__pydantic_fields_complete__", "__signature__"}
 
     def _member(self, cls: type[Any], f: dataclasses.Field[Any], hint: Any) -> ClassField:
@@ -148,10 +159,6 @@ class PydanticDataclassAdapter(ClassAdapter):
     def _construct(self, cls: type[Any], given: dict[str, Any]) -> Any:
         adapter: Any = require("pydantic", "pydantic", "to_pydantic").TypeAdapter(cls)
         return adapter.validate_python(given, by_alias=False, by_name=True)
-
-    def can_be_base(self, cls: type[Any]) -> bool:
-        """Return ``False``: constructor and setters validate."""
-        return False
 
     def is_generated(self, function: types.CodeType) -> bool:
         """Return whether pydantic, or ``dataclasses`` for it, wrote a special method."""
@@ -166,13 +173,11 @@ class AttrsAdapter(ClassAdapter):
     """Reads classes of attrs, by its old and its new decorators."""
 
     name = "attrs"
+    taken_by = ("attrs",)
+    is_base = False  # most classes have slots
     shown = "a class of attrs"
     takes_class = "the function tensorclass.from_attrs"
     written: frozenset[str] = frozenset({"__attrs_attrs__", "__attrs_props__", "__attrs_own_setattr__", "__getattr__"})
-
-    def accepts(self, cls: type[Any]) -> bool:
-        """Return whether a class is one of attrs."""
-        return adapter_of(cls) is ATTRS
 
     def fields(self, cls: type[Any]) -> dict[str, ClassField]:
         """Return the fields of a class in the order of the constructor, those of its bases first."""
@@ -194,10 +199,6 @@ class AttrsAdapter(ClassAdapter):
         kw_only, shown, metadata = attribute.kw_only, bool(attribute.repr), attribute.metadata
         return ClassField(attribute.name, hint, default, factory, argument, kw_only, shown, metadata)
 
-    def arguments(self, cls: type[Any]) -> dict[str, ClassField]:
-        """Return nothing: attrs has no such arguments."""
-        return {}
-
     def values(self, obj: Any) -> dict[str, Any]:
         """Return the values of an instance; fields that were never set are left out."""
         return {a.name: getattr(obj, a.name) for a in obj.__attrs_attrs__ if hasattr(obj, a.name)}
@@ -205,10 +206,6 @@ class AttrsAdapter(ClassAdapter):
     def is_frozen(self, cls: type[Any]) -> bool:
         """Return whether the fields of an instance cannot be set."""
         return getattr(cls.__setattr__, "__name__", "") == "_frozen_setattrs"
-
-    def can_be_base(self, cls: type[Any]) -> bool:
-        """Return ``False``: most classes have slots."""
-        return False
 
     def is_generated(self, function: types.CodeType) -> bool:
         """Return whether attrs wrote a special method."""
@@ -234,15 +231,13 @@ class PydanticAdapter(ClassAdapter):
     """Reads models of pydantic."""
 
     name = "pydantic"
+    taken_by = ("pydantic",)
+    is_base = False  # models have a metaclass of their own
     shown = "a model of pydantic"
     takes_class = "the function tensorclass.from_pydantic"
     written: frozenset[str] = frozenset(
         {"model_config", "__class_vars__", "__private_attributes__", "__signature__", "_abc_impl"}
     )
-
-    def accepts(self, cls: type[Any]) -> bool:
-        """Return whether a class is a model, or a dataclass of pydantic."""
-        return adapter_of(cls) in (PYDANTIC, PYDANTIC_DATACLASS)
 
     def fields(self, cls: type[BaseModel]) -> dict[str, ClassField]:
         """Return the fields of a model, those of its bases first."""
@@ -250,10 +245,6 @@ class PydanticAdapter(ClassAdapter):
             name: _of_info(name, info, info.rebuild_annotation())._replace(kw_only=True)
             for name, info in cls.model_fields.items()
         }
-
-    def arguments(self, cls: type[Any]) -> dict[str, ClassField]:
-        """Return nothing: pydantic has no such arguments."""
-        return {}
 
     def values(self, obj: BaseModel) -> dict[str, Any]:
         """Return the values of a model, those that are no fields (``extra="allow"``) included."""
@@ -274,10 +265,6 @@ class PydanticAdapter(ClassAdapter):
         """Return whether the fields of a model cannot be set."""
         return bool(cls.model_config.get("frozen"))
 
-    def can_be_base(self, cls: type[Any]) -> bool:
-        """Return ``False``: models have a metaclass of their own."""
-        return False
-
     def is_generated(self, function: types.CodeType) -> bool:
         """Return whether pydantic wrote a special method."""
         return _is_in("pydantic", function)
@@ -292,12 +279,8 @@ class PydanticAdapter(ClassAdapter):
         }
 
 
-DATACLASS, PYDANTIC_DATACLASS, ATTRS, PYDANTIC = (
-    ClassAdapter(),
-    PydanticDataclassAdapter(),
-    AttrsAdapter(),
-    PydanticAdapter(),
-)
+DATACLASS, PYDANTIC_DATACLASS = ClassAdapter(), PydanticDataclassAdapter()
+ATTRS, PYDANTIC = AttrsAdapter(), PydanticAdapter()
 
 
 #: types of most values, which have no fields

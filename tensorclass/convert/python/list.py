@@ -8,7 +8,7 @@ from typing import Any
 from torch import Size
 from typing_extensions import Unpack
 
-from tensorclass.convert.conversion_options import ConversionKwargs, ConversionOptions
+from tensorclass.convert.conversion_options import ConversionOptions, NamedKwargs
 from tensorclass.convert.conversion_steps import (
     FAILED,
     C,
@@ -29,22 +29,33 @@ from tensorclass.td.stack_and_cat import stack
 from tensorclass.td.stores.lazy import lazy_stack, maybe_dense_stack
 from tensorclass.td.tensordict import TensorDict
 
+METHODS_OF = "PythonObjects"
 
-def from_list(
-    cls: type[C],
-    input: Sequence[Any],
-    *,
-    names: Sequence[str | None] | None = None,
-    lazy: bool | None = None,
-    **kwargs: Unpack[ConversionKwargs],
-) -> C:
-    """See :meth:`TensorDict.from_list`."""
-    options = ConversionOptions.of(f"{class_name(cls)}.from_list", names=names, **kwargs)
+
+def from_list(cls: type[C], input: Sequence[Any], *, lazy: bool | None = None, **kwargs: Unpack[NamedKwargs]) -> C:
+    """Convert a list with one mapping, dataclass, tuple or collection per row.
+
+    Args:
+        input: the rows.
+        auto_batch_size: infer the batch size of the rows. The result has the number of rows in front of it.
+        batch_size: the batch size of the result, which begins with the number of rows.
+        ConversionKwargs: device
+        batch_dims: the largest number of dimensions of an inferred batch size of the result; unlimited by default.
+        names: a name or ``None`` for each batch dimension of the result.
+        lazy: ``True`` makes a lazy stack, ``False`` stacks the values. By default they are stacked if possible.
+        ConversionKwargs: strict
+
+    Example:
+        >>> from tensorclass import TensorDict
+        >>> TensorDict.from_list([{"a": 1, "t": "x"}, {"a": 2, "t": "y"}]).to_dict()
+        {'a': tensor([1, 2]), 't': ['x', 'y']}
+    """
+    options = ConversionOptions.of(f"{class_name(cls)}.from_list", **kwargs)
     if not isinstance(input, (list, tuple)):
         raise TypeError(f"from_list: expected a list with an item for each row, got a {type_name(input)}")
     if not input:
         raise RuntimeError("from_list: expected at least one row, got an empty list")
-    size, dims = options.batch_size, options.batch_dims
+    size, dims, names = options.batch_size, options.batch_dims, options.names
     if dims == 0:
         raise ValueError("from_list: expected batch_dims of at least 1, the dimension of the rows; got 0")
     if size is not None and size[:1] != (len(input),):
@@ -66,7 +77,7 @@ def from_list(
     return result
 
 
-def from_rows(cls: type[TensorCollection], rows: list[Any], options: ConversionOptions, path: tuple[str, ...]) -> Any:
+def rows_of(cls: type[TensorCollection], rows: list[Any], options: ConversionOptions, path: tuple[str, ...]) -> Any:
     """Stack nested rows. ``FAILED`` if one cannot be converted; the problems are in ``options``."""
     made = [_row(cls, item, options, (*path, f"[{position}]")) for position, item in enumerate(rows)]
     return FAILED if any(row is FAILED for row in made) else _stack_rows(made, None)

@@ -6,7 +6,7 @@ import collections
 import functools
 import typing
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from torch import Size
 from typing_extensions import Unpack
@@ -23,15 +23,28 @@ from tensorclass.td.value_checks import all_begin_with
 
 from .instance_values import restore_value
 
+METHODS_OF = "PythonObjects"
+
+D = TypeVar("D")
 _NO_DIMS = Size()
 
 
-def from_namedtuple(
-    cls: type[C],
-    named_tuple: Any,
-    **kwargs: Unpack[ConversionKwargs],
-) -> C:
-    """See :meth:`TensorDict.from_namedtuple`."""
+def from_namedtuple(cls: type[C], named_tuple: Any, **kwargs: Unpack[ConversionKwargs]) -> C:
+    """Convert a named tuple, and the named tuples inside it.
+
+    Args:
+        named_tuple: the named tuple. Its field names become the keys.
+        ConversionKwargs: auto_batch_size, batch_dims, device, batch_size, strict
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from tensorclass import TensorDict
+        >>> class Point(NamedTuple):
+        ...     x: float
+        ...     y: float
+        >>> TensorDict.from_namedtuple(Point(1.0, 2.0)).to_namedtuple(Point)
+        Point(x=1.0, y=2.0)
+    """
     size = given_size(kwargs) if cls is TensorDict and is_namedtuple(named_tuple) else None
     made: Any = None if size is None else of_tensors(named_tuple._asdict(), size)
     if made is not None:
@@ -44,8 +57,22 @@ def from_namedtuple(
     return from_entries(cls, named_tuple, options)
 
 
+@overload
+def to_namedtuple(data: TensorCollection, dest_cls: None = None) -> Any: ...
+@overload
+def to_namedtuple(data: TensorCollection, dest_cls: type[D]) -> D: ...
 def to_namedtuple(data: TensorCollection, dest_cls: type[Any] | None = None) -> Any:
-    """See :meth:`TensorDict.to_namedtuple`."""
+    """Return the values as a named tuple. Nested collections become named tuples too.
+
+    Args:
+        dest_cls: the class of the named tuple. If its annotations name further classes, the nested collections get
+            those. By default a class is made with the name of the collection's class.
+
+    Example:
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"a": 1, "b": {"c": "text"}}).to_namedtuple()
+        TensorDict(a=tensor(1), b=TensorDict(c='text'))
+    """
     if dest_cls is None and data._exports_store() and all_begin_with((store := data._now()).values(), _NO_DIMS):
         return _class_of(target_class(data).__name__, tuple(store))(*store.values())  # tensors alone
     hints = {} if dest_cls is None else _hints(dest_cls)

@@ -35,6 +35,8 @@ from tensorclass.td.value_checks import StridedNested, as_tensor, have_plain_key
 from .namedtuple import is_namedtuple
 from .pytree_node import NOTHING, PytreeLeaf, PytreeNode, leaf_category
 
+METHODS_OF = "PythonObjects"
+
 TYPE = "_pytree_type"  #: key of the recorded node; a user's key of this name is stored under another one
 _NUMBERS = frozenset((bool, int, float, complex))
 #: the dtypes of numbers; ``None`` is the default dtype
@@ -45,14 +47,28 @@ _NO_SIZE = Size()
 _PLAIN_NODES: dict[type, PytreeNode] = {node_type: PytreeNode(node_type) for node_type in (dict, list, tuple)}
 
 
-def from_pytree(
-    cls: type[C],
-    pytree: Any,
-    *,
-    namespace: str = "",
-    **kwargs: Unpack[ConversionKwargs],
-) -> Any:
-    """See :meth:`TensorDict.from_pytree`."""
+def from_pytree(cls: type[C], pytree: Any, *, namespace: str = "", **kwargs: Unpack[ConversionKwargs]) -> Any:
+    """Convert a pytree and remember its structure, which :meth:`to_pytree` restores.
+
+    Every node becomes a :class:`TensorDict`: lists, tuples, named tuples, dicts with any keys, deques, and classes
+    that are registered with ``torch.utils._pytree`` or optree. Numbers and arrays become tensors, collections stay
+    unchanged, other leaves become non-tensor data. The type of each node is stored beside the values, under the key
+    ``"_pytree_type"``. A tree that is a single leaf gives the value itself: a number gives a tensor.
+
+    Args:
+        pytree: the tree.
+        ConversionKwargs: batch_size, auto_batch_size, batch_dims, device
+        namespace: a namespace of optree's registry, in addition to the global one.
+        ConversionKwargs: strict
+
+    Example:
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict.from_pytree([1, {"a": (2.5, None), 3: "text"}])
+        >>> data.to_pytree()
+        [1, {'a': (2.5, None), 3: 'text'}]
+        >>> (data * 2).to_pytree()
+        [2, {'a': (5.0, None), 3: 'text'}]
+    """
     options = ConversionOptions.of(f"{class_name(cls)}.from_pytree", **kwargs)
     if issubclass(cls, TensorClass) and not isinstance(pytree, cls):
         return build(cls, _fields(cls, pytree, namespace, options), options)
@@ -68,7 +84,22 @@ def from_pytree(
 
 
 def to_pytree(data: TensorCollection) -> Any:
-    """See :meth:`TensorDict.to_pytree`."""
+    """Return the tree from which :meth:`from_pytree` made this collection.
+
+    A collection that does not come from :meth:`from_pytree` is a leaf and is returned unchanged. Numbers and arrays
+    come back as numbers and arrays, with their current values and dtypes. They stay tensors if they are on another
+    device or require a gradient, and numbers also if they have batch dimensions. A record gives a dict of its
+    fields. Records and trees in fields that are declared so are restored as well.
+
+    Raises:
+        ValueError: the rows are trees of different structures (:meth:`unbind` separates them), an entry that a named
+            tuple needs is missing, or a class is no longer registered.
+
+    Example:
+        >>> from tensorclass import TensorDict
+        >>> TensorDict.from_pytree([1, (2.5, "text")]).to_pytree()
+        [1, (2.5, 'text')]
+    """
     return _restore_record(data) if isinstance(data, TensorClass) else _restore(data, None)
 
 

@@ -170,7 +170,9 @@ class _RecordClassBuilder:
             return cls
         if cls in self.made:
             return self.made[cls][1]
-        kind = _kind(cls)
+        kind = adapter_of(cls)
+        if kind is None:
+            raise TypeError(f"expected a class of fields, got {cls!r}")
         wanted = tuple(name for name in OPTIONS if name in self.wanted or (name == "frozen" and kind.is_frozen(cls)))
         known = _record_classes.get(cls, {})
         if wanted in known:
@@ -245,13 +247,6 @@ class _RecordClassBuilder:
         for cls, (wanted, made) in self.made.items():
             _record_classes.setdefault(cls, {})[wanted] = made
             _source_classes[made] = cls, wanted
-
-
-def _kind(cls: type[Any]) -> ClassAdapter:
-    kind = adapter_of(cls)
-    if kind is None:
-        raise TypeError(f"expected a class of fields, got {cls!r}")
-    return kind
 
 
 # ---------------------------------------------------------------------------------------------------------------------

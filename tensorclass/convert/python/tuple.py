@@ -14,9 +14,21 @@ from tensorclass.support.printable import class_name, type_name
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
 
+METHODS_OF = "PythonObjects"
+
 
 def from_tuple(cls: type[C], obj: Sequence[Any], **kwargs: Unpack[ConversionKwargs]) -> C:
-    """See :meth:`TensorDict.from_tuple`."""
+    """Convert a tuple: its items get the keys ``"0"``, ``"1"``, ..., or those of a record's fields in their order.
+
+    Args:
+        obj: the tuple, or another sequence.
+        ConversionKwargs: auto_batch_size, batch_dims, device, batch_size, strict
+
+    Example:
+        >>> from tensorclass import TensorDict
+        >>> sorted(TensorDict.from_tuple((1, 2, 3)).keys())
+        ['0', '1', '2']
+    """
     options = ConversionOptions.of(f"{class_name(cls)}.from_tuple", **kwargs)
     if not isinstance(obj, (tuple, list)):
         raise TypeError(f"from_tuple: expected a tuple, got a {type_name(obj)}; from_any takes other objects")
@@ -29,7 +41,19 @@ def from_tuple(cls: type[C], obj: Sequence[Any], **kwargs: Unpack[ConversionKwar
 
 
 def to_tuple(data: TensorCollection) -> tuple[Any, ...]:
-    """See :meth:`TensorDict.to_tuple`."""
+    """Return the values as a tuple. Nested collections become tuples too. The inverse of :meth:`from_tuple`.
+
+    Keys that are numbers (``"0"``, ``"1"``, ...) give the positions of their values. Otherwise the order is that of
+    the keys, or of a record's fields, with ``None`` for fields without a value.
+
+    Returns:
+        A tuple of the same tensors: nothing is copied.
+
+    Example:
+        >>> from tensorclass import TensorDict
+        >>> TensorDict.from_tuple((1, ("text", 2.5))).to_tuple()
+        (tensor(1), ('text', tensor(2.5000)))
+    """
     entries = dict(data._items_for_export(True))
     keys: list[str] = [*entries]
     if all(key.isdecimal() for key in keys):

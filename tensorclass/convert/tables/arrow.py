@@ -28,29 +28,86 @@ from .column_names import renamed_columns
 from .column_reader import LazyRows
 from .column_schema import fit_columns
 
+METHODS_OF = "Tables"
+
 _EXTRA = "arrow"
 _MASK_KEY = "_mask"  #: default key of the masks
 
 
 def from_arrow(cls: type[C], table: Any, **kwargs: Unpack[TableKwargs]) -> C:
-    """See :meth:`TensorDict.from_arrow`."""
+    """Convert an Arrow table or record batch: one value per column, with the number of rows as batch size.
+
+    Structs become nested collections, strings :class:`Text`, lists of numbers :class:`Ragged`, lists of a fixed
+    size further dimensions, lists of strings a :class:`Column`. Times and everything else become non-tensor data. A
+    field of a record gets what it declares: lists as a tensor (jagged if their lengths differ), times and decimal
+    numbers as a tensor (nanoseconds, doubles), or numbers as objects.
+
+    Args:
+        table: a ``pyarrow.Table``, or another object with Arrow columns, of polars, pandas, duckdb, ....
+        TableKwargs: copy
+        nulls: what becomes of nulls. ``"default"``: the default of the record's field, or ``None`` if the field allows
+            it; otherwise an error. In a :class:`TensorDict`, strings and lists that are null are rows without a value,
+            and null numbers are an error. ``"raise"``: an error. ``"fill"``: 0, ``False``, nan, an empty list or
+            ``None``. ``"mask"``: as ``"fill"``, plus a collection of masks for the columns with nulls, ``True`` where a
+            row has a value.
+        TableKwargs: mask_key, device, columns, rename
+        ragged: what becomes of lists of numbers whose field declares no column. ``"column"``: :class:`Ragged`; a field
+            that takes a tensor gets it as with ``"jagged"``. ``"jagged"``: a tensor if they have one length, otherwise
+            a jagged tensor. ``"lazy"``: the result is a lazy stack of rows. ``"raise"``: an error if their lengths
+            differ. Torch has no jagged tensor for lists in lists of different lengths: with ``"jagged"``, a
+            :class:`TensorDict` gets objects, and a field that takes a tensor raises.
+        TableKwargs: auto_batch_size, batch_dims, batch_size
+        strict: with ``False``, drop columns that are not fields of a record, and warn about them. A :class:`TensorDict`
+            takes all columns.
+
+    Returns:
+        A collection of this class. Columns of numbers share memory with the table if they are one chunk without nulls.
+        Arrow assumes that its memory never changes, so copy before you write.
+
+    Raises:
+        ImportError: pyarrow is not installed.
+        ConversionError: there are nulls, a column cannot be read (without a copy), or columns are missing, unexpected
+            or do not fit their fields. Lists everything that is wrong.
+
+    Example:
+        >>> import pyarrow
+        >>> from tensorclass import TensorDict
+        >>> TensorDict.from_arrow(pyarrow.table({"x": [1, 2], "name": ["a", "b"]})).to_dict()
+        {'x': tensor([1, 2]), 'name': ['a', 'b']}
+    """
     what = f"{class_name(cls)}.from_arrow"
     options, table_options = table_call_options(what, **kwargs)
     return read_table(cls, as_table(require("pyarrow", _EXTRA, "from_arrow"), table, what), options, table_options)
 
 
 def to_arrow(td: TensorCollection, *, schema: Any = None) -> Any:
-    """See :meth:`TensorDict.to_arrow`."""
+    """Return a ``pyarrow.Table`` with one row per item of the first batch dimension.
+
+    Further dimensions become columns of tensors of a fixed shape (for text: lists), nested collections structs,
+    ragged rows, jagged tensors and rows of different shapes lists, :class:`Text` strings, ``None`` null. Strings
+    and lists are large ones only if they need 64-bit offsets. The metadata of a column notes what Arrow has no type
+    for, so that :meth:`from_arrow` restores it: dtypes such as ``bfloat16`` (written as ``float``) and
+    complex ones (as pairs), one object that stands for all rows, numbers that are objects, further batch
+    dimensions.
+
+    Args:
+        schema: a ``pyarrow.Schema``: the columns with their types, for instance dictionaries for text that repeats.
+
+    Returns:
+        A table that shares memory with the tensors where Arrow can.
+
+    Raises:
+        ImportError: pyarrow is not installed.
+        ValueError: there is no batch dimension.
+        ConversionError: values cannot be columns (of the types in the schema). Lists all of them.
+
+    Example:
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"x": [[1, 2], [3, 4]], "name": ["a", "b"]}, [2]).to_arrow().to_pylist()
+        [{'x': [1, 2], 'name': 'a'}, {'x': [3, 4], 'name': 'b'}]
+    """
     pa = require("pyarrow", _EXTRA, "to_arrow")
-    if not isinstance(td, TensorCollection):
-        raise TypeError(f"to_arrow: expected a collection, got a {type_name(td)}")
-    if not td.batch_dims:
-        raise ValueError(
-            "to_arrow: expected a batch dimension, the rows; got the batch size []. unsqueeze(0) makes one"
-        )
-    problems = Problems(f"{type_name(td)}.to_arrow")
-    arrays, fields = ColumnWriter(pa, problems).columns(td, (), schema)
-    problems.check()
+    arrays, fields = written_columns(pa, td, "to_arrow", schema)
     note = size_note(td.batch_size, 1)
     made = pa.schema(fields, metadata=with_note(None if schema is None else schema.metadata, note))
     if not arrays:  # a table without columns still has rows
@@ -59,6 +116,25 @@ def to_arrow(td: TensorCollection, *, schema: Any = None) -> Any:
 
 
 # -- for converters of other formats ----------------------------------------------------------------------------------
+
+
+def written_columns(
+    pa: Any, data: TensorCollection, what: str, schema: Any = None, plain: bool = False
+) -> tuple[list[Any], list[Any]]:
+    """Return the arrays and fields of a table with one row per item of the first batch dimension."""
+    check_has_rows(data, what)
+    problems = Problems(f"{type_name(data)}.{what}")
+    columns = ColumnWriter(pa, problems, plain).columns(data, (), schema)
+    problems.check()
+    return columns
+
+
+def check_has_rows(data: TensorCollection, what: str) -> None:
+    """Raise unless a value is a collection with a batch dimension, the rows."""
+    if not isinstance(data, TensorCollection):
+        raise TypeError(f"{what}: expected a collection, got a {type_name(data)}")
+    if not data.batch_dims:
+        raise ValueError(f"{what}: expected a batch dimension, the rows; got the batch size []. unsqueeze(0) makes one")
 
 
 def read_table(cls: type[C], table: Any, options: ConversionOptions, table_options: TableOptions) -> C:
@@ -194,13 +270,13 @@ def _has_lazy_rows(values: Mapping[str, Any]) -> bool:
 
 
 def _lazy_stack(cls: type[C], values: dict[str, Any], options: ConversionOptions, count: int) -> C:
-    from tensorclass.convert.python.list import from_rows
+    from tensorclass.convert.python.list import rows_of
 
     options.problems.check()
     size = None if options.batch_size is None else options.batch_size[1:]
     dims = None if options.batch_dims is None else max(options.batch_dims - 1, 0)
     rows = [_row(values, position) for position in range(count)]
-    made = from_rows(cls, rows, options._replace(batch_size=size, batch_dims=dims), ())
+    made = rows_of(cls, rows, options._replace(batch_size=size, batch_dims=dims), ())
     options.problems.check()
     options.problems.warn()
     return made  # type: ignore[no-any-return]

@@ -20,7 +20,7 @@ from tensorclass.td.columns import spans as span_functions
 from tensorclass.td.columns.ragged import Ragged
 from tensorclass.td.columns.text import Text
 
-from .arrow_numbers import NumberReader, compute, from_numpy, in_dtype, where_given
+from .arrow_numbers import NumberReader, compute, filled, from_numpy, in_dtype, is_list_view
 from .column_reader import UnreadableColumn
 
 #: largest number of items, or bytes, that 32-bit offsets reach
@@ -193,7 +193,7 @@ def _read_levels(
         items, masks = _item_tensor(reader, below, note)
         is_null = None if masks is None else ~masks.reshape(len(masks), -1).all(1)
     spans = _with_nulls(spans, array)
-    compact = not array.null_count and not _is_view(reader.pa, array.type)
+    compact = not array.null_count and not is_list_view(reader.pa, array.type)
     rows: Ragged[Any] = Ragged._of(items, spans, compact=compact)
     if is_null is None or masks is None:
         return rows, None, None
@@ -202,18 +202,14 @@ def _read_levels(
     return rows, Ragged._of(masks, spans, compact=compact), null_rows
 
 
-def _is_view(pa: Any, arrow_type: Any) -> bool:
-    return bool(pa.types.is_list_view(arrow_type) or pa.types.is_large_list_view(arrow_type))
-
-
 def _spans_and_items(reader: NumberReader, array: Any) -> tuple[Tensor, Any]:
     """Return the spans of lists, and the array of items that they refer to."""
     pa, kind = reader.pa, array.type
     if isinstance(array, pa.ExtensionArray):
         return _spans_and_items(reader, array.storage)
-    if _is_view(pa, kind):
-        starts, sizes = (_int64(one) for one in (array.offsets, array.sizes))
-        return torch.stack((starts, sizes), -1), array.values
+    if is_list_view(pa, kind):
+        parts = [one.to_numpy(zero_copy_only=False).astype(np.int64) for one in (array.offsets, array.sizes)]
+        return torch.stack([from_numpy(one) for one in parts], -1), array.values
     if pa.types.is_fixed_size_list(kind):
         size = kind.list_size
         starts = torch.arange(len(array)) * size
@@ -243,7 +239,7 @@ def _item_tensor(reader: NumberReader, items: Any, note: Mapping[str, Any]) -> t
         found = in_dtype(found, note["dtype"])
     value, mask = found.value, found.mask
     if mask is not None:
-        value = where_given(mask, value, torch.tensor(float("nan") if value.is_floating_point() else 0))
+        value = filled(mask, value)
     return value, mask
 
 
@@ -265,10 +261,6 @@ def _offsets(array: Any, wide: bool) -> Tensor:
         return torch.zeros(1, dtype=torch.int64)
     found = np.frombuffer(array.buffers()[1], dtype, len(array) + 1, array.offset * np.dtype(dtype).itemsize)
     return from_numpy(found.astype(np.int64))
-
-
-def _int64(array: Any) -> Tensor:
-    return from_numpy(array.to_numpy(zero_copy_only=False).astype(np.int64))
 
 
 def _with_nulls(spans: Tensor, array: Any) -> Tensor:

@@ -7,7 +7,8 @@ at every depth, before a value is read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from .column_reader import UnreadableColumn
@@ -38,6 +39,12 @@ def check_extensions(pa: Any, arrow_type: Any) -> None:
             f"({type(found).__module__})",
             "cast the column to its storage before it is given, or leave it out",
         )
+
+
+def of_one_shape(pa: Any, items: Any, shape: Sequence[int]) -> Any:
+    """Return the items of arrays of one shape, one array after the other, as Arrow's tensors on the same memory."""
+    rows = pa.FixedSizeListArray.from_arrays(items, math.prod(shape))
+    return pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(items.type, shape), rows)
 
 
 def _extensions(pa: Any, arrow_type: Any) -> Iterator[tuple[str, Any]]:

@@ -62,24 +62,13 @@ class NumberReader:
             return self.is_numeric(arrow_type.value_type, times)
         if types.is_integer(arrow_type) or types.is_floating(arrow_type) or types.is_boolean(arrow_type):
             return True
-        return (
-            times
-            and bool(types.is_temporal(arrow_type) or types.is_decimal(arrow_type))
-            and not types.is_interval(arrow_type)
-        )
+        is_time = types.is_temporal(arrow_type) and not types.is_interval(arrow_type)
+        return times and bool(is_time or types.is_decimal(arrow_type))
 
     def is_list(self, arrow_type: Any) -> bool:
         types = self.pa.types
-        return bool(
-            types.is_list(arrow_type)
-            or types.is_large_list(arrow_type)
-            or types.is_fixed_size_list(arrow_type)
-            or self._is_view(arrow_type)
-        )
-
-    def _is_view(self, arrow_type: Any) -> bool:
-        types = self.pa.types
-        return bool(types.is_list_view(arrow_type) or types.is_large_list_view(arrow_type))
+        tests = (types.is_list, types.is_large_list, types.is_fixed_size_list)
+        return any(test(arrow_type) for test in tests) or is_list_view(self.pa, arrow_type)
 
     def _unextended(self, column: Any) -> Any:
         """Return the storage of a column, for extension types that add nothing to it."""
@@ -94,9 +83,8 @@ class NumberReader:
     def must_copy(self, why: str) -> None:
         """Raise if the options forbid a copy."""
         if self.options.copy is False:
-            raise UnreadableColumn(
-                "a column that can be read without a copy", why, "copy=None copies where it is needed"
-            )
+            hint = "copy=None copies where it is needed"
+            raise UnreadableColumn("a column that can be read without a copy", why, hint)
 
     def as_one_chunk(self, column: Any) -> Any:
         """Join the chunks of a column."""
@@ -109,9 +97,8 @@ class NumberReader:
         try:
             return self.with_one_dictionary(column).combine_chunks()
         except self.pa.ArrowInvalid as error:
-            raise UnreadableColumn(
-                "a column that can be made one array", f"{column.num_chunks} chunks", str(error)
-            ) from None
+            got = f"{column.num_chunks} chunks"
+            raise UnreadableColumn("a column that can be made one array", got, str(error)) from None
 
     def with_one_dictionary(self, column: Any) -> Any:
         """Give the chunks of a dictionary column one dictionary, or decode them if that fails."""
@@ -220,7 +207,7 @@ class NumberReader:
         return NumberColumn(value.permute(order), mask if mask is None or mask.ndim == 1 else mask.permute(order))
 
     def _variable_lists(self, array: Any) -> NumberColumn:
-        if self._is_view(array.type):
+        if is_list_view(self.pa, array.type):
             self.must_copy("views of lists")
         rows = self._validity(array)
         lengths = self._lengths(array)
@@ -262,6 +249,11 @@ class NumberReader:
         return self.pa.chunked_array([array.flatten()]), size
 
 
+def is_list_view(pa: Any, arrow_type: Any) -> bool:
+    """Return whether a type holds lists that refer to their items in any order."""
+    return bool(pa.types.is_list_view(arrow_type) or pa.types.is_large_list_view(arrow_type))
+
+
 def compute(pa: Any) -> Any:
     import pyarrow.compute
 
@@ -291,11 +283,8 @@ _FEW = 3
 
 
 def _nested_ragged(arrow_type: Any) -> NestedRagged:
-    return NestedRagged(
-        "lists of lists of one length",
-        f"a column of {arrow_type} with several",
-        "ragged='lazy' makes a lazy stack of rows",
-    )
+    hint = "ragged='lazy' makes a lazy stack of rows"
+    return NestedRagged("lists of lists of one length", f"a column of {arrow_type} with several", hint)
 
 
 def _one_length(lengths: Tensor) -> int | None:
@@ -323,6 +312,17 @@ def in_dtype(found: NumberColumn, name: str) -> NumberColumn:
     if mask is not None and mask.ndim == value.ndim:
         mask = mask.all(-1)
     return found._replace(value=torch.view_as_complex(value.contiguous()), mask=mask)
+
+
+def jagged(items: Tensor, lengths: Tensor) -> Tensor:
+    """Return a jagged tensor of rows that lie one after the other."""
+    offsets = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
+    return torch.nested.nested_tensor_from_jagged(items, offsets)
+
+
+def filled(mask: Tensor, value: Tensor) -> Tensor:
+    """Return numbers with nan, or 0, where the mask is ``False``."""
+    return where_given(mask, value, torch.tensor(float("nan") if value.is_floating_point() else 0))
 
 
 def where_given(mask: Tensor, value: Tensor, other: Tensor) -> Tensor:

@@ -29,7 +29,18 @@ from tensorclass.td.value_checks import as_tensor
 
 from .arrow_columns import innermost, is_string, list_levels, read_ragged, read_text
 from .arrow_extensions import check_extensions
-from .arrow_numbers import NestedRagged, NumberColumn, NumberReader, compute, in_dtype, nulls_of, shared, where_given
+from .arrow_numbers import (
+    NestedRagged,
+    NumberColumn,
+    NumberReader,
+    compute,
+    filled,
+    in_dtype,
+    jagged,
+    nulls_of,
+    shared,
+    where_given,
+)
 from .arrow_text import HEAD, ArrowText, is_text, repeats
 from .arrow_writing import noted_batch_size, read_note
 from .column_reader import ColumnReader, LazyRows, Path, ReadColumn, UnreadableColumn, reshape_rows
@@ -99,11 +110,11 @@ class ArrowColumnReader(NumberReader, ColumnReader):
             return self._all_null(len(column), schema)
         if nests and types.is_struct(arrow_type):
             made = self._struct(column, schema, path)
-            return (
-                self._with_dims(made, schema, noted_batch_size(len(column), note), path)
-                if "batch_size" in note
-                else made
-            )
+            if "batch_size" in note:  # more batch dimensions than the table
+                size = noted_batch_size(len(column), note)
+                options = self.conversion._replace(auto=False, batch_dims=None, batch_size=size, names=None)
+                made = made._replace(value=build_nested(schema.target, made.value, options, path))
+            return made
         if purpose == "collection":
             return self._structs_in_lists(column, schema, path)
         if purpose != "object" and self.is_numeric(arrow_type, times=purpose == "tensor"):
@@ -242,7 +253,7 @@ class ArrowColumnReader(NumberReader, ColumnReader):
                 assert mask is not None
                 value = _with_default(value, mask, schema)
             elif mask is not None:
-                value = where_given(mask, value, torch.tensor(float("nan") if value.is_floating_point() else 0))
+                value = filled(mask, value)
         if note.get("unbatched") and lengths is None and len(value) and bool((value == value[:1]).all()):
             return ReadColumn(UnbatchedTensor(value[0]))
         if lengths is None:
@@ -286,10 +297,7 @@ class ArrowColumnReader(NumberReader, ColumnReader):
 
     def _ragged(self, value: Tensor, lengths: Tensor) -> Any:
         """Return a jagged tensor, or the rows of a lazy stack."""
-        if self.options.ragged == "lazy":
-            return LazyRows(_split(value, lengths))
-        offsets = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
-        return torch.nested.nested_tensor_from_jagged(value, offsets)
+        return LazyRows(_split(value, lengths)) if self.options.ragged == "lazy" else jagged(value, lengths)
 
     def _nested_ragged_rows(self, array: Any, schema: ColumnSchema, note: Mapping[str, Any]) -> ReadColumn:
         """Read lists of lists of different lengths row by row."""
@@ -299,13 +307,9 @@ class ArrowColumnReader(NumberReader, ColumnReader):
             if found.mask is not None or found.rows is not None or not array[position].is_valid:
                 raise UnreadableColumn("no nulls in lists of lists of different lengths", "some")
             made = self._fill_nulls(found, schema, note).value
-            rows.append(self._jagged_row(found) if isinstance(made, LazyRows) else made)
+            is_ragged = isinstance(made, LazyRows) and found.lengths is not None
+            rows.append(jagged(found.value, found.lengths) if is_ragged else made)  # type: ignore[arg-type]
         return ReadColumn(rows)
-
-    def _jagged_row(self, found: NumberColumn) -> Tensor:
-        assert found.lengths is not None
-        offsets = torch.cat([found.lengths.new_zeros(1), found.lengths.cumsum(0)])
-        return torch.nested.nested_tensor_from_jagged(found.value, offsets)
 
     # -- nested collections -------------------------------------------------------------------------------------------
 
@@ -313,29 +317,22 @@ class ArrowColumnReader(NumberReader, ColumnReader):
         arrow_type = column.type
         if len(column) and column.null_count == len(column) and self._may_be_none(schema):
             return ReadColumn(None)
-        names = [arrow_type.field(position).name for position in range(arrow_type.num_fields)]
+        names = [field.name for field in arrow_type]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise UnreadableColumn("one value for each name", f"several values for {twice}")
         if not names:
             return ReadColumn({})
-        notes = [read_note(arrow_type.field(position).metadata) for position in range(arrow_type.num_fields)]
+        notes = [read_note(field.metadata) for field in arrow_type]
         given = [InputColumn(child, note) for child, note in zip(column.flatten(), notes, strict=True)]
         return self.nested(dict(zip(names, given, strict=True)), schema.target, path)
-
-    def _with_dims(self, made: ReadColumn, schema: ColumnSchema, size: Size, path: tuple[str, ...]) -> ReadColumn:
-        """Build a nested collection with more batch dimensions than the table."""
-        options = self.conversion._replace(auto=False, batch_dims=None, batch_size=size, names=None)
-        return made._replace(value=build_nested(schema.target, made.value, options, path))
 
     def _may_be_none(self, schema: ColumnSchema) -> bool:
         return self.options.nulls == "default" and schema.spec is not None and _takes_none(schema)
 
     def _structs_in_lists(self, column: Any, schema: ColumnSchema, path: tuple[str, ...]) -> ReadColumn:
         """Read lists of structs, of one length: a nested collection with more batch dimensions."""
-        arrow_type, shape = column.type, [len(column)]
-        while self.is_list(arrow_type):
-            arrow_type = arrow_type.value_type
-        if not self.pa.types.is_struct(arrow_type):
+        shape = [len(column)]
+        if not self.pa.types.is_struct(innermost(self, column.type)):
             raise UnreadableColumn(schema.shown, f"a column of {column.type}")
         while self.is_list(column.type):
             column, size = self.flatten_lists(column)
@@ -402,10 +399,10 @@ class ArrowColumnReader(NumberReader, ColumnReader):
         types, arrow_type = self.pa.types, column.type
         if types.is_run_end_encoded(arrow_type):
             column = compute(self.pa).run_end_decode(column)
-        elif types.is_string_view(arrow_type) or types.is_binary_view(
-            arrow_type
-        ):  # Arrow has fewer functions for views
-            column = column.cast(self.pa.large_string() if types.is_string_view(arrow_type) else self.pa.large_binary())
+        elif types.is_string_view(arrow_type):  # Arrow has fewer functions for views
+            column = column.cast(self.pa.large_string())
+        elif types.is_binary_view(arrow_type):
+            column = column.cast(self.pa.large_binary())
         if is_text(self.pa, column.type) and not column.null_count and not self.options.copy:
             return ArrowText(self.pa, column), self._row_codes(len(column))
         if repeats(self.pa, column):
@@ -461,9 +458,8 @@ class ArrowColumnReader(NumberReader, ColumnReader):
                     raise UnreadableColumn(f"{spec.shown}, as it has no default", nulls_of(count, mask), _NULLS)
                 fill = _default(schema)
         convert = _object_conversion(schema)
-        if convert is not None and not (
-            isinstance(objects, Deferred) and spec is not None and objects.kind in spec.types
-        ):
+        are_items = isinstance(objects, Deferred) and spec is not None and objects.kind in spec.types
+        if convert is not None and not are_items:
             objects = tuple([None if value is None else convert(value) for value in objects])
         if mask is not None and fill is not None:
             objects = tuple([fill if value is None else value for value in objects])

@@ -149,10 +149,7 @@ class ColumnWriter:
         pa = self.pa
         if arrow_type is not None and not pa.types.is_struct(arrow_type):
             raise UnwritableColumn(f"a value for a column of {arrow_type}", "a nested collection")
-        fields = (
-            None if arrow_type is None else [arrow_type.field(position) for position in range(arrow_type.num_fields)]
-        )
-        arrays, made = self.columns(value, path, fields)
+        arrays, made = self.columns(value, path, None if arrow_type is None else [*arrow_type])
         note = size_note(value.batch_size, data.batch_dims)
         if not arrays:
             return pa.Array.from_buffers(pa.struct([]), len(value), [None]), note
@@ -165,22 +162,21 @@ class ColumnWriter:
         if value.is_nested:
             return self._jagged(value, arrow_type)
         if value.is_meta:
-            raise UnwritableColumn(
-                "a tensor with values", "one on the device meta", "leave its key out, with exclude(...)"
-            )
+            hint = "leave its key out, with exclude(...)"
+            raise UnwritableColumn("a tensor with values", "one on the device meta", hint)
         if value.layout != torch.strided:
             raise UnwritableColumn("a strided tensor", f"one of the layout {value.layout}", "make it strided first")
         value, note = _storable(value.cpu())
         dims = list(value.shape[1:])
         flat = self._flat(value)
         if arrow_type is None and dims:
-            arrow_type = self._plain(flat.type, dims) if self.plain else self._of_shape(flat.type, dims)
+            arrow_type = self._of_shape(flat.type, dims)
         return self._shaped(flat, len(value), dims, arrow_type), note
 
     def _of_shape(self, arrow_type: Any, dims: Sequence[int]) -> Any:
-        return self.pa.fixed_shape_tensor(arrow_type, dims, permutation=range(len(dims)))
-
-    def _plain(self, arrow_type: Any, dims: Sequence[int]) -> Any:
+        """Return the type of items with further dimensions."""
+        if not self.plain:
+            return self.pa.fixed_shape_tensor(arrow_type, dims, permutation=range(len(dims)))
         for size in reversed(dims):
             arrow_type = self.pa.large_list(arrow_type) if 0 in dims else self.pa.list_(arrow_type, size)
         return arrow_type
@@ -210,7 +206,7 @@ class ColumnWriter:
             if arrow_type.list_size != dims[0]:
                 raise misfit
             buffers = [None]
-        elif types.is_list(arrow_type) or types.is_large_list(arrow_type):
+        elif self._is_list(arrow_type):
             buffers = [None, self._offsets(torch.arange(count + 1) * dims[0], arrow_type)]
         else:
             raise misfit
@@ -220,9 +216,8 @@ class ColumnWriter:
     def _offsets(self, offsets: Tensor, arrow_type: Any) -> Any:
         narrow = not self.pa.types.is_large_list(arrow_type)
         if narrow and len(offsets) and int(offsets[-1]) > torch.iinfo(torch.int32).max:
-            raise UnwritableColumn(
-                "lists of less than 2**31 items", f"{int(offsets[-1])}", "ask for large lists in a schema"
-            )
+            got, hint = f"{int(offsets[-1])}", "ask for large lists in a schema"
+            raise UnwritableColumn("lists of less than 2**31 items", got, hint)
         return self.pa.py_buffer(offsets.to(torch.int32 if narrow else torch.int64).contiguous().numpy())
 
     def _cast(self, array: Any, arrow_type: Any) -> Any:
@@ -237,34 +232,39 @@ class ColumnWriter:
         return self._lists(value.values(), value.offsets().cpu(), arrow_type)
 
     def _lists(self, items: Tensor, offsets: Tensor, arrow_type: Any) -> tuple[Any, dict[str, Any]]:
-        pa = self.pa
-        if arrow_type is not None and not (pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type)):
-            raise UnwritableColumn(f"a value for a column of {arrow_type}", "a ragged tensor")
-        array, note = self._tensor(items, None if arrow_type is None else arrow_type.value_type)
-        arrow_type = pa.list_(array.type) if arrow_type is None else arrow_type
-        return pa.Array.from_buffers(
-            arrow_type, len(offsets) - 1, [None, self._offsets(offsets, arrow_type)], children=[array]
-        ), note
+        array, note = self._tensor(items, self._item_type(arrow_type))
+        return self._list_array(array, offsets, arrow_type), note
 
     def _stacked(self, rows: Sequence[Tensor], arrow_type: Any) -> tuple[Any, dict[str, Any]]:
         """Write rows of different shapes as lists, with a level for each dimension in which they differ."""
         rows = [row.to_padded_tensor(0.0) if row.is_nested else row for row in rows]
         if len({row.ndim for row in rows}) > 1 or not rows[0].ndim:
-            raise UnwritableColumn(
-                "rows with one number of dimensions", f"rows with {sorted({row.ndim for row in rows})}"
-            )
+            got = f"rows with {sorted({row.ndim for row in rows})}"
+            raise UnwritableColumn("rows with one number of dimensions", got)
         offsets = torch.tensor([0, *[len(row) for row in rows]]).cumsum(0)
         if len({row.shape[1:] for row in rows}) == 1:
             return self._lists(torch.cat([row.detach() for row in rows]), offsets, arrow_type)
-        pa = self.pa
-        if arrow_type is not None and not (pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type)):
+        item_type = self._item_type(arrow_type)
+        array, note = self._stacked([item for row in rows for item in row.unbind()], item_type)
+        return self._list_array(array, offsets, arrow_type), note
+
+    def _is_list(self, arrow_type: Any) -> bool:
+        types = self.pa.types
+        return bool(types.is_list(arrow_type) or types.is_large_list(arrow_type))
+
+    def _item_type(self, arrow_type: Any) -> Any:
+        """Return the type of the items of a type for ragged rows; ``None`` without one."""
+        if arrow_type is None:
+            return None
+        if not self._is_list(arrow_type):
             raise UnwritableColumn(f"a value for a column of {arrow_type}", "a ragged tensor")
-        items = [item for row in rows for item in row.unbind()]
-        array, note = self._stacked(items, None if arrow_type is None else arrow_type.value_type)
-        arrow_type = pa.list_(array.type) if arrow_type is None else arrow_type
-        return pa.Array.from_buffers(
-            arrow_type, len(rows), [None, self._offsets(offsets, arrow_type)], children=[array]
-        ), note
+        return arrow_type.value_type
+
+    def _list_array(self, items: Any, offsets: Tensor, arrow_type: Any) -> Any:
+        """Return lists of items, of a type if there is one."""
+        made = self.pa.list_(items.type) if arrow_type is None else arrow_type
+        buffers = [None, self._offsets(offsets, made)]
+        return self.pa.Array.from_buffers(made, len(offsets) - 1, buffers, children=[items])
 
     # -- text and ragged rows -----------------------------------------------------------------------------------------
 
@@ -292,7 +292,7 @@ class ColumnWriter:
     def _ragged(self, value: Ragged[Any], arrow_type: Any) -> tuple[Any, dict[str, Any]]:
         types = self.pa.types
         items, spans = value._packed()
-        is_list = arrow_type is not None and (types.is_list(arrow_type) or types.is_large_list(arrow_type))
+        is_list = arrow_type is not None and self._is_list(arrow_type)
         if arrow_type is not None and not (is_list or getattr(arrow_type, "value_type", None) is not None):
             raise UnwritableColumn(f"a value for a column of {arrow_type}", "ragged rows")
         below = None if arrow_type is None else arrow_type.value_type
@@ -304,10 +304,9 @@ class ColumnWriter:
 
     def _below_batch(self, arrow_type: Any, sizes: Sequence[int]) -> tuple[Any, list[Any]]:
         """Return the type below the lists for batch dimensions behind the first, and the types of these lists."""
-        types = self.pa.types
         inner, list_types = arrow_type, list[Any]()
         for _ in sizes[1:]:
-            if inner is not None and not (types.is_list(inner) or types.is_large_list(inner)):
+            if inner is not None and not self._is_list(inner):
                 raise UnwritableColumn(f"a value for a column of {arrow_type}", f"objects of the shape {list(sizes)}")
             list_types.append(inner)
             inner = None if inner is None else inner.value_type
@@ -315,12 +314,9 @@ class ColumnWriter:
 
     def _in_batch_lists(self, array: Any, sizes: Sequence[int], list_types: Sequence[Any]) -> Any:
         """Return items in lists for the batch dimensions behind the first."""
-        pa = self.pa
         for level in range(len(sizes) - 1, 0, -1):
             offsets = torch.arange(Size(sizes[:level]).numel() + 1) * sizes[level]
-            outer: Any = list_types[level - 1] or pa.list_(array.type)
-            buffers = [None, self._offsets(offsets, outer)]
-            array = pa.Array.from_buffers(outer, len(offsets) - 1, buffers, children=[array])
+            array = self._list_array(array, offsets, list_types[level - 1])
         return array
 
     # -- objects ------------------------------------------------------------------------------------------------------
@@ -357,10 +353,8 @@ class ColumnWriter:
         try:
             return self.pa.array(items, type=arrow_type, from_pandas=False)
         except (self.pa.ArrowInvalid, self.pa.ArrowTypeError, self.pa.ArrowNotImplementedError, OverflowError) as error:
-            what = (
-                "objects for which Arrow has a type" if arrow_type is None else f"objects for a column of {arrow_type}"
-            )
-            raise UnwritableColumn(what, _classes(objects), str(error)) from None
+            where = "which Arrow has a type" if arrow_type is None else f"a column of {arrow_type}"
+            raise UnwritableColumn(f"objects for {where}", _classes(objects), str(error)) from None
 
 
 def _plain_object(item: Any) -> Any:
@@ -379,9 +373,8 @@ def _items(data: TensorCollection) -> Iterable[tuple[str, Any]]:
     if isinstance(store, Parts) and store.dim == 0:
         for key in store:
             column = store.column(key)
-            is_ragged = (
-                all(isinstance(value, Tensor) for value in column) and len({value.shape for value in column}) > 1
-            )
+            are_tensors = all(isinstance(value, Tensor) for value in column)
+            is_ragged = are_tensors and len({value.shape for value in column}) > 1
             yield stored_name(type(data), key), _RaggedRows(column) if is_ragged else store[key]
         return
     yield from named_items(data)
@@ -406,12 +399,8 @@ def _reads_as_numbers(pa: Any, arrow_type: Any) -> bool:
     types = pa.types
     if types.is_list(arrow_type):
         return _reads_as_numbers(pa, arrow_type.value_type)
-    return bool(
-        types.is_integer(arrow_type)
-        or types.is_floating(arrow_type)
-        or types.is_boolean(arrow_type)
-        or types.is_struct(arrow_type)
-    )
+    tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_struct)
+    return any(test(arrow_type) for test in tests)
 
 
 def _classes(objects: Sequence[Any]) -> str:

@@ -11,12 +11,12 @@ from typing import Annotated, Any, Union, cast, get_args, get_origin
 import torch
 from torch import Size, Tensor
 
-from tensorclass.convert.conversion_options import NullMode
 from tensorclass.support.help_links import help_link
 from tensorclass.td.columns.buffer_column import SPANS, BufferColumn
 from tensorclass.td.columns.column import Column, as_column
 from tensorclass.td.columns.item_types import decoded, encoded, predicate, shown
 from tensorclass.td.columns.text import Text
+from tensorclass.td.delegated.arguments import Nulls
 
 from .arrow_numbers import nulls_of
 from .column_reader import ReadColumn, UnreadableColumn
@@ -27,7 +27,7 @@ _HINT = "nulls='fill' fills them, nulls='mask' also says where they were"
 Conversion = Callable[[Any], Any]
 
 
-def declared_rows(rows: Sequence[Any], schema: ColumnSchema, nulls: NullMode, size: Size | None = None) -> ReadColumn:
+def declared_rows(rows: Sequence[Any], schema: ColumnSchema, nulls: Nulls, size: Size | None = None) -> ReadColumn:
     """Convert objects, one for each row, to the column that a field declares.
 
     Args:
@@ -58,7 +58,7 @@ def misfit(schema: ColumnSchema, error: Exception) -> UnreadableColumn:
     return UnreadableColumn(schema.shown, "other rows", what or str(error))
 
 
-def fill_missing(column: BufferColumn, schema: ColumnSchema, nulls: NullMode) -> ReadColumn:
+def fill_missing(column: BufferColumn, schema: ColumnSchema, nulls: Nulls) -> ReadColumn:
     """Fill rows without a value: with the default of the field, or with nothing if it does not allow such rows.
 
     ``nulls="fill"`` also makes missing ragged rows empty, as 0 fills missing numbers.
@@ -84,7 +84,7 @@ def fill_missing(column: BufferColumn, schema: ColumnSchema, nulls: NullMode) ->
 
 
 def fill_missing_objects(
-    items: list[Any], schema: ColumnSchema, nulls: NullMode, size: Size | None = None, item_type: Any = None
+    items: list[Any], schema: ColumnSchema, nulls: Nulls, size: Size | None = None, item_type: Any = None
 ) -> ReadColumn:
     """Return a :class:`Column` of objects, with missing ones filled; see :func:`fill_missing`."""
     if item_type is None:
@@ -109,7 +109,7 @@ def fill_missing_objects(
     return ReadColumn(column, mask)
 
 
-def _default_of(schema: ColumnSchema, missing: Tensor, nulls: NullMode) -> Any:
+def _default_of(schema: ColumnSchema, missing: Tensor, nulls: Nulls) -> Any:
     """Return the default of the field for missing rows; ``None`` if there is none and they may stay.
 
     Raises:

@@ -62,7 +62,7 @@ class ColumnSchema(NamedTuple):
                 found = cls(spec, "tensor")
             elif inner is not None:
                 found = cls(spec, "collection", inner)
-            elif spec.kind is Kind.OBJECT or not _takes_tensors(spec):
+            elif spec.kind is Kind.OBJECT or (spec.types and not any(issubclass(one, Tensor) for one in spec.types)):
                 found = cls(spec, "object")
             else:
                 found = cls(spec)
@@ -272,7 +272,3 @@ def fill_rows(values: Tensor, given: Tensor, default: Any) -> Tensor | None:
 
 def _is_whole(values: Tensor) -> bool:
     return not (values.is_floating_point() or values.is_complex())
-
-
-def _takes_tensors(spec: FieldSpec) -> bool:
-    return not spec.types or any(issubclass(one, Tensor) for one in spec.types)

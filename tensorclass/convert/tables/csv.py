@@ -9,29 +9,26 @@ import csv as python_csv
 import datetime
 import io
 import re
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
-import torch
-
 from tensorclass.convert.conversion_errors import Problems
-from tensorclass.convert.conversion_options import BatchSize, NullMode
 from tensorclass.convert.conversion_steps import C
 from tensorclass.records.record import TensorClass
 from tensorclass.support.extras import require
-from tensorclass.support.interrupts import uninterrupted
-from tensorclass.support.printable import class_name, printable
-from tensorclass.support.progress import progress_of
+from tensorclass.support.printable import printable
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import DeviceLike
+from tensorclass.td.delegated.arguments import Source, Target
 
-from .file_columns import chosen_columns, column_types, is_beyond_int64, kept_columns, optional_text, time_types
-from .file_requests import FileRequest, check_rows, flat_table
-from .file_sources import EXTRA, PyarrowOptions, TableFile, byte_stream, naming_file, open_for_writing, table_files
-from .row_batches import Batches, TableReader
+from .arrow_text import is_text
+from .file_columns import chosen_columns, column_types, kept_columns, optional_text, time_types
+from .file_requests import check_rows, flat_table
+from .file_sources import EXTRA, TableFile, byte_stream, naming_file, public_names, sorted_options, written_file
+from .row_batches import Batches, TableReader, iterate_file, read_file
 
+METHODS_OF = "TableFiles"
 #: names of options in pandas, and what to use instead
 _OTHER_NAMES = {
     "sep": "delimiter",
@@ -60,63 +57,88 @@ _OTHER_NAMES = {
 _GROUPS = ("ReadOptions", "ParseOptions", "ConvertOptions")
 
 
-def from_csv(
-    cls: type[C],
-    path: Any,
-    *,
-    auto_batch_size: bool = False,
-    batch_dims: int | None = None,
-    device: DeviceLike | None = None,
-    batch_size: BatchSize = None,
-    separator: str | None = None,
-    dtype: torch.dtype | None = None,
-    columns: Sequence[str] | None = None,
-    rename: Mapping[str, str] | None = None,
-    nulls: NullMode = "default",
-    strict: bool = True,
-    **kwargs: Any,
-) -> C:
-    """See :meth:`TensorDict.from_csv`."""
-    request = FileRequest.of(
-        f"{class_name(cls)}.from_csv", auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device,
-        batch_size=batch_size, separator=separator, dtype=dtype, rename=rename, nulls=nulls, strict=strict,
-    )  # fmt: skip
-    reader = CSVReader(cls, path, request, columns, kwargs)
-    return reader.request.collection(cls, reader.table())
+def from_csv(cls: type[C], path: Source, **kwargs: Any) -> C:
+    r"""Read a CSV file: one value per column, with the number of rows as batch size.
+
+    The fields of a record decide how text is read: ``Int[Tensor, ""]`` as integers, ``str`` as text, even if it
+    looks like a number. Other columns become integers, doubles or booleans if all of their cells can, and text
+    otherwise, including dates. An empty cell is a null. In a column of text it is the empty text, unless its field
+    has a default or allows ``None``.
+
+    Args:
+        path: the file, possibly compressed (``"table.csv.gz"``); a list or a pattern of files with the same columns; or
+            an open file.
+        FileKwargs: auto_batch_size, batch_dims, device, batch_size, separator, dtype, columns, rename, nulls, strict
+        kwargs: options of pyarrow's ``ReadOptions``, ``ParseOptions`` and ``ConvertOptions``: ``delimiter``,
+            ``column_names``, ``include_columns``, ``column_types``, ``null_values``, ``block_size``, ...
+
+    Raises:
+        FileKwargs: ImportError, OSError, ValueError, ConversionError, TypeError
+
+    Example:
+        >>> import io, torch
+        >>> from tensorclass import TensorClass, Text
+        >>> class Pet(TensorClass):
+        ...     name: Text
+        ...     age: torch.Tensor
+        >>> Pet.from_csv(io.BytesIO(b"name,age\n007,3\nRex,9\n")).name[0]
+        '007'
+    """
+    return read_file(CSVReader, cls, "from_csv", path, kwargs)
 
 
-def iter_csv(
-    cls: type[C],
-    path: Any,
-    *,
-    batch_size: int,
-    drop_last: bool = False,
-    device: DeviceLike | None = None,
-    separator: str | None = None,
-    dtype: torch.dtype | None = None,
-    columns: Sequence[str] | None = None,
-    rename: Mapping[str, str] | None = None,
-    nulls: NullMode = "default",
-    strict: bool = True,
-    progress: bool | None = None,
-    pbar: bool | None = None,
-    **kwargs: Any,
-) -> Batches[C]:
-    """See :meth:`TensorDict.iter_csv`."""
-    progress = progress_of("iter_csv", progress, pbar)
-    what = f"{class_name(cls)}.iter_csv"
-    request = FileRequest.of(
-        what, device=device, separator=separator, dtype=dtype, rename=rename, nulls=nulls, strict=strict
-    )
-    return Batches(CSVReader(cls, path, request, columns, kwargs), batch_size, drop_last, progress)
+def iter_csv(cls: type[C], path: Source, *, batch_size: int, **kwargs: Any) -> Batches[C]:
+    """Iterate over the rows of a CSV file in batches. The file can be larger than memory.
+
+    Args:
+        path: the files, as in :meth:`from_csv`.
+        FileStreamKwargs: batch_size, drop_last, device, separator, dtype, columns, rename, nulls, strict, progress,
+            pbar, kwargs
+
+    Returns:
+        FileStreamKwargs
+
+    Raises:
+        FileStreamKwargs: ConversionError, OSError, ValueError, TypeError, ImportError
+
+    Example:
+        >>> import io
+        >>> from tensorclass import TensorDict
+        >>> file = io.BytesIO()
+        >>> TensorDict({"x": [1, 2, 3]}, [3]).to_csv(file)
+        >>> _ = file.seek(0)
+        >>> [batch["x"].tolist() for batch in TensorDict.iter_csv(file, batch_size=2)]
+        [[1, 2], [3]]
+    """
+    return iterate_file(CSVReader, cls, "iter_csv", path, batch_size, kwargs)
 
 
-def to_csv(data: TensorCollection, path: Any, *, separator: str | None = None, **kwargs: Any) -> None:
-    """See :meth:`TensorDict.to_csv`."""
+def to_csv(data: TensorCollection, path: Target, *, separator: str | None = None, **kwargs: Any) -> None:
+    """Write a CSV file with one row per item of the batch.
+
+    Each value has one number, time or text per row. Numbers are written so that reading restores them exactly. The
+    file is written completely or not at all: if writing fails, the previous file stays.
+
+    Args:
+        written_file: path
+        separator: joins nested keys to the names of columns. Required if there are nested keys.
+        kwargs: options of ``pyarrow.csv.WriteOptions``: ``delimiter``, ``include_header``, ``quoting_style``, ...
+
+    Raises:
+        written_file: ImportError, OSError, ValueError, ConversionError, TypeError
+
+    Example:
+        >>> import io
+        >>> from tensorclass import TensorDict
+        >>> file = io.BytesIO()
+        >>> TensorDict({"name": ["Rex", "Fido"], "age": [9, 3]}, [2]).to_csv(file)
+        >>> file.getvalue().decode().split()
+        ['"name","age"', '"Rex",9', '"Fido",3']
+    """
     what = "to_csv"
     pa, module = require("pyarrow", EXTRA, what), require("pyarrow.csv", EXTRA, what)
     own = _names(module.WriteOptions)
-    given = PyarrowOptions(what, {"write": own}, _OTHER_NAMES).sorted(kwargs)["write"]
+    given = sorted_options(what, {"write": own}, kwargs, _OTHER_NAMES)["write"]
     check_rows(data, what)
     table = flat_table(data, separator)
     problems = Problems(what)
@@ -131,56 +153,40 @@ def to_csv(data: TensorCollection, path: Any, *, separator: str | None = None, *
             f"{what}: the only column {table.column_names[0]!r} has no value in {table.column(0).null_count} rows. "
             f"Readers skip empty lines: {advice}"
         )
-    table = table.cast(pa.schema([(field.name, _written_as(pa, field.type)) for field in table.schema]))
-    with (
-        uninterrupted() as section,
-        open_for_writing(what, path, compressed=True) as file,
-        naming_file(what, TableFile(str(path))),
-        section.interruptible(),
-    ):
+    types = {one.name: one.type.value_type if pa.types.is_dictionary(one.type) else one.type for one in table.schema}
+    table = table.cast(pa.schema([*types.items()]))  # without dictionaries
+    with written_file(what, path, compressed=True) as file:
         module.write_csv(table, file, module.WriteOptions(**given))
 
 
 class CSVReader(TableReader[C]):
     """Reads CSV files with the same columns one after another."""
 
-    def __init__(
-        self,
-        cls: type[C],
-        path: Any,
-        request: FileRequest,
-        columns: Sequence[str] | None,
-        pyarrow_options: Mapping[str, Any],
-    ) -> None:
-        what = request.what
-        module: Any = require("pyarrow.csv", EXTRA, what)
-        self._pyarrow_options = PyarrowOptions(
-            what, {name: _names(getattr(module, name)) for name in _GROUPS}, _OTHER_NAMES
-        ).sorted(pyarrow_options)
-        self._set_files(cls, request, table_files(what, path))
-        self._types: dict[str, Any] = {}
-        self._infer_schema(columns)
+    OTHER_NAMES = _OTHER_NAMES
 
-    def _infer_schema(self, columns: Sequence[str] | None) -> None:
+    def _options(self, path: Any, own: dict[str, Any]) -> dict[str, Iterable[str]]:
+        return {group: _names(getattr(self._csv, group)) for group in _GROUPS}
+
+    @property
+    def _csv(self) -> Any:
+        return self._library("pyarrow.csv")
+
+    def _infer_schema(self) -> None:
         """Infer the columns and their types from the first rows."""
-        pa, pc = require("pyarrow", EXTRA, self.request.what), require("pyarrow.csv", EXTRA, self.request.what)
+        pa = self.pa
         convert: dict[str, Any] = {
             "null_values": [""],
             "strings_can_be_null": True,
             "quoted_strings_can_be_null": False,
         }
-        self._convert = {**convert, **self._pyarrow_options["ConvertOptions"]}
+        self._convert = {**convert, **self.given["ConvertOptions"]}
         self._column_types: dict[str, Any] = dict(self._convert.pop("column_types", None) or {})
+        self._types: dict[str, Any] = {}
         names: list[str] = []
         temporal: dict[str, Any] = {}
         for file in self.files:
-            with (
-                naming_file(self.request.what, file, partial(self._locate_error, file)),
-                byte_stream(self.request.what, file) as stream,
-            ):
-                head = pc.open_csv(stream, *self._settings({}))
-                with head:
-                    schema = head.schema
+            with self._naming_file(file), self._opened(file, {}) as head:
+                schema = head.schema
             if not names:
                 names = schema.names
                 temporal = {one.name: one.type for one in schema if pa.types.is_temporal(one.type)}
@@ -189,18 +195,16 @@ class CSVReader(TableReader[C]):
                     f"{self.request.what}: {printable(file)}: expected the columns {names} of "
                     f"{printable(self.files[0])}, got {schema.names}"
                 )
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise ValueError(f"{self.request.what}: {self.files[0]}: several columns have the names {twice}")
+        self._check_names(names)
         self._check_delimiter(names)
         problems = self.request.options.problems
-        read = chosen_columns(self.request.what, names, columns, problems)
+        read = chosen_columns(self.request.what, names, self._chosen_columns(), problems)
         paths = {path: name for (name,), path in self.paths([(name,) for name in read]).items()}
         kept = kept_columns(self.cls, paths, problems, self.request.options.strict)
         problems.check()
         types = {name: pa.string() for name in temporal if "timestamp_parsers" not in self._convert}
         types.update({paths[path]: arrow_type for path, arrow_type in column_types(pa, self.cls, kept).items()})
-        times = {name: self._time_type(pa, name, arrow_type) for name, arrow_type in temporal.items()}
+        times = {name: self._time_type(name, arrow_type) for name, arrow_type in temporal.items()}
         types.update({name: arrow_type for name, arrow_type in times.items() if arrow_type is not None})
         for name, inferred in temporal.items():
             if name in types and pa.types.is_timestamp(types[name]) and getattr(inferred, "tz", None):
@@ -209,121 +213,92 @@ class CSVReader(TableReader[C]):
         if len(kept) < len(names) and "include_columns" not in self._convert:
             self._convert["include_columns"] = [name for path, name in paths.items() if path in kept]
 
-    def _time_type(self, pa: Any, name: str, inferred: Any) -> Any:
+    def _time_type(self, name: str, inferred: Any) -> Any:
         """Return the type of a column for which pyarrow infers dates or times; ``None`` if its field takes none."""
-        fitting = time_types(pa, self.cls, self.path(name))
-        return next((one for one in fitting if _is_read_as(pa, inferred, one)), inferred) if fitting else None
+        fitting = time_types(self.pa, self.cls, self.path(name))
+        return next((one for one in fitting if _is_read_as(self.pa, inferred, one)), inferred) if fitting else None
 
     def _check_delimiter(self, names: Sequence[str]) -> None:
         """Raise if the only column of a record seems to be several, with another delimiter."""
         if len(names) == 1 and issubclass(self.cls, TensorClass) and names[0] not in self.cls._specs:
             for delimiter in (";", "\t", "|"):
-                if delimiter in names[0] and "delimiter" not in self._pyarrow_options["ParseOptions"]:
+                if delimiter in names[0] and "delimiter" not in self.given["ParseOptions"]:
                     raise ValueError(
                         f"{self.request.what}: {printable(self.files[0])}: expected columns for the fields "
                         f"{list(self.cls._specs)}, got the one column {names[0]!r}; give delimiter={delimiter!r}"
                     )
 
-    def _settings(self, types: Mapping[str, Any], **read: Any) -> tuple[Any, Any, Any]:
+    def _settings(self, types: Mapping[str, Any]) -> tuple[Any, Any, Any]:
         """Return the options of pyarrow, with column types."""
-        pc: Any = require("pyarrow.csv", EXTRA, self.request.what)
+        types = {**self._column_types, **_readable(self.pa, types)}
         return (
-            pc.ReadOptions(**{**self._pyarrow_options["ReadOptions"], **read}),
-            pc.ParseOptions(**self._pyarrow_options["ParseOptions"]),
-            pc.ConvertOptions(**{**self._convert, "column_types": {**self._column_types, **types}}),
+            self._csv.ReadOptions(**self.given["ReadOptions"]),
+            self._csv.ParseOptions(**self.given["ParseOptions"]),
+            self._csv.ConvertOptions(**{**self._convert, "column_types": types}),
         )
 
+    @contextmanager
+    def _opened(self, file: TableFile, types: Mapping[str, Any]) -> Generator[Any, None, None]:
+        with (
+            byte_stream(self.request.what, file) as stream,
+            self._csv.open_csv(stream, *self._settings(types)) as opened,
+        ):
+            yield opened
+
     def table(self) -> Any:
-        pa, pc = require("pyarrow", EXTRA, self.request.what), require("pyarrow.csv", EXTRA, self.request.what)
-        types, tables = dict(self._types), list[Any]()
+        pa, types, tables = self.pa, dict(self._types), list[Any]()
+        stays = "timestamp_parsers" in self._convert
         for file in self.files:
             with self._naming_file(file):
-                made = self._read(pc, file, types)
+                made = self._read(file, types)
                 late = {
-                    one.name: self._time_type(pa, one.name, one.type) or pa.string()
+                    one.name: self._time_type(one.name, one.type) or pa.string()
                     for one in made.schema
-                    if self._is_late_date(pa, one, types)
+                    if pa.types.is_temporal(one.type) and one.name not in types and not stays
                 }
                 if late:  # dates that begin after the first rows
                     types.update(late)
-                    made = self._read(pc, file, types)
-                if large := self._find_large_integers(pa, pc, file, made, types):  # integers too large for int64
+                    made = self._read(file, types)
+                if large := self._find_large_integers(file, made, types):  # integers too large for int64
                     types.update(large)
-                    made = self._read(pc, file, types)
+                    made = self._read(file, types)
             tables.append(made)
-        if len(tables) > 1:
-            tables = [self._concatenate(pa, tables)]
-        return self._cast_to_fields(pa, tables[0])
+        return self._cast_to_fields(self._concatenated(tables, "; give column_types"))
 
     def tables(self, rows: int) -> Generator[Any, None, None]:
-        pa, pc = require("pyarrow", EXTRA, self.request.what), require("pyarrow.csv", EXTRA, self.request.what)
         types = dict(self._types)
         for file in self.files:
-            with (
-                self._naming_file(file),
-                byte_stream(self.request.what, file) as stream,
-                pc.open_csv(stream, *self._settings(_readable(pa, types))) as opened,
-            ):
+            with self._naming_file(file), self._opened(file, types) as opened:
                 # the first file sets the types of all
                 types = {**{one.name: one.type for one in opened.schema}, **types}
                 for batch in opened:
-                    yield self._cast_to_fields(pa, pa.Table.from_batches([batch]))
+                    yield self._cast_to_fields(self.pa.Table.from_batches([batch]))
 
-    def _read(self, pc: Any, file: TableFile, types: Mapping[str, Any]) -> Any:
+    def _read(self, file: TableFile, types: Mapping[str, Any]) -> Any:
         with byte_stream(self.request.what, file) as stream:
-            return pc.read_csv(stream, *self._settings(_readable(require("pyarrow", EXTRA, "from_csv"), types)))
+            return self._csv.read_csv(stream, *self._settings(types))
 
-    def _find_large_integers(
-        self, pa: Any, pc: Any, file: TableFile, table: Any, types: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        """Find integer columns that pyarrow read as doubles because int64 is too small. Return their types.
-
-        Raises:
-            ConversionError: not all values fit uint64.
-        """
-        doubles = [one.name for one in table.schema if one.type == pa.float64() and one.name not in types]
-        names = [name for name in doubles if is_beyond_int64(table.column(name))]
-        if not names or (
-            self.request.table_options.dtype is not None and self.request.table_options.dtype.is_floating_point
-        ):
+    def _find_large_integers(self, file: TableFile, table: Any, types: Mapping[str, Any]) -> dict[str, Any]:
+        """Find integer columns that pyarrow read as doubles because int64 is too small. Return their types."""
+        names = self._beyond_int64(table, types)
+        if not names:
             return {}
-        texts = self._read(pc, file, {**types, **dict.fromkeys(names, pa.string())})
-        problems, large = Problems(self.request.options.what), dict[str, Any]()
-        check = _CHECKS["uint64"]
-        for name in names:
-            cells: list[str] = [cell for cell in texts.column(name).to_pylist() if cell]
-            if all(re.fullmatch(r"\s*-?\d+\s*", cell) for cell in cells):
-                large[name] = pa.uint64()
-                outside = next((cell for cell in cells if not check(cell)), None)
-                if outside is not None:
-                    hint = f"column_types={{{name!r}: pyarrow.float64()}} rounds them"
-                    problems.add(self.path(name), "integers from 0 to 2**64 - 1", f"{outside} in {file}", hint)
-        problems.check()
-        return large
+        texts = self._read(file, {**types, **dict.fromkeys(names, self.pa.string())})
+        columns = {name: [cell for cell in texts.column(name).to_pylist() if cell] for name in names}
+        whole = {
+            name: cells for name, cells in columns.items() if all(re.fullmatch(r"\s*-?\d+\s*", cell) for cell in cells)
+        }
+        hint = "column_types={{{name!r}: pyarrow.float64()}} rounds them"
+        return self._as_uint64(whole, _CHECKS["uint64"], hint, f" in {file}")
 
-    def _is_late_date(self, pa: Any, field: Any, types: Mapping[str, Any]) -> bool:
-        """Return whether dates were inferred only after the first rows."""
-        known = field.name in types or "timestamp_parsers" in self._convert
-        return pa.types.is_temporal(field.type) and not known
-
-    def _concatenate(self, pa: Any, tables: list[Any]) -> Any:
-        """Concatenate the tables of several files, and promote types: integers in one file, doubles in the next."""
-        try:
-            return pa.concat_tables(tables, promote_options="permissive")
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-            raise ValueError(
-                f"{self.request.what}: the columns of {len(tables)} files have different types: {error}; give "
-                "column_types"
-            ) from None
-
-    def _cast_to_fields(self, pa: Any, table: Any) -> Any:
+    def _cast_to_fields(self, table: Any) -> Any:
         """Cast columns to the types of the fields. Missing text becomes empty text if the field has nothing else for
         it.
         """
         for position, field in enumerate(table.schema):
             column, arrow_type = table.column(position), self._types.get(field.name, field.type)
-            is_text = pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
-            if self.request.table_options.nulls == "default" and is_text and column.null_count:
+            may_be_text = self.request.table_options.nulls == "default" and is_text(self.pa, field.type)
+            if may_be_text and column.null_count:
                 if not optional_text(self.cls, self.path(field.name)):
                     column = column.fill_null("")
             elif field.type != arrow_type:
@@ -346,7 +321,6 @@ class CSVReader(TableReader[C]):
         Raises:
             ConversionError: cells do not have the type of their column.
         """
-        pa = require("pyarrow", EXTRA, self.request.what)
         problems = Problems(self.request.options.what)
         checks, missing = self._checks()
         times: list[tuple[tuple[str, ...], str, str]] = []  #: cells in columns that could hold times alone
@@ -355,13 +329,13 @@ class CSVReader(TableReader[C]):
         )
         for line, names, row in self._rows(file):
             if len(row) != len(names):
-                return f"line {line}: expected {_cells(len(names))}, got {len(row)}"
+                return f"line {line}: expected {len(names)} cell{'s'[: len(names) != 1]}, got {len(row)}"
             for position, (name, cell) in enumerate(zip(names, row, strict=True)):
                 path, check = self.path(name), checks.get(name)
                 if cell in missing or problems.covers(path):
                     continue
                 if check is not None and not check(cell):
-                    if _is_time(cell) and time_types(pa, self.cls, path):
+                    if _is_time(cell) and time_types(self.pa, self.cls, path):
                         times.append((path, str(self._types[name]), f"{cell!r} in line {line} of {file}"))
                         continue
                     problems.add(path, str(self._types[name]), f"{cell!r} in line {line} of {file}", _advice(cell))
@@ -393,7 +367,7 @@ class CSVReader(TableReader[C]):
 
         These are rows with a cell of over 128 KiB, and on Python 3.10 with a NUL.
         """
-        read, parse = self._pyarrow_options["ReadOptions"], self._pyarrow_options["ParseOptions"]
+        read, parse = self.given["ReadOptions"], self.given["ParseOptions"]
         quote = parse.get("quote_char", '"')
         with suppress(python_csv.Error), byte_stream(self.request.what, file) as stream:
             text = io.TextIOWrapper(io.BytesIO(stream.read()), read.get("encoding", "utf-8"), "replace", newline="")
@@ -420,12 +394,8 @@ class CSVReader(TableReader[C]):
 
 
 def _names(options: Any) -> list[str]:
-    """Return the names of the options in a pyarrow options class."""
-    return [name for name in dir(options) if not name.startswith("_") and name not in ("equals", "validate")]
-
-
-def _cells(count: int) -> str:
-    return "1 cell" if count == 1 else f"{count} cells"
+    """Return the names of the options in a class of pyarrow."""
+    return public_names(options, "equals", "validate")
 
 
 def _readable(pa: Any, types: Mapping[str, Any]) -> dict[str, Any]:
@@ -449,11 +419,6 @@ def _not_in_a_cell(pa: Any, arrow_type: Any) -> str:
     if pa.types.is_binary(arrow_type) or pa.types.is_large_binary(arrow_type):
         return "bytes are no text: decode them, or use to_parquet"
     return ""
-
-
-def _written_as(pa: Any, arrow_type: Any) -> Any:
-    """Return the type of a column in the file: dictionaries are decoded."""
-    return arrow_type.value_type if pa.types.is_dictionary(arrow_type) else arrow_type
 
 
 def _advice(cell: str) -> str:

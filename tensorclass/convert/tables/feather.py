@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Generator, Iterable
+from contextlib import ExitStack, contextmanager
+from typing import Any, Literal
 
 import torch
 
-from tensorclass.convert.conversion_options import BatchSize, NullMode
 from tensorclass.convert.conversion_steps import C
 from tensorclass.support.extras import require
-from tensorclass.support.interrupts import uninterrupted
-from tensorclass.support.printable import class_name
-from tensorclass.support.progress import progress_of
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import DeviceLike
+from tensorclass.td.delegated.arguments import Source, Target
 
-from .file_requests import FileRequest, flat_table
-from .file_sources import EXTRA, PyarrowOptions, TableFile, naming_file, open_for_writing, table_files
+from .file_requests import flat_table
+from .file_sources import EXTRA, TableFile, naming_file, public_names, sorted_options, written_file
 from .partitioned_files import PartitionedReader
-from .row_batches import Batches
+from .row_batches import Batches, iterate_file, read_file
 
-SUFFIXES = (".arrow", ".feather", ".ipc")
+METHODS_OF = "TableFiles"
+#: names of options in other libraries, and what to use instead
 _OTHER_NAMES = {
     "compression_level": "pyarrow.Codec(name, level) as compression",
     "version": "nothing: it is the current one",
@@ -33,144 +29,141 @@ _OTHER_NAMES = {
 _MAGIC = b"ARROW1"
 
 
-def from_feather(
-    cls: type[C],
-    path: Any,
-    *,
-    auto_batch_size: bool = False,
-    batch_dims: int | None = None,
-    device: DeviceLike | None = None,
-    batch_size: BatchSize = None,
-    separator: str | None = None,
-    dtype: torch.dtype | None = None,
-    columns: Sequence[str] | None = None,
-    memory_map: bool = True,
-    rename: Mapping[str, str] | None = None,
-    nulls: NullMode = "default",
-    strict: bool = True,
-    **kwargs: Any,
-) -> C:
-    """See :meth:`TensorDict.from_feather`."""
-    request = FileRequest.of(
-        f"{class_name(cls)}.from_feather", auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device,
-        batch_size=batch_size, separator=separator, dtype=dtype, rename=rename, nulls=nulls, strict=strict,
-    )  # fmt: skip
-    reader = FeatherReader(cls, path, request, columns, memory_map, kwargs)
-    return reader.request.collection(cls, reader.table())
+def from_feather(cls: type[C], path: Source, *, memory_map: bool = True, **kwargs: Any) -> C:
+    """Read a Feather file (Arrow's IPC format): one value per column, with the number of rows as batch size.
+
+    Columns are converted as by :meth:`from_arrow`, and ``from_feather`` restores what :meth:`to_feather` wrote. It
+    shares the memory of the file, which can therefore be larger than free memory.
+
+    Args:
+        path: the file; a list or a pattern of files with the same columns, or a folder of them; or an open file.
+        FileKwargs: auto_batch_size, batch_dims, device, batch_size, separator, dtype
+        PartitionedReader: columns
+        memory_map: read data when it is used, and share the memory of the file. Numbers in files that are not
+            compressed are not copied. Writes to the tensors do not change the file, but a program that writes to the
+            file in place changes the tensors.
+        FileKwargs: rename, nulls, strict
+        kwargs: options of ``pyarrow.ipc.IpcReadOptions``, such as ``ensure_alignment``.
+
+    Raises:
+        FileKwargs: ImportError, OSError, ValueError, ConversionError, TypeError
+
+    Example:
+        >>> import os, tempfile
+        >>> from tensorclass import TensorDict
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     TensorDict({"x": [1, 2]}, [2]).to_feather(os.path.join(folder, "rows.feather"))
+        ...     TensorDict.from_feather(os.path.join(folder, "rows.feather"))["x"]
+        tensor([1, 2])
+    """
+    return read_file(FeatherReader, cls, "from_feather", path, {"memory_map": memory_map, **kwargs})
 
 
-def iter_feather(
-    cls: type[C],
-    path: Any,
-    *,
-    batch_size: int,
-    drop_last: bool = False,
-    device: DeviceLike | None = None,
-    separator: str | None = None,
-    dtype: torch.dtype | None = None,
-    columns: Sequence[str] | None = None,
-    memory_map: bool = True,
-    rename: Mapping[str, str] | None = None,
-    nulls: NullMode = "default",
-    strict: bool = True,
-    progress: bool | None = None,
-    pbar: bool | None = None,
-    **kwargs: Any,
-) -> Batches[C]:
-    """See :meth:`TensorDict.iter_feather`."""
-    progress = progress_of("iter_feather", progress, pbar)
-    what = f"{class_name(cls)}.iter_feather"
-    request = FileRequest.of(
-        what, device=device, separator=separator, dtype=dtype, rename=rename, nulls=nulls, strict=strict
-    )
-    return Batches(FeatherReader(cls, path, request, columns, memory_map, kwargs), batch_size, drop_last, progress)
+def iter_feather(cls: type[C], path: Source, *, batch_size: int, memory_map: bool = True, **kwargs: Any) -> Batches[C]:
+    """Iterate over the rows of a Feather file in batches. The file can be larger than memory.
+
+    Args:
+        path: the files, as in :meth:`from_feather`.
+        FileStreamKwargs: batch_size, drop_last, device, separator, dtype
+        PartitionedReader: columns
+        memory_map: read data when it is used, and share the memory of the file, as in :meth:`from_feather`.
+        FileStreamKwargs: rename, nulls, strict, progress, pbar, kwargs
+
+    Returns:
+        FileStreamKwargs
+
+    Raises:
+        FileStreamKwargs: ConversionError, OSError, ValueError, TypeError, ImportError
+
+    Example:
+        >>> import io
+        >>> from tensorclass import TensorDict
+        >>> file = io.BytesIO()
+        >>> TensorDict({"x": [1, 2, 3]}, [3]).to_feather(file)
+        >>> _ = file.seek(0)
+        >>> [batch["x"].tolist() for batch in TensorDict.iter_feather(file, batch_size=2)]
+        [[1, 2], [3]]
+    """
+    return iterate_file(FeatherReader, cls, "iter_feather", path, batch_size, {"memory_map": memory_map, **kwargs})
 
 
 def to_feather(
-    data: TensorCollection, path: Any, *, separator: str | None = None, compression: Any = None, **kwargs: Any
+    data: TensorCollection,
+    path: Target,
+    *,
+    separator: str | None = None,
+    compression: Literal["lz4", "zstd"] | None = None,
+    **kwargs: Any,
 ) -> None:
-    """See :meth:`TensorDict.to_feather`."""
-    what = "to_feather"
-    pa = require("pyarrow", EXTRA, what)
-    names = [name for name in dir(pa.ipc.IpcWriteOptions) if not name.startswith("_") and name != "compression"]
-    given = PyarrowOptions(what, {"write": names}, _OTHER_NAMES).sorted(kwargs)["write"]
-    write = pa.ipc.IpcWriteOptions(compression=compression, **given)
+    """Write a Feather file (Arrow's IPC format) with one row per item of the batch.
+
+    Nested collections become structs, further dimensions tensors of a fixed shape, ragged rows lists, as in
+    :meth:`to_arrow`. The file is written completely or not at all: if writing fails, the previous file stays.
+
+    Args:
+        written_file: path
+        separator: gives nested values columns of their own, with joined names.
+        compression: makes the file smaller. A compressed file cannot be read without a copy.
+        kwargs: options of ``pyarrow.ipc.IpcWriteOptions``.
+
+    Raises:
+        written_file: ImportError, OSError, ValueError, ConversionError, TypeError
+
+    Example:
+        >>> import tempfile, torch
+        >>> from tensorclass import TensorDict
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     data = TensorDict({"x": torch.zeros(2, 3), "name": ["a", "b"]}, [2])
+        ...     data.to_feather(folder + "/rows.feather", compression="zstd")
+        ...     TensorDict.from_feather(folder + "/rows.feather")["name"][1]
+        'b'
+    """
+    ipc = require("pyarrow", EXTRA, "to_feather").ipc
+    names = public_names(ipc.IpcWriteOptions, "compression")
+    given = sorted_options("to_feather", {"write": names}, kwargs, _OTHER_NAMES)["write"]
+    options = ipc.IpcWriteOptions(compression=compression, **given)
     table = flat_table(data, separator)
-    with (
-        uninterrupted() as section,
-        open_for_writing(what, path) as file,
-        naming_file(what, TableFile(str(path))),
-        section.interruptible(),
-        pa.ipc.new_file(file, table.schema, options=write) as writer,
-    ):
+    with written_file("to_feather", path) as file, ipc.new_file(file, table.schema, options=options) as writer:
         writer.write_table(table)
 
 
 class FeatherReader(PartitionedReader[C]):
     """Reads Arrow files with the same columns one after another."""
 
-    def __init__(
-        self,
-        cls: type[C],
-        path: Any,
-        request: FileRequest,
-        columns: Sequence[str] | None,
-        memory_map: bool,
-        pyarrow_options: Mapping[str, Any],
-    ) -> None:
-        pa: Any = require("pyarrow", EXTRA, request.what)
-        names = [name for name in dir(pa.ipc.IpcReadOptions) if not name.startswith("_") and name != "included_fields"]
-        self._pyarrow_options = PyarrowOptions(request.what, {"read": names}, _OTHER_NAMES).sorted(pyarrow_options)[
-            "read"
-        ]
-        self._memory_map = memory_map
-        self._set_files(cls, request, table_files(request.what, path, SUFFIXES))
-        self._infer_schema(columns)
+    SUFFIXES = (".arrow", ".feather", ".ipc")
+    OTHER_NAMES = _OTHER_NAMES
+
+    def _options(self, path: Any, own: dict[str, Any]) -> dict[str, Iterable[str]]:
+        self._memory_map = own.pop("memory_map")
+        return {"read": public_names(self.pa.ipc.IpcReadOptions, "included_fields")}
 
     @contextmanager
-    def _opened(self, file: TableFile, whole: bool = False) -> Generator[Any, None, None]:
-        pa: Any = require("pyarrow", EXTRA, self.request.what)
-        options = pa.ipc.IpcReadOptions(**self._pyarrow_options)
-        with naming_file(self.request.what, file):
+    def _opened(self, file: TableFile) -> Generator[Any, None, None]:
+        ipc: Any = self.pa.ipc
+        with naming_file(self.request.what, file), ExitStack() as stack:
             if file.opened is None and self._memory_map:
-                source: Any = _map_file(pa, file.name)
-                opens = pa.ipc.open_file if source[: len(_MAGIC)].to_pybytes() == _MAGIC else pa.ipc.open_stream
-                with opens(source, options=options) as opened:
-                    yield opened
-                return
-            with contextlib.ExitStack() as stack:
-                source = file.opened or stack.enter_context(pa.OSFile(file.name))
+                source: Any = _map_file(self.pa, file.name)
+                begin = source[: len(_MAGIC)].to_pybytes()
+            else:
+                source = file.opened or stack.enter_context(self.pa.OSFile(file.name))
                 source.seek(file.start)
                 begin = source.read(len(_MAGIC))
                 source.seek(file.start)
-                opens = pa.ipc.open_file if begin == _MAGIC else pa.ipc.open_stream
-                yield stack.enter_context(opens(source, options=options))
+            opens = ipc.open_file if begin == _MAGIC else ipc.open_stream
+            yield stack.enter_context(opens(source, options=ipc.IpcReadOptions(**self.given["read"])))
 
     def _describe_file(self, opened: Any) -> tuple[int | None, Any]:
         count = getattr(opened, "count_rows", None)
         return (None if count is None else count()), opened.schema
 
-    def table(self) -> Any:
-        pa = require("pyarrow", EXTRA, self.request.what)
-        tables: list[Any] = []
-        for file in self.files:
-            with self._opened(file) as opened:
-                tables.append(self._align(pa, opened.read_all(), file))
-        return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+    def _whole(self, opened: Any) -> Any:
+        return opened.read_all()
 
-    def tables(self, rows: int) -> Generator[Any, None, None]:
-        pa = require("pyarrow", EXTRA, self.request.what)
-        for file in self.files:
-            with self._opened(file) as opened:
-                for batch in _batches(opened):
-                    yield self._align(pa, pa.Table.from_batches([batch]), file)
-
-
-def _batches(opened: Any) -> Iterator[Any]:
-    """Return the batches of an open file or stream."""
-    if hasattr(opened, "num_record_batches"):
-        return (opened.get_batch(position) for position in range(opened.num_record_batches))
-    return iter(opened)
+    def _batches(self, opened: Any, rows: int) -> Iterable[Any]:
+        if hasattr(opened, "num_record_batches"):
+            yield from map(opened.get_batch, range(opened.num_record_batches))
+        else:  # a stream
+            yield from opened
 
 
 def _map_file(pa: Any, name: str) -> Any:

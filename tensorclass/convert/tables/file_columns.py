@@ -31,7 +31,13 @@ _PREFERRED = (
 )
 
 
-def chosen_columns(what: str, names: Sequence[str], columns: Sequence[str] | None, problems: Problems) -> Sequence[str]:
+def chosen_columns(
+    what: str,
+    names: Sequence[str],
+    columns: Sequence[str] | None,
+    problems: Problems,
+    known: Sequence[str] | None = None,
+) -> Sequence[str]:
     """Return the columns of a table to read: those that ``columns=`` names, or all.
 
     Args:
@@ -39,6 +45,7 @@ def chosen_columns(what: str, names: Sequence[str], columns: Sequence[str] | Non
         names: the names of all columns.
         columns: the names to read; ``None`` for all.
         problems: takes the notes.
+        known: what ``columns=`` may name; ``names`` by default.
 
     Raises:
         TypeError: ``columns`` is a text, not a list.
@@ -49,7 +56,7 @@ def chosen_columns(what: str, names: Sequence[str], columns: Sequence[str] | Non
     if isinstance(columns, str):
         raise TypeError(f"{what}: expected a list of columns, got the text {columns!r}")
     for name in columns:
-        if name not in names:
+        if name not in (names if known is None else known):
             expected = f"one of the columns {', '.join(map(repr, names))}"
             problems.add_unknown((name,), expected, "a name that is none of them", names)
     problems.check()
@@ -90,15 +97,10 @@ def column_types(pa: Any, cls: Any, paths: Iterable[tuple[str, ...]]) -> dict[tu
     """Return Arrow types of columns with one value a row, as far as the fields of a record tell."""
     types: dict[tuple[str, ...], Any] = {}
     for path in paths:
-        owner: Any = cls
-        for name in path[:-1]:
-            owner = _below(owner, name)
-            if not _is_class(owner):
-                break
-        if _is_record(owner) and path[-1] in owner._specs:
-            found = _scalar(pa, owner._specs[path[-1]], owner)
-            if found is not None:
-                types[path] = found
+        owner, spec = _field_at(cls, path)
+        found = None if spec is None else _scalar(pa, spec, owner)
+        if found is not None:
+            types[path] = found
     return types
 
 
@@ -139,12 +141,9 @@ def time_types(pa: Any, cls: Any, path: Sequence[str]) -> list[Any]:
     A tensor takes nanoseconds, since 1970 or midnight, as from tables whose columns are times. A ``Column`` takes the
     objects of its annotation.
     """
-    owner: Any = cls
-    for name in path[:-1]:
-        owner = _below(owner, name) if _is_class(owner) else None
-    if not _is_record(owner) or path[-1] not in owner._specs:
+    owner, spec = _field_at(cls, path)
+    if spec is None:
         return []
-    spec: FieldSpec = owner._specs[path[-1]]
     if spec.column is not None:
         kinds = (spec.column.item_type, *get_args(spec.column.item_type))
         times: dict[Any, list[Any]] = {
@@ -172,21 +171,21 @@ def optional_text(cls: Any, path: Sequence[str]) -> bool:
 
     That is so if the field takes ``None`` or has a default, and if nothing is declared.
     """
-    owner: Any = cls
-    for name in path[:-1]:
-        owner = _below(owner, name) if _is_class(owner) else None
-    spec: FieldSpec | None = owner._specs.get(path[-1]) if _is_record(owner) else None
+    owner, spec = _field_at(cls, path)
     if spec is None or (spec.kind is Kind.ANY and not spec.types):
         return True
     return spec.default is not None or spec.allows_none_in(owner)
 
 
 def _below(owner: Any, name: str) -> Any:
-    return entry_target(owner, name)
+    """Return the target of an entry of a class; ``None`` below tensors and objects."""
+    return entry_target(owner, name) if isinstance(owner, type) and owner is not Tensor else None
 
 
-def _is_class(target: Any) -> bool:
-    return isinstance(target, type) and target is not Tensor
+def _field_at(cls: Any, path: Sequence[str]) -> tuple[Any, FieldSpec | None]:
+    """Return the class at the beginning of a path, and its field at the end; ``None`` if there is no such field."""
+    owner = _owner(cls, path)
+    return owner, owner._specs.get(path[-1]) if _is_record(owner) else None
 
 
 def _is_record(target: Any) -> bool:

@@ -7,21 +7,81 @@ from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
-from typing_extensions import Unpack
+from typing_extensions import TypedDict
 
-from tensorclass.convert.conversion_options import (
-    ConversionKwargs,
-    ConversionOptions,
-    NullMode,
-    TableOptions,
-    table_call_options,
-)
+from tensorclass.convert.conversion_options import ConversionKwargs, ConversionOptions, TableOptions
 from tensorclass.convert.conversion_steps import C, build
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.collection import DeviceLike
 from tensorclass.td.columns.ragged import Ragged
+from tensorclass.td.delegated.arguments import Nulls
 
 from .arrow import column_values, input_columns, read_table, to_arrow, with_rows
 from .column_names import flattened
+
+
+class FileKwargs(ConversionKwargs, total=False):
+    """Keyword arguments of every ``from_x`` of files of tables; others are options of the library that reads them.
+
+    Args:
+        auto_batch_size: infer the batch size instead of taking the number of rows.
+        ConversionKwargs: batch_dims
+        batch_size: another batch size.
+        separator: splits the names of columns into nested keys.
+        dtype: the dtype of all tensors; by default that of each column.
+        columns: the columns to read; all by default.
+        TableKwargs: device, rename, strict
+        nulls: what becomes of nulls, as in :meth:`from_arrow`.
+
+    Raises:
+        ImportError: pyarrow is not installed.
+        OSError: a file does not exist or cannot be read.
+        ValueError: a file has another format, or is damaged. The message says where.
+        ConversionError: columns are missing, unexpected, or do not fit their fields. Lists all of them.
+        TypeError: an option does not exist.
+    """
+
+    separator: str | None
+    dtype: torch.dtype | None
+    columns: Sequence[str] | None
+    rename: Mapping[str, str] | None
+    nulls: Nulls
+
+
+class FileStreamKwargs(TypedDict, total=False):
+    """Keyword arguments of every ``iter_x`` of files of tables, beside the options of the library that reads them.
+
+    Args:
+        StreamKwargs: batch_size, drop_last
+        FileKwargs: device, separator, dtype, columns, rename, nulls, strict
+        progress: show a progress bar; by default if stderr is a terminal and tqdm is installed.
+        pbar: another name of ``progress``.
+        kwargs: options, as in :meth:`from_{x}`.
+
+    Returns:
+        An iterable of collections of this class: see :class:`tensorclass.convert.tables.row_batches.Batches`. It can be
+        iterated over repeatedly, also by the workers of ``DataLoader(batches, batch_size=None, num_workers=2)``.
+
+    Raises:
+        ConversionError: columns are missing or unexpected. Values that do not fit raise when their batch is read.
+        OSError, ValueError, TypeError, ImportError: as in :meth:`from_{x}`.
+    """
+
+    drop_last: bool
+    device: DeviceLike | None
+    separator: str | None
+    dtype: torch.dtype | None
+    columns: Sequence[str] | None
+    rename: Mapping[str, str] | None
+    nulls: Nulls
+    strict: bool
+    progress: bool | None
+    pbar: bool | None
+
+
+def taken(keywords: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """Take the keywords of a ``TypedDict`` from given ones."""
+    return {name: given.pop(name) for name in keywords.__optional_keys__ if name in given}
 
 
 class FileRequest(NamedTuple):
@@ -31,24 +91,6 @@ class FileRequest(NamedTuple):
     what: str
     options: ConversionOptions
     table_options: TableOptions
-
-    @classmethod
-    def of(
-        cls,
-        what: str,
-        *,
-        separator: str | None = None,
-        dtype: torch.dtype | None = None,
-        nulls: NullMode = "default",
-        columns: Sequence[str] | None = None,
-        rename: Mapping[str, str] | None = None,
-        **kwargs: Unpack[ConversionKwargs],
-    ) -> FileRequest:
-        """Check the options of ``from_x`` or ``iter_x``."""
-        options, table_options = table_call_options(
-            what, separator=separator, dtype=dtype, nulls=nulls, columns=columns, rename=rename, **kwargs
-        )
-        return cls(what, options, table_options)
 
     def of_file(self, name: str) -> FileRequest:
         """Return the request for one file, named in messages, with problems of its own."""

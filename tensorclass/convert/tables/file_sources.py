@@ -10,17 +10,15 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from inspect import signature
 from pathlib import Path
-from typing import IO, Any, NamedTuple, TypeAlias, cast
+from typing import IO, Any, NamedTuple, cast
 
 from tensorclass.support.atomic import whole_file
 from tensorclass.support.extras import require
+from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.nearest import nearest
 from tensorclass.support.printable import printable, type_name
 from tensorclass.support.regular_files import NotRegular, check_regular
 from tensorclass.td.base import TensorCollection
-
-Source: TypeAlias = "str | os.PathLike[str] | IO[bytes] | Sequence[str | os.PathLike[str]]"
-Target: TypeAlias = "str | os.PathLike[str] | IO[bytes]"
 
 EXTRA = "arrow"
 
@@ -187,6 +185,29 @@ def open_for_writing(what: str, path: Any, compressed: bool = False) -> Generato
             yield stream
 
 
+@contextmanager
+def written_file(what: str, path: Any, compressed: bool = False) -> Generator[IO[bytes], None, None]:
+    """Open a file for a writer of Arrow; errors name the file. An interrupt waits until the file is whole again.
+
+    Args:
+        path: the file, or a file that is open for writing bytes.
+
+    Raises:
+        ImportError: pyarrow is not installed.
+        OSError: the file cannot be written.
+        ValueError: the batch does not have exactly one dimension.
+        ConversionError: the file cannot hold some of the values. Lists all of them.
+        TypeError: an option does not exist, or there is no type for a dtype or an object.
+    """
+    with (
+        uninterrupted() as section,
+        open_for_writing(what, path, compressed) as file,
+        naming_file(what, TableFile(str(path))),
+        section.interruptible(),
+    ):
+        yield file
+
+
 class _UnclosedFile(io.RawIOBase):
     """A file that stays open when its writer is closed."""
 
@@ -200,53 +221,46 @@ class _UnclosedFile(io.RawIOBase):
         return self._file.write(data)
 
 
-class PyarrowOptions:
-    """The known options of pyarrow's readers and writers.
+def sorted_options(
+    what: str,
+    groups: Mapping[str, Iterable[str]],
+    given: Mapping[str, Any],
+    others: Mapping[str, str] = {},
+    of: str = "pyarrow",
+) -> dict[str, dict[str, Any]]:
+    """Group the options that are given for the readers or writers of a library.
 
     Args:
         what: the call, for messages: ``"from_csv"``.
         groups: the names of options, by group.
+        given: the options.
         others: names in other libraries, with the name here or what to do.
         of: the library that has the options, for messages.
+
+    Raises:
+        TypeError: a name is not an option.
     """
-
-    def __init__(
-        self,
-        what: str,
-        groups: Mapping[str, Iterable[str]],
-        others: Mapping[str, str] = {},
-        of: str = "pyarrow",
-    ) -> None:
-        self.what: str = what
-        self.others: Mapping[str, str] = others
-        self.of: str = of
-        self.groups: dict[str, list[str]] = {name: [*names] for name, names in groups.items()}
-
-    def sorted(self, given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-        """Group given options.
-
-        Raises:
-            TypeError: a name is not an option.
-        """
-        known = {name for names in self.groups.values() for name in names}
-        unknown = [name for name in given if name not in known]
-        if unknown:
-            raise TypeError(
-                f"{self.what}: there are no options {', '.join([*map(repr, unknown)])}{self._hint(unknown, known)}"
-            )
-        return {group: {name: given[name] for name in names if name in given} for group, names in self.groups.items()}
-
-    def _hint(self, unknown: Sequence[str], known: Iterable[str]) -> str:
-        """Return what to use instead of unknown options: the nearest ones, or else the list of all."""
-        right = [*self._own_arguments(), *known]
-        meant = [name if name in self.others else nearest(name, [*right, *self.others]) or "" for name in unknown]
-        hints = [f"; for {name} use {self.others[name]}" for name in meant if name in self.others]
-        near = [name for name in meant if name and name not in self.others]
+    names = {group: [*own] for group, own in groups.items()}
+    known = {name for own in names.values() for name in own}
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        own = _own_arguments(what)
+        meant = [name if name in others else nearest(name, [*own, *known, *others]) or "" for name in unknown]
+        hints = [f"; for {name} use {others[name]}" for name in meant if name in others]
+        near = [name for name in meant if name and name not in others]
         if near:
             hints.append(f". Did you mean: {', '.join(map(repr, near))}?")
-        return "".join(hints) or f". Those of {self.of} are: {', '.join(sorted(known)) or 'none here'}"
+        hint = "".join(hints) or f". Those of {of} are: {', '.join(sorted(known)) or 'none here'}"
+        raise TypeError(f"{what}: there are no options {', '.join([*map(repr, unknown)])}{hint}")
+    return {group: {name: given[name] for name in own if name in given} for group, own in names.items()}
 
-    def _own_arguments(self) -> list[str]:
-        """Return the keywords that the method declares itself."""
-        method = getattr(TensorCollection, self.what.rpartition(".")[2])
-        return [name for name, one in signature(method).parameters.items() if one.kind is one.KEYWORD_ONLY]
+
+def _own_arguments(what: str) -> list[str]:
+    """Return the keywords that a method declares itself."""
+    method = getattr(TensorCollection, what.rpartition(".")[2])
+    return [name for name, one in signature(method).parameters.items() if one.kind is one.KEYWORD_ONLY]
+
+
+def public_names(options: Any, *without: str) -> list[str]:
+    """Return the names of the options in a class of options."""
+    return [name for name in dir(options) if not name.startswith("_") and name not in without]

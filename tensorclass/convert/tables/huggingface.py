@@ -22,19 +22,44 @@ from tensorclass.support.printable import class_name, type_name
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.columns.text import Text
 
-from .arrow import read_table, to_arrow
+from .arrow import check_has_rows, read_table, to_arrow
+from .arrow_extensions import of_one_shape
 from .column_names import key_of_columns
 from .column_schema import ColumnSchema
+
+METHODS_OF = "Datasets"
 
 _EXTRA = "datasets"
 
 
-def from_huggingface(
-    cls: type[C],
-    dataset: Any,
-    **kwargs: Unpack[TableKwargs],
-) -> C:
-    """See :meth:`TensorDict.from_huggingface`."""
+def from_huggingface(cls: type[C], dataset: Any, **kwargs: Unpack[TableKwargs]) -> C:
+    """Convert a ``datasets.Dataset``: one value per column, with the number of rows as batch size.
+
+    The rows are those that the dataset shows after ``select``, ``shuffle`` and ``filter``, the columns those of its
+    format, in the types that are stored. Columns are read as :meth:`from_arrow` reads them, and ``Array2D`` and its
+    kin as tensors of their shape. Class labels become numbers; a field of text gets their names.
+
+    Args:
+        dataset: a ``datasets.Dataset``.
+        TableKwargs: copy, nulls, mask_key, device, columns, rename, ragged, auto_batch_size, batch_dims, batch_size,
+            strict
+
+    Returns:
+        A collection of this class. Columns of numbers share memory with the dataset, or its file, if they are one chunk
+        without nulls and no rows were selected. Copy before you write.
+
+    Raises:
+        ImportError: datasets is not installed.
+        TypeError: ``dataset`` is a dict of splits, is streamed, or has a transform.
+        ConversionError: columns do not fit their fields, or hold data that is decoded when it is read (images, sounds).
+
+    Example:
+        >>> import datasets
+        >>> from tensorclass import TensorDict
+        >>> dataset = datasets.Dataset.from_dict({"x": [1.0, 2.0, 3.0], "text": ["a", "b", "c"]})
+        >>> TensorDict.from_huggingface(dataset.select([2, 0])).to_dict()
+        {'x': tensor([3., 1.], dtype=torch.float64), 'text': ['c', 'a']}
+    """
     what = f"{class_name(cls)}.from_huggingface"
     options, table_options = table_call_options(what, **kwargs)
     source = _HuggingFaceSource(cls, dataset, what)
@@ -47,14 +72,24 @@ def from_huggingface(
 
 
 def iter_huggingface(
-    cls: type[C],
-    dataset: Any,
-    *,
-    batch_size: int,
-    drop_last: bool = False,
-    **kwargs: Unpack[StreamKwargs],
+    cls: type[C], dataset: Any, *, batch_size: int, drop_last: bool = False, **kwargs: Unpack[StreamKwargs]
 ) -> Iterator[C]:
-    """See :meth:`TensorDict.iter_huggingface`."""
+    """Iterate over a ``datasets.Dataset`` or ``IterableDataset`` in batches. It can be larger than memory.
+
+    Args:
+        dataset: the dataset.
+        StreamKwargs: batch_size, drop_last, nulls, mask_key, device, columns, rename, ragged, strict
+
+    Returns:
+        StreamKwargs
+
+    Example:
+        >>> import datasets
+        >>> from tensorclass import TensorDict
+        >>> dataset = datasets.Dataset.from_dict({"x": [1, 2, 3]})
+        >>> [batch["x"].tolist() for batch in TensorDict.iter_huggingface(dataset, batch_size=2)]
+        [[1, 2], [3]]
+    """
     what = f"{class_name(cls)}.iter_huggingface"
     options, table_options = table_call_options(what, **kwargs)
     source = _HuggingFaceSource(cls, dataset, what)
@@ -63,11 +98,30 @@ def iter_huggingface(
 
 
 def to_huggingface(data: TensorCollection, *, features: Any = None) -> Any:
-    """See :meth:`TensorDict.to_huggingface`."""
+    """Return a ``datasets.Dataset`` with one row per item of the batch.
+
+    Further dimensions become lists of a fixed length, nested collections structs, ragged rows lists.
+
+    Args:
+        features: the ``datasets.Features`` of the dataset, such as ``ClassLabel``; by default they follow from the
+            types of the values.
+
+    Returns:
+        A dataset in memory, which shares memory with the tensors where Arrow can.
+
+    Raises:
+        ImportError: datasets is not installed.
+        ValueError: there is no batch dimension, or the features do not fit the columns.
+        ConversionError: a value has a dtype that Arrow does not have.
+
+    Example:
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"x": [1, 2], "text": ["a", "b"]}, [2]).to_huggingface()[1]
+        {'x': 2, 'text': 'b'}
+    """
     datasets = require("datasets", _EXTRA, "to_huggingface")
     pa = require("pyarrow", _EXTRA, "to_huggingface")
-    if not isinstance(data, TensorCollection):
-        raise TypeError(f"to_huggingface: expected a collection, got a {type_name(data)}")
+    check_has_rows(data, "to_huggingface")
     table = to_arrow(data)
     arrays = [_library_types(pa, column.combine_chunks()) for column in table.columns]
     plain = pa.table(dict(zip(table.column_names, arrays, strict=True))).replace_schema_metadata(table.schema.metadata)
@@ -173,9 +227,7 @@ class _HuggingFaceSource:
         size = math.prod(shape)
         if len(values) != len(whole) * size or not size:
             return whole.storage
-        return self.pa.ExtensionArray.from_storage(
-            self.pa.fixed_shape_tensor(values.type, shape), self.pa.FixedSizeListArray.from_arrays(values, size)
-        )
+        return of_one_shape(self.pa, values, shape)
 
 
 def _decoding_feature(feature: Any) -> str:
@@ -212,7 +264,7 @@ def _library_types(pa: Any, array: Any) -> Any:
         made = (pa.large_list if pa.types.is_large_list(arrow_type) else pa.list_)(items.type)
         return pa.Array.from_buffers(made, len(array), array.buffers()[:2], offset=array.offset, children=[items])
     if pa.types.is_struct(arrow_type):
-        names: list[str] = [arrow_type.field(position).name for position in range(arrow_type.num_fields)]
+        names: list[str] = [field.name for field in arrow_type]
         parts = [_library_types(pa, part) for part in array.flatten()]
         return pa.StructArray.from_arrays(parts, names) if names else array
     return array

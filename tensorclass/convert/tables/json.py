@@ -8,31 +8,28 @@ import datetime
 import io
 import json as python_json
 import re
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import IO, Any, cast
 
-import torch
 from torch import Tensor
 
 from tensorclass.convert.conversion_errors import Problems
-from tensorclass.convert.conversion_options import BatchSize, NullMode
 from tensorclass.convert.conversion_steps import C
 from tensorclass.records.fields import shown_value
-from tensorclass.support.extras import require
 from tensorclass.support.interrupts import uninterrupted
-from tensorclass.support.printable import class_name, printable, type_name
-from tensorclass.support.progress import progress_of
+from tensorclass.support.printable import printable, type_name
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import DeviceLike
 from tensorclass.td.columns.utf8_rows import EncodingError
+from tensorclass.td.delegated.arguments import Source, Target
 
 from .column_names import flattened, named_items
-from .file_columns import is_beyond_int64, nested_types, time_types
-from .file_requests import FileRequest, check_rows
-from .file_sources import EXTRA, PyarrowOptions, TableFile, byte_stream, naming_file, open_for_writing, table_files
-from .row_batches import Batches, TableReader
+from .file_columns import nested_types, time_types
+from .file_requests import check_rows
+from .file_sources import TableFile, byte_stream, naming_file, open_for_writing, sorted_options
+from .row_batches import Batches, TableReader, iterate_file, read_file
 
+METHODS_OF = "TableFiles"
 #: names of options in pandas, and what to use instead
 _OTHER_NAMES = {
     "orient": "lines=True, or an array of rows",
@@ -46,6 +43,7 @@ _OTHER_NAMES = {
     "double_precision": "nothing: numbers are exact",
     "force_ascii": "ensure_ascii",
 }
+_BLANK = re.compile(r"[ \t\r\n]*")
 _COMPRESSED = re.compile(r"\.(gz|bz2|lz4|zst)$")
 #: number of bytes read at once
 _CHUNK = 1 << 20
@@ -55,69 +53,92 @@ _HEAD = 64
 _ROWS = 4096
 
 
-def from_json(
-    cls: type[C],
-    path: Any,
-    *,
-    auto_batch_size: bool = False,
-    batch_dims: int | None = None,
-    device: DeviceLike | None = None,
-    batch_size: BatchSize = None,
-    separator: str | None = None,
-    dtype: torch.dtype | None = None,
-    lines: bool | None = None,
-    columns: Sequence[str] | None = None,
-    rename: Mapping[str, str] | None = None,
-    nulls: NullMode = "default",
-    strict: bool = True,
-    **kwargs: Any,
-) -> C:
-    """See :meth:`TensorDict.from_json`."""
-    request = FileRequest.of(
-        f"{class_name(cls)}.from_json", auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device,
-        batch_size=batch_size, separator=separator, dtype=dtype, columns=columns, rename=rename, nulls=nulls,
-        strict=strict,
-    )  # fmt: skip
-    reader = JSONReader(cls, path, request, lines, kwargs)
-    return reader.request.collection(cls, reader.table())
+def from_json(cls: type[C], path: Source, *, lines: bool | None = None, **kwargs: Any) -> C:
+    """Read a JSON file: one value per column, with the number of rows as batch size.
+
+    The file has an array of objects, one per row, or an object with a list per column. Objects inside them become
+    nested collections, lists of numbers of one length further dimensions. The fields of a record decide how numbers
+    are read, and which text is a date or a time; other text stays text.
+
+    Args:
+        path: the file, possibly compressed (``"rows.json.gz"``); a list or a pattern of files with the same columns; or
+            an open file.
+        FileKwargs: auto_batch_size, batch_dims, device, batch_size, separator, dtype
+        lines: the file has one row per line instead of an array of rows. By default this is so if its name ends in
+            ``.jsonl`` or ``.ndjson``, possibly with ``.gz``.
+        FileKwargs: columns, rename, nulls, strict
+        kwargs: with one row per line, options of pyarrow's ``ReadOptions`` and ``ParseOptions``: ``block_size``,
+            ``explicit_schema``, ...
+
+    Raises:
+        FileKwargs: ImportError, OSError, ValueError, ConversionError, TypeError
+
+    Example:
+        >>> import io
+        >>> from tensorclass import TensorDict
+        >>> TensorDict.from_json(io.BytesIO(b'[{"a": 1, "n": {"b": [2, 3]}}]'))["n", "b"]
+        tensor([[2, 3]])
+    """
+    return read_file(JSONReader, cls, "from_json", path, {"lines": lines, **kwargs})
 
 
-def iter_json(
-    cls: type[C],
-    path: Any,
-    *,
-    batch_size: int,
-    drop_last: bool = False,
-    device: DeviceLike | None = None,
-    separator: str | None = None,
-    dtype: torch.dtype | None = None,
-    lines: bool | None = None,
-    columns: Sequence[str] | None = None,
-    rename: Mapping[str, str] | None = None,
-    nulls: NullMode = "default",
-    strict: bool = True,
-    progress: bool | None = None,
-    pbar: bool | None = None,
-    **kwargs: Any,
-) -> Batches[C]:
-    """See :meth:`TensorDict.iter_json`."""
-    progress = progress_of("iter_json", progress, pbar)
-    what = f"{class_name(cls)}.iter_json"
-    request = FileRequest.of(
-        what, device=device, separator=separator, dtype=dtype, columns=columns, rename=rename, nulls=nulls,
-        strict=strict,
-    )  # fmt: skip
-    return Batches(JSONReader(cls, path, request, lines, kwargs), batch_size, drop_last, progress)
+def iter_json(cls: type[C], path: Source, *, batch_size: int, lines: bool | None = None, **kwargs: Any) -> Batches[C]:
+    """Iterate over the rows of a JSON file in batches. The file can be larger than memory.
+
+    Args:
+        path: the files, as in :meth:`from_json`.
+        FileStreamKwargs: batch_size, drop_last, device, separator, dtype
+        lines: the file has one row per line instead of an array of rows, as in :meth:`from_json`.
+        FileStreamKwargs: columns, rename, nulls, strict, progress, pbar, kwargs
+
+    Returns:
+        FileStreamKwargs
+
+    Raises:
+        FileStreamKwargs: ConversionError, OSError, ValueError, TypeError, ImportError
+
+    Example:
+        >>> import io
+        >>> from tensorclass import TensorDict
+        >>> file = io.BytesIO()
+        >>> TensorDict({"x": [1, 2, 3]}, [3]).to_json(file)
+        >>> _ = file.seek(0)
+        >>> [batch["x"].tolist() for batch in TensorDict.iter_json(file, batch_size=2)]
+        [[1, 2], [3]]
+    """
+    return iterate_file(JSONReader, cls, "iter_json", path, batch_size, {"lines": lines, **kwargs})
 
 
 def to_json(
-    data: TensorCollection, path: Any, *, separator: str | None = None, lines: bool | None = None, **kwargs: Any
+    data: TensorCollection, path: Target, *, separator: str | None = None, lines: bool | None = None, **kwargs: Any
 ) -> None:
-    """See :meth:`TensorDict.to_json`."""
+    """Write a JSON file with one row per item of the batch.
+
+    Nested collections become objects, further dimensions lists. Numbers are written so that reading restores them
+    exactly; nan and infinities as ``NaN`` and ``Infinity``, which Python, pandas and pyarrow read; dates and times
+    as text (ISO 8601). The file is written completely or not at all: if writing fails, the previous file stays.
+
+    Args:
+        written_file: path
+        separator: gives nested values keys of their own, with joined names.
+        lines: write one row per line instead of an array of rows; by default as in :meth:`from_json`.
+        kwargs: options of ``json.JSONEncoder``: ``indent``, ``default``, ``allow_nan``, ...
+
+    Raises:
+        written_file: ImportError, OSError, ValueError, ConversionError, TypeError
+
+    Example:
+        >>> import io
+        >>> from tensorclass import TensorDict
+        >>> file = io.BytesIO()
+        >>> TensorDict({"x": [1, 2]}, [2]).to_json(file, lines=True)
+        >>> file.getvalue().decode().split()
+        ['{"x":1}', '{"x":2}']
+    """
     what = "to_json"
     lines = _has_lines(what, [path], lines)
     own = ("allow_nan", "default", "ensure_ascii", "indent", "separators", "sort_keys")
-    given = PyarrowOptions(what, {"write": own}, _OTHER_NAMES, of="Python's json").sorted(kwargs)["write"]
+    given = sorted_options(what, {"write": own}, kwargs, _OTHER_NAMES, of="Python's json")["write"]
     if lines and given.get("indent") is not None:
         raise ValueError(f"{what}: a row has one line with lines=True; leave indent={given['indent']!r} out")
     made: dict[str, Any] = {"ensure_ascii": False, "separators": (",", ":"), "default": _time, **given}
@@ -207,32 +228,27 @@ def _check_encodes(what: str, row: Mapping[str, Any], encode: Any) -> None:
 class JSONReader(TableReader[C]):
     """Reads JSON files one after another."""
 
-    def __init__(
-        self, cls: type[C], path: Any, request: FileRequest, lines: bool | None, pyarrow_options: Mapping[str, Any]
-    ) -> None:
-        what = request.what
-        require("pyarrow.json", EXTRA, what)
-        request = request._replace(table_options=request.table_options._replace(untyped_lists=True))
-        groups: dict[str, tuple[str, ...]] = {
+    OTHER_NAMES = _OTHER_NAMES
+
+    def _options(self, path: Any, own: dict[str, Any]) -> dict[str, Iterable[str]]:
+        paths = cast("Sequence[Any]", path) if isinstance(path, (list, tuple)) else [path]
+        self.lines: bool = _has_lines(self.request.what, paths, own.pop("lines"))
+        groups: dict[str, Iterable[str]] = {
             "ReadOptions": ("block_size", "use_threads"),
             "ParseOptions": ("explicit_schema", "newlines_in_values", "unexpected_field_behavior"),
         }
-        paths = cast("Sequence[Any]", path) if isinstance(path, (list, tuple)) else [path]
-        self.lines: bool = _has_lines(what, paths, lines)
-        self._pyarrow_options = PyarrowOptions(
-            what, groups if self.lines else dict.fromkeys(groups, ()), _OTHER_NAMES
-        ).sorted(pyarrow_options)
-        self._set_files(cls, request, table_files(what, path))
-        self._schema: Any = self._pyarrow_options["ParseOptions"].pop("explicit_schema", None)
-        if self._schema is None:
-            self._infer_schema()
+        return groups if self.lines else dict.fromkeys(groups, ())
 
     def _infer_schema(self) -> None:
         """Choose the types of fields that the first row has."""
-        pa = require("pyarrow", EXTRA, self.request.what)
+        pa, request = self.pa, self.request
+        self.request = request._replace(table_options=request.table_options._replace(untyped_lists=True))
+        self._schema: Any = self.given["ParseOptions"].pop("explicit_schema", None)
+        if self._schema is not None:
+            return
         self._schema = pa.schema([])
         for file in self.files:
-            types = self._declared_types(pa)
+            types = self._declared_types()
             if not self.lines and self._begins_with(file, b"{"):  # an object of columns
                 self._schema = pa.schema([*types.items()])
                 return
@@ -240,13 +256,13 @@ class JSONReader(TableReader[C]):
                 head = [row for _, row in islice(rows, _HEAD)]
             if head:
                 sample = {name: value for row in reversed(head) for name, value in row.items() if value is not None}
-                types = self._with_times(pa, types, sample)
+                types = self._with_times(types, sample)
                 self._schema = pa.schema(_fields_in_row(pa, types, head[0]))
                 return
 
-    def _with_times(self, pa: Any, types: Mapping[str, Any], row: Mapping[str, Any], *path: str) -> dict[str, Any]:
+    def _with_times(self, types: Mapping[str, Any], row: Mapping[str, Any], *path: str) -> dict[str, Any]:
         """Return types in which the fields that take dates and times have them, where text of a row is such."""
-        found = dict(types)
+        pa, found = self.pa, dict(types)
         for name, value in row.items():
             known = found.get(name)
             if isinstance(value, str):
@@ -255,14 +271,14 @@ class JSONReader(TableReader[C]):
                     found[name] = fits
             elif isinstance(value, dict) and (known is None or pa.types.is_struct(known)):
                 inner = {} if known is None else {field.name: field.type for field in known}
-                if made := self._with_times(pa, inner, cast("dict[str, Any]", value), *path, name):
+                if made := self._with_times(inner, cast("dict[str, Any]", value), *path, name):
                     found[name] = pa.struct([*made.items()])
         return found
 
-    def _declared_types(self, pa: Any) -> dict[str, Any]:
+    def _declared_types(self) -> dict[str, Any]:
         """Return the types of fields by column. A column can have the name of the field, or a new name."""
         table_options = self.request.table_options
-        types = nested_types(pa, self.cls, table_options.separator)
+        types = nested_types(self.pa, self.cls, table_options.separator)
         names = self.cls._stored_names
         if names is not None:
             types |= {key: types[name] for key, name in names.of_fields.items() if name in types and key not in types}
@@ -274,33 +290,23 @@ class JSONReader(TableReader[C]):
             return bool(stream.read(_CHUNK).lstrip().startswith(sign))
 
     def table(self) -> Any:
-        pa = require("pyarrow", EXTRA, self.request.what)
         tables: list[Any] = []
         for file in self.files:
             with self._naming_file(file):
-                tables.append(self._read_file(pa, file))
-        if len(tables) == 1:
-            return tables[0]
-        try:
-            return pa.concat_tables(tables, promote_options="permissive")
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-            raise ValueError(
-                f"{self.request.what}: the columns of {len(tables)} files have different types: {error}"
-            ) from None
+                tables.append(self._read_file(file))
+        return self._concatenated(tables)
 
     def tables(self, rows: int) -> Generator[Any, None, None]:
-        pa = require("pyarrow", EXTRA, self.request.what)
-        schema = self._schema
+        pa, schema = self.pa, self._schema
         for file in self.files:
-            with self._naming_file(file), contextlib.closing(self._chunks(pa, file, rows)) as chunks:
+            with self._naming_file(file), contextlib.closing(self._chunks(file, rows)) as chunks:
                 for chunk in chunks:
-                    made = (
-                        self._of_lines(pa, chunk, schema) if isinstance(chunk, bytes) else _of_rows(pa, chunk, schema)
-                    )
-                    schema = _typed_fields(pa, made.schema)  # the next rows have the same types
+                    made = self._of_lines(chunk, schema) if isinstance(chunk, bytes) else _of_rows(pa, chunk, schema)
+                    # the next rows have the same types
+                    schema = pa.schema([field for field in made.schema if not pa.types.is_null(field.type)])
                     yield made
 
-    def _chunks(self, pa: Any, file: TableFile, rows: int) -> Generator[bytes | list[dict[str, Any]], None, None]:
+    def _chunks(self, file: TableFile, rows: int) -> Generator[bytes | list[dict[str, Any]], None, None]:
         if not self.lines:
             with contextlib.closing(self._rows(file)) as found:
                 while chunk := [row for _, row in islice(found, rows)]:
@@ -312,70 +318,49 @@ class JSONReader(TableReader[C]):
                 if not text.isspace():
                     yield text
 
-    def _read_file(self, pa: Any, file: TableFile) -> Any:
-        if self.lines:
-            with byte_stream(self.request.what, file) as stream:
-                return self._of_lines(pa, stream.read(), self._schema)
+    def _read_file(self, file: TableFile) -> Any:
         with byte_stream(self.request.what, file) as stream:
-            found = _decoded(self.request.what, file, stream.read())
+            text = stream.read()
+        if self.lines:
+            return self._of_lines(text, self._schema)
+        found = _decoded(self.request.what, file, text)
         if isinstance(found, dict):
-            return pa.table(
-                {
-                    name: self._column(pa, name, items)
-                    for name, items in _columns_of_object(cast("dict[str, Any]", found)).items()
-                }
-            )
-        return _of_rows(pa, _checked_rows(self.request.what, file, found), self._schema)
+            columns = _columns_of_object(cast("dict[str, Any]", found))
+            return self.pa.table({name: self._column(name, items) for name, items in columns.items()})
+        return _of_rows(self.pa, _checked_rows(self.request.what, file, found), self._schema)
 
-    def _column(self, pa: Any, name: str, items: list[Any]) -> Any:
+    def _column(self, name: str, items: list[Any]) -> Any:
         index = self._schema.get_field_index(name)
         known = {} if index < 0 else {name: self._schema.field(index).type}
         first = next((item for item in items[:_HEAD] if item is not None), None)
-        return _array(pa, items, self._with_times(pa, known, {name: first}).get(name))
+        return _array(self.pa, items, self._with_times(known, {name: first}).get(name))
 
-    def _of_lines(self, pa: Any, text: bytes, schema: Any) -> Any:
+    def _of_lines(self, text: bytes, schema: Any) -> Any:
         """Parse lines. Text that looks like dates stays text, and integers stay exact."""
-        made = self._parsed(pa, text, schema)
+        pa, made = self.pa, self._parsed(text, schema)
         late = [field.with_type(_as_text(pa, field.type)) for field in made.schema if field.name not in schema.names]
         if any(field.type != made.schema.field(field.name).type for field in late):  # text that looks like dates
-            made = self._parsed(pa, text, pa.schema([*schema, *late]))
-        doubles = [one.name for one in made.schema if one.type == pa.float64() and one.name not in schema.names]
-        large = self._find_large_integers(text, [name for name in doubles if is_beyond_int64(made.column(name))])
-        if large:
-            late = [one.with_type(pa.uint64()) if one.name in large else one for one in late]
-            made = self._parsed(pa, text, pa.schema([*schema, *late]))
+            made = self._parsed(text, pa.schema([*schema, *late]))
+        if large := self._find_large_integers(text, self._beyond_int64(made, schema.names)):
+            late = [one.with_type(large.get(one.name, one.type)) for one in late]
+            made = self._parsed(text, pa.schema([*schema, *late]))
         return made
 
-    def _find_large_integers(self, text: bytes, names: Sequence[str]) -> set[str]:
-        """Find integer columns that pyarrow read as doubles because int64 is too small.
-
-        Raises:
-            ConversionError: not all values fit uint64.
-        """
-        large, problems = set[str](), Problems(self.request.options.what)
-        if not names or (
-            self.request.table_options.dtype is not None and self.request.table_options.dtype.is_floating_point
-        ):
-            return large
+    def _find_large_integers(self, text: bytes, names: Sequence[str]) -> dict[str, Any]:
+        """Find integer columns that pyarrow read as doubles because int64 is too small. Return their types."""
+        if not names:
+            return {}
         rows = [_row(self.request.what, line) for line in text.splitlines() if not line.isspace()]
-        for name in names:
-            items: list[Any] = [row[name] for row in rows if row.get(name) is not None]
-            if all(isinstance(item, int) for item in items):
-                large.add(name)
-                outside = next((item for item in items if not 0 <= item < 2**64), None)
-                if outside is not None:
-                    hint = "explicit_schema with a column of doubles rounds them"
-                    problems.add(self.path(name), "integers from 0 to 2**64 - 1", f"{outside}", hint)
-        problems.check()
-        return large
+        columns = {name: [row[name] for row in rows if row.get(name) is not None] for name in names}
+        whole = {name: items for name, items in columns.items() if all(isinstance(item, int) for item in items)}
+        hint = "explicit_schema with a column of doubles rounds them"
+        return self._as_uint64(whole, lambda item: 0 <= item < 2**64, hint)
 
-    def _parsed(self, pa: Any, text: bytes, schema: Any) -> Any:
-        module: Any = require("pyarrow.json", EXTRA, self.request.what)
+    def _parsed(self, text: bytes, schema: Any) -> Any:
+        pa, module = self.pa, self._library("pyarrow.json")
         readable = pa.schema([field.with_type(_readable(pa, field.type)) for field in schema])
-        parse = module.ParseOptions(**{**self._pyarrow_options["ParseOptions"], "explicit_schema": readable})
-        made = module.read_json(
-            pa.BufferReader(text), module.ReadOptions(**self._pyarrow_options["ReadOptions"]), parse
-        )
+        parse = module.ParseOptions(**{**self.given["ParseOptions"], "explicit_schema": readable})
+        made = module.read_json(pa.BufferReader(text), module.ReadOptions(**self.given["ReadOptions"]), parse)
         for position, field in enumerate(schema):
             if readable.field(position).type != field.type:
                 at = made.schema.get_field_index(field.name)
@@ -410,7 +395,6 @@ class JSONReader(TableReader[C]):
             ValueError: a line is not JSON.
             ConversionError: values do not have the type of their column.
         """
-        pa = require("pyarrow", EXTRA, self.request.what)
         problems = Problems(self.request.options.what)
         seen: dict[str, tuple[str, int]] = {}
         types = {field.name: field.type for field in self._schema}
@@ -422,7 +406,7 @@ class JSONReader(TableReader[C]):
                     continue
                 json_type, known = _json_type(value), types.get(key)
                 if known is not None:
-                    if not _is_of(pa, value, known):
+                    if not _is_of(self.pa, value, known):
                         problems.add(path, str(known), f"{shown_value(value)} {place}")
                 elif seen.setdefault(key, (json_type, number))[0] != json_type:
                     before, there = seen[key]
@@ -471,7 +455,7 @@ def _array_items(what: str, file: TableFile, stream: IO[bytes]) -> Generator[dic
 
     at = 0
     while True:
-        at = _skip_whitespace(text, at)
+        at = _BLANK.match(text, at).end()  # type: ignore[union-attr]
         if at < len(text):
             if not started:
                 if text[at] != "[":
@@ -502,12 +486,6 @@ def _array_items(what: str, file: TableFile, stream: IO[bytes]) -> Generator[dic
             text, at = text[at:] + utf8.decode(chunk, ended), 0
         except UnicodeDecodeError as error:
             raise ValueError(f"{what}: {printable(file)}: {error}") from None
-
-
-def _skip_whitespace(text: str, at: int) -> int:
-    while at < len(text) and text[at] in " \t\r\n":
-        at += 1
-    return at
 
 
 def _decoded(what: str, file: TableFile, text: bytes) -> Any:
@@ -550,11 +528,8 @@ def _of_rows(pa: Any, rows: Sequence[Mapping[str, Any]], schema: Any) -> Any:
 
 def _array(pa: Any, items: list[Any], arrow_type: Any) -> Any:
     """Make an array of values, of a type or of the type that Arrow infers."""
-    if (
-        arrow_type is not None
-        and pa.types.is_struct(arrow_type)
-        and all(isinstance(item, dict | None) for item in items)
-    ):
+    is_struct = arrow_type is not None and pa.types.is_struct(arrow_type)
+    if is_struct and all(isinstance(item, dict | None) for item in items):
         return _struct_array(pa, items, arrow_type)
     if arrow_type is not None:
         return _cast(pa, pa.array(items, _readable(pa, arrow_type)), arrow_type)
@@ -590,9 +565,11 @@ def _cast(pa: Any, column: Any, arrow_type: Any) -> Any:
     try:
         return column.cast(arrow_type)
     except pa.ArrowInvalid:
-        with_zone = _map_types(
-            pa, arrow_type, lambda one: pa.timestamp(one.unit, "UTC") if pa.types.is_timestamp(one) else one
-        )
+
+        def in_utc(one: Any) -> Any:
+            return pa.timestamp(one.unit, "UTC") if pa.types.is_timestamp(one) else one
+
+        with_zone = _map_types(pa, arrow_type, in_utc)
         if with_zone == arrow_type:
             raise
         with contextlib.suppress(pa.ArrowInvalid):  # the zone is not the mistake
@@ -606,27 +583,18 @@ def _fields_in_row(pa: Any, types: Mapping[str, Any], row: Mapping[str, Any]) ->
     for name, arrow_type in types.items():
         value = row.get(name)
         if name in row and pa.types.is_struct(arrow_type) and isinstance(value, Mapping):
-            inner = {
-                arrow_type.field(position).name: arrow_type.field(position).type
-                for position in range(arrow_type.num_fields)
-            }
+            inner = {field.name: field.type for field in arrow_type}
             fields.append(pa.field(name, pa.struct(_fields_in_row(pa, inner, cast("Mapping[str, Any]", value)))))
         elif name in row and not pa.types.is_struct(arrow_type):
             fields.append(pa.field(name, arrow_type))
     return fields
 
 
-def _typed_fields(pa: Any, schema: Any) -> Any:
-    """Return the fields of a schema that are not null only."""
-    return pa.schema([field for field in schema if not pa.types.is_null(field.type)])
-
-
 def _map_types(pa: Any, arrow_type: Any, change: Callable[[Any], Any]) -> Any:
     """Change the innermost types of a type."""
     types = pa.types
     if types.is_struct(arrow_type):
-        fields = [arrow_type.field(position) for position in range(arrow_type.num_fields)]
-        return pa.struct([field.with_type(_map_types(pa, field.type, change)) for field in fields])
+        return pa.struct([field.with_type(_map_types(pa, field.type, change)) for field in arrow_type])
     if types.is_list(arrow_type):
         return pa.list_(arrow_type.value_field.with_type(_map_types(pa, arrow_type.value_type, change)))
     return change(arrow_type)

@@ -7,7 +7,7 @@ Rows of dicts become nested collections, text and everything else objects.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -15,13 +15,7 @@ import torch
 from torch import Size, Tensor
 from typing_extensions import Unpack
 
-from tensorclass.convert.conversion_options import (
-    ConversionKwargs,
-    ConversionOptions,
-    NullMode,
-    TableOptions,
-    table_call_options,
-)
+from tensorclass.convert.conversion_options import ConversionOptions, TableOptions, table_call_options
 from tensorclass.convert.conversion_steps import C, build, convert_entries, entries, object_column
 from tensorclass.convert.converter_registry import describe_source, is_dataframe
 from tensorclass.support.extras import require
@@ -33,6 +27,7 @@ from tensorclass.td.columns.item_types import predicate
 from tensorclass.td.columns.ragged import Ragged
 from tensorclass.td.columns.text import Text
 from tensorclass.td.columns.utf8_rows import EncodingError
+from tensorclass.td.delegated.arguments import Nulls
 from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
 from tensorclass.td.leaves.nontensor import stack_of
 from tensorclass.td.leaves.object_codes import codes_row_by_row
@@ -40,6 +35,7 @@ from tensorclass.td.value_checks import as_tensor
 
 from .arrow import with_rows
 from .arrow_extensions import check_extensions
+from .arrow_numbers import from_numpy, jagged
 from .arrow_reading import ArrowColumnReader, InputColumn
 from .arrow_text import ArrowText, is_text
 from .column_names import check_renamed, key_of_columns, named_items
@@ -47,29 +43,64 @@ from .column_reader import ColumnReader, Path, ReadColumn, UnreadableColumn, res
 from .column_rows import declared_rows, fill_missing, fill_missing_objects, undeclared_rows
 from .column_schema import NOTHING, ColumnSchema, fill_rows, fit_columns
 from .file_columns import chosen_columns
+from .file_requests import FileKwargs
 from .writable_memory import make_writable
 
+METHODS_OF = "Tables"
 _EXTRA = "pandas"
 _MASK_KEY = "_mask"  #: default key of the masks
 _EXACT = 2**53  #: up to here a double holds every integer
 
-# torch types this function only in part
-_from_numpy: Callable[[Any], Tensor] = torch.from_numpy  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
+class PandasKwargs(FileKwargs, total=False):
+    """Keyword arguments of ``from_pandas``.
 
-class PandasKwargs(ConversionKwargs, total=False):
-    """Keyword arguments of ``from_pandas``."""
+    Args:
+        FileKwargs: auto_batch_size, batch_dims, device, batch_size, separator, dtype, columns, rename, strict
+        TableKwargs: mask_key
+    """
 
-    separator: str | None
-    dtype: torch.dtype | None
-    nulls: NullMode
     mask_key: NestedKey | None
-    columns: Sequence[str] | None
-    rename: Mapping[str, str] | None
 
 
 def from_pandas(cls: type[C], dataframe: Any, *, copy: bool | None = True, **kwargs: Unpack[PandasKwargs]) -> C:
-    """See :meth:`TensorDict.from_pandas`."""
+    """Convert a ``pandas.DataFrame``: one value per column, with the number of rows as batch size.
+
+    Numbers and booleans become tensors, also from nullable, Arrow-backed, sparse and categorical columns. Times
+    become nanoseconds since 1970 (``int64``). Rows that are lists or arrays of numbers become further dimensions if
+    they have one shape, and :class:`Ragged` if they differ in length. Rows that are dicts with the same keys become
+    nested collections, text :class:`Text`, lists of strings a :class:`Column`, everything else objects. The fields
+    of a record decide: a field of objects gets the rows unchanged; a field of a tensor gets numbers (a jagged
+    tensor for rows that differ in length) or raises. The index is dropped;
+    ``dataframe.reset_index()`` turns it into columns.
+
+    Args:
+        dataframe: the table. Columns on several levels are nested keys.
+        PandasKwargs: auto_batch_size, batch_dims, device, batch_size, separator, dtype
+        copy: ``None`` shares memory with the table where its numbers have the form that torch needs: a write to one
+            shows in the other, and in all tables that pandas derived from it. ``False`` also shares, and raises for a
+            column that needs a copy. ``True`` copies.
+        PandasKwargs: columns, rename
+        nulls: what becomes of missing values. ``"default"``: the default of the field, broadcast; ``None`` if the field
+            allows it and holds objects; otherwise an error. Without declared fields, nan in columns of doubles and
+            ``None`` among booleans and objects. ``"raise"``: an error, also for nan. ``"fill"``: 0, ``False``, nan or
+            ``None``. ``"mask"``: as ``"fill"``, plus a collection of masks for the columns with missing values,
+            ``True`` where a row has a value.
+        PandasKwargs: mask_key, strict
+
+    Raises:
+        ImportError: pandas is not installed.
+        TypeError: ``dataframe`` is not a ``pandas.DataFrame``.
+        ConversionError: columns do not fit their fields. Lists all of them.
+
+    Example:
+        >>> import pandas
+        >>> from tensorclass import TensorDict
+        >>> table = pandas.DataFrame({"name": ["a", "b"], "point.x": [1.0, 2.0], "rgb": [[1, 2, 3], [4, 5, 6]]})
+        >>> data = TensorDict.from_pandas(table, separator=".")
+        >>> data[1].to_dict()
+        {'name': 'b', 'point': {'x': tensor(2., dtype=torch.float64)}, 'rgb': tensor([4, 5, 6])}
+    """
     options, table_options = table_call_options(f"{class_name(cls)}.from_pandas", copy=copy, **kwargs)
     require("pandas", _EXTRA, "from_pandas")
     if not is_dataframe(dataframe):
@@ -92,7 +123,28 @@ def from_pandas(cls: type[C], dataframe: Any, *, copy: bool | None = True, **kwa
 
 
 def to_pandas(data: TensorCollection, *, separator: str | None = None, copy: bool = True) -> Any:
-    """See :meth:`TensorDict.to_pandas`."""
+    """Return a ``pandas.DataFrame`` with one row per item of the batch, which has one dimension.
+
+    Tensors of one dimension keep their dtype. Further dimensions, ragged rows and jagged tensors become columns
+    with an array per row. Text and other objects become what pandas makes of them; numbers beside ``None`` stay
+    objects.
+
+    Args:
+        separator: joins nested keys to the names of columns. Required if there are nested keys.
+        copy: ``False`` shares memory with the table: writes to the tensors show in it.
+
+    Raises:
+        ImportError: pandas is not installed.
+        ValueError: the batch does not have exactly one dimension, or nested keys lack a separator.
+        TypeError: a tensor has a dtype that numpy does not have.
+
+    Example:
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"a": [1, 2], "n": {"b": [[3, 4], [5, 6]]}}, [2]).to_pandas(separator=".")
+           a     n.b
+        0  1  [3, 4]
+        1  2  [5, 6]
+    """
     pandas = require("pandas", _EXTRA, "to_pandas")
     if data.batch_dims != 1:
         raise ValueError(
@@ -288,16 +340,14 @@ class _PandasReader(ColumnReader):
             array = array.copy()
         elif copy is False and self.rows and not (shared and _is_shareable(array)):
             why = "its numbers do not stand in memory as torch needs them"
-            raise UnreadableColumn(
-                schema.shown, f"a column that cannot be read without a copy: {why}", "leave copy=False"
-            )
+            got = f"a column that cannot be read without a copy: {why}"
+            raise UnreadableColumn(schema.shown, got, "leave copy=False")
         elif shared and _is_shareable(array):
             array = np.asarray(_WritableView(array))
         tensor = as_tensor(array)
         if tensor is None:
-            raise UnreadableColumn(
-                schema.shown, f"a column of dtype {array.dtype}", "torch does not have it: convert it"
-            )
+            got = f"a column of dtype {array.dtype}"
+            raise UnreadableColumn(schema.shown, got, "torch does not have it: convert it")
         return self._in_dtype(tensor)
 
     def _in_dtype(self, tensor: Tensor) -> Tensor:
@@ -316,11 +366,11 @@ class _PandasReader(ColumnReader):
         if (np.abs(numbers.array[~missing].astype(object)) > _EXACT).any():
             got = "missing values beside numbers that a float with nan for them cannot hold"
             raise UnreadableColumn(schema.shown, got, "fill them, with .fillna or nulls='fill'")
-        return torch.where(_from_numpy(~missing), tensor.double(), torch.nan)
+        return torch.where(from_numpy(~missing), tensor.double(), torch.nan)
 
     def _fill_nulls(self, values: Tensor, missing: Any, schema: ColumnSchema) -> ReadColumn:
         """Fill the rows of a tensor whose values are missing."""
-        given, nulls = _from_numpy(~missing), self.options.nulls
+        given, nulls = from_numpy(~missing), self.options.nulls
         if nulls in ("fill", "mask"):
             return ReadColumn(values, given if nulls == "mask" else None)
         default = NOTHING if nulls == "raise" else schema.default()
@@ -342,7 +392,7 @@ class _PandasReader(ColumnReader):
             no_default = default in (NOTHING, None)
             if nulls == "raise" or (nulls == "default" and no_default and not schema.optional):
                 raise UnreadableColumn(schema.shown, *_gaps(missing, "values"))
-            mask = _from_numpy(~missing) if nulls == "mask" else None
+            mask = from_numpy(~missing) if nulls == "mask" else None
             items = [
                 (None if no_default else schema.default()) if gone else item
                 for item, gone in zip(items, missing, strict=True)
@@ -416,7 +466,7 @@ class _PandasReader(ColumnReader):
         if not tensor.is_nested:
             nothing = torch.nan if tensor.is_floating_point() else 0
             rows = tensor.new_full((self.rows, *tensor.shape[1:]), nothing)
-            rows[_from_numpy(~missing)] = tensor
+            rows[from_numpy(~missing)] = tensor
             return self._fill_nulls(rows, missing, schema)
         nulls = self.options.nulls
         default: Any = schema.default() if nulls == "default" else []
@@ -426,7 +476,7 @@ class _PandasReader(ColumnReader):
         )  # fmt: skip
         if whole is None:
             raise UnreadableColumn(schema.shown, *_gaps(missing, "values"))
-        return ReadColumn(self._in_dtype(whole), _from_numpy(~missing) if nulls == "mask" else None)
+        return ReadColumn(self._in_dtype(whole), from_numpy(~missing) if nulls == "mask" else None)
 
 
 def _integers(rows: list[Any], schema: ColumnSchema) -> list[Any]:
@@ -438,7 +488,7 @@ def _integers(rows: list[Any], schema: ColumnSchema) -> list[Any]:
     return [int(row) if row is not None and row.is_integer() and abs(row) <= _EXACT else row for row in rows]
 
 
-def _numbers(column: Any, schema: ColumnSchema, nulls: NullMode) -> _NumberArray | None:
+def _numbers(column: Any, schema: ColumnSchema, nulls: Nulls) -> _NumberArray | None:
     """Return the numbers of a column: numpy's, nullable, Arrow's, sparse ones or times; ``None`` for other columns."""
     own: Any = column.dtype
     kind = own.kind
@@ -572,9 +622,7 @@ def _stacked(rows: list[Any]) -> Tensor | None:
         return None
     if not all(part.ndim for part in parts):
         return None
-    lengths = torch.tensor([len(part) for part in parts])
-    offsets = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
-    return torch.nested.nested_tensor_from_jagged(torch.cat(filled_parts), offsets)
+    return jagged(torch.cat(filled_parts), torch.tensor([len(part) for part in parts]))
 
 
 class _WritableView:
@@ -618,7 +666,9 @@ def _collect(pandas: Any, data: TensorCollection, separator: str | None, path: P
         if isinstance(value, Tensor):
             columns[name] = _array(pandas, name, value)
         elif isinstance(value, Ragged) and value.ragged_dims == 1:
-            columns[name] = pandas.Series(list(_supported(name, rows).numpy()), dtype=object)
+            if rows.dtype is torch.bfloat16:
+                raise _without_dtype(name, rows.dtype)
+            columns[name] = pandas.Series(list(rows.numpy()), dtype=object)
         else:
             try:
                 columns[name] = _items(pandas, value.tolist())
@@ -645,21 +695,15 @@ def _array(pandas: Any, name: str, value: Tensor) -> Any:
         else:
             rows = list(value.numpy())
     except TypeError:
-        raise TypeError(
-            f"to_pandas: {name!r} has the dtype {value.dtype}, which numpy does not have; convert it first, for "
-            f"instance with .to({torch.float32})"
-        ) from None
+        raise _without_dtype(name, value.dtype) from None
     return pandas.Series(rows, dtype=object)
 
 
-def _supported(name: str, value: Ragged[Any]) -> Ragged[Any]:
-    """Raise if numpy does not have the dtype of ragged rows."""
-    if value.dtype is torch.bfloat16:
-        raise TypeError(
-            f"to_pandas: {name!r} has the dtype {value.dtype}, which numpy does not have; convert it first, for "
-            f"instance with .to({torch.float32})"
-        )
-    return value
+def _without_dtype(name: str, dtype: torch.dtype) -> TypeError:
+    return TypeError(
+        f"to_pandas: {name!r} has the dtype {dtype}, which numpy does not have; convert it first, for instance with "
+        f".to({torch.float32})"
+    )
 
 
 def _items(pandas: Any, items: list[Any]) -> Any:

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-import torch
-
-from tensorclass.convert.conversion_options import BatchSize, NullMode
 from tensorclass.convert.conversion_steps import C
 from tensorclass.support.extras import require
-from tensorclass.support.interrupts import uninterrupted
-from tensorclass.support.printable import class_name
-from tensorclass.support.progress import progress_of
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import DeviceLike
+from tensorclass.td.delegated.arguments import Source, Target
 
-from .file_requests import FileRequest, flat_table
-from .file_sources import EXTRA, PyarrowOptions, TableFile, naming_file, open_for_writing, table_files
+from .file_requests import flat_table
+from .file_sources import EXTRA, TableFile, naming_file, sorted_options, written_file
 from .partitioned_files import PartitionedReader
-from .row_batches import Batches
+from .row_batches import Batches, iterate_file, read_file
 
-SUFFIXES = (".parquet", ".pq")
-
+METHODS_OF = "TableFiles"
 #: names of options in other libraries, and what to use instead
 _OTHER_NAMES = {
     "filters": "pyarrow.parquet.read_table(path, filters=...) and from_arrow",
@@ -37,125 +30,124 @@ _OTHER_NAMES = {
 _BUFFER = 1 << 20
 
 
-def from_parquet(
-    cls: type[C],
-    path: Any,
-    *,
-    auto_batch_size: bool = False,
-    batch_dims: int | None = None,
-    device: DeviceLike | None = None,
-    batch_size: BatchSize = None,
-    separator: str | None = None,
-    dtype: torch.dtype | None = None,
-    columns: Sequence[str] | None = None,
-    rename: Mapping[str, str] | None = None,
-    nulls: NullMode = "default",
-    strict: bool = True,
-    **kwargs: Any,
-) -> C:
-    """See :meth:`TensorDict.from_parquet`."""
-    request = FileRequest.of(
-        f"{class_name(cls)}.from_parquet", auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device,
-        batch_size=batch_size, separator=separator, dtype=dtype, rename=rename, nulls=nulls, strict=strict,
-    )  # fmt: skip
-    reader = ParquetReader(cls, path, request, columns, {"memory_map": True, **kwargs})
-    return reader.request.collection(cls, reader.table())
+def from_parquet(cls: type[C], path: Source, **kwargs: Any) -> C:
+    """Read a Parquet file: one value per column, with the number of rows as batch size.
+
+    Columns are converted as by :meth:`from_arrow`, and ``from_parquet`` restores what :meth:`to_parquet` wrote. The
+    columns are looked up before any data is read.
+
+    Args:
+        path: the file; a list or a pattern of files with the same columns, or a folder of them; or an open file.
+        FileKwargs: auto_batch_size, batch_dims, device, batch_size, separator, dtype
+        PartitionedReader: columns
+        FileKwargs: rename, nulls, strict
+        kwargs: options of ``pyarrow.parquet.ParquetFile`` and its ``read``, such as ``use_threads``.
+
+    Raises:
+        FileKwargs: ImportError, OSError, ValueError, ConversionError, TypeError
+
+    Example:
+        >>> import os, tempfile, torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"x": torch.zeros(4, 3), "name": ["a", "b", "c", "d"]}, [4])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     data.to_parquet(os.path.join(folder, "data.parquet"))
+        ...     back = TensorDict.from_parquet(os.path.join(folder, "data.parquet"))
+        >>> back["x"].shape, back["name"][1]
+        (torch.Size([4, 3]), 'b')
+    """
+    return read_file(ParquetReader, cls, "from_parquet", path, {"memory_map": True, **kwargs})
 
 
-def iter_parquet(
-    cls: type[C],
-    path: Any,
-    *,
-    batch_size: int,
-    drop_last: bool = False,
-    device: DeviceLike | None = None,
-    separator: str | None = None,
-    dtype: torch.dtype | None = None,
-    columns: Sequence[str] | None = None,
-    rename: Mapping[str, str] | None = None,
-    nulls: NullMode = "default",
-    strict: bool = True,
-    progress: bool | None = None,
-    pbar: bool | None = None,
-    **kwargs: Any,
-) -> Batches[C]:
-    """See :meth:`TensorDict.iter_parquet`."""
-    progress = progress_of("iter_parquet", progress, pbar)
-    what = f"{class_name(cls)}.iter_parquet"
-    request = FileRequest.of(
-        what, device=device, separator=separator, dtype=dtype, rename=rename, nulls=nulls, strict=strict
-    )
+def iter_parquet(cls: type[C], path: Source, *, batch_size: int, **kwargs: Any) -> Batches[C]:
+    """Iterate over the rows of a Parquet file in batches. The file can be larger than memory.
+
+    Args:
+        path: the files, as in :meth:`from_parquet`.
+        FileStreamKwargs: batch_size, drop_last, device, separator, dtype
+        PartitionedReader: columns
+        FileStreamKwargs: rename, nulls, strict, progress, pbar, kwargs
+
+    Returns:
+        FileStreamKwargs
+
+    Raises:
+        FileStreamKwargs: ConversionError, OSError, ValueError, TypeError, ImportError
+
+    Example:
+        >>> import io
+        >>> from tensorclass import TensorDict
+        >>> file = io.BytesIO()
+        >>> TensorDict({"x": [1, 2, 3]}, [3]).to_parquet(file)
+        >>> _ = file.seek(0)
+        >>> [batch["x"].tolist() for batch in TensorDict.iter_parquet(file, batch_size=2)]
+        [[1, 2], [3]]
+    """
     # reading ahead would read whole files
     bounded = {"pre_buffer": False, "buffer_size": _BUFFER, **kwargs}
-    return Batches(ParquetReader(cls, path, request, columns, bounded), batch_size, drop_last, progress)
+    return iterate_file(ParquetReader, cls, "iter_parquet", path, batch_size, bounded)
 
 
-def to_parquet(data: TensorCollection, path: Any, *, separator: str | None = None, **kwargs: Any) -> None:
-    """See :meth:`TensorDict.to_parquet`."""
-    what = "to_parquet"
-    parquet: Any = require("pyarrow.parquet", EXTRA, what)
+def to_parquet(data: TensorCollection, path: Target, *, separator: str | None = None, **kwargs: Any) -> None:
+    """Write a Parquet file with one row per item of the batch.
+
+    Nested collections become structs, further dimensions tensors of a fixed shape, ragged rows lists, as in
+    :meth:`to_arrow`. The file is written completely or not at all: if writing fails, the previous file stays.
+
+    Args:
+        written_file: path
+        separator: gives nested values columns of their own, with joined names.
+        kwargs: options of ``pyarrow.parquet.write_table``: ``compression``, ``row_group_size``, ...
+
+    Raises:
+        written_file: ImportError, OSError, ValueError, ConversionError, TypeError
+
+    Example:
+        >>> import tempfile, torch
+        >>> from tensorclass import TensorDict
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     data = TensorDict({"x": torch.zeros(2, 3), "point": {"y": torch.ones(2)}}, [2])
+        ...     data.to_parquet(folder + "/rows.parquet", separator=".", compression="zstd")
+        ...     list(TensorDict.from_parquet(folder + "/rows.parquet").keys())
+        ['x', 'point.y']
+    """
+    parquet: Any = require("pyarrow.parquet", EXTRA, "to_parquet")
     known = {*inspect.signature(parquet.write_table).parameters, *inspect.signature(parquet.ParquetWriter).parameters}
     known -= {"table", "where", "filesystem", "schema", "kwargs", "options"}
-    given = PyarrowOptions(what, {"write": known}, _OTHER_NAMES).sorted(kwargs)["write"]
+    given = sorted_options("to_parquet", {"write": known}, kwargs, _OTHER_NAMES)["write"]
     table = flat_table(data, separator)
-    with (
-        uninterrupted() as section,
-        open_for_writing(what, path) as file,
-        naming_file(what, TableFile(str(path))),
-        section.interruptible(),
-    ):
+    with written_file("to_parquet", path) as file:
         parquet.write_table(table, file, **given)
 
 
 class ParquetReader(PartitionedReader[C]):
     """Reads Parquet files with the same columns one after another."""
 
-    def __init__(
-        self,
-        cls: type[C],
-        path: Any,
-        request: FileRequest,
-        columns: Sequence[str] | None,
-        pyarrow_options: Mapping[str, Any],
-    ) -> None:
-        what = request.what
-        parquet: Any = require("pyarrow.parquet", EXTRA, what)
-        own = {*inspect.signature(parquet.ParquetFile.__init__).parameters}
-        own -= {"self", "source", "metadata", "common_metadata", "filesystem"}
-        sorted_ = PyarrowOptions(
-            what, {"file": own, "read": ("use_threads", "use_pandas_metadata")}, _OTHER_NAMES
-        ).sorted(pyarrow_options)
-        self._file_options, self._read_options = sorted_["file"], sorted_["read"]
-        self._set_files(cls, request, table_files(what, path, SUFFIXES))
-        self._infer_schema(columns)
+    SUFFIXES = (".parquet", ".pq")
+    OTHER_NAMES = _OTHER_NAMES
+
+    def _options(self, path: Any, own: dict[str, Any]) -> dict[str, Iterable[str]]:
+        names = {*inspect.signature(self._library("pyarrow.parquet").ParquetFile.__init__).parameters}
+        names -= {"self", "source", "metadata", "common_metadata", "filesystem"}
+        return {"file": names, "read": ("use_threads", "use_pandas_metadata")}
 
     @contextmanager
     def _opened(self, file: TableFile) -> Generator[Any, None, None]:
-        pa = require("pyarrow", EXTRA, self.request.what)
-        parquet: Any = require("pyarrow.parquet", EXTRA, self.request.what)
+        options = self.given["file"]
         with naming_file(self.request.what, file), ExitStack() as stack:
             source = file.opened
             if source is not None:
                 source.seek(file.start)
             else:  # not left to ParquetFile: a file that it refuses would stay open until the next garbage collection
-                mapped = self._file_options.get("memory_map")
-                source = stack.enter_context(pa.memory_map(file.name) if mapped else pa.OSFile(file.name))
-            yield stack.enter_context(parquet.ParquetFile(source, **self._file_options))
+                opens = self.pa.memory_map if options.get("memory_map") else self.pa.OSFile
+                source = stack.enter_context(opens(file.name))
+            yield stack.enter_context(self._library("pyarrow.parquet").ParquetFile(source, **options))
 
     def _describe_file(self, opened: Any) -> tuple[int | None, Any]:
         return opened.metadata.num_rows, opened.schema_arrow
 
-    def table(self) -> Any:
-        pa = require("pyarrow", EXTRA, self.request.what)
-        tables: list[Any] = []
-        for file in self.files:
-            with self._opened(file) as opened:
-                tables.append(self._align(pa, opened.read(columns=self._columns, **self._read_options), file))
-        return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+    def _whole(self, opened: Any) -> Any:
+        return opened.read(columns=self._columns, **self.given["read"])
 
-    def tables(self, rows: int) -> Generator[Any, None, None]:
-        pa = require("pyarrow", EXTRA, self.request.what)
-        for file in self.files:
-            with self._opened(file) as opened:
-                for batch in opened.iter_batches(rows, columns=self._columns, **self._read_options):
-                    yield self._align(pa, pa.Table.from_batches([batch]), file)
+    def _batches(self, opened: Any, rows: int) -> Iterable[Any]:
+        return opened.iter_batches(rows, columns=self._columns, **self.given["read"])  # type: ignore[no-any-return]

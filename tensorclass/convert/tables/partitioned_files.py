@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 from tensorclass.convert.conversion_steps import C
-from tensorclass.support.extras import require
 from tensorclass.support.printable import printable
 
 from .arrow_extensions import check_extensions
 from .column_reader import UnreadableColumn
-from .file_columns import kept_columns
-from .file_sources import EXTRA, TableFile
+from .file_columns import chosen_columns, kept_columns
+from .file_sources import TableFile
 from .row_batches import TableReader
 
 
@@ -22,6 +21,10 @@ class PartitionedReader(TableReader[C], metaclass=abc.ABCMeta):
     """Reads files with the same columns one after another.
 
     Making the reader reads the schema of each file. Wrong columns raise before any data is read.
+
+    Args:
+        columns: the columns to read; by default all, for a record those of its fields. A field of a struct is named
+            after it: ``"point.x"``.
     """
 
     @abc.abstractmethod
@@ -32,9 +35,30 @@ class PartitionedReader(TableReader[C], metaclass=abc.ABCMeta):
     def _describe_file(self, opened: Any) -> tuple[int | None, Any]:
         """Return the number of rows of an open file, if it is known, and its Arrow schema."""
 
-    def _infer_schema(self, columns: Sequence[str] | None) -> None:
+    @abc.abstractmethod
+    def _whole(self, opened: Any) -> Any:
+        """Read an open file as one table."""
+
+    @abc.abstractmethod
+    def _batches(self, opened: Any, rows: int) -> Iterable[Any]:
+        """Return the record batches of an open file, of about as many rows."""
+
+    def table(self) -> Any:
+        tables: list[Any] = []
+        for file in self.files:
+            with self._opened(file) as opened:
+                tables.append(self._align(self._whole(opened), file))
+        return self._concatenated(tables)
+
+    def tables(self, rows: int) -> Generator[Any, None, None]:
+        for file in self.files:
+            with self._opened(file) as opened:
+                for batch in self._batches(opened, rows):
+                    yield self._align(self.pa.Table.from_batches([batch]), file)
+
+    def _infer_schema(self) -> None:
         """Read the schemas, and choose the columns."""
-        pa, what = require("pyarrow", EXTRA, self.request.what), self.request.what
+        pa, what = self.pa, self.request.what
         schemas: list[Any] = []
         self.rows = 0
         for file in self.files:
@@ -49,42 +73,31 @@ class PartitionedReader(TableReader[C], metaclass=abc.ABCMeta):
                     f"{odd} are only in one of the two"
                 )
         first = schemas[0]
-        if twice := sorted({name for name in first.names if first.names.count(name) > 1}):
-            raise ValueError(f"{what}: {self.files[0]}: several columns have the names {twice}")
-        try:
+        self._check_names(first.names)
+        with self._naming_types():
             schema = first if len(schemas) == 1 else pa.unify_schemas(schemas, promote_options="permissive")
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-            raise ValueError(f"{what}: the columns of {len(schemas)} files have different types: {error}") from None
         for name in self.files[0].folder_values:
             values = [file.folder_values.get(name) for file in self.files]
             if name not in schema.names and None not in values:
                 whole = all(value is not None and value.lstrip("-").isdecimal() for value in values)
                 schema = schema.append(pa.field(name, pa.int64() if whole else pa.string()))
-        self._choose_columns(pa, schema, columns)
+        self._choose_columns(schema)
 
-    def _choose_columns(self, pa: Any, schema: Any, columns: Sequence[str] | None) -> None:
+    def _choose_columns(self, schema: Any) -> None:
         """Choose the columns that fields take."""
-        problems = self.request.options.problems
+        pa, problems, columns = self.pa, self.request.options.problems, self._chosen_columns()
         columns_of_file = self.paths([leaf for field in schema for leaf in _leaves(pa, field)])
         leaves = {".".join(column): path for column, path in columns_of_file.items()}
         if columns is not None:
-            if isinstance(columns, str):
-                raise TypeError(f"{self.request.what}: expected a list of columns, got the text {columns!r}")
-            for name in columns:
-                if not any(_is_in(leaf, name) for leaf in leaves):
-                    names = ", ".join(map(repr, schema.names))
-                    expected = f"one of the columns {names}"
-                    problems.add_unknown((name,), expected, "a name that is none of them", schema.names)
-            problems.check()
+            names = [name for name in columns if any(_is_in(leaf, name) for leaf in leaves)]
+            chosen_columns(self.request.what, schema.names, columns, problems, names)
             leaves = {leaf: path for leaf, path in leaves.items() if any(_is_in(leaf, name) for name in columns)}
         kept = kept_columns(self.cls, leaves.values(), problems, self.request.options.strict)
         problems.check()
         chosen = [leaf for leaf, path in leaves.items() if path in kept]
         #: names of the columns to read, dotted for structs; ``None``: all
         self._columns: list[str] | None = None if columns is None and len(chosen) == len(leaves) else chosen
-        self._schema = pa.schema(
-            [field for field in (_select_in_field(pa, one, chosen) for one in schema) if field is not None]
-        )
+        self._schema = pa.schema([made for one in schema if (made := _select_in_field(pa, one, chosen)) is not None])
         for field in self._schema:
             try:
                 check_extensions(pa, field.type)
@@ -92,8 +105,9 @@ class PartitionedReader(TableReader[C], metaclass=abc.ABCMeta):
                 problems.add(self.path(field.name), *error.problem)
         problems.check()
 
-    def _align(self, pa: Any, table: Any, file: TableFile) -> Any:
+    def _align(self, table: Any, file: TableFile) -> Any:
         """Give a table the columns of all files, with those in folder names."""
+        pa = self.pa
         for field in self._schema:
             if field.name not in table.column_names:
                 folder_values: Any = file.folder_values[field.name]
@@ -114,8 +128,7 @@ def _leaves(pa: Any, field: Any) -> Iterable[tuple[str, ...]]:
     while found:
         names, arrow_type = found.pop(0)
         if pa.types.is_struct(arrow_type) and arrow_type.num_fields:
-            inner = [arrow_type.field(position) for position in range(arrow_type.num_fields)]
-            found[:0] = [((*names, one.name), one.type) for one in inner]
+            found[:0] = [((*names, one.name), one.type) for one in arrow_type]
         else:
             yield names
 
@@ -127,6 +140,5 @@ def _select_in_field(pa: Any, field: Any, chosen: Sequence[str], prefix: str = "
         return field
     if not pa.types.is_struct(field.type):
         return None
-    inner = [field.type.field(position) for position in range(field.type.num_fields)]
-    kept = [one for one in (_select_in_field(pa, one, chosen, f"{name}.") for one in inner) if one is not None]
+    kept = [made for one in field.type if (made := _select_in_field(pa, one, chosen, f"{name}.")) is not None]
     return field.with_type(pa.struct(kept)) if kept else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -18,20 +19,46 @@ from tensorclass.convert.conversion_options import (
 from tensorclass.convert.conversion_steps import C
 from tensorclass.convert.converter_registry import describe_source
 from tensorclass.support.extras import require
-from tensorclass.support.printable import class_name, type_name
+from tensorclass.support.printable import class_name
 from tensorclass.td.base import TensorCollection
 
-from .arrow import read_table, to_arrow
+from .arrow import check_has_rows, read_table, to_arrow
+from .arrow_extensions import of_one_shape
+
+METHODS_OF = "Datasets"
 
 _EXTRA = "ray"
 
 
-def from_ray_dataset(
-    cls: type[C],
-    dataset: Any,
-    **kwargs: Unpack[TableKwargs],
-) -> C:
-    """See :meth:`TensorDict.from_ray_dataset`."""
+def from_ray_dataset(cls: type[C], dataset: Any, **kwargs: Unpack[TableKwargs]) -> C:
+    """Convert a ``ray.data.Dataset``: one value per column, with the number of rows as batch size.
+
+    The dataset is executed, and all of it comes to this process; use :meth:`iter_ray_dataset` if it is larger than
+    memory. Columns are read as :meth:`from_arrow` reads them, and tensors in Ray's own type as tensors of their
+    shape. Ray returns blocks in the order in which they complete, unless
+    ``ray.data.DataContext.get_current().execution_options.preserve_order`` is set.
+
+    Args:
+        dataset: a ``ray.data.Dataset``.
+        TableKwargs: copy, nulls, mask_key, device, columns, rename, ragged, auto_batch_size, batch_dims, batch_size,
+            strict
+
+    Returns:
+        A collection of this class. On Linux the numbers of a dataset of one block are not copied; pages of the object
+        store become private copies when they are written. Several blocks are joined, which copies.
+
+    Raises:
+        ImportError: ray is not installed (the extra ``ray``).
+        TypeError: ``dataset`` is not a ``ray.data.Dataset``.
+        ConversionError: columns do not fit their fields.
+
+    Example:
+        >>> import ray.data
+        >>> from tensorclass import TensorDict
+        >>> dataset = ray.data.from_items([{"x": 1.0, "text": "a"}, {"x": 2.0, "text": "b"}])
+        >>> TensorDict.from_ray_dataset(dataset).to_dict()
+        {'x': tensor([1., 2.], dtype=torch.float64), 'text': ['a', 'b']}
+    """
     what = f"{class_name(cls)}.from_ray_dataset"
     options, table_options = _call_options(what, **kwargs)
     check_dataset(dataset, what)
@@ -49,7 +76,30 @@ def iter_ray_dataset(
     prefetch: int = 1,
     **kwargs: Unpack[StreamKwargs],
 ) -> Iterator[C]:
-    """See :meth:`TensorDict.iter_ray_dataset`."""
+    """Iterate over a ``ray.data.Dataset`` in batches while it is still executed. It can be larger than memory.
+
+    Args:
+        dataset: a ``ray.data.Dataset``.
+        StreamKwargs: batch_size, drop_last
+        prefetch: the number of batches that are fetched ahead.
+        StreamKwargs: nulls, mask_key, device, columns, rename, ragged, strict
+
+    Returns:
+        StreamKwargs
+
+    Raises:
+        ImportError: ray is not installed (the extra ``ray``).
+        TypeError: ``dataset`` is not a ``ray.data.Dataset``.
+        ValueError: ``batch_size`` is not a positive number.
+        ConversionError: columns do not fit their fields.
+
+    Example:
+        >>> import ray.data
+        >>> from tensorclass import TensorDict
+        >>> dataset = ray.data.range(3)
+        >>> [batch["id"].tolist() for batch in TensorDict.iter_ray_dataset(dataset, batch_size=2)]
+        [[0, 1], [2]]
+    """
     what = f"{class_name(cls)}.iter_ray_dataset"
     options, table_options = _call_options(what, **kwargs)
     check_dataset(dataset, what)
@@ -70,18 +120,32 @@ def _call_options(what: str, **kwargs: Unpack[TableKwargs]) -> tuple[ConversionO
 
 
 def to_ray_dataset(data: TensorCollection, *, blocks: int | None = None) -> Any:
-    """See :meth:`TensorDict.to_ray_dataset`."""
+    """Return a ``ray.data.Dataset`` with one row per item of the batch.
+
+    Further dimensions become Arrow's tensors of a fixed shape, nested collections structs, ragged rows lists;
+    see :meth:`to_arrow`. :func:`tensorclass.distributed.ray.map_batches` runs functions from record to record on
+    the dataset.
+
+    Args:
+        blocks: the number of blocks that the rows are split into, each of which Ray gives to one task; 1 by default.
+
+    Raises:
+        ImportError: ray is not installed (the extra ``ray``).
+        ValueError: there is no batch dimension.
+        ConversionError: a value has a dtype that Arrow does not have.
+
+    Example:
+        >>> import ray, torch
+        >>> from tensorclass import TensorDict
+        >>> dataset = TensorDict({"x": torch.arange(4), "text": "a"}, [4]).to_ray_dataset()
+        >>> dataset.take(2)
+        [{'x': 0, 'text': 'a'}, {'x': 1, 'text': 'a'}]
+    """
     library = require("ray.data", _EXTRA, "to_ray_dataset")
-    if not isinstance(data, TensorCollection):
-        raise TypeError(f"to_ray_dataset: expected a collection, got a {type_name(data)}")
+    check_has_rows(data, "to_ray_dataset")
     if blocks is not None and blocks < 1:
         raise ValueError(f"to_ray_dataset: expected blocks to be at least 1, got {blocks}")
-    if not data.batch_dims:
-        raise ValueError(
-            "to_ray_dataset: expected a batch dimension, the rows; got the batch size []. unsqueeze(0) makes one"
-        )
-    table = to_arrow(data)
-    return library.from_arrow(table, override_num_blocks=blocks)
+    return library.from_arrow(to_arrow(data), override_num_blocks=blocks)
 
 
 # -- for functions on batches -----------------------------------------------------------------------------------------
@@ -115,18 +179,13 @@ def _plain(pa: Any, column: Any) -> Any:
     if not name.startswith("ray.data.arrow_tensor"):
         return column
     shape: Sequence[int] = arrow_type.shape
-    size = 1
-    for length in shape:
-        size *= length
-    item = arrow_type.storage_type.value_type
-    tensor = pa.fixed_shape_tensor(item, shape)
     chunks: list[Any] = []
     for chunk in column.chunks:
         values = chunk.storage.flatten()
-        if chunk.null_count or len(values) != len(chunk) * size:
+        if chunk.null_count or len(values) != len(chunk) * math.prod(shape):
             return column
-        chunks.append(pa.ExtensionArray.from_storage(tensor, pa.FixedSizeListArray.from_arrays(values, size)))
-    return pa.chunked_array(chunks, tensor)
+        chunks.append(of_one_shape(pa, values, shape))
+    return pa.chunked_array(chunks, pa.fixed_shape_tensor(arrow_type.storage_type.value_type, shape))
 
 
 def check_dataset(dataset: Any, what: str) -> None:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
 from torch.utils.data import IterableDataset, get_worker_info
 
+from tensorclass.convert.conversion_errors import Problems
+from tensorclass.convert.conversion_options import table_call_options
 from tensorclass.convert.conversion_steps import C
 from tensorclass.support.extras import require
-from tensorclass.support.printable import printable
-from tensorclass.support.progress import bar
+from tensorclass.support.printable import class_name, printable
+from tensorclass.support.progress import bar, progress_of
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
 
 from .column_names import Path, check_renamed, key_of_columns, note_name, note_two_columns, split_name
-from .file_requests import FileRequest
-from .file_sources import EXTRA, TableFile
+from .file_columns import is_beyond_int64
+from .file_requests import FileKwargs, FileRequest, FileStreamKwargs, taken
+from .file_sources import EXTRA, TableFile, sorted_options, table_files
 
 T = TypeVar("T", bound=Collection)
 
@@ -26,21 +30,107 @@ _BLOCK = 8192
 
 
 class TableReader(abc.ABC, Generic[C]):
-    """Reads files of one format one after another. It can be sent to other processes."""
+    """Reads files of one format one after another. It can be sent to other processes.
 
-    cls: type[C]
-    request: FileRequest
-    files: list[TableFile]
-    #: their name in messages
-    name: str
+    Making it reads the names of the columns, and chooses those to read. So wrong columns raise before any data is read.
+
+    Args:
+        cls: class of the results.
+        path: the files.
+        request: the checked options.
+        own: arguments of the format, and options of the library that reads it.
+    """
+
+    #: suffixes of files that are read from a folder; without any, a folder raises
+    SUFFIXES: tuple[str, ...] = ()
+    #: names of options in other libraries, and what to use instead
+    OTHER_NAMES: Mapping[str, str] = {}
+
     #: number of rows, if the files store it
     rows: int | None = None
 
-    def _set_files(self, cls: type[C], request: FileRequest, given: list[TableFile]) -> None:
-        """Set the files to read."""
-        self.cls, self.files = cls, given
-        self.name = given[0].name if len(given) == 1 else f"{given[0]} and {len(given) - 1} more"
+    def __init__(self, cls: type[C], path: Any, request: FileRequest, own: dict[str, Any]) -> None:
+        self.cls: type[C] = cls
+        self.request: FileRequest = request
+        groups = self._options(path, own)
+        #: options of the library, by group
+        self.given: dict[str, dict[str, Any]] = sorted_options(request.what, groups, own, self.OTHER_NAMES)
+        self.files: list[TableFile] = table_files(request.what, path, self.SUFFIXES)
+        #: name of the files in messages
+        self.name: str = str(self.files[0])
+        if len(self.files) > 1:
+            self.name += f" and {len(self.files) - 1} more"
         self.request = request.of_file(self.name)
+        self._infer_schema()
+
+    @property
+    def pa(self) -> Any:
+        """The module pyarrow."""
+        return self._library("pyarrow")
+
+    def _library(self, name: str) -> Any:
+        return require(name, EXTRA, self.request.what)
+
+    @abc.abstractmethod
+    def _options(self, path: Any, own: dict[str, Any]) -> dict[str, Iterable[str]]:
+        """Return the names of the library's options, by group. Takes the format's own arguments from ``own``."""
+
+    @abc.abstractmethod
+    def _infer_schema(self) -> None:
+        """Choose the columns and their types."""
+
+    def _chosen_columns(self) -> Sequence[str] | None:
+        """Take the argument ``columns`` out of the request: the reader reads no others."""
+        request, options = self.request, self.request.table_options
+        self.request = request._replace(table_options=options._replace(columns=None))
+        return options.columns
+
+    def _check_names(self, names: Sequence[str]) -> None:
+        """Raise if columns have the same name."""
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"{self.request.what}: {self.files[0]}: several columns have the names {twice}")
+
+    def _concatenated(self, tables: list[Any], hint: str = "") -> Any:
+        """Concatenate the tables of all files, and promote types: integers in one file, doubles in the next."""
+        if len(tables) == 1:
+            return tables[0]
+        with self._naming_types(hint):
+            return self.pa.concat_tables(tables, promote_options="permissive")
+
+    @contextmanager
+    def _naming_types(self, hint: str = "") -> Generator[None, None, None]:
+        """Say of an error that the types of columns differ."""
+        try:
+            yield
+        except (self.pa.ArrowInvalid, self.pa.ArrowTypeError) as error:
+            what = f"{self.request.what}: the columns of {len(self.files)} files have different types"
+            raise ValueError(f"{what}: {error}{hint}") from None
+
+    def _beyond_int64(self, table: Any, known: Container[str]) -> list[str]:
+        """Return the columns of doubles that may hold integers beyond int64, if the doubles are not asked for."""
+        dtype = self.request.table_options.dtype
+        if dtype is not None and dtype.is_floating_point:
+            return []
+        double = self.pa.float64()
+        doubles = [one.name for one in table.schema if one.type == double and one.name not in known]
+        return [name for name in doubles if is_beyond_int64(table.column(name))]
+
+    def _as_uint64(
+        self, columns: Mapping[str, Sequence[Any]], fits: Callable[[Any], bool], hint: str, place: str = ""
+    ) -> dict[str, Any]:
+        """Return the type for columns of integers of which some are beyond int64.
+
+        Raises:
+            ConversionError: not all values fit uint64.
+        """
+        problems = Problems(self.request.options.what)
+        for name, items in columns.items():
+            outside = next((item for item in items if not fits(item)), None)
+            if outside is not None:
+                got = f"{outside}{place}"
+                problems.add(self.path(name), "integers from 0 to 2**64 - 1", got, hint.format(name=name))
+        problems.check()
+        return dict.fromkeys(columns, self.pa.uint64())
 
     def path(self, column: str, *below: str) -> Path:
         """Return the key for the values of a column, or of a field in a column of structs."""
@@ -83,6 +173,29 @@ class TableReader(abc.ABC, Generic[C]):
                     f"{self.request.what}: {printable(file)} is an open file, which other processes do not have"
                 )
         return dict(self.__dict__)
+
+
+def read_file(reader: type[TableReader[Any]], cls: type[C], name: str, path: Any, given: dict[str, Any]) -> C:
+    """Read files at once: the work of ``from_x``, with the keywords that it was given."""
+    made = _reader(reader, cls, name, path, taken(FileKwargs, given), given)
+    return made.request.collection(cls, made.table())
+
+
+def iterate_file(
+    reader: type[TableReader[Any]], cls: type[C], name: str, path: Any, batch_size: int, given: dict[str, Any]
+) -> Batches[C]:
+    """Read files in batches: the work of ``iter_x``, with the keywords that it was given."""
+    options = taken(FileStreamKwargs, given)
+    progress = progress_of(name, options.pop("progress", None), options.pop("pbar", None))
+    drop_last = options.pop("drop_last", False)
+    return Batches(_reader(reader, cls, name, path, options, given), batch_size, drop_last, progress)
+
+
+def _reader(
+    reader: type[TableReader[Any]], cls: type[C], name: str, path: Any, options: dict[str, Any], own: dict[str, Any]
+) -> TableReader[C]:
+    what = f"{class_name(cls)}.{name}"
+    return reader(cls, path, FileRequest(what, *table_call_options(what, **options)), own)
 
 
 class Batches(IterableDataset[T]):
@@ -165,7 +278,7 @@ def _has_ragged_lists(pa: Any, arrow_type: Any) -> bool:
     if isinstance(arrow_type, pa.BaseExtensionType):
         return _has_ragged_lists(pa, arrow_type.storage_type)
     if types.is_struct(arrow_type):
-        return any(_has_ragged_lists(pa, arrow_type.field(position).type) for position in range(arrow_type.num_fields))
+        return any(_has_ragged_lists(pa, field.type) for field in arrow_type)
     if types.is_fixed_size_list(arrow_type):
         return _has_ragged_lists(pa, arrow_type.value_type)
     return bool(types.is_nested(arrow_type))

@@ -6,7 +6,7 @@ import functools
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -32,6 +32,11 @@ from .column_reader import UnreadableColumn
 from .column_rows import declared_rows
 from .column_schema import ColumnSchema, fit_columns
 
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
+
+METHODS_OF = "PythonObjects"
+
 #: object that stands for the rows of an empty array, so that text fields stay text
 _EMPTY: dict[str, Any] = {"U": "", "S": b""}
 
@@ -50,7 +55,39 @@ def from_struct_array(
     rename: Mapping[str, str] | None = None,
     **kwargs: Unpack[ConversionKwargs],
 ) -> C:
-    """See :meth:`TensorDict.from_struct_array`."""
+    """Convert a numpy array of a structured dtype. The shape of the array is the batch size.
+
+    Numbers share memory with the array: a write to one shows in the other. If the fields are packed so that a plain
+    tensor cannot be laid over them (``[("a", "u1"), ("b", "f8")]``: the items of ``b`` are 9 bytes apart), they
+    become packed tensors, which work as any other but compute more slowly. Numbers are copied if they have another
+    byte order, negative strides, or belong to a read-only array. Sub-arrays become further dimensions, nested
+    dtypes nested collections. Other items (text, bytes, times, objects) become non-tensor data.
+
+    Args:
+        struct_array: the array.
+        auto_batch_size: infer the batch size instead of taking the shape of the array.
+        ConversionKwargs: batch_dims
+        TableKwargs: device
+        batch_size: another batch size: leading dimensions of the array.
+        copy: ``True`` copies all numbers into plain tensors. ``False`` raises where a copy is needed. By default
+            numbers are copied where needed.
+        rename: new names of fields of the array, ``{"name": "field"}``, before they are looked up; none by default.
+        strict: with ``False``, drop fields of the array that are not fields of a record, and warn about them.
+
+    Raises:
+        TypeError: the array is not structured, or some of its values are masked.
+        ConversionError: a dtype does not exist in torch (long double), ``copy=False`` and a copy is needed, or fields
+            are missing or do not fit the record. Lists everything that is wrong.
+
+    Example:
+        >>> import numpy as np
+        >>> from tensorclass import TensorDict
+        >>> pets = np.array([("Rex", 9), ("Fido", 3)], dtype=[("name", "U10"), ("age", "i4")])
+        >>> data = TensorDict.from_struct_array(pets)
+        >>> pets["age"] += 1
+        >>> data["name"].tolist(), data["age"]
+        (['Rex', 'Fido'], tensor([10,  4], dtype=torch.int32))
+    """
     if cls is TensorDict and type(struct_array) is np.ndarray and not (copy or rename or kwargs):
         tensors = _shared_tensors(struct_array)  # pyright: ignore[reportUnknownArgumentType]
         if tensors is not None:
@@ -76,8 +113,21 @@ def from_struct_array(
     return with_metadata(data, options)
 
 
-def to_struct_array(data: TensorCollection, dtype: Any = None) -> Any:
-    """See :meth:`TensorDict.to_struct_array`."""
+def to_struct_array(data: TensorCollection, dtype: DTypeLike | None = None) -> NDArray[Any]:
+    """Return a copy of the values as a numpy array of a structured dtype. Its shape is the batch size.
+
+    Args:
+        dtype: the dtype, for instance that of the array from which the collection was made. By default it follows from
+            the values: text gets the length of the longest, objects of different types get the dtype ``object``.
+
+    Raises:
+        TypeError: a value has a dtype that numpy does not have.
+
+    Example:
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"name": ["Rex", "Fido"], "age": [9, 3]}, [2]).to_struct_array()["age"].tolist()
+        [9, 3]
+    """
     problems = Problems(f"{type_name(data)}.to_struct_array")
     columns = _columns(data, len(data._batch_size), (), problems)
     problems.check()
@@ -87,7 +137,7 @@ def to_struct_array(data: TensorCollection, dtype: Any = None) -> Any:
     pairs = list(_field_pairs(result, columns, (), problems))
     problems.check()
     _write(pairs, shape, result.itemsize)
-    return result
+    return result  # type: ignore[no-any-return]
 
 
 # -- in ---------------------------------------------------------------------------------------------------------------

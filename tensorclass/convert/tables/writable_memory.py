@@ -23,50 +23,34 @@ def make_writable(address: int, size: int) -> bool:
     >>> make_writable(id(object()), 0)
     True
     """
-    protect = _protect()
     if not size:
         return True
+    protect = _of_libc("mprotect", ctypes.c_int)
     begin = address - address % mmap.PAGESIZE
     if protect is None or _is_shared(begin):
         return False
     return protect(begin, address + size - begin, mmap.PROT_READ | mmap.PROT_WRITE) == 0  # type: ignore[no-any-return]
 
 
-@cache
-def _protect() -> Any:
-    try:
-        found = ctypes.CDLL(None).mprotect
-    except (OSError, TypeError, AttributeError):  # Windows
-        return None
-    found.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-    return found
-
-
 def _is_shared(page: int) -> bool:
     """Return whether other processes see writes to a page."""
-    remap = _remap()
-    if remap is None:
+    if not sys.platform.startswith("linux"):
         return False
     # with an old size of 0, Linux maps shared pages once more, and refuses private ones
+    remap = _of_libc("mremap", ctypes.c_size_t, ctypes.c_int, returns=ctypes.c_void_p)
     again = remap(page, 0, mmap.PAGESIZE, 1)
     if again in (None, ctypes.c_void_p(-1).value):
         return False
-    _unmap()(again, mmap.PAGESIZE)
+    _of_libc("munmap")(again, mmap.PAGESIZE)
     return True
 
 
 @cache
-def _remap() -> Any:
-    if not sys.platform.startswith("linux"):
+def _of_libc(name: str, *further: type, returns: type = ctypes.c_int) -> Any:
+    """Return a function of libc that takes an address, a size and further arguments; ``None`` on Windows."""
+    try:
+        found = getattr(ctypes.CDLL(None), name)
+    except (OSError, TypeError, AttributeError):
         return None
-    found = ctypes.CDLL(None).mremap
-    found.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int)
-    found.restype = ctypes.c_void_p
-    return found
-
-
-@cache
-def _unmap() -> Any:
-    found = ctypes.CDLL(None).munmap
-    found.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+    found.argtypes, found.restype = (ctypes.c_void_p, ctypes.c_size_t, *further), returns
     return found

@@ -5,6 +5,7 @@ from tensorclass.convert.conversion_options import ConversionKwargs
 from tensorclass.convert.conversion_steps import C
 from tensorclass.td.base import TensorCollection
 
+METHODS_OF: str
 TYPE: str
 
 def from_pytree(cls: type[C], pytree: Any, *, namespace: str = "", **kwargs: Unpack[ConversionKwargs]) -> Any: ...

@@ -6,5 +6,7 @@ from tensorclass.convert.conversion_options import ConversionKwargs
 from tensorclass.convert.conversion_steps import C
 from tensorclass.td.base import TensorCollection
 
+METHODS_OF: str
+
 def from_tuple(cls: type[C], obj: Sequence[Any], **kwargs: Unpack[ConversionKwargs]) -> C: ...
 def to_tuple(data: TensorCollection) -> tuple[Any, ...]: ...

@@ -4,7 +4,11 @@ from typing import Any
 from tensorclass.convert.conversion_errors import Problems
 
 def chosen_columns(
-    what: str, names: Sequence[str], columns: Sequence[str] | None, problems: Problems
+    what: str,
+    names: Sequence[str],
+    columns: Sequence[str] | None,
+    problems: Problems,
+    known: Sequence[str] | None = None,
 ) -> Sequence[str]: ...
 def kept_columns(
     cls: Any, paths: Iterable[tuple[str, ...]], problems: Problems, strict: bool

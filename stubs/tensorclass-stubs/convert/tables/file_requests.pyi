@@ -2,28 +2,39 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 import torch
-from typing_extensions import Unpack
-from tensorclass.convert.conversion_options import ConversionKwargs, ConversionOptions, NullMode, TableOptions
+from typing_extensions import TypedDict
+from tensorclass.convert.conversion_options import ConversionKwargs, ConversionOptions, TableOptions
 from tensorclass.convert.conversion_steps import C
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.collection import DeviceLike
+from tensorclass.td.delegated.arguments import Nulls
+
+class FileKwargs(ConversionKwargs, total=False):
+    separator: str | None
+    dtype: torch.dtype | None
+    columns: Sequence[str] | None
+    rename: Mapping[str, str] | None
+    nulls: Nulls
+
+class FileStreamKwargs(TypedDict, total=False):
+    drop_last: bool
+    device: DeviceLike | None
+    separator: str | None
+    dtype: torch.dtype | None
+    columns: Sequence[str] | None
+    rename: Mapping[str, str] | None
+    nulls: Nulls
+    strict: bool
+    progress: bool | None
+    pbar: bool | None
+
+def taken(keywords: Any, given: dict[str, Any]) -> dict[str, Any]: ...
 
 class FileRequest(NamedTuple):
     what: str
     options: ConversionOptions
     table_options: TableOptions
 
-    @classmethod
-    def of(
-        cls,
-        what: str,
-        *,
-        separator: str | None = None,
-        dtype: torch.dtype | None = None,
-        nulls: NullMode = "default",
-        columns: Sequence[str] | None = None,
-        rename: Mapping[str, str] | None = None,
-        **kwargs: Unpack[ConversionKwargs],
-    ) -> FileRequest: ...
     def of_file(self, name: str) -> FileRequest: ...
     def of_batch(self) -> FileRequest: ...
     def collection(self, cls: type[C], table: Any) -> C: ...

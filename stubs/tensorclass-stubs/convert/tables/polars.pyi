@@ -5,6 +5,8 @@ from tensorclass.convert.conversion_steps import C
 from tensorclass.td.base import TensorCollection
 import polars
 
+METHODS_OF: str
+
 class PolarsKwargs(TableKwargs, total=False):
     separator: str | None
 

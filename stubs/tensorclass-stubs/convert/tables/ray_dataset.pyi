@@ -6,6 +6,8 @@ from tensorclass.convert.conversion_options import StreamKwargs, TableKwargs
 from tensorclass.convert.conversion_steps import C
 from tensorclass.td.base import TensorCollection
 
+METHODS_OF: str
+
 def from_ray_dataset(cls: type[C], dataset: Any, **kwargs: Unpack[TableKwargs]) -> C: ...
 def iter_ray_dataset(
     cls: type[C],

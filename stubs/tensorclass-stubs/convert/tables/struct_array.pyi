@@ -5,6 +5,9 @@ from typing_extensions import Unpack
 from tensorclass.convert.conversion_options import ConversionKwargs
 from tensorclass.convert.conversion_steps import C
 from tensorclass.td.base import TensorCollection
+from numpy.typing import DTypeLike, NDArray
+
+METHODS_OF: str
 
 def from_struct_array(
     cls: type[C],
@@ -14,4 +17,4 @@ def from_struct_array(
     rename: Mapping[str, str] | None = None,
     **kwargs: Unpack[ConversionKwargs],
 ) -> C: ...
-def to_struct_array(data: TensorCollection, dtype: Any = None) -> Any: ...
+def to_struct_array(data: TensorCollection, dtype: DTypeLike | None = None) -> NDArray[Any]: ...

@@ -4,7 +4,7 @@ from typing import Any
 from typing_extensions import Self
 from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.keys import NestedKey
-from tensorclass.td.delegated.arguments import BatchSize, Nulls, Ragged
+from tensorclass.td.delegated.arguments import BatchSize, Nulls, RaggedForm
 from tensorclass.td.delegated.declaration import delegated
 
 class Datasets(Collection):
@@ -22,7 +22,7 @@ class Datasets(Collection):
         device: DeviceLike | None = None,
         columns: Sequence[str] | None = None,
         rename: Mapping[str, str] | None = None,
-        ragged: Ragged = "column",
+        ragged: RaggedForm = "column",
         auto_batch_size: bool = False,
         batch_dims: int | None = None,
         batch_size: BatchSize = None,
@@ -41,7 +41,7 @@ class Datasets(Collection):
         device: DeviceLike | None = None,
         columns: Sequence[str] | None = None,
         rename: Mapping[str, str] | None = None,
-        ragged: Ragged = "column",
+        ragged: RaggedForm = "column",
         strict: bool = True,
     ) -> Iterator[Self]: ...
     @delegated("tensorclass.convert.tables.huggingface")
@@ -58,7 +58,7 @@ class Datasets(Collection):
         device: DeviceLike | None = None,
         columns: Sequence[str] | None = None,
         rename: Mapping[str, str] | None = None,
-        ragged: Ragged = "column",
+        ragged: RaggedForm = "column",
         auto_batch_size: bool = False,
         batch_dims: int | None = None,
         batch_size: BatchSize = None,
@@ -78,7 +78,7 @@ class Datasets(Collection):
         device: DeviceLike | None = None,
         columns: Sequence[str] | None = None,
         rename: Mapping[str, str] | None = None,
-        ragged: Ragged = "column",
+        ragged: RaggedForm = "column",
         strict: bool = True,
     ) -> Iterator[Self]: ...
     @delegated("tensorclass.convert.tables.ray_dataset")

@@ -13,6 +13,20 @@ class PythonObjects(Collection):
     __slots__ = ()
 
     @classmethod
+    @delegated("tensorclass.compat.bridge")
+    def from_pytorch_tensordict(
+        cls,
+        source: Any,
+        *,
+        auto_batch_size: bool = False,
+        batch_dims: int | None = None,
+        device: DeviceLike | None = None,
+        batch_size: BatchSize = None,
+        strict: bool = True,
+    ) -> Any: ...
+    @delegated("tensorclass.compat.bridge")
+    def to_pytorch_tensordict(self: PythonObjects, *, untyped: bool = False) -> Any: ...
+    @classmethod
     @delegated("tensorclass.convert.any_object")
     def from_any(
         cls,
@@ -50,30 +64,6 @@ class PythonObjects(Collection):
         strict: bool = True,
     ) -> Self: ...
     @classmethod
-    @delegated("tensorclass.convert.python.namedtuple")
-    def from_namedtuple(
-        cls,
-        named_tuple: Any,
-        *,
-        auto_batch_size: bool = False,
-        batch_dims: int | None = None,
-        device: DeviceLike | None = None,
-        batch_size: BatchSize = None,
-        strict: bool = True,
-    ) -> Self: ...
-    @classmethod
-    @delegated("tensorclass.convert.python.tuple")
-    def from_tuple(
-        cls,
-        obj: Sequence[Any],
-        *,
-        auto_batch_size: bool = False,
-        batch_dims: int | None = None,
-        device: DeviceLike | None = None,
-        batch_size: BatchSize = None,
-        strict: bool = True,
-    ) -> Self: ...
-    @classmethod
     @delegated("tensorclass.convert.python.list")
     def from_list(
         cls,
@@ -88,6 +78,22 @@ class PythonObjects(Collection):
         strict: bool = True,
     ) -> Self: ...
     @classmethod
+    @delegated("tensorclass.convert.python.namedtuple")
+    def from_namedtuple(
+        cls,
+        named_tuple: Any,
+        *,
+        auto_batch_size: bool = False,
+        batch_dims: int | None = None,
+        device: DeviceLike | None = None,
+        batch_size: BatchSize = None,
+        strict: bool = True,
+    ) -> Self: ...
+    @overload
+    def to_namedtuple(self: PythonObjects, dest_cls: None = None) -> Any: ...
+    @overload
+    def to_namedtuple(self: PythonObjects, dest_cls: type[D]) -> D: ...
+    @classmethod
     @delegated("tensorclass.convert.python.pytree_converter")
     def from_pytree(
         cls,
@@ -100,6 +106,22 @@ class PythonObjects(Collection):
         namespace: str = "",
         strict: bool = True,
     ) -> Any: ...
+    @delegated("tensorclass.convert.python.pytree_converter")
+    def to_pytree(self: PythonObjects) -> Any: ...
+    @classmethod
+    @delegated("tensorclass.convert.python.tuple")
+    def from_tuple(
+        cls,
+        obj: Sequence[Any],
+        *,
+        auto_batch_size: bool = False,
+        batch_dims: int | None = None,
+        device: DeviceLike | None = None,
+        batch_size: BatchSize = None,
+        strict: bool = True,
+    ) -> Self: ...
+    @delegated("tensorclass.convert.python.tuple")
+    def to_tuple(self: PythonObjects) -> tuple[Any, ...]: ...
     @classmethod
     @delegated("tensorclass.convert.tables.struct_array")
     def from_struct_array(
@@ -114,27 +136,5 @@ class PythonObjects(Collection):
         rename: Mapping[str, str] | None = None,
         strict: bool = True,
     ) -> Self: ...
-    @overload
-    def to_namedtuple(self: PythonObjects, dest_cls: None = None) -> Any: ...
-    @overload
-    def to_namedtuple(self: PythonObjects, dest_cls: type[D]) -> D: ...
-    @classmethod
-    @delegated("tensorclass.compat.bridge")
-    def from_pytorch_tensordict(
-        cls,
-        source: Any,
-        *,
-        auto_batch_size: bool = False,
-        batch_dims: int | None = None,
-        device: DeviceLike | None = None,
-        batch_size: BatchSize = None,
-        strict: bool = True,
-    ) -> Any: ...
-    @delegated("tensorclass.compat.bridge")
-    def to_pytorch_tensordict(self: PythonObjects, *, untyped: bool = False) -> Any: ...
-    @delegated("tensorclass.convert.python.tuple")
-    def to_tuple(self: PythonObjects) -> tuple[Any, ...]: ...
-    @delegated("tensorclass.convert.python.pytree_converter")
-    def to_pytree(self: PythonObjects) -> Any: ...
     @delegated("tensorclass.convert.tables.struct_array")
     def to_struct_array(self: PythonObjects, dtype: DTypeLike | None = None) -> NDArray[Any]: ...

@@ -12,45 +12,6 @@ class TableFiles(Collection):
     __slots__ = ()
 
     @classmethod
-    @delegated("tensorclass.convert.tables.parquet")
-    def from_parquet(
-        cls,
-        path: Source,
-        *,
-        auto_batch_size: bool = False,
-        batch_dims: int | None = None,
-        device: DeviceLike | None = None,
-        batch_size: BatchSize = None,
-        separator: str | None = None,
-        dtype: torch.dtype | None = None,
-        columns: Sequence[str] | None = None,
-        rename: Mapping[str, str] | None = None,
-        nulls: Nulls = "default",
-        strict: bool = True,
-        **kwargs: Any,
-    ) -> Self: ...
-    @classmethod
-    @delegated("tensorclass.convert.tables.parquet")
-    def iter_parquet(
-        cls,
-        path: Source,
-        *,
-        batch_size: int,
-        drop_last: bool = False,
-        device: DeviceLike | None = None,
-        separator: str | None = None,
-        dtype: torch.dtype | None = None,
-        columns: Sequence[str] | None = None,
-        rename: Mapping[str, str] | None = None,
-        nulls: Nulls = "default",
-        strict: bool = True,
-        progress: bool | None = None,
-        pbar: bool | None = None,
-        **kwargs: Any,
-    ) -> Batches[Self]: ...
-    @delegated("tensorclass.convert.tables.parquet")
-    def to_parquet(self: TableFiles, path: Target, *, separator: str | None = None, **kwargs: Any) -> None: ...
-    @classmethod
     @delegated("tensorclass.convert.tables.csv")
     def from_csv(
         cls,
@@ -89,49 +50,6 @@ class TableFiles(Collection):
     ) -> Batches[Self]: ...
     @delegated("tensorclass.convert.tables.csv")
     def to_csv(self: TableFiles, path: Target, *, separator: str | None = None, **kwargs: Any) -> None: ...
-    @classmethod
-    @delegated("tensorclass.convert.tables.json")
-    def from_json(
-        cls,
-        path: Source,
-        *,
-        auto_batch_size: bool = False,
-        batch_dims: int | None = None,
-        device: DeviceLike | None = None,
-        batch_size: BatchSize = None,
-        separator: str | None = None,
-        dtype: torch.dtype | None = None,
-        lines: bool | None = None,
-        columns: Sequence[str] | None = None,
-        rename: Mapping[str, str] | None = None,
-        nulls: Nulls = "default",
-        strict: bool = True,
-        **kwargs: Any,
-    ) -> Self: ...
-    @classmethod
-    @delegated("tensorclass.convert.tables.json")
-    def iter_json(
-        cls,
-        path: Source,
-        *,
-        batch_size: int,
-        drop_last: bool = False,
-        device: DeviceLike | None = None,
-        separator: str | None = None,
-        dtype: torch.dtype | None = None,
-        lines: bool | None = None,
-        columns: Sequence[str] | None = None,
-        rename: Mapping[str, str] | None = None,
-        nulls: Nulls = "default",
-        strict: bool = True,
-        progress: bool | None = None,
-        pbar: bool | None = None,
-        **kwargs: Any,
-    ) -> Batches[Self]: ...
-    @delegated("tensorclass.convert.tables.json")
-    def to_json(
-        self: TableFiles, path: Target, *, separator: str | None = None, lines: bool | None = None, **kwargs: Any
-    ) -> None: ...
     @classmethod
     @delegated("tensorclass.convert.tables.feather")
     def from_feather(
@@ -180,3 +98,85 @@ class TableFiles(Collection):
         compression: Literal["lz4", "zstd"] | None = None,
         **kwargs: Any,
     ) -> None: ...
+    @classmethod
+    @delegated("tensorclass.convert.tables.json")
+    def from_json(
+        cls,
+        path: Source,
+        *,
+        auto_batch_size: bool = False,
+        batch_dims: int | None = None,
+        device: DeviceLike | None = None,
+        batch_size: BatchSize = None,
+        separator: str | None = None,
+        dtype: torch.dtype | None = None,
+        lines: bool | None = None,
+        columns: Sequence[str] | None = None,
+        rename: Mapping[str, str] | None = None,
+        nulls: Nulls = "default",
+        strict: bool = True,
+        **kwargs: Any,
+    ) -> Self: ...
+    @classmethod
+    @delegated("tensorclass.convert.tables.json")
+    def iter_json(
+        cls,
+        path: Source,
+        *,
+        batch_size: int,
+        drop_last: bool = False,
+        device: DeviceLike | None = None,
+        separator: str | None = None,
+        dtype: torch.dtype | None = None,
+        lines: bool | None = None,
+        columns: Sequence[str] | None = None,
+        rename: Mapping[str, str] | None = None,
+        nulls: Nulls = "default",
+        strict: bool = True,
+        progress: bool | None = None,
+        pbar: bool | None = None,
+        **kwargs: Any,
+    ) -> Batches[Self]: ...
+    @delegated("tensorclass.convert.tables.json")
+    def to_json(
+        self: TableFiles, path: Target, *, separator: str | None = None, lines: bool | None = None, **kwargs: Any
+    ) -> None: ...
+    @classmethod
+    @delegated("tensorclass.convert.tables.parquet")
+    def from_parquet(
+        cls,
+        path: Source,
+        *,
+        auto_batch_size: bool = False,
+        batch_dims: int | None = None,
+        device: DeviceLike | None = None,
+        batch_size: BatchSize = None,
+        separator: str | None = None,
+        dtype: torch.dtype | None = None,
+        columns: Sequence[str] | None = None,
+        rename: Mapping[str, str] | None = None,
+        nulls: Nulls = "default",
+        strict: bool = True,
+        **kwargs: Any,
+    ) -> Self: ...
+    @classmethod
+    @delegated("tensorclass.convert.tables.parquet")
+    def iter_parquet(
+        cls,
+        path: Source,
+        *,
+        batch_size: int,
+        drop_last: bool = False,
+        device: DeviceLike | None = None,
+        separator: str | None = None,
+        dtype: torch.dtype | None = None,
+        columns: Sequence[str] | None = None,
+        rename: Mapping[str, str] | None = None,
+        nulls: Nulls = "default",
+        strict: bool = True,
+        progress: bool | None = None,
+        pbar: bool | None = None,
+        **kwargs: Any,
+    ) -> Batches[Self]: ...
+    @delegated("tensorclass.convert.tables.parquet")
+    def to_parquet(self: TableFiles, path: Target, *, separator: str | None = None, **kwargs: Any) -> None: ...

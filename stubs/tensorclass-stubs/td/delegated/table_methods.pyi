@@ -5,13 +5,33 @@ import torch
 from typing_extensions import Self
 from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.keys import NestedKey
-from tensorclass.td.delegated.arguments import BatchSize, Nulls, Ragged
+from tensorclass.td.delegated.arguments import BatchSize, Nulls, RaggedForm
 from tensorclass.td.delegated.declaration import delegated
 import polars
 
 class Tables(Collection):
     __slots__ = ()
 
+    @classmethod
+    @delegated("tensorclass.convert.tables.arrow")
+    def from_arrow(
+        cls,
+        table: Any,
+        *,
+        copy: bool | None = None,
+        nulls: Nulls = "default",
+        mask_key: NestedKey | None = None,
+        device: DeviceLike | None = None,
+        columns: Sequence[str] | None = None,
+        rename: Mapping[str, str] | None = None,
+        ragged: RaggedForm = "column",
+        auto_batch_size: bool = False,
+        batch_dims: int | None = None,
+        batch_size: BatchSize = None,
+        strict: bool = True,
+    ) -> Self: ...
+    @delegated("tensorclass.convert.tables.arrow")
+    def to_arrow(self: Tables, *, schema: Any = None) -> Any: ...
     @classmethod
     @delegated("tensorclass.convert.tables.pandas")
     def from_pandas(
@@ -31,24 +51,8 @@ class Tables(Collection):
         mask_key: NestedKey | None = None,
         strict: bool = True,
     ) -> Self: ...
-    @classmethod
-    @delegated("tensorclass.convert.tables.arrow")
-    def from_arrow(
-        cls,
-        table: Any,
-        *,
-        copy: bool | None = None,
-        nulls: Nulls = "default",
-        mask_key: NestedKey | None = None,
-        device: DeviceLike | None = None,
-        columns: Sequence[str] | None = None,
-        rename: Mapping[str, str] | None = None,
-        ragged: Ragged = "column",
-        auto_batch_size: bool = False,
-        batch_dims: int | None = None,
-        batch_size: BatchSize = None,
-        strict: bool = True,
-    ) -> Self: ...
+    @delegated("tensorclass.convert.tables.pandas")
+    def to_pandas(self: Tables, *, separator: str | None = None, copy: bool = True) -> Any: ...
     @classmethod
     @delegated("tensorclass.convert.tables.polars")
     def from_polars(
@@ -61,16 +65,12 @@ class Tables(Collection):
         device: DeviceLike | None = None,
         columns: Sequence[str] | None = None,
         rename: Mapping[str, str] | None = None,
-        ragged: Ragged = "column",
+        ragged: RaggedForm = "column",
         separator: str | None = None,
         auto_batch_size: bool = False,
         batch_dims: int | None = None,
         batch_size: BatchSize = None,
         strict: bool = True,
     ) -> Self: ...
-    @delegated("tensorclass.convert.tables.pandas")
-    def to_pandas(self: Tables, *, separator: str | None = None, copy: bool = True) -> Any: ...
-    @delegated("tensorclass.convert.tables.arrow")
-    def to_arrow(self: Tables, *, schema: Any = None) -> Any: ...
     @delegated("tensorclass.convert.tables.polars")
     def to_polars(self: Tables) -> polars.DataFrame: ...
