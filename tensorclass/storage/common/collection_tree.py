@@ -80,9 +80,14 @@ class FileError(ValueError):
         super().__init__(*(printable(one, lines=True) if isinstance(one, str) else one for one in args))
 
 
+def at_key(path: Path, why: object) -> str:
+    """Return a message that begins with the key; the message alone for the outermost collection."""
+    return f"{dotted(path)}: {why}" if path else str(why)
+
+
 def damaged(file: str, path: Path, why: str) -> FileError:
     """Return an error that names the file and the key."""
-    return FileError(f"{file}: {dotted(path) + ': ' if path else ''}{why}")
+    return FileError(f"{file}: {at_key(path, why)}")
 
 
 class Unfit(FileError):
@@ -122,6 +127,11 @@ class Source(NamedTuple):
     def damaged(self, path: Path, why: str) -> FileError:
         """Return an error that names the file and the key."""
         return damaged(self.file, path, why)
+
+    def check_depth(self, path: Path) -> None:
+        """Raise if a collection is nested too deep."""
+        if len(path) > DEPTH:
+            raise self.damaged(path[:3], f"collections are nested deeper than {DEPTH} levels")
 
 
 #: the types of nodes of objects whose texts lie in arrays
@@ -191,6 +201,12 @@ def as_list(given: object) -> list[Any] | None:
     """Return a JSON array, or ``None`` for anything else."""
     found: Any = given
     return found if type(given) is list else None
+
+
+def stated_names(given: object) -> list[Any] | None:
+    """Return the dimension names of a description by the peer, which has a list of ``None`` if there are none."""
+    names = as_list(given)
+    return names if names and any(name is not None for name in names) else None
 
 
 def parse_size(given: Any, source: Source, path: Path) -> Size:

@@ -144,11 +144,8 @@ def loader_of(path: str) -> str | None:
 _IN_FOLDERS = {"meta.json": "load_memmap", "zarr.json": "from_zarr", ".zgroup": "from_zarr"}
 #: formats of text, which have no mark
 _SUFFIXES = {
-    ".csv": "from_csv",
-    ".tsv": "from_csv",
-    ".json": "from_json",
-    ".jsonl": "from_json",
-    ".ndjson": "from_json",
+    **dict.fromkeys((".csv", ".tsv"), "from_csv"),
+    **dict.fromkeys((".json", ".jsonl", ".ndjson"), "from_json"),
 }
 _BEGINNINGS = {b"\x89HDF\r\n\x1a\n": "from_h5", b"PAR1": "from_parquet", b"ARROW1": "from_feather"}
 

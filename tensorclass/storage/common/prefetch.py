@@ -21,7 +21,7 @@ def prefetching(
     open_tensor: Callable[[Path, str, torch.dtype, Size], Callable[[], Tensor]],
     num_threads: int,
 ) -> Generator[Source, None, None]:
-    """Start threads that read the tensors of a tree in the order of :func:`.tree.rebuild`; give a source of them.
+    """Start threads that read the tensors of a tree in the order of :func:`.rebuild`; give a source of them.
 
     If a file cannot be opened, prefetching stops there, and the given source raises when it reads the tensor.
 
@@ -30,8 +30,11 @@ def prefetching(
         source: reads what was not prefetched.
         open_tensor: opens the file of a tensor, in the calling thread, and returns a function that reads it, which a
             thread calls.
-        num_threads: the number of threads.
+        num_threads: the number of threads. For fewer than two, the source is given as it is.
     """
+    if num_threads < 2:
+        yield source
+        return
     pool = ThreadPoolExecutor(num_threads, thread_name_prefix="reading")
     ready: dict[tuple[Path, str], Future[tuple[Tensor, int | None]]] = {}
     sums: dict[int, int] = {}
