@@ -232,18 +232,17 @@ class _NoPeerLayout(Exception):
 def _to_peer_layout(node: Node, spans: Iterator[tuple[TensorSpan, int]]) -> Node:
     """Return the peer's description of a node."""
     kind = node["type"]
-    leaves: Node = {}
-    objects: Node = {}
-    below: Node = {}
-    about: Node = {"is_locked": False}
     if kind == "objects":
         if TAG in str(node["data"]):
             raise _NoPeerLayout
         return _stack_for_peer(nest_lists(node["data"], node["batch_size"]), len(node["batch_size"]))
     if kind == "lazy_stack":
-        about.update(stack_dim=node["stack_dim"], stack_dim_name=node["stack_dim_name"])
         below = {str(at): _to_peer_layout(item, spans) for at, item in enumerate(node["parts"])}
-        return {"cls": "LazyStackedTensorDict", "non_tensors": {}, "leaves": {}, "cls_metadata": about, **below}
+        about = {"stack_dim": node["stack_dim"], "stack_dim_name": node["stack_dim_name"]}
+        return _for_peer("LazyStackedTensorDict", about, below=below)
+    leaves: Node = {}
+    objects: Node = {}
+    below = {}
     for key, entry in node["entries"].items():
         if entry["type"] == "tensor":
             leaves[key] = _leaf_for_peer(*next(spans))
@@ -258,8 +257,14 @@ def _to_peer_layout(node: Node, spans: Iterator[tuple[TensorSpan, int]]) -> Node
             raise _NoPeerLayout
     size = node["batch_size"]
     names = node.get("names", [None] * len(size)) if kind == "collection" else [None] * len(size)
-    about |= {"device": None, "names": names, "batch_size": size}
-    return {"cls": "TensorDict", "non_tensors": objects, "leaves": leaves, "cls_metadata": about, **below}
+    return _for_peer("TensorDict", {"device": None, "names": names, "batch_size": size}, objects, leaves, below)
+
+
+def _for_peer(
+    cls: str, about: Node, objects: Node | None = None, leaves: Node | None = None, below: Node | None = None
+) -> Node:
+    own = {"cls": cls, "non_tensors": objects or {}, "leaves": leaves or {}}
+    return {**own, "cls_metadata": {"is_locked": False, **about}, **(below or {})}
 
 
 def _leaf_for_peer(span: TensorSpan, stop: int) -> list[Any]:
@@ -273,8 +278,7 @@ def _stack_for_peer(items: list[Any], ndim: int) -> Node:
     """Return the peer's description of an object for each row: a stack for each dimension."""
     objects: Node = {str(at): [item, [], None] for at, item in enumerate(items)} if ndim == 1 else {}
     below: Node = {str(at): _stack_for_peer(item, ndim - 1) for at, item in enumerate(items)} if ndim > 1 else {}
-    about = {"is_locked": False, "stack_dim": 0, "stack_dim_name": None}
-    return {"cls": "NonTensorStack", "non_tensors": objects, "leaves": {}, "cls_metadata": about, **below}
+    return _for_peer("NonTensorStack", {"stack_dim": 0, "stack_dim_name": None}, objects, below=below)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -292,27 +296,19 @@ def from_consolidated(
     with loading(name, "from_consolidated"), reading_regular(name) as file:
         size, node, starts = _read(file, name)
         blank = rebuild_collection.needs_no_values(target)
-        memory = _mapped(file.fileno(), 0 if blank else size)
         with _disable_current_modes():
-            strings = _mapped(file.fileno(), size) if collection_tree.has_object_arrays(node) else memory
+            memory = _mapped(file.fileno(), 0 if blank and not collection_tree.has_object_arrays(node) else size)
     spans = collection_tree.Spans(name)
 
     def read(where: collection_tree.Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
-        if blank:
-            return torch.empty(shape, dtype=dtype, device=target or CPU)
-        return read_from(memory, where, buffer, dtype, shape)
-
-    def read_strings(where: collection_tree.Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
-        return read_from(strings, where, buffer, dtype, shape)
-
-    def read_from(memory: Tensor, where: collection_tree.Path, buffer: str, dtype: torch.dtype, shape: Size) -> Tensor:
         start, count = starts.get((where, buffer)), shape.numel() * dtype.itemsize
         if type(start) is not int or not 0 <= start <= start + count <= size:
             raise FileError(f"{name}: {'.'.join(where)}: its values are not in the file")
         spans.add(start, start + count, where)
         return view(memory, dtype, shape, start)
 
-    source = Source(name, read, None, allow_pickle, strict, read_strings=read_strings)
+    reader = rebuild_collection.blank_reader(target or CPU) if blank else read
+    source = Source(name, reader, None, allow_pickle, strict, read_strings=read)
     loaded = rebuild_collection.rebuild(node, cls, source)
     spans.check()
     return loaded if target is None or blank else loaded.to(target)
@@ -405,10 +401,8 @@ def _from_peer_layout(
             return _stacked_objects(items, where)
         stack = {"stack_dim": about["stack_dim"], "stack_dim_name": about.get("stack_dim_name")}
         return {"type": "lazy_stack", **stack, "parts": items}
-    node: Node = {"type": "collection", "batch_size": about.get("batch_size"), "entries": entries}
-    if any(item is not None for item in as_list(about.get("names")) or ()):
-        node["names"] = about["names"]
-    return node
+    names = collection_tree.stated_names(about.get("names"))
+    return {"type": "collection", "batch_size": about.get("batch_size"), "names": names, "entries": entries}
 
 
 def _stacked_objects(nodes: list[Any], name: str) -> Node:

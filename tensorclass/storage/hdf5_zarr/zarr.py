@@ -259,7 +259,12 @@ class Zarr(ArrayBackend):
             return note
         peer = as_dict(attributes.get(_COLLECTION))
         if peer is not None and self.is_group(node):
-            return {**peer, "type": "collection", "version": 1, "names": _names(peer)}
+            return {
+                **peer,
+                "type": "collection",
+                "version": 1,
+                "names": collection_tree.stated_names(peer.get("names")),
+            }
         found = as_dict(attributes.get(_OBJECT))
         if found is not None:
             pickled = found.get("encoding") == "pickle"
@@ -474,11 +479,6 @@ def _check_chunks(array: Any, box: tuple[Any, ...]) -> None:
 
 def _chunks_along(length: int, size: int) -> int:
     return -(-length // max(size, 1))
-
-
-def _names(peer: dict[str, Any]) -> Any:
-    names = as_list(peer.get("names"))
-    return None if names is None or all(name is None for name in names) else names
 
 
 def _codecs(metadata: dict[str, Any]) -> set[str]:

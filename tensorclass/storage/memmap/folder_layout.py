@@ -17,7 +17,7 @@ import zlib
 from typing import Any, Protocol
 
 from tensorclass.storage.common import collection_tree, sealed_json
-from tensorclass.storage.common.collection_tree import FileError, Node, TensorLeaf, as_dict, as_list
+from tensorclass.storage.common.collection_tree import FileError, Node, as_dict, as_list
 from tensorclass.storage.common.object_json import TAG, encode
 from tensorclass.support.printable import class_name, type_name
 from tensorclass.td.base import TensorCollection
@@ -82,9 +82,9 @@ def tensor_file(key: str, buffer: str) -> str:
     return file_name(key) + (f"%{buffer}" if buffer else "") + SUFFIX  # no escaped key has "%o", as in "%offsets"
 
 
-def tensor_path(leaf: TensorLeaf) -> str:
-    """Return the path of the file of a tensor, relative to the outermost folder."""
-    return "/".join([*map(file_name, leaf.path[:-1]), tensor_file(leaf.path[-1], leaf.buffer)])
+def tensor_path(path: collection_tree.Path, buffer: str) -> str:
+    """Return the path of the file of a buffer of a tensor, relative to the outermost folder."""
+    return "/".join([*map(file_name, path[:-1]), tensor_file(path[-1], buffer)])
 
 
 def check_keys(data: TensorCollection, what: str) -> None:
