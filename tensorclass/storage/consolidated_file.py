@@ -239,7 +239,7 @@ def _to_peer_layout(node: Node, spans: Iterator[tuple[TensorSpan, int]]) -> Node
     if kind == "lazy_stack":
         below = {str(at): _to_peer_layout(item, spans) for at, item in enumerate(node["parts"])}
         about = {"stack_dim": node["stack_dim"], "stack_dim_name": node["stack_dim_name"]}
-        return _for_peer("LazyStackedTensorDict", about, below=below)
+        return _for_peer("LazyStackedTensorDict", about, below)
     leaves: Node = {}
     objects: Node = {}
     below = {}
@@ -257,14 +257,12 @@ def _to_peer_layout(node: Node, spans: Iterator[tuple[TensorSpan, int]]) -> Node
             raise _NoPeerLayout
     size = node["batch_size"]
     names = node.get("names", [None] * len(size)) if kind == "collection" else [None] * len(size)
-    return _for_peer("TensorDict", {"device": None, "names": names, "batch_size": size}, objects, leaves, below)
+    return _for_peer("TensorDict", {"device": None, "names": names, "batch_size": size}, below, objects, leaves)
 
 
-def _for_peer(
-    cls: str, about: Node, objects: Node | None = None, leaves: Node | None = None, below: Node | None = None
-) -> Node:
+def _for_peer(cls: str, about: Node, below: Node, objects: Node | None = None, leaves: Node | None = None) -> Node:
     own = {"cls": cls, "non_tensors": objects or {}, "leaves": leaves or {}}
-    return {**own, "cls_metadata": {"is_locked": False, **about}, **(below or {})}
+    return {**own, "cls_metadata": {"is_locked": False, **about}, **below}
 
 
 def _leaf_for_peer(span: TensorSpan, stop: int) -> list[Any]:
@@ -278,7 +276,7 @@ def _stack_for_peer(items: list[Any], ndim: int) -> Node:
     """Return the peer's description of an object for each row: a stack for each dimension."""
     objects: Node = {str(at): [item, [], None] for at, item in enumerate(items)} if ndim == 1 else {}
     below: Node = {str(at): _stack_for_peer(item, ndim - 1) for at, item in enumerate(items)} if ndim > 1 else {}
-    return _for_peer("NonTensorStack", {"stack_dim": 0, "stack_dim_name": None}, objects, below=below)
+    return _for_peer("NonTensorStack", {"stack_dim": 0, "stack_dim_name": None}, below, objects)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

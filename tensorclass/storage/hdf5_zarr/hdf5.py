@@ -238,11 +238,10 @@ class HDF5(ArrayBackend):
                 options["chunks"] = tuple([max(1, min(length or 64, 64)) for length in shape])
         return options
 
-    def zero_settings(self, settings: dict[str, Any]) -> dict[str, Any]:
-        return {"fillvalue": 0, **settings}  # without it, values that are not written can be anything
-
     @_deferring_signals
     def create_array(self, parent: Any, name: str, settings: dict[str, Any]) -> Any:
+        if "data" not in settings:  # without a fill value, values that are not written can be anything
+            settings = {"fillvalue": 0, **settings}
         return parent.create_dataset(name, **settings)
 
     @_deferring_signals
@@ -354,6 +353,9 @@ class HDF5(ArrayBackend):
         except (RuntimeError, ValueError, NotImplementedError, OSError):  # not a plain file
             return None
         return raw if len(raw) == 16 * count else None
+
+    def shape_of_texts(self, array: Any, note: Note) -> Sequence[int]:
+        return tuple(array.shape)
 
     @_deferring_signals
     def is_text(self, array: Any) -> bool:

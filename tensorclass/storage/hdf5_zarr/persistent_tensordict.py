@@ -115,10 +115,7 @@ class PersistentTensorDict(WrittenBack):
             else str(getattr(group, "name", group))
         )
         file_options = FileOptions(
-            arrays=options,
-            resizable=resizable,
-            objects_as_stack=non_tensor_as_stack,
-            allow_pickle=bool(allow_pickle),
+            options, resizable, objects_as_stack=non_tensor_as_stack, allow_pickle=bool(allow_pickle)
         )
         file = ArrayFile(make_backend(backend), name, mode, file_options, group)
         load_options = LoadOptions(
@@ -191,9 +188,8 @@ class PersistentTensorDict(WrittenBack):
             data.auto_batch_size_(batch_dims)
         from .group_loader import save
 
-        return save(  # type: ignore[no-any-return]
-            data, filename, backend, allow_pickle=allow_pickle, device=device, options=options
-        )
+        file_options = FileOptions(options, allow_pickle=bool(allow_pickle))
+        return save(data, filename, backend, file_options, device=device)  # type: ignore[no-any-return]
 
     # -- the file -----------------------------------------------------------------------------------------------------
 

@@ -139,9 +139,6 @@ class Zarr(ArrayBackend):
         self._release_folder()
         return None
 
-    def flush_changes(self, root: Any, complete: bool) -> OSError | None:
-        return None  # each file is written at once, or raises
-
     def _release_folder(self) -> None:
         held, self._held = self._held, None
         if held is not None:
@@ -259,12 +256,8 @@ class Zarr(ArrayBackend):
             return note
         peer = as_dict(attributes.get(_COLLECTION))
         if peer is not None and self.is_group(node):
-            return {
-                **peer,
-                "type": "collection",
-                "version": 1,
-                "names": collection_tree.stated_names(peer.get("names")),
-            }
+            names = collection_tree.stated_names(peer.get("names"))
+            return {**peer, "type": "collection", "version": 1, "names": names}
         found = as_dict(attributes.get(_OBJECT))
         if found is not None:
             pickled = found.get("encoding") == "pickle"
@@ -379,9 +372,6 @@ class Zarr(ArrayBackend):
         if note is not None:
             self.write_note(array, note)
 
-    def can_resize(self, array: Any) -> bool:
-        return True
-
     def write_texts(self, parent: Any, name: str, texts: Texts, note: Note) -> Any:
         # the peer's form: bytes of JSON. Texts that are JSON already are not quoted again
         is_text = note["form"] == "text"
@@ -426,14 +416,8 @@ class Zarr(ArrayBackend):
             return held
         return json.dumps({"data": held} if note.get("form") in ("data", "peer") else held)
 
-    def shape_of_texts(self, array: Any, note: Note) -> Sequence[int]:
-        return [size for size in as_list(note.get("batch_size")) or [] if type(size) is int and size >= 0]
-
     def is_text(self, array: Any) -> bool:
         return array.dtype.kind in "OUST"
-
-    def can_hold_text(self, text: str) -> bool:
-        return True  # JSON has a form for any
 
 
 def _remove_consolidated_metadata(root: Any) -> None:

@@ -12,13 +12,14 @@ import math
 import re
 import uuid
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 
 from tensorclass.storage.common.collection_tree import as_dict, as_list
 from tensorclass.storage.hdf5_zarr.array_backend import ArrayBackend, Note, Texts, flat
+from tensorclass.storage.hdf5_zarr.array_selection import box_shape
 from tensorclass.td.leaves.object_codes import nest_lists
 
 from .byte_ranges import gather, runs_of
@@ -68,10 +69,6 @@ class RedisArray:
         if not all(type(size) is int and size >= 0 for size in found):
             raise ValueError("its header has no shape")
         return tuple(found)
-
-    @property
-    def ndim(self) -> int:
-        return len(self.shape)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -147,9 +144,6 @@ class Redis(ArrayBackend):
     def close(self, root: Any) -> OSError | None:
         root.server.close()
         return None
-
-    def flush_changes(self, root: Any, complete: bool) -> OSError | None:
-        return None  # each change is a transaction of its own
 
     def is_open(self, root: Any) -> bool:
         return bool(root.server.is_open)
@@ -248,9 +242,6 @@ class Redis(ArrayBackend):
             self._enter(parent, name, made)
         return made
 
-    def array_settings(self, options: dict[str, Any], shape: Sequence[int], resizable: bool) -> dict[str, Any]:
-        return options
-
     def create_array(self, parent: Any, name: str, settings: dict[str, Any]) -> Any:
         values = settings.get("data")
         shape = tuple(settings["shape"] if values is None else values.shape)
@@ -258,12 +249,8 @@ class Redis(ArrayBackend):
         key, code = _new_key(parent.server), f"{'|' if dtype.itemsize == 1 else '<'}{dtype.kind}{dtype.itemsize}"
         about: dict[str, Any] = {"array": _last(key), "dtype": code, "shape": [int(size) for size in shape]}
         size = math.prod(shape) * dtype.itemsize
-        return self._made(
-            parent,
-            RedisArray(parent, name, about),
-            None if values is None else _raw(values.astype(code, copy=False)),
-            size,
-        )
+        content = None if values is None else _raw(values.astype(code, copy=False))
+        return self._made(parent, RedisArray(parent, name, about), content, size)
 
     def _made(self, parent: RedisGroup, array: RedisArray, content: memoryview | None, size: int) -> RedisArray:
         """Write the values of a new array, or zeros, and make it an entry of its group."""
@@ -290,11 +277,7 @@ class Redis(ArrayBackend):
             old = headers.get(name, {})
             last = max([at for header in headers.values() if type(at := header.get("at")) is int], default=-1)
             at = old.get("at", last + 1)
-            left: list[str] = []
-            if "array" in old:
-                left = [_child_key(parent.server, old["array"])]
-            elif "group" in old:
-                left = _keys_below(pipe, parent.server, _child_key(parent.server, old["group"]))
+            left = _keys_of(pipe, parent.server, old)
             pipe.multi()
             pipe.hset(parent.key, name, node.header(at))
             _queue(pipe, node)
@@ -319,12 +302,7 @@ class Redis(ArrayBackend):
     def remove(self, parent: Any, name: str) -> None:
         def make(pipe: Any) -> None:
             header = pipe.hget(parent.key, name)
-            about = {} if header is None else _parsed(header)
-            keys: list[str] = []
-            if "array" in about:
-                keys = [_child_key(parent.server, about["array"])]
-            elif "group" in about:
-                keys = _keys_below(pipe, parent.server, _child_key(parent.server, about["group"]))
+            keys = [] if header is None else _keys_of(pipe, parent.server, _parsed(header))
             pipe.multi()
             pipe.hdel(parent.key, name)
             if keys:
@@ -341,19 +319,12 @@ class Redis(ArrayBackend):
             for start, stop in runs.merged():
                 pipe.getrange(array.key, start, stop - 1)
             pieces: list[bytes] = pipe.execute() if len(pipe) else []
-        lengths = [
-            len(range(*i.indices(n))) if isinstance(i, slice) else len(i) for i, n in zip(box, shape, strict=False)
-        ]
         values: Any = gather(runs, pieces, dtype)
-        return values.reshape(*lengths, *shape[len(lengths) :])  # type: ignore[no-any-return]
+        return values.reshape(*box_shape(box, shape))  # type: ignore[no-any-return]
 
     def write(self, array: Any, box: tuple[Any, ...], values: np.ndarray[Any, Any]) -> None:
         runs = runs_of(box, array.shape, array.dtype.itemsize)
-        lengths = [
-            len(range(*i.indices(n))) if isinstance(i, slice) else len(i)
-            for i, n in zip(box, array.shape, strict=False)
-        ]
-        whole = np.broadcast_to(values.astype(array.dtype, copy=False), (*lengths, *array.shape[len(lengths) :]))
+        whole = np.broadcast_to(values.astype(array.dtype, copy=False), box_shape(box, array.shape))
         content, key, length = _raw(whole), array.key, runs.length
 
         def queue(pipe: Any) -> None:
@@ -381,9 +352,6 @@ class Redis(ArrayBackend):
 
         self._rewrite(array, {**array.about, "shape": [length, *array.shape[1:]]}, queue)
 
-    def can_resize(self, array: Any) -> bool:
-        return True
-
     # -- text ---------------------------------------------------------------------------------------------------------
 
     def write_texts(self, parent: Any, name: str, texts: Texts, note: Note) -> Any:
@@ -406,14 +374,8 @@ class Redis(ArrayBackend):
         size = self.shape_of_texts(array, note)
         return nest_lists(flat(found, 1), size)
 
-    def shape_of_texts(self, array: Any, note: Note) -> Sequence[int]:
-        return [size for size in as_list(note.get("batch_size")) or [] if type(size) is int and size >= 0]
-
     def is_text(self, array: Any) -> bool:
         return bool(array.about.get("text"))
-
-    def can_hold_text(self, text: str) -> bool:
-        return True  # JSON has a form for any
 
 
 _GONE = "another client has replaced or removed it meanwhile; read it again"
@@ -477,6 +439,13 @@ def _make_live(node: RedisGroup | RedisArray) -> None:
         for inner in node.entries.values():
             _make_live(inner)
         node.is_draft, node.entries, node.note = False, {}, None
+
+
+def _keys_of(pipe: Any, server: RedisServer, header: dict[str, Any]) -> list[str]:
+    """Return the keys of an entry, which has a header; see :func:`_keys_below`."""
+    if "group" in header:
+        return _keys_below(pipe, server, _child_key(server, header["group"]))
+    return [_child_key(server, header["array"])] if "array" in header else []
 
 
 def _keys_below(pipe: Any, server: RedisServer, key: str) -> list[str]:
