@@ -55,10 +55,6 @@ class ArrayBackend(ABC):
     def open(self, path: str, mode: str) -> Any:
         """Open a file; return its root group."""
 
-    def create(self, path: str) -> Any:
-        """Create a file that is filled and then closed; return its root group."""
-        return self.open(path, "w")
-
     def whole(self, path: str) -> AbstractContextManager[Path]:
         """Return a context that gives the path of a draft, which replaces ``path`` at its end."""
         check_parent(path)

@@ -380,8 +380,10 @@ def _writer(backend: str) -> Callable[..., Any]:
         **kwargs: Any,
     ) -> Any:
         """See :meth:`TensorDict.to_h5` and :meth:`TensorDict.to_zarr`."""
-        options = FileOptions(kwargs, resizable, checksum, allow_pickle=bool(allow_pickle))
-        return save(data, filename, backend, options, progress=progress_of(f"to_{backend}", progress, pbar))
+        return save(
+            data, filename, backend, allow_pickle=allow_pickle, resizable=resizable, checksum=checksum,
+            progress=progress_of(f"to_{backend}", progress, pbar), options=kwargs,
+        )  # fmt: skip
 
     return write_file
 
@@ -394,25 +396,32 @@ def save(
     data: TensorCollection,
     filename: Filename,
     backend: str,
-    options: FileOptions,
     *,
+    allow_pickle: bool | None = None,
     device: DeviceLike | None = None,
+    resizable: bool = False,
+    checksum: bool = False,
+    values: bool = True,
     progress: bool | None = False,
+    options: dict[str, Any],
 ) -> Any:
-    """Write a collection to a new file, and return the collection on that file. See :meth:`TensorDict.to_h5`."""
+    """See :meth:`TensorDict.to_h5`. Without ``values``, the arrays are zeros, which are not written."""
     given: Any = data
     what = f"to_{backend}"
     path = path_of(filename, what, writes=True)
     library = make_backend(backend)
     outline = given._outline() if isinstance(given, PersistentTensorDict) else given
-    check(outline, (), what, options.allow_pickle)
+    check(outline, (), what, bool(allow_pickle))
+    file_options = FileOptions(options, resizable, checksum, allow_pickle=bool(allow_pickle))
     with uninterrupted() as section, library.whole(path) as draft:
-        file = ArrayFile(library, str(draft), "w", options)
-        file.adopt(library.create(str(draft)))
-        file.section = None if library.is_interruptible else section
+        file = ArrayFile(library, str(draft), "w", file_options)
+        file.adopt(library.open(str(draft), "w"))
+        file.writes_zeros = not values
+        file.section = section
         try:
             with (
-                bytes_of(_bytes_to_write(outline), what, progress) as file.progress_bar,
+                file.changing(),
+                bytes_of(_bytes_to_write(outline) if values else 0, what, progress) as file.progress_bar,
                 section.interruptible() if library.is_interruptible else nullcontext(),
             ):
                 file.write_collection(file.root, data)
@@ -420,7 +429,7 @@ def save(
             file.section = None
             file.close()
         # open it before it gets its name, at which another process may soon save another file
-        target = ArrayFile(library, path, "r+", options)
+        target = ArrayFile(library, path, "r+", file_options)
         root = library.open(str(draft), "r+")
         target.adopt(root)
         load_options = LoadOptions(device=as_device(device))

@@ -188,8 +188,9 @@ class PersistentTensorDict(WrittenBack):
             data.auto_batch_size_(batch_dims)
         from .group_loader import save
 
-        file_options = FileOptions(options, allow_pickle=bool(allow_pickle))
-        return save(data, filename, backend, file_options, device=device)  # type: ignore[no-any-return]
+        return save(  # type: ignore[no-any-return]
+            data, filename, backend, allow_pickle=allow_pickle, device=device, options=options
+        )
 
     # -- the file -----------------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ import re
 import uuid
 import zlib
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,30 +31,33 @@ _PIECE = 2**24  #: bytes that are sent in one command
 _KINDS = "biufc"  #: kinds of numpy dtypes that are read; objects would be pickles
 
 
+@dataclass(eq=False)
 class RedisGroup:
     """A group: a hash in the server, or one that is written later, with the entries that it will have."""
 
-    def __init__(self, server: RedisServer, key: str, name: str, is_draft: bool = False) -> None:
-        self.server: RedisServer = server
-        self.key: str = key
-        self.name: str = name
-        self.is_draft: bool = is_draft
-        self.entries: dict[str, RedisGroup | RedisArray] = {}  #: those of a draft
-        self.note: Note | None = None  #: that of a draft
+    server: RedisServer
+    key: str
+    name: str
+    is_draft: bool = False
+    entries: dict[str, RedisGroup | RedisArray] = field(default_factory=dict[str, Any])  #: those of a draft
+    note: Note | None = None  #: that of a draft
 
     def header(self, at: int) -> str:
         """Return the header of this group in the group that it is in."""
         return json.dumps({"group": _last(self.key), "at": at})
 
 
+@dataclass(eq=False)
 class RedisArray:
     """An array, or text: a string in the server, and its header."""
 
-    def __init__(self, parent: RedisGroup, name: str, header: dict[str, Any]) -> None:
-        self.parent: RedisGroup = parent
-        self.field: str = name
-        self.name: str = f"{parent.name}/{name}"
-        self.about: dict[str, Any] = header
+    parent: RedisGroup
+    field: str  #: of the hash of its group
+    about: dict[str, Any]  #: its header
+
+    @property
+    def name(self) -> str:
+        return f"{self.parent.name}/{self.field}"
 
     @property
     def server(self) -> RedisServer:
@@ -194,7 +198,7 @@ class Redis(ArrayBackend):
 
     def write_note(self, node: Any, note: Note) -> None:
         if isinstance(node, RedisArray):
-            self._rewrite(node, {**node.about, "note": dict(note)})
+            self._change(node, None, {**node.about, "note": dict(note)})
             return
         if node.is_draft:
             node.note = dict(note)
@@ -207,15 +211,10 @@ class Redis(ArrayBackend):
 
         node.server.change(make, node.key)
 
-    def _rewrite(self, array: RedisArray, about: dict[str, Any], queue: Callable[[Any], None] | None = None) -> None:
-        """Change the header of an array, and its values by the commands that ``queue`` adds, in one transaction."""
-        if not array.parent.is_draft:
-            self._change(array, queue, about)
-        array.about = about
-
     def _change(
         self, array: RedisArray, queue: Callable[[Any], None] | None, about: dict[str, Any] | None = None
     ) -> None:
+        """Change the values of an array by the commands that ``queue`` adds, and its header, in one transaction."""
         parent = array.parent
 
         def make(pipe: Any) -> None:
@@ -229,7 +228,9 @@ class Redis(ArrayBackend):
             if queue is not None:
                 queue(pipe)
 
-        parent.server.change(make, parent.key)
+        if not parent.is_draft:
+            parent.server.change(make, parent.key)
+        array.about = about or array.about
 
     # -- entries ------------------------------------------------------------------------------------------------------
 
@@ -350,7 +351,7 @@ class Redis(ArrayBackend):
             elif after > before:
                 pipe.setrange(key, after - 1, b"\0")
 
-        self._rewrite(array, {**array.about, "shape": [length, *array.shape[1:]]}, queue)
+        self._change(array, queue, {**array.about, "shape": [length, *array.shape[1:]]})
 
     # -- text ---------------------------------------------------------------------------------------------------------
 
@@ -458,8 +459,8 @@ def _keys_below(pipe: Any, server: RedisServer, key: str) -> list[str]:
         pipe.watch(group)
         found.append(group)
         known: dict[bytes, bytes] = pipe.hgetall(group)
-        for field, header in known.items():
-            about = _parsed(header) if field else {}
+        for name, header in known.items():
+            about = _parsed(header) if name else {}
             if "array" in about:
                 found.append(_child_key(server, about["array"]))
             elif "group" in about:
