@@ -166,7 +166,8 @@ def pack_memmap(
         ):
             for name in files:
                 with reading_regular(root / name) as file:
-                    write(name, _with_progress(_file_pieces(file), bar))
+                    content = (memoryview(piece) for piece in iter(functools.partial(file.read, _PIECE), b""))
+                    write(name, _with_progress(content, bar))
     return Path(archive_path)
 
 
@@ -211,11 +212,6 @@ def _files_below(root: Path, prefix: str) -> Iterator[str]:
             yield prefix + entry.name
         else:
             raise FileError(f"{entry.path}: expected a regular file or a folder; links are not followed")
-
-
-def _file_pieces(file: IO[bytes]) -> Iterator[memoryview]:
-    while piece := file.read(_PIECE):
-        yield memoryview(piece)
 
 
 def _with_progress(pieces: Iterator[memoryview], bar: Bar[Any]) -> Iterator[memoryview]:
@@ -282,16 +278,17 @@ class _Archive:
             raise self.damaged(name, "the name of a member must be a relative path, without '..'")
         if len(parts) > _DEEPEST:
             raise self.damaged(name[:80], "it is in too many folders")
-        if name in self.members:
-            raise self.damaged(name, "there are two members of this name")
-        if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
-            raise self.damaged(name, "expected a regular file or a folder")
-        if info.flag_bits & 0x1:
-            raise self.damaged(name, "it is encrypted")
-        if info.compress_type not in _METHODS.values():
-            raise self.damaged(name, f"its compression is unknown here ({info.compress_type})")
-        if info.compress_type == zipfile.ZIP_STORED and info.compress_size != info.file_size:
-            raise self.damaged(name, "its two sizes differ although it is not compressed")
+        kind, is_stored = stat.S_IFMT(info.external_attr >> 16), info.compress_type == zipfile.ZIP_STORED
+        problems = {
+            "there are two members of this name": name in self.members,
+            "expected a regular file or a folder": kind not in (0, stat.S_IFREG, stat.S_IFDIR),
+            "it is encrypted": info.flag_bits & 0x1,
+            f"its compression is unknown here ({info.compress_type})": info.compress_type not in _METHODS.values(),
+            "its two sizes differ although it is not compressed": is_stored and info.compress_size != info.file_size,
+        }
+        for why, is_so in problems.items():
+            if is_so:
+                raise self.damaged(name, why)
         folder = ""
         for part in parts[:-1]:
             self.contents.setdefault(folder, set()).add(part)

@@ -11,7 +11,7 @@ import mmap
 import operator
 import os
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 from typing import IO, Any
@@ -47,7 +47,7 @@ from .common import collection_tree, describe_collection, rebuild_collection, se
 from .common.collection_tree import FileError, Node, Source, TensorLeaf, as_dict, as_list
 from .common.file_paths import check_parent, loading, path_of
 from .common.object_json import TAG
-from .common.prefetch import check_threads
+from .common.prefetch import check_threads, result_or_future
 from .memmap.memmap_methods import take_values
 
 VERSION = 1
@@ -129,12 +129,7 @@ def consolidate(
             return mark(made).lock_()
         return (mark(made, layout) if dense is None else mark_positions(made, layout, tensors)).lock_()
 
-    if not return_early:
-        return work()
-    pool = ThreadPoolExecutor(1, thread_name_prefix="consolidate")
-    future: Future[Any] = pool.submit(work)
-    pool.shutdown(wait=False)  # the thread ends with its work
-    return future
+    return result_or_future(return_early, "consolidate", work)
 
 
 def _buffers_of(data: Any) -> list[Tensor]:
@@ -170,8 +165,7 @@ def _copy_all(targets: list[Tensor], sources: list[Tensor], num_threads: int) ->
                 _foreach_copy(targets, sources)
         return
     with ThreadPoolExecutor(num_threads) as pool:
-        for done in [pool.submit(_copy, *pair) for pair in zip(targets, sources, strict=True)]:
-            done.result()
+        list(pool.map(_copy, targets, sources))  # raises the errors
 
 
 def _copy(target: Tensor, source: Tensor) -> None:
@@ -205,24 +199,15 @@ def _write_file(file: IO[bytes], node: Node, leaves: list[TensorLeaf], spans: li
                 at += len(piece)
     file.write(bytes(size - at))
     own = sealed_json.sealed({"version": VERSION, "size": size, "starts": [span[2] for span in spans], "tree": node})
-    _check_length(own)
+    collection_tree.check_length(len(own), _LONGEST, "consolidate")
     file.write(own + len(own).to_bytes(8, "little") + _MARK)
     try:
         for_peer = _to_peer_layout(node, iter(zip(spans, [*[span[2] for span in spans[1:]], size], strict=True)))
     except _NoPeerLayout:
         for_peer = {"cls": "tensorclass"}  # the peer raises, rather than load some of the values
     text = json.dumps(for_peer, allow_nan=False).encode()
-    _check_length(text)
+    collection_tree.check_length(len(text), _LONGEST, "consolidate")
     file.write(text + len(text).to_bytes(8, "little"))
-
-
-def _check_length(text: bytes) -> None:
-    """Raise if a description is longer than the limit for reading."""
-    if len(text) > _LONGEST:
-        raise ValueError(
-            f"consolidate: nothing was written; the metadata of the collection takes {len(text)} bytes as JSON, at "
-            f"most {_LONGEST} can be read: objects take most of it"
-        )
 
 
 class _NoPeerLayout(Exception):

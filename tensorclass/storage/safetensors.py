@@ -74,11 +74,7 @@ def save_safetensors(data: TensorCollection, path: Filename, *, checksum: bool =
             raise OSError(int(number[1]) if number else errno.EIO, str(error), str(draft)) from None
         with open(draft, "rb") as written:
             length = int.from_bytes(written.read(8), "little")
-        if length > _LONGEST:
-            raise ValueError(
-                f"save_safetensors: nothing was written; the metadata of the collection takes {length} bytes, at most "
-                f"{_LONGEST} can be read in this format: objects take most of it"
-            )
+        collection_tree.check_length(length, _LONGEST, "save_safetensors")
 
 
 def load_safetensors(

@@ -246,6 +246,27 @@ def parse_names(given: Any, size: Size, source: Source, path: Path) -> Any:
     raise source.damaged(path, f"expected names of dimensions, got {str(given)[:80]}")
 
 
+def no_tensor(path: Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
+    """Raise: the reader of trees whose tensors are not read."""
+    raise FileError(f"{'.'.join(path)}: not a tensor")
+
+
+def check_length(length: int, most: int, what: str, where: str = "the collection") -> None:
+    """Raise if metadata is longer than the limit for reading.
+
+    Args:
+        length: its bytes.
+        most: the limit.
+        what: the caller, for the error.
+        where: what it describes, for the error.
+    """
+    if length > most:
+        raise ValueError(
+            f"{what}: nothing was written; the metadata of {where} takes {length} bytes as JSON, at most {most} can be "
+            "read: objects take most of it"
+        )
+
+
 MOST_VALUES = 2**58  #: values in a tensor: the number of their bytes fits in 63 bits
 
 

@@ -1,4 +1,4 @@
-"""Prefetch tensors of a file with threads, and copy them with threads."""
+"""Prefetch tensors of a file with threads, copy them with threads, and save in a thread."""
 
 from __future__ import annotations
 
@@ -68,6 +68,16 @@ def prefetching(
         yield source._replace(read=read, checksum=checksum_of)
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def result_or_future(return_early: bool, what: str, work: Callable[[], Any]) -> Any:
+    """Return the result of some work, or a future of it from a thread."""
+    if not return_early:
+        return work()
+    pool = ThreadPoolExecutor(1, thread_name_prefix=what)
+    future: Future[Any] = pool.submit(work)
+    pool.shutdown(wait=False)  # the thread ends with its work
+    return future
 
 
 def check_threads(num_threads: object, what: str) -> None:

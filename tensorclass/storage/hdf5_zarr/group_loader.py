@@ -32,7 +32,7 @@ from tensorclass.td.value_checks import BatchMismatch
 
 from .array_backend import Note, Replaced
 from .array_file import ArrayFile, FileOptions, check, escaped, is_record, make_backend
-from .group_store import GroupStore, unread
+from .group_store import GroupStore
 from .persistent_tensordict import PersistentTensorDict
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class GroupLoader:
     def __init__(self, file: ArrayFile, options: LoadOptions) -> None:
         self.file: ArrayFile = file
         self.options: LoadOptions = options
-        self.source: Source = Source(file.path, unread, options.device)
+        self.source: Source = Source(file.path, collection_tree.no_tensor, options.device)
         self.seen: set[object] = set()  #: addresses of visited groups
 
     def on_group(self, cls: type[Any], store: GroupStore, size: Size, names: Names) -> Any:
@@ -298,24 +298,19 @@ def reopened(cls: type[Any], file: ArrayFile, path: tuple[str, ...], state: tupl
     """Make a collection from a pickle: open its file again, in the process that unpickles."""
     size, device, names, locked, in_memory, hidden = state
     options = LoadOptions(device=device, check_batch_size=False, strict=False)
-    result = _find_group(load_root(cls if not path else TensorDict, file, options), path, cls)
+    result = load_root(TensorDict if path else cls, file, options)
+    if path:
+        node = result._store.group
+        for name in path:
+            node = file.backend.find(node, name)
+        loader = GroupLoader(file, LoadOptions(device=device))
+        result = loader.load(dense_class(cls), node, file.backend.read_note(node), path, path)
     if result._batch_size != size:
         result._batch_size = size
     result._names = names
     result._store.in_memory.update(in_memory)
     result._store.hidden = hidden
     return result.lock_() if locked else result
-
-
-def _find_group(root: Any, path: tuple[str, ...], cls: type[Any]) -> Any:
-    if not path:
-        return root
-    file: ArrayFile = root._store.file
-    node = root._store.group
-    for name in path:
-        node = file.backend.find(node, name)
-    loader = GroupLoader(file, LoadOptions(device=root._device))
-    return loader.load(dense_class(cls), node, file.backend.read_note(node), path, path)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

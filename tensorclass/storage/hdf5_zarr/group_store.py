@@ -99,7 +99,7 @@ class GroupStore(MutableMapping[str, "Value"]):
     @property
     def source(self) -> Source:
         """The file, for checks of what it says."""
-        return Source(self.file.path, unread)
+        return Source(self.file.path, collection_tree.no_tensor)
 
     def damaged(self, key: str, why: str) -> FileError:
         """Return an error that names the file and the key."""
@@ -594,8 +594,3 @@ class GroupStore(MutableMapping[str, "Value"]):
 
     def __len__(self) -> int:
         return len(self.keys_in_file()) + len(self.in_memory)
-
-
-def unread(path: collection_tree.Path, part: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
-    """Raise: a reader for trees without tensors."""
-    raise FileError(f"{'.'.join(path)}: not a tensor")

@@ -133,13 +133,9 @@ class AppendPlan:
         self.allow_pickle = allow_pickle
         self.problems: list[str] = []
         self.files: list[AppendedFile] = []
-        self.source: Source = Source(file, self._no_reader)
+        self.source: Source = Source(file, collection_tree.no_tensor)
         self.has_checksums: bool = False  #: of the tensors in the folder
         self.folders: open_folders.OpenFolderTree | None = None  #: the folder, to read objects
-
-    @staticmethod
-    def _no_reader(path: collection_tree.Path, part: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
-        raise AssertionError("an append reads no tensor")
 
     def rows_of(self, rows: TensorCollection) -> int:
         """Return the number of rows to append."""

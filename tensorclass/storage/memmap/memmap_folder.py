@@ -33,24 +33,8 @@ from tensorclass.td.leaves.object_codes import CPU
 from tensorclass.td.memory.mapped_files import Filename, FileThere, map_file, write_values
 from tensorclass.td.memory.mapped_tensor import MemoryMappedTensor
 
-from .folder_layout import (
-    META,
-    OWN,
-    PEER_TYPES,
-    RESERVED,
-    SUFFIX,
-    VALUES_FOLDER,
-    VERSION,
-    add_meta_files,
-    check_keys,
-    check_length,
-    file_name,
-    meta_files,
-    read_meta,
-    read_node,
-    tensor_file,
-    tensor_path,
-)
+from . import folder_layout
+from .folder_layout import META, OWN, SUFFIX, VERSION, file_name
 from .open_folders import OpenFolder, OpenFolderTree, as_file_error, open_folder, with_open_folder
 
 T = TypeVar("T")
@@ -115,13 +99,13 @@ def save_folder(data: TensorCollection, prefix: Filename, options: SaveOptions, 
     what, values = options.what, options.values
     path = Path(prefix).absolute()
     if not options.robust_key:
-        check_keys(data, what)
+        folder_layout.check_keys(data, what)
     node, leaves = describe_collection.describe(data, what, options.allow_pickle, options.checksum)
     linked: dict[str, MemoryMappedTensor] = {}
     files: dict[str, Tensor] = {}
     strings: set[str] = set()
     for leaf in leaves:
-        name = tensor_path(leaf.path, leaf.buffer)
+        name = folder_layout.tensor_path(leaf.path, leaf.buffer)
         if leaf.of_objects:
             strings.add(name)
         if type(leaf.tensor) is MemoryMappedTensor and leaf.tensor._filename is not None and leaf.tensor.numel():
@@ -135,7 +119,7 @@ def save_folder(data: TensorCollection, prefix: Filename, options: SaveOptions, 
                     "copy_existing=True copies it"
                 )
         files[name] = leaf.tensor
-    folders = meta_files(node, what, path)
+    folders = folder_layout.meta_files(node, what, path)
     total = sum(tensor.numel() * tensor.element_size() for tensor in files.values()) if values else 0
     with uninterrupted() as section, FolderLock(section) as folder_lock:
 
@@ -294,7 +278,7 @@ def load_folder(
 
         folders = OpenFolderTree(root, not options.robust_key, options.allow_pickle)
         try:
-            node = read_node(folders, ())
+            node = folder_layout.read_node(folders, ())
 
             def open_tensor(
                 key: collection_tree.Path, buffer: str, dtype: torch.dtype, shape: Size, /
@@ -309,7 +293,7 @@ def load_folder(
                 try:
                     tensor = open_tensor(key, buffer, dtype, shape)
                 except FileNotFoundError as error:
-                    if len(key) > 1 and error.filename == tensor_file(key[-1], buffer):
+                    if len(key) > 1 and error.filename == folder_layout.tensor_file(key[-1], buffer):
                         error.filename = "/".join([*map(file_name, key[:-1]), error.filename])
                     raise
                 with nullcontext() if device is None else section.interruptible():
@@ -357,11 +341,11 @@ def map_tensor(folder: OpenFolder, name: str, dtype: torch.dtype, shape: Size, m
 
 def values_folder(path: Path) -> Path:
     """Return the folder with the values of a collection: a subfolder for a record that the peer wrote."""
-    below = check_not_link(path / VALUES_FOLDER)
+    below = check_not_link(path / folder_layout.VALUES_FOLDER)
     if not (below / META).is_file():
         return path
     with open_folder(str(path)) as folder:
-        return path if "shape" in read_meta(folder) else below
+        return path if "shape" in folder_layout.read_meta(folder) else below
 
 
 def add_tensor(
@@ -390,7 +374,7 @@ def add_tensor(
     describe_collection.check_loadable_size(size, path, "make_memmap")
     folder_path, meta = _parent_meta(folder_lock, prefix, path, batch_size)
     key = path[-1]
-    file = folder_path / tensor_file(key, "")
+    file = folder_path / folder_layout.tensor_file(key, "")
     if file.is_symlink():
         raise FileError(f"{file}: expected a file, found a link, which is not followed")
     if key in meta or key in _own_entries(meta):
@@ -419,14 +403,13 @@ def add_folder(folder_lock: FolderLock, prefix: Path, path: collection_tree.Path
             f"make_memmap: {'.'.join(path[:3])}: collections are nested deeper than {collection_tree.DEPTH} levels"
         )
     folder_path, meta = _parent_meta(folder_lock, prefix, path, batch_size)
-    key, known = path[-1], {"type": PEER_TYPES["collection"]}
+    key, known = path[-1], {"type": folder_layout.PEER_TYPES["collection"]}
     if meta.get(key) == known:
         return
-    found: list[tuple[str, bytes]] = []
-    add_meta_files({"type": "collection", "batch_size": list(size), "entries": {}}, "", found)
+    _, text = next(folder_layout.meta_texts({"type": "collection", "batch_size": list(size), "entries": {}}))
     below = check_not_link(folder_path / file_name(key))
     below.mkdir(exist_ok=True)
-    _write_whole(below / META, found[0][1])
+    _write_whole(below / META, text)
     _write_meta(folder_path, {**_without_key(meta, key), key: known})
 
 
@@ -435,7 +418,7 @@ def _parent_meta(
 ) -> tuple[Path, dict[str, Any]]:
     """Lock the outermost folder. Return the folder of the collection that gets a new key, and its ``meta.json``."""
     *parents, key = path
-    if key in RESERVED:
+    if key in folder_layout.RESERVED:
         raise KeyError(f"make_memmap: {key!r} is reserved in {META}; choose another key")
     folder_lock.share_above(prefix)
     if not acquire_folder(folder_lock, prefix):
@@ -446,7 +429,7 @@ def _parent_meta(
     for parent in parents:
         folder_path = check_not_link(folder_path / file_name(parent))
     with open_folder(str(folder_path)) as folder:
-        meta = read_meta(folder)
+        meta = folder_layout.read_meta(folder)
     if meta.get("shape") != list(batch_size):
         raise RuntimeError(
             f"make_memmap: another writer has changed {folder_path}: its batch size is {meta.get('shape')} now, not "
@@ -479,7 +462,7 @@ def _write_meta(folder_path: Path, meta: dict[str, Any]) -> None:
     own.pop("crc32", None)
     own.setdefault("version", VERSION)
     text = sealed_json.sealed({**{name: known for name, known in meta.items() if name != OWN}, OWN: own}, 2)
-    check_length(text, "make_memmap", str(folder_path))
+    collection_tree.check_length(len(text), folder_layout.LONGEST, "make_memmap", str(folder_path))
     _write_whole(folder_path / META, text)
 
 

@@ -6,7 +6,7 @@ import functools
 import os
 import weakref
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from torch import Tensor
 from tensorclass.storage import archive as archives
 from tensorclass.storage.common.collection_tree import FileError
 from tensorclass.storage.common.file_paths import check_folder_name, loading, path_of
-from tensorclass.storage.common.prefetch import check_threads, copy_into
+from tensorclass.storage.common.prefetch import check_threads, copy_into, result_or_future
 from tensorclass.support.folder_locks import FolderLock
 from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.printable import printable, type_name
@@ -140,7 +140,7 @@ def _memmap(
             raise ValueError(f"{what}: an archive needs a path")
         if not existsok and os.path.lexists(prefix):
             raise FileThere(f"{what}: there is a file {prefix}; existsok=True replaces it")
-        return _early(return_early, what, functools.partial(_save_archive, data, prefix, options))
+        return result_or_future(return_early, what, functools.partial(_save_archive, data, prefix, options))
     if options.compression is not None:
         raise ValueError(
             f"{what}: only archives can be compressed; archive=True, or a path that ends with .tdz, writes one"
@@ -159,7 +159,7 @@ def _memmap(
             made = memmap_folder.save_folder(data, prefix, options, load)
         return with_members(made).lock_() if finish is None else finish(made)
 
-    return _early(return_early, what, work)
+    return result_or_future(return_early, what, work)
 
 
 def _save_archive(data: Any, path: str, options: SaveOptions) -> Any:
@@ -172,16 +172,6 @@ def _save_archive(data: Any, path: str, options: SaveOptions) -> Any:
 
     archives.save_archive(data, path, options, load)
     return loaded[0]
-
-
-def _early(return_early: bool, what: str, work: Callable[[], Any]) -> Any:
-    """Return the result of some work, or a future of it from a thread."""
-    if not return_early:
-        return work()
-    pool = ThreadPoolExecutor(1, thread_name_prefix=what)
-    future: Future[Any] = pool.submit(work)
-    pool.shutdown(wait=False)  # the thread ends with its work
-    return future
 
 
 def _materialize_meta(data: Any) -> Any:
@@ -398,7 +388,9 @@ def _make_memmap(
         raise RuntimeError(
             f"make_memmap: the shape {list(size)} does not begin with the batch size {list(data.batch_size)}"
         )
-    saved = _saved_folder(data)
+    saved: Path | None = None
+    with suppress(AttributeError):  # it is in shared memory
+        saved = saved_path(data)
     names = stored_path(data, path)
     holder: Any = data
     with uninterrupted() as section, FolderLock(section) as folder_lock:
@@ -417,14 +409,6 @@ def _make_memmap(
             made = memmap_folder.add_tensor(folder_lock, saved, names, size, dtype, holder.batch_size, existsok)
         holder._store[path[-1]] = made
     return made
-
-
-def _saved_folder(data: Any) -> Path | None:
-    """Return the folder in which a collection is saved; ``None`` if it is in shared memory."""
-    try:
-        return saved_path(data)
-    except AttributeError:
-        return None
 
 
 def make_memmap_from_tensor(
