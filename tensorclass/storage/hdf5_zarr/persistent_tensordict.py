@@ -254,9 +254,11 @@ class PersistentTensorDict(WrittenBack):
         self._store.file.close()
 
     def __enter__(self) -> Self:
-        if _undo(self) is not None:  # `with data.unlock_():`
+        before = getattr(self, "_context", None)
+        blocks, undo, *_ = before or ((), None)
+        if undo is not None:  # `with data.unlock_():`
             return super().__enter__()
-        self._context = ((*_blocks(self), (_CLOSE, getattr(self, "_context", None))), None)
+        self._context = ((*blocks, (_CLOSE, before)), None)
         return self
 
     def __exit__(self, *exception: Any) -> None:
@@ -585,7 +587,12 @@ class PersistentTensorDict(WrittenBack):
         if inplace:
             super()._merge_all(sources, *options)
             return
-        keys = [unravel_key_to_tuple(key)[0] for source in sources if source is not None for key in _keys_of(source)]
+        keys = [
+            unravel_key_to_tuple(key)[0]
+            for source in sources
+            if source is not None
+            for key in (source._store if isinstance(source, Collection) else source)
+        ]
         merged = self._outline(dict.fromkeys(keys))
         merged._unlock_below()
         before = _snapshot(merged)
@@ -710,22 +717,6 @@ def _in_memory(value: Any) -> Any:
     if not isinstance(value, PersistentTensorDict):
         return value
     return value._same({key: _in_memory(item) for key, item in value._now().items()})
-
-
-def _undo(data: Any) -> Any:
-    """Return what the next ``with`` block of a collection undoes, such as ``unlock_()``."""
-    context = getattr(data, "_context", None)
-    return None if context is None else context[1]
-
-
-def _blocks(data: Any) -> Any:
-    """Return the open ``with`` blocks of a collection."""
-    context = getattr(data, "_context", None)
-    return () if context is None else context[0]
-
-
-def _keys_of(source: Any) -> Any:
-    return source._store if isinstance(source, Collection) else source
 
 
 def _same_form(a: Any, b: Any) -> bool:

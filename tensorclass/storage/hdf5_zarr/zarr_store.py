@@ -307,17 +307,7 @@ class FolderStore(Store):
 
     # -- the interface of zarr ----------------------------------------------------------------------------------------
 
-    @property
-    def supports_writes(self) -> bool:
-        return True
-
-    @property
-    def supports_deletes(self) -> bool:
-        return True
-
-    @property
-    def supports_listing(self) -> bool:
-        return True
+    supports_writes = supports_deletes = supports_listing = property(lambda self: True)
 
     async def get(
         self, key: str, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None
@@ -363,27 +353,21 @@ class FolderStore(Store):
         with self._folder(parents) as folder:
             return os.stat(name, dir_fd=folder, follow_symlinks=False).st_size
 
-    def list_dir(self, prefix: str) -> AsyncIterator[str]:
-        return self._listed(prefix)
-
-    def list_prefix(self, prefix: str) -> AsyncIterator[str]:
-        return self._listed_below(prefix)
-
     def list(self) -> AsyncIterator[str]:
-        return self._listed_below("")
+        return self.list_prefix("")
 
-    async def _listed(self, prefix: str) -> AsyncIterator[str]:
+    async def list_dir(self, prefix: str) -> AsyncIterator[str]:
         with suppress(FileNotFoundError, NotADirectoryError):
             with self._folder(self._parts(prefix)) as folder:
                 found = os.listdir(folder)
             for name in found:
                 yield name
 
-    async def _listed_below(self, prefix: str) -> AsyncIterator[str]:
+    async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
         left = [prefix.strip("/")]
         while left:
             path = left.pop()
-            async for name in self._listed(path):
+            async for name in self.list_dir(path):
                 inner = f"{path}/{name}" if path else name
                 if self.has_file(inner):
                     yield inner

@@ -186,7 +186,11 @@ def _materialize_meta(data: Any) -> Any:
         else leaf
         for leaf in leaves
     ]
-    made = data._with_arrays(iter(zeros))
+    return _with_cpu_arrays(data, zeros)
+
+
+def _with_cpu_arrays(data: Any, arrays: list[Tensor]) -> Any:
+    made = data._with_arrays(iter(arrays))
     made._set_device(CPU)
     return made
 
@@ -197,17 +201,15 @@ def _with_empty_rows(data: Any) -> Any:
         return data
     if not data._holds_values():
         return data._with_parts([_with_empty_rows(part) for part in data._store.items_])
+    if isinstance(data, BufferColumn):
+        empty = data._allocated(data._batch_size)
+        empty._names = data._names
+        return empty
     if not data._is_tree():
-        return _empty_column(data) if isinstance(data, BufferColumn) else data
+        return data
     return data._same(
         {key: _with_empty_rows(value) if isinstance(value, Collection) else value for key, value in data._now().items()}
     )
-
-
-def _empty_column(column: Any) -> Any:
-    empty = column._allocated(column._batch_size)
-    empty._names = column._names
-    return empty
 
 
 def _in_shared_memory(data: Any, values: bool, what: str) -> Any:
@@ -221,9 +223,7 @@ def _in_shared_memory(data: Any, values: bool, what: str) -> Any:
         else _copied(leaf.detach(), values)
         for leaf in data._arrays()
     ]
-    made = data._with_arrays(iter(leaves))
-    made._set_device(CPU)
-    return made
+    return _with_cpu_arrays(data, leaves)
 
 
 def _copied(leaf: Tensor, values: bool) -> Tensor:
