@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import PurePath
@@ -587,12 +588,9 @@ class PersistentTensorDict(WrittenBack):
         if inplace:
             super()._merge_all(sources, *options)
             return
-        keys = [
-            unravel_key_to_tuple(key)[0]
-            for source in sources
-            if source is not None
-            for key in (source._store if isinstance(source, Collection) else source)
-        ]
+        given = [source for source in sources if source is not None]
+        names = [source._store if isinstance(source, Collection) else source for source in given]
+        keys = [unravel_key_to_tuple(key)[0] for key in itertools.chain.from_iterable(names)]
         merged = self._outline(dict.fromkeys(keys))
         merged._unlock_below()
         before = _snapshot(merged)
