@@ -174,27 +174,16 @@ class GroupStore(MutableMapping[str, "Value"]):
             return nested
         if key in self.in_memory:
             return self.in_memory[key]
-        node, note = self.find(key)
-        return self._value(key, node, note)
+        return self._value(key, *self.find(key))
 
     def rows(self, key: str, index: tuple[Any, ...]) -> Any:
         """Return the value of a key at a prepared index of the batch. Reads only the rows of the index."""
         nested = self.children.get(key)
         if nested is not None:
             return nested._index(index)
-        item = index[0] if len(index) == 1 else index
         if key in self.in_memory:
-            return self.in_memory[key][item]
-        node, note = self.find(key)
-        kind = self.node_type(node, note)
-        if kind == "tensor":
-            return self.read(key, node, note, select(index, self.shape(key, node)))
-        if kind == "column":
-            return self.column(key, node, note or {}, index)
-        if kind == "object_rows":
-            return self._as_declared(key, self._object_rows(key, node, note or {}, index))
-        value = self._value(key, node, note)
-        return value[item] if isinstance(value, Tensor) else value._at(item)
+            return self.in_memory[key][index[0] if len(index) == 1 else index]
+        return self._value(key, *self.find(key), index)
 
     def node_type(self, node: Any, note: Note | None) -> str:
         """Return the type of a group or array: one of the types of nodes in ``collection_tree``, or ``"text"``."""
@@ -320,21 +309,27 @@ class GroupStore(MutableMapping[str, "Value"]):
         chosen, spans = self._items_of(key, items, items_note, spans, below)
         return rebuild_collection.column_of(inner, chosen, spans, None, source, below, chosen=True)
 
-    def _value(self, key: str, node: Any, note: Note | None) -> Any:
-        kind = self.node_type(node, note)
+    def _value(self, key: str, node: Any, note: Note | None, index: tuple[Any, ...] | None = None) -> Any:
+        """Return the value of a group or array, or only its rows at a prepared index of the batch."""
+        kind, known = self.node_type(node, note), note or {}
         if kind == "tensor":
-            return self.read(key, node, note)
-        if kind == "unbatched":
-            return UnbatchedTensor(self.read(key, node, note))
-        if kind == "jagged":
-            return self._jagged(key, node, note or {})
+            return self.read(key, node, note, None if index is None else select(index, self.shape(key, node)))
         if kind == "column":
-            return self.column(key, node, note or {})
-        if kind in ("object", "objects", "text"):
-            return self._as_declared(key, self._objects(key, node, note or {}, kind))
+            return self.column(key, node, known, index)
         if kind == "object_rows":
-            return self._as_declared(key, self._object_rows(key, node, note or {}))
-        raise self.damaged(key, f"the type {kind[:40]!r} is unknown here; a newer version may have written it")
+            return self._as_declared(key, self._object_rows(key, node, known, index))
+        if kind == "unbatched":
+            value: Any = UnbatchedTensor(self.read(key, node, note))
+        elif kind == "jagged":
+            value = self._jagged(key, node, known)
+        elif kind in ("object", "objects", "text"):
+            value = self._as_declared(key, self._objects(key, node, known, kind))
+        else:
+            raise self.damaged(key, f"the type {kind[:40]!r} is unknown here; a newer version may have written it")
+        if index is None:
+            return value
+        item = index[0] if len(index) == 1 else index
+        return value[item] if isinstance(value, Tensor) else value._at(item)
 
     def _as_declared(self, key: str, objects: Any) -> Any:
         """Return objects as the column that a record declares for a key."""

@@ -30,7 +30,7 @@ from tensorclass.td.stores.write_back import WrittenBack
 from tensorclass.td.tensordict import TensorDict
 from tensorclass.td.value_checks import as_tensor as tensor_of
 
-from .append_rows import AppendStep, append_rows, check_room, undo_append
+from .append_rows import Undo, append_rows, check_room, undo_append
 from .array_backend import Note
 from .array_file import ArrayFile, FileOptions, collection_note, make_backend
 from .array_selection import select
@@ -331,13 +331,13 @@ class PersistentTensorDict(WrittenBack):
         check_room(self, rows, (), problems)
         if problems:
             raise RuntimeError("extend: nothing was written; " + "; ".join(problems))
-        steps: list[AppendStep] = []
+        undo: list[Undo] = []
         with uninterrupted():
             try:
                 with self._store.file.changing():
-                    append_rows(self, rows, steps)
+                    append_rows(self, rows, undo)
             except BaseException:
-                undo_append(self._store.file, steps)
+                undo_append(undo)
                 raise
         return self
 
