@@ -222,12 +222,12 @@ def _to_peer_layout(node: Node, spans: Iterator[tuple[TensorSpan, int]]) -> Node
             raise _NoPeerLayout
         return _stack_for_peer(nest_lists(node["data"], node["batch_size"]), len(node["batch_size"]))
     if kind == "lazy_stack":
-        below = {str(at): _to_peer_layout(item, spans) for at, item in enumerate(node["parts"])}
+        parts = {str(at): _to_peer_layout(item, spans) for at, item in enumerate(node["parts"])}
         about = {"stack_dim": node["stack_dim"], "stack_dim_name": node["stack_dim_name"]}
-        return _for_peer("LazyStackedTensorDict", about, below)
+        return _for_peer("LazyStackedTensorDict", about, parts)
     leaves: Node = {}
     objects: Node = {}
-    below = {}
+    below: Node = {}
     for key, entry in node["entries"].items():
         if entry["type"] == "tensor":
             leaves[key] = _leaf_for_peer(*next(spans))

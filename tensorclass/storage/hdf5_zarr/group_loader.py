@@ -429,7 +429,8 @@ def save(
         target.adopt(root)
         load_options = LoadOptions(device=as_device(device))
         if _is_plain(given):
-            loaded: Any = GroupLoader(target, load_options).on_written(given, ())
+            plain: Any = given
+            loaded: Any = GroupLoader(target, load_options).on_written(plain, ())
         else:
             loaded = load_root(dense_class(type(data)), target, load_options)
     library.moved(root, path)

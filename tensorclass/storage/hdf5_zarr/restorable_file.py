@@ -84,11 +84,6 @@ class RestorableFile:
             pass
 
     @property
-    def is_empty(self) -> bool:
-        """True if the file is empty."""
-        return not self._size
-
-    @property
     def is_here(self) -> bool:
         """True if this process has opened the file, not the process that it was forked from."""
         return self._pid == os.getpid()
@@ -294,7 +289,7 @@ def open_root(library: Any, path: str, mode: str, **options: Any) -> tuple[Any, 
         library.File(path, mode, **options).close()  # raises with a better message
         raise
     try:
-        root = library.File(file, "w" if file.is_empty else "r+", **options)
+        root = library.File(file, "r+" if file._size else "w", **options)
     except BaseException:
         file.finish()
         raise

@@ -307,7 +307,17 @@ class FolderStore(Store):
 
     # -- the interface of zarr ----------------------------------------------------------------------------------------
 
-    supports_writes = supports_deletes = supports_listing = property(lambda self: True)
+    @property
+    def supports_writes(self) -> bool:
+        return True
+
+    @property
+    def supports_deletes(self) -> bool:
+        return True
+
+    @property
+    def supports_listing(self) -> bool:
+        return True
 
     async def get(
         self, key: str, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -256,9 +256,11 @@ class TensorDictStore(PersistentTensorDict):
         """
         where = _address(backend, host, port, db, unix_socket_path, prefix, td_id, options)
         made: Any = TensorDict if tensorclass_cls is None else tensorclass_cls
-        if not isinstance(made, type) or not (hasattr(made, "_specs") or issubclass(made, TensorDict)):
+        is_class = isinstance(made, type) and (hasattr(made, "_specs") or issubclass(made, TensorDict))
+        if not is_class:
             raise TypeError(f"from_store: expected tensorclass_cls to be a class of records, got {made!r}")
-        return load_root(dense_class(made), _file(where), LoadOptions(device=as_device(device)))
+        of_class: Callable[[Any], Any] = dense_class
+        return load_root(of_class(made), _file(where), LoadOptions(device=as_device(device)))
 
     @property
     def td_id(self) -> str:

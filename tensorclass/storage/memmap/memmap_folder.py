@@ -18,7 +18,7 @@ import torch
 from torch import Size, Tensor
 
 from tensorclass.storage.common import collection_tree, describe_collection, rebuild_collection, sealed_json
-from tensorclass.storage.common.collection_tree import FileError, Source, TensorReader, as_dict
+from tensorclass.storage.common.collection_tree import FileError, Source, TensorLeaf, TensorReader, as_dict
 from tensorclass.storage.common.prefetch import prefetching
 from tensorclass.support.atomic import acquire_folder, swapped_folder, whole_file
 from tensorclass.support.folder_locks import FolderLock
@@ -102,12 +102,9 @@ def save_folder(data: TensorCollection, prefix: Filename, options: SaveOptions, 
         folder_layout.check_keys(data, what)
     node, leaves = describe_collection.describe(data, what, options.allow_pickle, options.checksum)
     linked: dict[str, MemoryMappedTensor] = {}
-    files: dict[str, Tensor] = {}
-    strings: set[str] = set()
+    files: dict[str, TensorLeaf] = {}
     for leaf in leaves:
         name = folder_layout.tensor_path(leaf.path, leaf.buffer)
-        if leaf.of_objects:
-            strings.add(name)
         if type(leaf.tensor) is MemoryMappedTensor and leaf.tensor._filename is not None and leaf.tensor.numel():
             source = leaf.tensor._filename
             if source == str(path / name) and leaf.tensor._index is None and values:
@@ -118,9 +115,9 @@ def save_folder(data: TensorCollection, prefix: Filename, options: SaveOptions, 
                     f"{what}: {dotted(leaf.path)} is mapped from the file {printable(source)} already; "
                     "copy_existing=True copies it"
                 )
-        files[name] = leaf.tensor
+        files[name] = leaf
     folders = folder_layout.meta_files(node, what, path)
-    total = sum(tensor.numel() * tensor.element_size() for tensor in files.values()) if values else 0
+    total = sum(leaf.tensor.numel() * leaf.tensor.element_size() for leaf in files.values()) if values else 0
     with uninterrupted() as section, FolderLock(section) as folder_lock:
 
         def finish(draft: Path) -> None:
@@ -140,8 +137,8 @@ def save_folder(data: TensorCollection, prefix: Filename, options: SaveOptions, 
                     with open(os.path.join(folder_path, META), "wb") as file:
                         file.write(meta)
             jobs = [
-                functools.partial(_write_file, os.path.join(draft, name), tensor, values or name in strings, bar)
-                for name, tensor in files.items()
+                functools.partial(_write_file, os.path.join(draft, name), leaf.tensor, values or leaf.of_objects, bar)
+                for name, leaf in files.items()
             ]
             _run_jobs(jobs, options.num_threads, section)
             acquire_folder(folder_lock, path)
