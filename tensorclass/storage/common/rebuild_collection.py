@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Size, Tensor
@@ -31,23 +31,7 @@ from tensorclass.td.stores.store_classes import dense_class
 from tensorclass.td.tensordict import TensorDict
 
 from . import collection_tree
-from .collection_tree import (
-    DTYPES,
-    MOST_VALUES,
-    FileError,
-    Node,
-    Path,
-    Source,
-    TensorReader,
-    Unfit,
-    as_dict,
-    as_list,
-    at_key,
-    none_fields,
-    parse_dtype,
-    parse_names,
-    parse_size,
-)
+from .collection_tree import FileError, Node, Path, Source, Unfit, as_dict, as_list, at_key, parse_names, parse_size
 from .object_json import decode
 from .stored_objects import StoredObjects
 from .unimported_classes import stand_in
@@ -99,7 +83,7 @@ def _collection(node: Node, target: Any, source: Source, path: Path) -> Any:
     if given is None:
         raise source.damaged(path, "its entries are missing")
     if issubclass(cls, TensorClass):
-        return _record(cls, given, none_fields(node), target, size, names, source, path)
+        return _record(cls, given, collection_tree.none_fields(node), target, size, names, source, path)
     store: dict[str, Any] = {}
     below = target if isinstance(target, TensorCollection) else None
     ndim, batch = len(size), node["batch_size"]
@@ -270,15 +254,12 @@ def _lazy_stack(node: Node, target: Any, source: Source, path: Path) -> Any:
 
 
 def _tensor(node: Node, source: Source, path: Path) -> Tensor:
-    named = node.get("dtype")
-    dtype = DTYPES.get(named) if type(named) is str else None
-    if dtype is None:
-        dtype = parse_dtype(named, source, path)  # raises
+    dtype = collection_tree.parse_dtype(node.get("dtype"), source, path)
     value = source.read(path, "", dtype, parse_size(node.get("shape"), source, path))
     return verify_checksum(value, node, 0, source, path) if source.verify else value
 
 
-def blank_reader(device: torch.device | None) -> TensorReader:
+def blank_reader(device: torch.device | None) -> collection_tree.TensorReader:
     """Return a reader of tensors without values: on the device ``meta``, or fake tensors of an active mode."""
     if device is None or device.type != "meta":
         return lambda path, buffer, dtype, shape, /: torch.empty(shape, dtype=dtype, device=device)
@@ -293,7 +274,7 @@ def blank_reader(device: torch.device | None) -> TensorReader:
     return read
 
 
-def placing(read: TensorReader, device: torch.device | None) -> TensorReader:
+def placing(read: collection_tree.TensorReader, device: torch.device | None) -> collection_tree.TensorReader:
     """Return a reader that puts what ``read`` returns on a device; one of tensors without values where these do."""
     if needs_no_values(device):
         return blank_reader(device or CPU)
@@ -336,7 +317,7 @@ def read_jagged(node: Node, source: Source, path: Path) -> Tensor:
     """Read a jagged tensor; raise if its offsets do not fit its values."""
     rows = node.get("rows")
     values = _tensor(node, source, path)
-    if type(rows) is not int or not 0 <= rows < MOST_VALUES:
+    if not _is_count(rows, collection_tree.MOST_VALUES):
         raise source.damaged(path, "the number of its rows is missing")
     offsets = verify_checksum(source.read(path, "offsets", torch.int64, Size([rows + 1])), node, 1, source, path)
     if not needs_no_values(offsets.device):
@@ -344,6 +325,10 @@ def read_jagged(node: Node, source: Source, path: Path) -> Tensor:
         if values.ndim == 0 or int(offsets[0]) or int(offsets[-1]) != len(values) or bool((steps < 0).any()):
             raise source.damaged(path, "its offsets do not fit its values")
     return _jagged_of(values, offsets)
+
+
+def _is_count(given: object, most: int) -> TypeGuard[int]:
+    return type(given) is int and 0 <= given < most
 
 
 def _jagged_of(values: Tensor, offsets: Tensor) -> Tensor:
@@ -356,7 +341,7 @@ def _nested(node: Node, target: Any, source: Source, path: Path) -> Tensor:
     if source.verify:
         raise source.damaged(path, "verify=True needs checksums, and another program wrote this without any")
     rows, dims = node.get("rows"), node.get("dims")
-    if type(rows) is not int or type(dims) is not int or not (0 <= rows < MOST_VALUES and 0 < dims < 64):
+    if not (_is_count(rows, collection_tree.MOST_VALUES) and _is_count(dims, 64) and dims):
         raise source.damaged(path, "expected the numbers of rows and dimensions")
     sizes = source.read(path, "shapes", torch.int64, Size([rows, dims]))
     if sizes.is_meta:
@@ -366,7 +351,8 @@ def _nested(node: Node, target: Any, source: Source, path: Path) -> Tensor:
     rest: list[int] = to_lists(sizes[0, 1:]) if rows else [0] * (dims - 1)
     offsets = torch.cat([sizes.new_zeros(1), sizes[:, 0].cumsum(0)])
     shape = parse_size([int(offsets[-1]), *rest], source, path)
-    return _jagged_of(source.read(path, "", parse_dtype(node.get("dtype"), source, path), shape), offsets)
+    dtype = collection_tree.parse_dtype(node.get("dtype"), source, path)
+    return _jagged_of(source.read(path, "", dtype, shape), offsets)
 
 
 def _column(node: Node, target: Any, source: Source, path: Path) -> Any:

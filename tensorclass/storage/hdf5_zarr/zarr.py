@@ -31,19 +31,8 @@ from tensorclass.support.printable import printable, type_name
 from tensorclass.support.regular_files import file_type
 from tensorclass.td.leaves.object_codes import nest_lists
 
-from .array_backend import (
-    BEFORE,
-    DRAFT,
-    NOTE,
-    STACK,
-    ArrayBackend,
-    DamagedFile,
-    Note,
-    Replaced,
-    Texts,
-    chunk_shape,
-    flat,
-)
+from . import array_backend
+from .array_backend import BEFORE, DRAFT, NOTE, STACK, ArrayBackend, DamagedFile, Note, Replaced, Texts, flat
 
 if TYPE_CHECKING:
     from .zarr_store import HeldFolder
@@ -299,10 +288,10 @@ class Zarr(ArrayBackend):
         return parent.create_group(name)
 
     def array_settings(self, options: dict[str, Any], shape: Sequence[int], resizable: bool) -> dict[str, Any]:
+        cut = options.get("shards") is None  # chunks must divide shards, also where the array is smaller than one
         for option in ("chunks", "shards"):
             if option in options:
-                # chunks must divide shards, also where the array is smaller than one
-                options[option] = chunk_shape(options[option], shape, option, cut=options.get("shards") is None)
+                options[option] = array_backend.chunk_shape(options[option], shape, option, cut)
         if options.get("chunks", True) in (None, True):  # values of h5py; zarr chooses chunks if the option is absent
             options.pop("chunks", None)
         return options

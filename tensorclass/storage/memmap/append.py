@@ -19,15 +19,7 @@ from torch import Size, Tensor
 
 from tensorclass.records.record import TensorClass
 from tensorclass.storage.common import collection_tree, describe_collection, object_json, rebuild_collection
-from tensorclass.storage.common.collection_tree import (
-    FileError,
-    Node,
-    Source,
-    TensorLeaf,
-    as_list,
-    parse_dtype,
-    parse_size,
-)
+from tensorclass.storage.common.collection_tree import FileError, Node, TensorLeaf, as_list, parse_dtype, parse_size
 from tensorclass.storage.common.file_paths import path_of
 from tensorclass.storage.common.rebuild_collection import names_by_field
 from tensorclass.support.atomic import acquire_folder, swapped_folder
@@ -133,7 +125,7 @@ class AppendPlan:
         self.allow_pickle = allow_pickle
         self.problems: list[str] = []
         self.files: list[AppendedFile] = []
-        self.source: Source = Source(file, collection_tree.no_tensor)
+        self.source: collection_tree.Source = collection_tree.Source(file, collection_tree.no_tensor)
         self.has_checksums: bool = False  #: of the tensors in the folder
         self.folders: open_folders.OpenFolderTree | None = None  #: the folder, to read objects
 
