@@ -72,6 +72,10 @@ class TensorReader(Protocol):
     def __call__(self, path: Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Tensor: ...
 
 
+#: opens a buffer of a tensor: takes what a :class:`TensorReader` takes, and returns a function that reads it
+TensorOpener: TypeAlias = Callable[[Path, str, torch.dtype, Size], Callable[[], Tensor]]
+
+
 class FileError(ValueError):
     """A file is damaged, or does not fit the class that is loaded from it."""
 

@@ -11,15 +11,12 @@ import torch
 from torch import Size, Tensor
 
 from . import collection_tree
-from .collection_tree import FileError, Node, Path, Source
+from .collection_tree import FileError, Node, Path, Source, TensorOpener
 
 
 @contextmanager
 def prefetching(
-    node: Node,
-    source: Source,
-    open_tensor: Callable[[Path, str, torch.dtype, Size], Callable[[], Tensor]],
-    num_threads: int,
+    node: Node, source: Source, open_tensor: TensorOpener, num_threads: int
 ) -> Generator[Source, None, None]:
     """Start threads that read the tensors of a tree in the order of :func:`.rebuild`; give a source of them.
 

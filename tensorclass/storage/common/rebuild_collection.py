@@ -83,7 +83,7 @@ def _collection(node: Node, target: Any, source: Source, path: Path) -> Any:
     if given is None:
         raise source.damaged(path, "its entries are missing")
     if issubclass(cls, TensorClass):
-        return _record(cls, given, collection_tree.none_fields(node), target, size, names, source, path)
+        return _record(cls, node, target, size, names, source, path)
     store: dict[str, Any] = {}
     below = target if isinstance(target, TensorCollection) else None
     ndim, batch = len(size), node["batch_size"]
@@ -144,25 +144,17 @@ def target_class(node: Node, target: Any) -> Any:
     return stand_in(named)
 
 
-def _record(
-    cls: type[TensorClass],
-    entries: dict[str, Any],
-    none: list[Any],
-    target: Any,
-    size: Size,
-    names: Any,
-    source: Source,
-    path: Path,
-) -> Any:
+def _record(cls: type[TensorClass], node: Node, target: Any, size: Size, names: Any, source: Source, path: Path) -> Any:
     """Make a record without its constructor, since ``__post_init__`` ran before it was saved.
 
     Shapes and dtypes are checked; elements are not, since that would read all of them.
     """
     specs = cls._specs
     wrong: list[str] = []
-    names_in_file = names_by_field(cls, entries, source, path)
-    entries = {key: entries[name] for key, name in names_in_file.items()}
-    none = [field_name(cls, name) if isinstance(name, str) else name for name in none]
+    names_in_file = names_by_field(cls, node["entries"], source, path)
+    entries: dict[str, Any] = {key: node["entries"][name] for key, name in names_in_file.items()}
+    was_none = collection_tree.none_fields(node)
+    none = [field_name(cls, name) if isinstance(name, str) else name for name in was_none]
     unexpected = [key for key in entries if key not in specs]
     if unexpected and not source.strict:
         warnings.warn(

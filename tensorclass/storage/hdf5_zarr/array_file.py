@@ -73,12 +73,7 @@ class ArrayFile:
     """
 
     def __init__(
-        self,
-        backend: ArrayBackend,
-        path: str,
-        mode: str = "r",
-        options: FileOptions = FileOptions(),  # frozen
-        root: Any = None,
+        self, backend: ArrayBackend, path: str, mode: str = "r", options: FileOptions = FileOptions(), root: Any = None
     ) -> None:
         if mode not in MODES:
             raise ValueError(f"{printable(path)}: the mode is one of {', '.join(MODES)}, not {mode!r}")
