@@ -407,7 +407,5 @@ def _wait_for_writer(open: Callable[[], Any]) -> Any:
 
 
 def _checksum(texts: list[str]) -> int:
-    found = 0
-    for text in texts:
-        found = zlib.crc32(text.encode("utf-8", "surrogateescape") + b"\0", found)  # texts contain no zero byte
-    return found
+    # texts contain no zero byte
+    return zlib.crc32(b"".join([text.encode("utf-8", "surrogateescape") + b"\0" for text in texts]))

@@ -11,6 +11,7 @@ import contextlib
 import errno
 import os
 import stat
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -75,21 +76,17 @@ def append_memmap(
             + (f"; {twin}" if twin else "")
         )
     with uninterrupted() as section, FolderLock(section) as folder_lock:
-        root = _root(path, folder_lock)
-        growth = AppendPlan(str(path), bool(allow_pickle))
-        folders = open_folders.OpenFolderTree(root, allow_pickle=growth.allow_pickle)
+        folders = open_folders.OpenFolderTree(_root(path, folder_lock), allow_pickle=bool(allow_pickle))
         try:
-            count = growth.rows_of(rows)
             saved = folder_layout.read_node(folders, ())
-            growth.has_checksums = _has_checksums(saved)
-            growth.folders = folders
+            plan = AppendPlan(str(path), folders, _has_checksums(saved))
             with section.interruptible():
-                node = growth.grown(saved, rows, (), count)
-                if growth.problems:
+                node = plan.grown(saved, rows, (), plan.rows_of(rows))
+                if plan.problems:
                     what = f"{printable(path)}: append_memmap: nothing was written"
-                    raise ValueError(f"{what}; {'; '.join(growth.problems)}")
-            growth.check_offsets(folders)
-            _AppendWriter(path, folders, folder_lock, section).write(node, growth.files, progress)
+                    raise ValueError(f"{what}; {'; '.join(plan.problems)}")
+            plan.check_offsets()
+            _AppendWriter(path, folders, folder_lock, section).write(node, plan.files, progress)
         except FileNotFoundError as error:
             raise ValueError(
                 f"{printable(path)}: append_memmap appends to a folder that memmap() wrote: {error}"
@@ -117,17 +114,20 @@ def _root(path: Path, folder_lock: FolderLock) -> open_folders.OpenFolder:
     return open_folders.OpenFolder(folder_lock.handle, str(path))
 
 
+@dataclass
 class AppendPlan:
     """Computes the new tree of a folder and the values to append to its files; collects what does not fit."""
 
-    def __init__(self, file: str, allow_pickle: bool) -> None:
-        self.file = file
-        self.allow_pickle = allow_pickle
-        self.problems: list[str] = []
-        self.files: list[AppendedFile] = []
-        self.source: collection_tree.Source = collection_tree.Source(file, collection_tree.no_tensor)
-        self.has_checksums: bool = False  #: of the tensors in the folder
-        self.folders: open_folders.OpenFolderTree | None = None  #: the folder, to read objects
+    file: str  #: the path of the folder, for errors
+    folders: open_folders.OpenFolderTree
+    has_checksums: bool  #: of the tensors in the folder
+    problems: list[str] = field(default_factory=list[str])
+    files: list[AppendedFile] = field(default_factory=list[AppendedFile])
+
+    @property
+    def source(self) -> collection_tree.Source:
+        """The folder, for checks of its metadata."""
+        return collection_tree.Source(self.file, collection_tree.no_tensor)
 
     def rows_of(self, rows: TensorCollection) -> int:
         """Return the number of rows to append."""
@@ -261,7 +261,7 @@ class AppendPlan:
         if not isinstance(value, NonTensorDataBase):
             return self._differ(node, path, "objects", _type_in_words(value))
         try:
-            forms, codes = describe_collection.forms_of(value, self.allow_pickle)
+            forms, codes = describe_collection.forms_of(value, self.folders.allow_pickle)
         except object_json.Unwritable as error:
             self.problems.append(f"{dotted(path)}: {error}")
             return node
@@ -311,11 +311,9 @@ class AppendPlan:
 
     def _strings(self, node: Node, path: collection_tree.Path) -> tuple[list[str], Tensor]:
         """Return the strings in arrays, and their codes."""
-        folders = self.folders
-        assert folders is not None
 
         def read(key: collection_tree.Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
-            return memmap_folder.map_tensor(*folders.find(key, buffer), dtype, shape, "r")
+            return memmap_folder.map_tensor(*self.folders.find(key, buffer), dtype, shape, "r")
 
         strings = rebuild_collection.rebuild_objects(node, self.source._replace(read=read), path)
         return list(strings._objects), strings._codes()
@@ -348,7 +346,9 @@ class AppendPlan:
     def _add_item(self, item: Any, path: collection_tree.Path, checksum: bool) -> Node:
         """Return the node of a further item of a lazy stack."""
         try:
-            node, leaves = describe_collection.describe(item, "append_memmap", self.allow_pickle, checksum, path)
+            node, leaves = describe_collection.describe(
+                item, "append_memmap", self.folders.allow_pickle, checksum, path
+            )
         except TypeError as error:
             self.problems.append(f"{dotted(path)}: {error}")
             return {}
@@ -377,11 +377,11 @@ class AppendPlan:
         describe_collection.describe_tensor(value, path, leaves, self.problems)
         return leaves
 
-    def check_offsets(self, folders: open_folders.OpenFolderTree) -> None:
+    def check_offsets(self) -> None:
         """Raise if a file is too short, so that nothing is written behind a gap."""
         for appended in self.files:
             if appended.start:
-                opened, name = folders.find(appended.path, appended.buffer)
+                opened, name = self.folders.find(appended.path, appended.buffer)
                 info = os.stat(name, dir_fd=opened.handle, follow_symlinks=False)
                 if not stat.S_ISREG(info.st_mode):
                     raise FileError(f"{opened.name}/{name}: expected a file, found {file_type(info.st_mode)}")
