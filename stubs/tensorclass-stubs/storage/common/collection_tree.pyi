@@ -20,6 +20,8 @@ class TensorLeaf(NamedTuple):
 class TensorReader(Protocol):
     def __call__(self, path: Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Tensor: ...
 
+TensorOpener: TypeAlias = Callable[[Path, str, torch.dtype, Size], Callable[[], Tensor]]
+
 class FileError(ValueError):
     def __init__(self, *args: object) -> None: ...
 
