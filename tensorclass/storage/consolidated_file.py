@@ -29,17 +29,9 @@ from tensorclass.td.collection import DeviceLike, as_device
 from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.jagged import all_packed
 from tensorclass.td.leaves.object_codes import CPU, nest_lists
+from tensorclass.td.memory import consolidated_buffer
 from tensorclass.td.memory.buffer_layout import BufferLayout, layout_of
-from tensorclass.td.memory.consolidated_buffer import (
-    WHOLE,
-    FlatBuffer,
-    TensorSpan,
-    is_sharded,
-    parts_of,
-    spans_of,
-    view,
-    with_buffers,
-)
+from tensorclass.td.memory.consolidated_buffer import TensorSpan, is_sharded, parts_of, spans_of, view, with_buffers
 from tensorclass.td.memory.mapped_files import Filename, pieces
 from tensorclass.td.memory.shared_memory import share
 
@@ -112,7 +104,9 @@ def consolidate(
                 if not (use_buffer or share_memory or pin_memory):
                     file.flush()
                     with open(file.name, "rb") as written:  # the draft: another file may soon be at the final path
-                        made = with_buffers(data, FlatBuffer(_mapped(written.fileno(), size), spans).parts())
+                        made = with_buffers(
+                            data, consolidated_buffer.FlatBuffer(_mapped(written.fileno(), size), spans).parts()
+                        )
         if made is None:
             here = next(iter(devices)) if len(devices) == 1 else CPU
             layout = layout_of(parts) if layout is None else layout
@@ -136,7 +130,7 @@ def _buffers_of(data: Any) -> list[Tensor]:
     """Return the buffers of all tensors and columns. Raise if one is not whole, or not dense."""
     parts = [part for leaf in data._arrays() for part in parts_of(leaf)]
     if any(map(is_sharded, parts)):
-        raise TypeError(f"consolidate: nothing was changed; there is {WHOLE}")
+        raise TypeError(f"consolidate: nothing was changed; there is {consolidated_buffer.WHOLE}")
     if odd := [part.layout for part in parts if part.layout != torch.strided]:
         raise TypeError(f"consolidate: a tensor of the layout {odd[0]} has several buffers; make it dense first")
     return parts
