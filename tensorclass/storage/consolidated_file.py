@@ -104,9 +104,8 @@ def consolidate(
                 if not (use_buffer or share_memory or pin_memory):
                     file.flush()
                     with open(file.name, "rb") as written:  # the draft: another file may soon be at the final path
-                        made = with_buffers(
-                            data, consolidated_buffer.FlatBuffer(_mapped(written.fileno(), size), spans).parts()
-                        )
+                        flat = consolidated_buffer.FlatBuffer(_mapped(written.fileno(), size), spans)
+                        made = with_buffers(data, flat.parts())
         if made is None:
             here = next(iter(devices)) if len(devices) == 1 else CPU
             layout = layout_of(parts) if layout is None else layout
