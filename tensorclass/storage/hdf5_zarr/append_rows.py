@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Size, Tensor
 
+from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.printable import type_name
 from tensorclass.td.collection import Collection
 from tensorclass.td.keys import dotted
@@ -20,8 +21,38 @@ from .array_backend import Note
 from .array_selection import select
 from .group_store import GroupStore
 
+#: undoes a step of an append
+Undo: TypeAlias = Callable[[], object]
 
-def check_room(data: Any, rows: Any, path: tuple[str, ...], problems: list[str]) -> None:
+
+def extend(data: Any, rows: Any) -> None:
+    """Append rows to a collection on a file; see :meth:`.PersistentTensorDict.extend`."""
+    if not data._batch_size:
+        raise RuntimeError("extend: a collection without batch dimensions has no rows")
+    if not isinstance(rows, Collection):
+        count = len(next(iter(rows.values()))) if rows else 0
+        rows = data._as_rows(rows, Size([count, *data._batch_size[1:]]))
+    if rows._batch_size[1:] != data._batch_size[1:] or not rows._batch_size:
+        raise RuntimeError(f"extend: expected rows of the batch size {list(data._batch_size[1:])} each")
+    file = data._store.file
+    file.check_writable("extend")
+    problems: list[str] = []
+    _check_room(data, rows, (), problems)
+    if problems:
+        raise RuntimeError("extend: nothing was written; " + "; ".join(problems))
+    undo: list[Undo] = []
+    with uninterrupted():
+        try:
+            with file.changing():
+                _append_rows(data, rows, undo)
+        except BaseException:
+            for step in reversed(undo):
+                with suppress(OSError, ValueError, KeyError):
+                    step()
+            raise
+
+
+def _check_room(data: Any, rows: Any, path: tuple[str, ...], problems: list[str]) -> None:
     """Note why rows cannot be appended to a collection on a file: other keys, other shapes, arrays of a fixed size."""
     store = data._store
     keys, given = set(store), set(rows._store)
@@ -42,7 +73,7 @@ def check_room(data: Any, rows: Any, path: tuple[str, ...], problems: list[str])
         elif isinstance(row, NonTensorDataBase) and data._node(key, "object_rows") is not None:
             continue
         elif isinstance(store[key], WrittenBack) and isinstance(row, Collection):
-            check_room(store[key], row, (*path, key), problems)
+            _check_room(store[key], row, (*path, key), problems)
         elif isinstance(store[key], Collection) and not store[key]._is_tree() and isinstance(row, Collection):
             continue
         else:
@@ -75,12 +106,8 @@ def _check_column_room(store: GroupStore, key: str, group: Any, row: Any, where:
         group, row, own = values, row._items, own._items if is_nested else None
 
 
-#: undoes a step of an append
-Undo: TypeAlias = Callable[[], object]
-
-
-def append_rows(data: Any, rows: Any, undo: list[Undo]) -> None:
-    """Append rows to all entries of a collection on a file. Add what undoes each step, for :func:`undo_append`."""
+def _append_rows(data: Any, rows: Any, undo: list[Undo]) -> None:
+    """Append rows to all entries of a collection on a file. Add what undoes each step."""
     store, before = data._store, data._batch_size[0]
     size = Size([before + rows._batch_size[0], *data._batch_size[1:]])
     for key in list(store):
@@ -97,7 +124,7 @@ def append_rows(data: Any, rows: Any, undo: list[Undo]) -> None:
         elif _append_objects(data, key, rows._store[key], undo):
             continue
         elif isinstance(store[key], WrittenBack):
-            append_rows(store[key], rows._store[key], undo)
+            _append_rows(store[key], rows._store[key], undo)
         else:
             store[key] = torch.cat([store[key], rows._store[key]])
     undo.append(partial(_take_batch_size, data, data._batch_size))
@@ -161,10 +188,3 @@ def _append_to_array(data: Any, key: str, array: Any, note: Note | None, rows: T
     if len(rows):
         _resize(store, array, before + len(rows))
         store.write(key, array, note, rows, select((slice(before, before + len(rows)),), store.shape(key, array)))
-
-
-def undo_append(undo: list[Undo]) -> None:
-    """Undo an append that failed."""
-    for step in reversed(undo):
-        with suppress(OSError, ValueError, KeyError):
-            step()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, MutableMapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Size, Tensor
@@ -589,3 +589,30 @@ class GroupStore(MutableMapping[str, "Value"]):
 
     def __len__(self) -> int:
         return len(self.keys_in_file()) + len(self.in_memory)
+
+
+class Unreadable(NamedTuple):
+    """Printed in place of a value that cannot be read."""
+
+    why: str
+
+    def __repr__(self) -> str:
+        return f"<cannot be read: {self.why}>"
+
+
+def snapshot(data: Any) -> dict[str, Any]:
+    """Return the values of a collection and those nested in it, to find changed ones later."""
+    return {
+        key: (value, snapshot(value) if isinstance(value, Collection) and value._is_tree() else None)
+        for key, value in data._now().items()
+    }
+
+
+def write_changed(target: Any, merged: Any, before: dict[str, Any]) -> None:
+    """Write the values of ``merged`` that are not those of its :func:`snapshot` to the file of ``target``."""
+    for key, value in merged._store.items():
+        old, below = before.get(key, (None, None))
+        if value is not old:
+            target._store[key] = value
+        elif below is not None:
+            write_changed(target._store[key], value, below)
