@@ -283,21 +283,14 @@ class LazyStackedTensorDictStore:
         self._refuse()
 
     @classmethod
-    def _refuse(cls) -> NoReturn:
+    def _refuse(cls, *args: Any, **kwargs: Any) -> NoReturn:
+        """Raise: :meth:`TensorDict.to_store` writes lazy stacks."""
         raise NotImplementedError(
             f"{class_name(cls)}: tensorclass keeps lazy stacks, too, with to_store(); TensorDictStore.from_store() "
             "opens them"
         )
 
-    @classmethod
-    def from_tensordict(cls, *args: Any, **kwargs: Any) -> NoReturn:
-        """Raise: :meth:`TensorDict.to_store` writes lazy stacks."""
-        cls._refuse()
-
-    @classmethod
-    def from_schema(cls, *args: Any, **kwargs: Any) -> NoReturn:
-        """Raise: :meth:`TensorDict.to_store` writes lazy stacks."""
-        cls._refuse()
+    from_tensordict = from_schema = _refuse
 
 
 def symbolic_trace(*args: Any, **kwargs: Any) -> Any:
