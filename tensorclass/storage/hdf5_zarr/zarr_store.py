@@ -25,6 +25,7 @@ from typing_extensions import Self
 
 from tensorclass.storage.common.collection_tree import FileError
 from tensorclass.storage.memmap.folder_layout import LONGEST
+from tensorclass.storage.memmap.open_folders import close_quietly
 from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.regular_files import NotRegular, file_type, open_regular
 
@@ -280,11 +281,11 @@ class FolderStore(Store):
                     path = path / part
                     above, handle = handle, self._open_subfolder(handle, part, path, make)
                     if above != root:
-                        _close_folder(above)
+                        close_quietly(above)
                 yield handle
             finally:
                 if handle != root:
-                    _close_folder(handle)
+                    close_quietly(handle)
 
     def _open_subfolder(self, folder: int, name: str, path: Path, make: bool) -> int:
         try:
@@ -383,12 +384,6 @@ class FolderStore(Store):
                     yield inner
                 else:
                     left.append(inner)
-
-
-def _close_folder(handle: int) -> None:
-    """Close the descriptor of a folder. It is closed even if that raises."""
-    with suppress(OSError):
-        os.close(handle)
 
 
 def _span(byte_range: Any, size: int) -> tuple[int, int | None]:

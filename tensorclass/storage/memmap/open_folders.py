@@ -48,7 +48,7 @@ class OpenFolder(NamedTuple):
                 if len(text) > LONGEST:
                     raise FileError(f"{self.name}/{name}: it is longer than {LONGEST} bytes")
         finally:
-            _close_quietly(handle)
+            close_quietly(handle)
         return text
 
     def names(self) -> set[str]:
@@ -78,7 +78,7 @@ def open_folder(path: str) -> Generator[OpenFolder, None, None]:
     try:
         yield OpenFolder(handle, path)
     finally:
-        _close_quietly(handle)
+        close_quietly(handle)
 
 
 def with_open_folder(path: str, work: Callable[[OpenFolder, Uninterrupted], T]) -> T:
@@ -113,10 +113,10 @@ def with_open_folder(path: str, work: Callable[[OpenFolder, Uninterrupted], T]) 
                 if is_at(handle, path) or not os.path.exists(path):  # if none is there, trying again is useless
                     raise _missing(path, error) from None
             finally:
-                _close_quietly(handle)
+                close_quietly(handle)
 
 
-def _close_quietly(handle: int) -> None:
+def close_quietly(handle: int) -> None:
     """Close a descriptor that was only read from. An error of that says nothing about the data, and it is closed."""
     with suppress(OSError):
         os.close(handle)
@@ -180,7 +180,7 @@ class OpenFolderTree:
             elif not path:
                 return found
             if len(self._open) >= _MOST_OPEN:
-                _close_quietly(self._open.pop(next(iter(self._open))).handle)
+                close_quietly(self._open.pop(next(iter(self._open))).handle)
         self._open[path] = found  # moved to the end: the first one is closed first
         return found
 
@@ -192,7 +192,7 @@ class OpenFolderTree:
         self._last = None
         outer = self._open.pop(path, None)
         if outer is not None:
-            _close_quietly(outer.handle)
+            close_quietly(outer.handle)
 
     def mark_foreign(self, path: tuple[str, ...]) -> None:
         """Note that the peer wrote a folder, so that its files may have the unescaped keys as names."""
@@ -219,12 +219,12 @@ class OpenFolderTree:
             return _open_subfolder(outer, VALUES_FOLDER)
         finally:
             if path:
-                _close_quietly(outer.handle)
+                close_quietly(outer.handle)
 
     def close(self) -> None:
         """Close all folders but the root."""
         while self._open:
-            _close_quietly(self._open.popitem()[1].handle)
+            close_quietly(self._open.popitem()[1].handle)
 
 
 _MOST_OPEN = 64
