@@ -260,7 +260,7 @@ class TensorDictStore(PersistentTensorDict):
         if not is_class:
             raise TypeError(f"from_store: expected tensorclass_cls to be a class of records, got {made!r}")
         of_class: Callable[[Any], Any] = dense_class
-        return load_root(of_class(made), _file(where), LoadOptions(device=as_device(device)))
+        return load_root(of_class(tensorclass_cls or TensorDict), _file(where), LoadOptions(device=as_device(device)))
 
     @property
     def td_id(self) -> str:
