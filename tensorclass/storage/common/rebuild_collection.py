@@ -427,7 +427,7 @@ def _buffer(node: Node, source: Source, path: Path) -> Tensor:
     return _tensor(node, source, path)
 
 
-def _object_arrays(node: Node, target: Any, source: Source, path: Path) -> NonTensorDataBase:
+def rebuild_objects(node: Node, target: Any, source: Source, path: Path) -> NonTensorDataBase:
     """Return objects whose texts lie in arrays. They are read when they are asked for, or now to verify them."""
     size = parse_size(node.get("batch_size"), source, path)
     if (same := _same_objects(target, size, source)) is not None:
@@ -465,11 +465,6 @@ def _same_objects(target: Any, size: Size, source: Source) -> NonTensorDataBase 
     return target._shallow() if is_same else None
 
 
-def rebuild_objects(node: Node, source: Source, path: Path) -> NonTensorDataBase:
-    """Return the objects of a node of arrays."""
-    return _object_arrays(node, None, source, path)
-
-
 def _objects(node: Node, target: Any, source: Source, path: Path) -> Any:
     size = parse_size(node.get("batch_size"), source, path)
     same = _same_objects(target, size, source)
@@ -502,5 +497,5 @@ _MAKERS: dict[str, Callable[[Node, Any, Source, Path], Any]] = {
     "column": _column,
     "object": _objects,
     "objects": _objects,
-    **dict.fromkeys(collection_tree.OBJECT_ARRAYS, _object_arrays),
+    **dict.fromkeys(collection_tree.OBJECT_ARRAYS, rebuild_objects),
 }

@@ -315,7 +315,7 @@ class AppendPlan:
         def read(key: collection_tree.Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
             return memmap_folder.map_tensor(*self.folders.find(key, buffer), dtype, shape, "r")
 
-        strings = rebuild_collection.rebuild_objects(node, self.source._replace(read=read), path)
+        strings = rebuild_collection.rebuild_objects(node, None, self.source._replace(read=read), path)
         return list(strings._objects), strings._codes()
 
     def _stack(self, node: Node, rows: Any, path: collection_tree.Path, count: int) -> Node:
