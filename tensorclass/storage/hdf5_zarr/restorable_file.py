@@ -56,6 +56,8 @@ class RestorableFile:
         creates = {"r+": 0, "a": os.O_CREAT, "w": os.O_CREAT}.get(mode, os.O_CREAT | os.O_EXCL)
         flags = os.O_RDWR | creates | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
         self._handle = -1
+        #: sizes: as the library sees it; on disk; before the change
+        self._size = self._size_on_disk = self._size_before = 0
         self._handle = os.open(path, flags, 0o666)
         try:
             found = os.fstat(self._handle)
@@ -69,7 +71,6 @@ class RestorableFile:
             os.close(self._handle)
             self._handle = -1
             raise
-        #: sizes: as the library sees it; on disk; before the change
         self._size = self._size_on_disk = self._size_before = os.fstat(self._handle).st_size
 
     def _take_lock(self) -> None:
