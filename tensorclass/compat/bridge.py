@@ -208,17 +208,17 @@ def our_record_class(cls: type) -> type[TensorClass]:
 
 
 def _record_class_like(cls: type) -> type[TensorClass]:
-    fields = dataclasses.fields(cls)
-    namespace: dict[str, Any] = {
-        "__module__": cls.__module__,
-        "__qualname__": cls.__qualname__,
-        "__doc__": cls.__doc__,
-        "__annotations__": {one.name: _our_annotation(one.type) for one in fields},
-    }
-    namespace.update({one.name: default for one in fields if (default := _default_of(one)) is not None})
+    namespace = _namespace(cls, {one.name: _our_annotation(one.type) for one in dataclasses.fields(cls)})
     metaclass: Any = type(TensorClass)
     made: type[TensorClass] = metaclass(cls.__name__, (TensorClass,), namespace, shadow=True, stack_objects=True)
     return made
+
+
+def _namespace(cls: type, annotations: dict[str, Any]) -> dict[str, Any]:
+    """Return the namespace of a record class with the name, the fields and the defaults of another one."""
+    names = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
+    defaults = {one.name: default for one in dataclasses.fields(cls) if (default := _default_of(one)) is not None}
+    return {**names, "__annotations__": annotations, **defaults}
 
 
 def _our_annotation(annotation: Any) -> Any:
@@ -260,9 +260,7 @@ class _Theirs:
             return self._tensor(source)
         if isinstance(source, Ragged):
             return source.to_jagged()
-        if isinstance(source, BufferColumn):
-            return self._objects(source.tolist(), source._batch_size, source)
-        if isinstance(source, NonTensorStack):
+        if isinstance(source, (BufferColumn, NonTensorStack)):
             return self._objects(source.tolist(), source._batch_size, source)
         if isinstance(source, NonTensorDataBase):
             kind = package.MetaData if isinstance(source, MetaData) else package.NonTensorData
@@ -326,13 +324,7 @@ class _Theirs:
         """Return the record class of the other package for a record class, made once: fields, defaults and name."""
         made = _THEIR_RECORDS.get(cls)
         if made is None:
-            namespace: dict[str, Any] = {
-                "__module__": cls.__module__,
-                "__qualname__": cls.__qualname__,
-                "__doc__": cls.__doc__,
-                "__annotations__": {one.name: Any for one in dataclasses.fields(cls)},
-            }
-            namespace.update({one.name: default for one in dataclasses.fields(cls) if (default := _default_of(one))})
+            namespace = _namespace(cls, {one.name: Any for one in dataclasses.fields(cls)})
             made = self._package.tensorclass(type(cls.__name__, (), namespace), shadow=True)
             _THEIR_RECORDS[cls] = cast("type", made)
             _RECORDS[cast("type", made)] = cls

@@ -6,7 +6,9 @@ Each does what its known clients use it for.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Generator, Iterable, Sequence
+import math
+import operator
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
@@ -36,57 +38,17 @@ from tensorclass.td.stores.sub_tensordict import SubTensorDict
 from tensorclass.td.tensordict import TensorDict
 
 __all__ = [
-    "NO_DEFAULT",
-    "PYTREE_REGISTERED_LAZY_TDS",
-    "PYTREE_REGISTERED_TDS",
-    "STORE_BACKENDS",
-    "_ACCEPTED_CLASSES",
-    "_DTYPE2STRDTYPE",
-    "_DTYPE_TO_STR_DTYPE",
-    "_NESTED_TENSORS_AS_LISTS",
-    "_NESTED_TENSORS_AS_LISTS_NONTENSOR",
-    "_NUMPY_TO_TORCH_DTYPE_DICT",
-    "_STRDTYPE2DTYPE",
-    "_STR_DTYPE_TO_DTYPE",
-    "_TORCH_TO_NUMPY_DTYPE_DICT",
-    "AsLists",
-    "DeviceType",
-    "IndexType",
-    "LazyStackedTensorDictStore",
-    "NestedKey",
-    "TDGraphModule",
-    "TensorDictBase",
-    "TensorDictFuture",
-    "TensorDictStore",
-    "_CustomOpTensorDict",
-    "_SubTensorDict",
-    "_check_keys",
-    "_default_is_leaf",
-    "_device",
-    "_dtype",
-    "_exclude_td_from_pytree",
-    "_get_item",
-    "_getitem_batch_size",
-    "_has_exclusive_keys",
-    "_is_dataclass",
-    "_is_leaf_nontensor",
-    "_is_non_tensor",
-    "_is_tensor_collection",
-    "_is_tensorclass",
-    "_maybe_correct_neg_dim",
-    "_pass_through",
-    "_pass_through_cls",
-    "_prod",
-    "_set_item",
-    "_shape",
-    "_unravel_key_to_tuple",
-    "_zip_strict",
-    "lazy_stack",
-    "symbolic_trace",
-    "unravel_key",
-    "unravel_key_to_tuple",
-    "unravel_keys",
-]
+    "NO_DEFAULT", "PYTREE_REGISTERED_LAZY_TDS", "PYTREE_REGISTERED_TDS", "STORE_BACKENDS", "_ACCEPTED_CLASSES",
+    "_DTYPE2STRDTYPE", "_DTYPE_TO_STR_DTYPE", "_NESTED_TENSORS_AS_LISTS", "_NESTED_TENSORS_AS_LISTS_NONTENSOR",
+    "_NUMPY_TO_TORCH_DTYPE_DICT", "_STRDTYPE2DTYPE", "_STR_DTYPE_TO_DTYPE", "_TORCH_TO_NUMPY_DTYPE_DICT", "AsLists",
+    "DeviceType", "IndexType", "LazyStackedTensorDictStore", "NestedKey", "TDGraphModule", "TensorDictBase",
+    "TensorDictFuture", "TensorDictStore", "_CustomOpTensorDict", "_SubTensorDict", "_check_keys",
+    "_default_is_leaf", "_device", "_dtype", "_exclude_td_from_pytree", "_get_item", "_getitem_batch_size",
+    "_has_exclusive_keys", "_is_dataclass", "_is_leaf_nontensor", "_is_non_tensor", "_is_tensor_collection",
+    "_is_tensorclass", "_maybe_correct_neg_dim", "_pass_through", "_pass_through_cls", "_prod", "_set_item",
+    "_shape", "_unravel_key_to_tuple", "_zip_strict", "lazy_stack", "symbolic_trace", "unravel_key",
+    "unravel_key_to_tuple", "unravel_keys",
+]  # fmt: skip
 
 # -- keys -------------------------------------------------------------------------------------------------------------
 
@@ -154,26 +116,10 @@ def _shape(tensor: Any, nested_shape: bool = False) -> Size:
     return shape
 
 
-def _device(tensor: Any) -> torch.device | None:
-    device: torch.device | None = tensor.device
-    return device
-
-
-def _dtype(tensor: Any) -> torch.dtype | None:
-    dtype: torch.dtype | None = tensor.dtype
-    return dtype
-
-
-def _prod(sequence: Iterable[int]) -> int:
-    total = 1
-    for item in sequence:
-        total *= item
-    return total
-
-
-def _get_item(tensor: Any, index: Any) -> Any:
-    """Return rows of a leaf."""
-    return tensor[index]
+_device: Final[Any] = operator.attrgetter("device")
+_dtype: Final[Any] = operator.attrgetter("dtype")
+_prod: Final[Any] = math.prod
+_get_item: Final[Any] = operator.getitem  # rows of a leaf
 
 
 def _set_item(tensor: Any, index: Any, value: Any, *, validated: bool = True, non_blocking: bool = False) -> Any:
@@ -337,21 +283,14 @@ class LazyStackedTensorDictStore:
         self._refuse()
 
     @classmethod
-    def _refuse(cls) -> NoReturn:
+    def _refuse(cls, *args: Any, **kwargs: Any) -> NoReturn:
+        """Raise: :meth:`TensorDict.to_store` writes lazy stacks."""
         raise NotImplementedError(
             f"{class_name(cls)}: tensorclass keeps lazy stacks, too, with to_store(); TensorDictStore.from_store() "
             "opens them"
         )
 
-    @classmethod
-    def from_tensordict(cls, *args: Any, **kwargs: Any) -> NoReturn:
-        """Raise: :meth:`TensorDict.to_store` writes lazy stacks."""
-        cls._refuse()
-
-    @classmethod
-    def from_schema(cls, *args: Any, **kwargs: Any) -> NoReturn:
-        """Raise: :meth:`TensorDict.to_store` writes lazy stacks."""
-        cls._refuse()
+    from_tensordict = from_schema = _refuse
 
 
 def symbolic_trace(*args: Any, **kwargs: Any) -> Any:

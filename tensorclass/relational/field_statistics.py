@@ -105,30 +105,19 @@ class _Statistics:
 def summary(self: TensorCollection) -> Summary:
     """See :meth:`TensorDict.summary`."""
     keys = leaf_keys(self)
-    found = [_statistics(dotted(key), self._find(key), len(self._batch_size)) for key in keys]
-
-    def column(values: Sequence[int]) -> Tensor:
-        return torch.tensor(values, dtype=torch.int64)
-
+    found = [_statistics(dotted(key), self._find(key)) for key in keys]
+    counts = {name: [getattr(one, name) for one in found] for name in ("count", "nulls", "unique")}
     figures = torch.tensor([one.figures for one in found], dtype=torch.float64).reshape(len(found), len(_FIGURES))
-    return Summary(
-        key=Text([dotted(key) for key in keys]),
-        dtype=Text([one.dtype for one in found]),
-        count=column([one.count for one in found]),
-        nulls=column([one.nulls for one in found]),
-        unique=column([one.unique for one in found]),
-        mean=figures[:, 0],
-        std=figures[:, 1],
-        min=figures[:, 2],
-        q25=figures[:, 3],
-        median=figures[:, 4],
-        q75=figures[:, 5],
-        max=figures[:, 6],
-        batch_size=[len(found)],
-    )
+    columns: dict[str, Any] = {
+        "key": Text([dotted(key) for key in keys]),
+        "dtype": Text([one.dtype for one in found]),
+        **{name: torch.tensor(values, dtype=torch.int64) for name, values in counts.items()},
+        **dict(zip(_FIGURES, figures.unbind(1), strict=True)),
+    }
+    return Summary(**columns, batch_size=[len(found)])
 
 
-def _statistics(key: str, value: Any, ndim: int) -> _Statistics:
+def _statistics(key: str, value: Any) -> _Statistics:
     if isinstance(value, UnbatchedTensor):
         value = value.data
     if isinstance(value, Tensor):

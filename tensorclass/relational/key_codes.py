@@ -46,15 +46,15 @@ class KeyCodes:
 
     def first_rows(self) -> Tensor:
         """Return the first row with each code, ``int64[count]``."""
-        rows = torch.arange(len(self.codes), device=self.codes.device)
-        first = torch.full((self.count,), len(rows), dtype=torch.int64, device=rows.device)
-        return first.scatter_reduce_(0, self.codes, rows, "amin")
+        return self._end_rows("amin")
 
     def last_rows(self) -> Tensor:
         """Return the last row with each code, ``int64[count]``."""
+        return self._end_rows("amax")
+
+    def _end_rows(self, how: str) -> Tensor:
         rows = torch.arange(len(self.codes), device=self.codes.device)
-        last = torch.full((self.count,), -1, dtype=torch.int64, device=rows.device)
-        return last.scatter_reduce_(0, self.codes, rows, "amax")
+        return rows.new_zeros(self.count).scatter_reduce_(0, self.codes, rows, how, include_self=False)
 
     def counts(self) -> Tensor:
         """Return the number of rows with each code, ``int64[count]``."""
@@ -75,6 +75,22 @@ def leaf_keys(data: TensorCollection) -> list[tuple[str, ...]]:
     return found
 
 
+def row_count(what: str, data: TensorCollection) -> int:
+    """Return the number of rows.
+
+    Raises:
+        ValueError: there is no batch dimension.
+    """
+    if not data._batch_size:
+        raise ValueError(f"{what}: expected at least one batch dimension, along which the rows lie; got none")
+    return int(data._batch_size[0])
+
+
+def row_index(data: TensorCollection, rows: Tensor) -> Tensor:
+    """Return positions of rows as an index of a collection, on its device."""
+    return rows if data._device is None else rows.to(data._device)
+
+
 def key_columns(what: str, data: TensorCollection, keys: Sequence[tuple[str, ...]]) -> list[Any]:
     """Return the values under keys.
 
@@ -82,8 +98,7 @@ def key_columns(what: str, data: TensorCollection, keys: Sequence[tuple[str, ...
         ValueError: there is no batch dimension, or no key.
         KeyError: there is no such key.
     """
-    if not data._batch_size:
-        raise ValueError(f"{what}: expected at least one batch dimension, along which the rows lie; got none")
+    row_count(what, data)
     if not keys:
         raise ValueError(f"{what}: expected at least one key, got none")
     columns = [data._find(key) for key in keys]

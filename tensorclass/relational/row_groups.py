@@ -20,9 +20,6 @@ from .key_codes import KeyCodes, Keys, as_keys, key_codes, key_columns, leaf_key
 from .row_order import stable_order
 from .row_selection import columns_of
 
-if TYPE_CHECKING:
-    pass
-
 T = TypeVar("T", bound=Collection)  # as the family of methods that returns groups
 
 #: an aggregation of ``agg``: the name of an aggregation of a key, ``"count"``, or a function of the rows of a group

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 import torch
 from torch import Generator
 
+from .key_codes import row_count, row_index
 from .row_selection import trimmed
 
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ def head(self: T, n: int = 5) -> T:
 
 def tail(self: T, n: int = 5) -> T:
     """See :meth:`TensorDict.tail`."""
-    rows = self._batch_size[0] if self._batch_size else 0
-    return self[max(rows - _checked("tail", self, n), 0) :]
+    count = _checked("tail", self, n)
+    return self[max(self._batch_size[0] - count, 0) :]
 
 
 def sample(self: T, n: int = 5, *, replacement: bool = False, generator: Generator | None = None) -> T:
@@ -39,12 +40,11 @@ def sample(self: T, n: int = 5, *, replacement: bool = False, generator: Generat
         if count > rows:
             raise ValueError(f"sample: expected at most {rows} rows, got n={n}; replacement=True draws rows again")
         drawn = torch.randperm(rows, generator=generator, device=where)[:count]
-    return trimmed(self[drawn.to(self._device) if self._device else drawn])
+    return trimmed(self[row_index(self, drawn)])
 
 
 def _checked(what: str, data: TensorCollection, n: int) -> int:
-    if not data._batch_size:
-        raise ValueError(f"{what}: expected at least one batch dimension, along which the rows lie; got none")
+    row_count(what, data)
     if type(n) is not int or n < 0:
         raise ValueError(f"{what}: n: expected a number of rows, got {n!r}")
     return n

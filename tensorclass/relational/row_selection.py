@@ -90,12 +90,7 @@ def drop_duplicates(self: T, by: Keys | None = None, *, keep: Literal["first", "
         wrong = f"{keep!r}{did_you_mean(keep, ('first', 'last'))}"
         raise ValueError(f"drop_duplicates: keep: expected 'first', 'last' or False, got {wrong}")
     rows = codes.first_rows() if keep == "first" else codes.last_rows()
-    return trimmed(self[stable_sorted(rows)])
-
-
-def stable_sorted(rows: Tensor) -> Tensor:
-    """Return positions in ascending order."""
-    return rows[stable_order(rows)]
+    return trimmed(self[rows[stable_order(rows)]])
 
 
 def value_counts(self: TensorCollection, by: Keys, *, sort: bool = True) -> TensorDict:

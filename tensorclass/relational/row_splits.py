@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 from torch import Generator, Tensor
 
-from .key_codes import Keys, as_keys, key_codes
+from .key_codes import Keys, as_keys, key_codes, row_count, row_index
 from .row_order import stable_order
 
 if TYPE_CHECKING:
@@ -19,10 +19,10 @@ T = TypeVar("T", bound="TensorCollection")
 
 def random_split(self: T, lengths: Sequence[int | float], generator: Generator | None = None) -> tuple[T, ...]:
     """See :meth:`TensorDict.random_split`."""
-    rows = _rows_of("random_split", self)
+    rows = row_count("random_split", self)
     sizes = split_sizes(lengths, rows)
     order = torch.randperm(rows, generator=generator)
-    return tuple([self[part.to(self._device) if self._device else part] for part in order.split_with_sizes(sizes)])
+    return tuple([self[row_index(self, part)] for part in order.split_with_sizes(sizes)])
 
 
 def train_test_split(
@@ -34,7 +34,7 @@ def train_test_split(
     generator: Generator | None = None,
 ) -> tuple[T, T]:
     """See :meth:`TensorDict.train_test_split`."""
-    rows = _rows_of("train_test_split", self)
+    rows = row_count("train_test_split", self)
     if stratify is not None and not shuffle:
         raise ValueError("train_test_split: stratify deals out rows at random, which shuffle=False rules out")
     size: Any = test_size
@@ -52,11 +52,7 @@ def train_test_split(
     else:
         is_test = _stratified(key_codes("train_test_split", self, as_keys(stratify)).codes.cpu()[order], share)
         test, train = order[is_test], order[~is_test]
-    return self[_on(self, train)], self[_on(self, test)]
-
-
-def _on(data: TensorCollection, rows: Tensor) -> Tensor:
-    return rows if data._device is None else rows.to(data._device)
+    return self[row_index(self, train)], self[row_index(self, test)]
 
 
 def _stratified(codes: Tensor, share: float) -> Tensor:
@@ -89,9 +85,3 @@ def split_sizes(lengths: Sequence[int | float], rows: int) -> list[int]:
     raise ValueError(
         f"random_split: expected lengths that sum to the {rows} rows, or fractions that sum to 1, got {list(lengths)}"
     )
-
-
-def _rows_of(what: str, data: Any) -> int:
-    if not data._batch_size:
-        raise ValueError(f"{what}: expected at least one batch dimension, along which the rows lie; got none")
-    return int(data._batch_size[0])

@@ -8,6 +8,7 @@ errors.
 
 from __future__ import annotations
 
+import functools
 import lzma
 import mmap
 import os
@@ -33,19 +34,17 @@ from tensorclass.support.printable import printable
 from tensorclass.support.progress import Bar, bytes_of, progress_of
 from tensorclass.support.regular_files import open_regular, reading_regular
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
 from tensorclass.td.leaves.nontensor_base import note_files
 from tensorclass.td.leaves.object_codes import CPU
 from tensorclass.td.memory.mapped_files import Filename, pieces
-from tensorclass.td.memory.mapped_tensor import MODES
 
 from .common import collection_tree, describe_collection, rebuild_collection
-from .common.collection_tree import FileError, Source
+from .common.collection_tree import FileError
 from .common.decompression import Compression, excess_of, unpacked
-from .common.file_paths import check_parent, path_of
+from .common.file_paths import check_parent, names_in_zip, path_of
 from .common.prefetch import prefetching
 from .memmap import folder_layout
-from .memmap import memmap_folder as folder
+from .memmap.memmap_folder import LoadOptions, SaveOptions, keep_foreign_files
 
 SUFFIX = ".tdz"  #: memmap() writes an archive to a path with this suffix
 
@@ -83,33 +82,21 @@ def compression_method(compression: str | int | None, what: str) -> int:
     return found
 
 
-def save_archive(
-    data: TensorCollection,
-    path: Filename,
-    *,
-    what: str,
-    compression: str | int | None = None,
-    allow_pickle: bool = False,
-    values: bool = True,
-    robust_key: bool = True,
-    num_threads: int = 0,
-    checksum: bool = False,
-    progress: bool | None = False,
-    then: Callable[[str], object],
-) -> None:
+def save_archive(data: TensorCollection, path: Filename, options: SaveOptions, then: Callable[[str], object]) -> None:
     """Write a collection to an archive, all of it or nothing.
 
-    One thread writes the archive; ``num_threads`` bring the values of the next tensors to the memory of the CPU in C
-    order. See :func:`.folder.save_folder` for the other arguments. ``then`` is called with the path of the draft before
-    it takes its final name, at which another writer might soon put another file.
+    One thread writes the archive; others bring the values of the next tensors to the memory of the CPU in C order.
+    ``then`` is called with the path of the draft before it takes its final name, at which another writer might soon put
+    another file.
     """
-    method = compression_method(compression, what)
-    if not robust_key:
+    what, values = options.what, options.values
+    method = compression_method(options.compression, what)
+    if not options.robust_key:
         folder_layout.check_keys(data, what)
-    node, leaves = describe_collection.describe(data, what, allow_pickle, checksum)
+    node, leaves = describe_collection.describe(data, what, options.allow_pickle, options.checksum)
     meta_files = folder_layout.meta_files(node, what, os.fspath(path))
     for leaf in leaves:
-        name = folder_layout.tensor_path(leaf)
+        name = folder_layout.tensor_path(leaf.path, leaf.buffer)
         if len(name) > _LONGEST_NAME // 4 and len(os.fsencode(name)) > _LONGEST_NAME:
             raise ValueError(
                 f"{what}: nothing was written; the keys {'.'.join(leaf.path)[:80]}... together are longer than a file "
@@ -119,21 +106,17 @@ def save_archive(
     with (
         uninterrupted() as section,
         _archive_writer(path, method, None, then) as write,
-        bytes_of(total, what, progress) as bar,
+        bytes_of(total, what, options.progress) as bar,
         section.interruptible(),
     ):
         for meta_folder, text in meta_files:
             write(meta_folder + folder_layout.META, iter([memoryview(text)]))
         filled = [leaf for leaf in leaves if leaf.tensor.numel()]
         copied = [leaf.tensor for leaf in filled if values or leaf.of_objects]
-        with closing(_contents(copied, num_threads)) as contents:
+        with closing(_contents(copied, options.num_threads)) as contents:
             for leaf in filled:
                 content = next(contents) if values or leaf.of_objects else _zeros(leaf.tensor)
-                write(folder_layout.tensor_path(leaf), _with_progress(content, bar))
-
-
-def _pieces_at_once(tensor: Tensor) -> list[memoryview]:
-    return list(pieces(tensor))
+                write(folder_layout.tensor_path(leaf.path, leaf.buffer), _with_progress(content, bar))
 
 
 def _contents(tensors: Sequence[Tensor], num_threads: int) -> Generator[Iterator[memoryview], None, None]:
@@ -144,7 +127,7 @@ def _contents(tensors: Sequence[Tensor], num_threads: int) -> Generator[Iterator
     ahead: deque[Future[list[memoryview]]] = deque()
     with ThreadPoolExecutor(num_threads, thread_name_prefix="archive") as pool:
         for tensor in tensors:
-            ahead.append(pool.submit(_pieces_at_once, tensor))
+            ahead.append(pool.submit(list[memoryview], pieces(tensor)))
             if len(ahead) > num_threads:
                 yield iter(ahead.popleft().result())
         while ahead:
@@ -183,7 +166,8 @@ def pack_memmap(
         ):
             for name in files:
                 with reading_regular(root / name) as file:
-                    write(name, _with_progress(_file_pieces(file), bar))
+                    content = (memoryview(piece) for piece in iter(functools.partial(file.read, _PIECE), b""))
+                    write(name, _with_progress(content, bar))
     return Path(archive_path)
 
 
@@ -228,11 +212,6 @@ def _files_below(root: Path, prefix: str) -> Iterator[str]:
             yield prefix + entry.name
         else:
             raise FileError(f"{entry.path}: expected a regular file or a folder; links are not followed")
-
-
-def _file_pieces(file: IO[bytes]) -> Iterator[memoryview]:
-    while piece := file.read(_PIECE):
-        yield memoryview(piece)
 
 
 def _with_progress(pieces: Iterator[memoryview], bar: Bar[Any]) -> Iterator[memoryview]:
@@ -299,16 +278,17 @@ class _Archive:
             raise self.damaged(name, "the name of a member must be a relative path, without '..'")
         if len(parts) > _DEEPEST:
             raise self.damaged(name[:80], "it is in too many folders")
-        if name in self.members:
-            raise self.damaged(name, "there are two members of this name")
-        if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
-            raise self.damaged(name, "expected a regular file or a folder")
-        if info.flag_bits & 0x1:
-            raise self.damaged(name, "it is encrypted")
-        if info.compress_type not in _METHODS.values():
-            raise self.damaged(name, f"its compression is unknown here ({info.compress_type})")
-        if info.compress_type == zipfile.ZIP_STORED and info.compress_size != info.file_size:
-            raise self.damaged(name, "its two sizes differ although it is not compressed")
+        kind, is_stored = stat.S_IFMT(info.external_attr >> 16), info.compress_type == zipfile.ZIP_STORED
+        problems = {
+            "there are two members of this name": name in self.members,
+            "expected a regular file or a folder": kind not in (0, stat.S_IFREG, stat.S_IFDIR),
+            "it is encrypted": info.flag_bits & 0x1,
+            f"its compression is unknown here ({info.compress_type})": info.compress_type not in _METHODS.values(),
+            "its two sizes differ although it is not compressed": is_stored and info.compress_size != info.file_size,
+        }
+        for why, is_so in problems.items():
+            if is_so:
+                raise self.damaged(name, why)
         folder = ""
         for part in parts[:-1]:
             self.contents.setdefault(folder, set()).add(part)
@@ -429,153 +409,124 @@ class _ArchiveFolderTree:
 
 
 @contextmanager
-def _open_archive(path: Filename) -> Generator[tuple[_Archive, int], None, None]:
+def _open_archive(path: Filename) -> Generator[_Archive, None, None]:
     name = os.path.abspath(path)
     with reading_regular(name) as file:
-        yield _Archive(file, name), file.fileno()
+        yield _Archive(file, name)
 
 
 def is_memmap_archive(path: Filename) -> bool:
     """See :func:`tensorclass.is_memmap_archive`."""
-    if not os.path.isfile(path) or not zipfile.is_zipfile(path):
-        return False
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return folder_layout.META in archive.namelist()
-    except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError):
-        return False
+    return os.path.isfile(path) and folder_layout.META in names_in_zip(path)
 
 
-def load_archive(
-    target: Any,
-    path: Filename,
-    *,
-    device: torch.device | None = None,
-    non_blocking: bool = False,
-    mode: str | None = None,
-    subpath: NestedKey | None = None,
-    allow_pickle: bool = False,
-    strict: bool = True,
-    same_objects: bool = False,
-    verify: bool = False,
-    num_threads: int = 0,
-) -> Any:
-    """Return the collection in an archive, with its stored tensors mapped to memory.
+class _ArchiveTensors:
+    """Reads the tensors of an archive: stored ones are mapped to memory, compressed ones are decompressed."""
 
-    Args:
-        target: the class of the result, or a collection whose classes it gets.
-        path: the archive.
-        device: where the tensors go; ``meta`` reads none of them.
-        non_blocking: do not wait for copies to the device.
-        mode: ``"r+"`` writes changes of the tensors to the archive (:func:`refresh_archive_checksums` then updates its
-            checksums); otherwise they stay in this process.
-        subpath: the key of a nested collection, to load only that.
-        allow_pickle: load objects that were pickled.
-        strict: the fields of a record and the keys in the archive must be the same.
-        same_objects: take the objects of ``target``.
-        verify: read all members first, and compare their checksums.
-        num_threads: the number of threads that read compressed values, values for a device, and for ``verify``.
+    def __init__(self, archive: _Archive, folders: _ArchiveFolderTree, options: LoadOptions) -> None:
+        self._archive = archive
+        self._folders = folders
+        self._options = options
+        self._memory: mmap.mmap | None = None
 
-    Raises:
-        FileNotFoundError: there is no such file.
-        FileError: it is damaged, or does not fit the record.
-    """
-    if mode not in (None, *MODES):
-        raise ValueError(f"load_memmap: expected mode to be 'r', 'r+' or None, got {mode!r}")
-    if not os.path.isfile(path):
-        raise FileNotFoundError(f"there is no file {printable(os.path.abspath(path))}")
-    with _open_archive(path) as (archive, handle):
-        if verify:
-            archive.check(num_threads)
-        folders = _ArchiveFolderTree(archive, allow_pickle)
-        if subpath is not None:
-            folders.known[()] = folders.below(unravel_key_to_tuple(subpath))
-        try:
-            node = folder_layout.read_node(folders, ())
-        except RecursionError:
-            raise FileError(f"{archive.name}: its metadata is nested too deep") from None
-        needs_values = not rebuild_collection.needs_no_values(device)
-        maps: list[Any] = []
-
-        def mapped() -> Any:
-            if not maps:
-                if mode == "r+":
-                    with os.fdopen(open_regular(archive.name, os.O_RDWR), "r+b") as writable:
-                        maps.append(mmap.mmap(writable.fileno(), 0, access=mmap.ACCESS_WRITE))
-                else:
-                    maps.append(mmap.mmap(handle, 0, access=mmap.ACCESS_COPY))
-            return maps[0]
-
-        moves = device is not None and device.type != "cpu"
-
-        def open_tensor(
-            key: collection_tree.Path, buffer: str, dtype: torch.dtype, shape: Size, /
-        ) -> Callable[[], Tensor]:
-            count = shape.numel()
-            if not needs_values or not count:
-                return lambda: torch.empty(shape, dtype=dtype, device=device or CPU)
-            name = folders.at(key[:-1]).prefix + folder_layout.tensor_file(key[-1], buffer)
-            member = archive.members.get(name)
-            if member is None:
-                raise archive.damaged(name, "missing")
-            if member.info.file_size < count * dtype.itemsize:
-                raise archive.damaged(
-                    name,
-                    f"expected {count * dtype.itemsize} bytes, for the shape {list(shape)} of {dtype}; "
-                    f"it has {member.info.file_size}",
-                )
-            stored = member.info.compress_type == zipfile.ZIP_STORED and not member.start % dtype.itemsize
-            if mode == "r+" and not stored:
-                raise RuntimeError(
-                    f"load_memmap: {archive.name}: {name} is compressed, or not aligned, and cannot be written in "
-                    "place; save the archive without compression, or load it without mode='r+'"
-                )
-            memory = mapped() if stored else None
-
-            def read() -> Tensor:
-                if stored:
-                    value: Tensor = _frombuffer(memory, dtype=dtype, count=count, offset=member.start).view(shape)
-                else:
-                    value = _read_compressed(archive, name, dtype, count).view(shape)
-                return value.to(device, non_blocking=non_blocking) if moves else value
-
-            return read
-
-        def read_tensor(key: collection_tree.Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
-            return open_tensor(key, buffer, dtype, shape)()
-
-        def read_strings(key: collection_tree.Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
-            name = folders.at(key[:-1]).prefix + folder_layout.tensor_file(key[-1], buffer)
-            if shape.numel() and name not in archive.members:
-                raise archive.damaged(name, "missing")
-            held = archive.members[name].info.file_size if shape.numel() else 0
-            if held < shape.numel() * dtype.itemsize:
-                raise archive.damaged(name, f"expected {shape.numel() * dtype.itemsize} bytes; it has {held}")
-            return (
-                _read_compressed(archive, name, dtype, shape.numel()).view(shape)
-                if held
-                else torch.empty(shape, dtype=dtype)
+    def open(self, key: collection_tree.Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Callable[[], Tensor]:
+        """Return a function that reads a tensor, also in another thread."""
+        archive, device = self._archive, self._options.device
+        if not shape.numel():
+            return lambda: torch.empty(shape, dtype=dtype, device=device or CPU)
+        name = self._member_name(key, buffer, dtype, shape)
+        info, start = archive.members[name]
+        is_stored = info.compress_type == zipfile.ZIP_STORED and not start % dtype.itemsize
+        if self._options.mode == "r+" and not is_stored:
+            raise RuntimeError(
+                f"load_memmap: {archive.name}: {name} is compressed, or not aligned, and cannot be written in place; "
+                "save the archive without compression, or load it without mode='r+'"
             )
+        memory = self._mapped() if is_stored else None
 
-        source = Source(
-            archive.name, read_tensor, device or CPU, allow_pickle, strict, same_objects,
-            read_strings=read_strings, check_text=verify,
-        )  # fmt: skip
-        if num_threads > 1 and needs_values:
-            with prefetching(node, source, open_tensor, num_threads) as source:
-                return note_files(rebuild_collection.rebuild(node, target, source))
-        return note_files(rebuild_collection.rebuild(node, target, source))
+        def read() -> Tensor:
+            if memory is None:
+                value = _read_member(archive, name, dtype, shape)
+            else:
+                value = _frombuffer(memory, dtype=dtype, count=shape.numel(), offset=start).view(shape)
+            return value if device is None else value.to(device, non_blocking=self._options.non_blocking)
+
+        return read
+
+    def read(self, key: collection_tree.Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
+        return self.open(key, buffer, dtype, shape)()
+
+    def read_strings(self, key: collection_tree.Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
+        """Read the texts of objects into the memory of the CPU; compare their checksum."""
+        if not shape.numel():
+            return torch.empty(shape, dtype=dtype)
+        return _read_member(self._archive, self._member_name(key, buffer, dtype, shape), dtype, shape)
+
+    def _member_name(self, key: collection_tree.Path, buffer: str, dtype: torch.dtype, shape: Size) -> str:
+        """Return the name of the member of a tensor; raise if it is missing, or too short."""
+        name = self._folders.at(key[:-1]).prefix + folder_layout.tensor_file(key[-1], buffer)
+        member, needed = self._archive.members.get(name), shape.numel() * dtype.itemsize
+        if member is None:
+            raise self._archive.damaged(name, "missing")
+        if member.info.file_size < needed:
+            expected = f"expected {needed} bytes, for the shape {list(shape)} of {dtype}"
+            raise self._archive.damaged(name, f"{expected}; it has {member.info.file_size}")
+        return name
+
+    def _mapped(self) -> mmap.mmap:
+        if self._memory is None:
+            if self._options.mode == "r+":
+                with os.fdopen(open_regular(self._archive.name, os.O_RDWR), "r+b") as writable:
+                    self._memory = mmap.mmap(writable.fileno(), 0, access=mmap.ACCESS_WRITE)
+            else:
+                self._memory = mmap.mmap(self._archive.handle, 0, access=mmap.ACCESS_COPY)
+        return self._memory
 
 
-def _read_compressed(archive: _Archive, name: str, dtype: torch.dtype, count: int) -> Tensor:
-    value = torch.empty(count, dtype=dtype, device="cpu")
-    target = memoryview(value.view(torch.uint8).numpy())  # type: ignore[arg-type]
+def _read_member(archive: _Archive, name: str, dtype: torch.dtype, shape: Size) -> Tensor:
+    value = torch.empty(shape, dtype=dtype, device="cpu")
+    target = memoryview(value.view(-1).view(torch.uint8).numpy())  # type: ignore[arg-type]
     at = 0
     for piece in archive.pieces(name):
         part = piece[: len(target) - at]
         target[at : at + len(part)] = part
         at += len(part)
     return value
+
+
+def load_archive(target: Any, path: Filename, options: LoadOptions, subpath: tuple[str, ...] = ()) -> Any:
+    """Return the collection in an archive, with its stored tensors mapped to memory.
+
+    Args:
+        target: the class of the result, or a collection whose classes it gets.
+        path: the archive.
+        options: how it is loaded. :func:`refresh_archive_checksums` updates the checksums after changes that the mode
+            ``"r+"`` writes.
+        subpath: the key of a nested collection, to load only that.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        FileError: it is damaged, or does not fit the record.
+    """
+    options.check_mode()
+    if not os.path.isfile(path):
+        raise FileNotFoundError(f"there is no file {printable(os.path.abspath(path))}")
+    with _open_archive(path) as archive:
+        if options.verify:
+            archive.check(options.num_threads)
+        folders = _ArchiveFolderTree(archive, options.allow_pickle)
+        folders.known[()] = folders.below(subpath)
+        try:
+            node = folder_layout.read_node(folders, ())
+        except RecursionError:
+            raise FileError(f"{archive.name}: its metadata is nested too deep") from None
+        tensors, device = _ArchiveTensors(archive, folders, options), options.device
+        is_blank = rebuild_collection.needs_no_values(device)
+        read = rebuild_collection.blank_reader(device or CPU) if is_blank else tensors.read
+        source = options.source(archive.name, read, tensors.read_strings)
+        source = source._replace(verify=False, check_text=options.verify)  # the checksums are those of the members
+        with prefetching(node, source, tensors.open, 0 if is_blank else options.num_threads) as source:
+            return note_files(rebuild_collection.rebuild(node, target, source))
 
 
 def unpack_memmap(
@@ -587,21 +538,15 @@ def unpack_memmap(
     if not os.path.isfile(archive_path):
         raise FileError(f"{archive_path}: there is no such file")
     path = Path(path_of(prefix, "unpack_memmap", writes=True))
-    with _open_archive(archive_path) as (archive, _):
+    with _open_archive(archive_path) as archive:
         existing = next(parent for parent in (path, *path.parents) if parent.is_dir())
-        needed, free = (
-            sum(member.info.file_size for member in archive.members.values()),
-            shutil.disk_usage(existing).free,
-        )
+        needed = sum(member.info.file_size for member in archive.members.values())
+        free = shutil.disk_usage(existing).free
         if needed > free:
             raise FileError(f"{archive.name}: unpacking it takes {needed} bytes; {existing} has {free} free")
-
-        def finish(draft: Path) -> None:
-            folder.keep_foreign_files(path, draft)
-
         with (
             uninterrupted() as section,
-            swapped_folder(path, finish=finish) as draft,
+            swapped_folder(path, finish=functools.partial(keep_foreign_files, path)) as draft,
             bytes_of(needed, "unpack_memmap", progress) as bar,
             section.interruptible(),
         ):
@@ -621,10 +566,10 @@ def refresh_archive_checksums(archive_path: Filename) -> Path:
         raise FileError(f"{os.path.abspath(archive_path)}: not an archive of a memory-mapped folder: no such file")
     with (
         uninterrupted() as section,
-        _open_archive(archive_path) as (archive, handle),
+        _open_archive(archive_path) as archive,
         os.fdopen(open_regular(archive.name, os.O_RDWR), "r+b") as file,
     ):
-        with mmap.mmap(handle, 0, access=mmap.ACCESS_READ) as memory:
+        with mmap.mmap(archive.handle, 0, access=mmap.ACCESS_READ) as memory:
             at = archive.zip.start_dir
             for info in archive.zip.infolist():
                 signature, *lengths = _CENTRAL.unpack_from(memory, at)

@@ -11,7 +11,7 @@ import mmap
 import operator
 import os
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 from typing import IO, Any
@@ -29,17 +29,9 @@ from tensorclass.td.collection import DeviceLike, as_device
 from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.jagged import all_packed
 from tensorclass.td.leaves.object_codes import CPU, nest_lists
+from tensorclass.td.memory import consolidated_buffer
 from tensorclass.td.memory.buffer_layout import BufferLayout, layout_of
-from tensorclass.td.memory.consolidated_buffer import (
-    WHOLE,
-    FlatBuffer,
-    TensorSpan,
-    is_sharded,
-    parts_of,
-    spans_of,
-    view,
-    with_buffers,
-)
+from tensorclass.td.memory.consolidated_buffer import TensorSpan, is_sharded, parts_of, spans_of, view, with_buffers
 from tensorclass.td.memory.mapped_files import Filename, pieces
 from tensorclass.td.memory.shared_memory import share
 
@@ -47,7 +39,7 @@ from .common import collection_tree, describe_collection, rebuild_collection, se
 from .common.collection_tree import FileError, Node, Source, TensorLeaf, as_dict, as_list
 from .common.file_paths import check_parent, loading, path_of
 from .common.object_json import TAG
-from .common.prefetch import check_threads
+from .common.prefetch import check_threads, result_or_future
 from .memmap.memmap_methods import take_values
 
 VERSION = 1
@@ -112,7 +104,8 @@ def consolidate(
                 if not (use_buffer or share_memory or pin_memory):
                     file.flush()
                     with open(file.name, "rb") as written:  # the draft: another file may soon be at the final path
-                        made = with_buffers(data, FlatBuffer(_mapped(written.fileno(), size), spans).parts())
+                        flat = consolidated_buffer.FlatBuffer(_mapped(written.fileno(), size), spans)
+                        made = with_buffers(data, flat.parts())
         if made is None:
             here = next(iter(devices)) if len(devices) == 1 else CPU
             layout = layout_of(parts) if layout is None else layout
@@ -129,19 +122,14 @@ def consolidate(
             return mark(made).lock_()
         return (mark(made, layout) if dense is None else mark_positions(made, layout, tensors)).lock_()
 
-    if not return_early:
-        return work()
-    pool = ThreadPoolExecutor(1, thread_name_prefix="consolidate")
-    future: Future[Any] = pool.submit(work)
-    pool.shutdown(wait=False)  # the thread ends with its work
-    return future
+    return result_or_future(return_early, "consolidate", work)
 
 
 def _buffers_of(data: Any) -> list[Tensor]:
     """Return the buffers of all tensors and columns. Raise if one is not whole, or not dense."""
     parts = [part for leaf in data._arrays() for part in parts_of(leaf)]
     if any(map(is_sharded, parts)):
-        raise TypeError(f"consolidate: nothing was changed; there is {WHOLE}")
+        raise TypeError(f"consolidate: nothing was changed; there is {consolidated_buffer.WHOLE}")
     if odd := [part.layout for part in parts if part.layout != torch.strided]:
         raise TypeError(f"consolidate: a tensor of the layout {odd[0]} has several buffers; make it dense first")
     return parts
@@ -170,8 +158,7 @@ def _copy_all(targets: list[Tensor], sources: list[Tensor], num_threads: int) ->
                 _foreach_copy(targets, sources)
         return
     with ThreadPoolExecutor(num_threads) as pool:
-        for done in [pool.submit(_copy, *pair) for pair in zip(targets, sources, strict=True)]:
-            done.result()
+        list(pool.map(_copy, targets, sources))  # raises the errors
 
 
 def _copy(target: Tensor, source: Tensor) -> None:
@@ -205,24 +192,15 @@ def _write_file(file: IO[bytes], node: Node, leaves: list[TensorLeaf], spans: li
                 at += len(piece)
     file.write(bytes(size - at))
     own = sealed_json.sealed({"version": VERSION, "size": size, "starts": [span[2] for span in spans], "tree": node})
-    _check_length(own)
+    collection_tree.check_length(len(own), _LONGEST, "consolidate")
     file.write(own + len(own).to_bytes(8, "little") + _MARK)
     try:
         for_peer = _to_peer_layout(node, iter(zip(spans, [*[span[2] for span in spans[1:]], size], strict=True)))
     except _NoPeerLayout:
         for_peer = {"cls": "tensorclass"}  # the peer raises, rather than load some of the values
     text = json.dumps(for_peer, allow_nan=False).encode()
-    _check_length(text)
+    collection_tree.check_length(len(text), _LONGEST, "consolidate")
     file.write(text + len(text).to_bytes(8, "little"))
-
-
-def _check_length(text: bytes) -> None:
-    """Raise if a description is longer than the limit for reading."""
-    if len(text) > _LONGEST:
-        raise ValueError(
-            f"consolidate: nothing was written; the metadata of the collection takes {len(text)} bytes as JSON, at "
-            f"most {_LONGEST} can be read: objects take most of it"
-        )
 
 
 class _NoPeerLayout(Exception):
@@ -232,18 +210,17 @@ class _NoPeerLayout(Exception):
 def _to_peer_layout(node: Node, spans: Iterator[tuple[TensorSpan, int]]) -> Node:
     """Return the peer's description of a node."""
     kind = node["type"]
-    leaves: Node = {}
-    objects: Node = {}
-    below: Node = {}
-    about: Node = {"is_locked": False}
     if kind == "objects":
         if TAG in str(node["data"]):
             raise _NoPeerLayout
         return _stack_for_peer(nest_lists(node["data"], node["batch_size"]), len(node["batch_size"]))
     if kind == "lazy_stack":
-        about.update(stack_dim=node["stack_dim"], stack_dim_name=node["stack_dim_name"])
-        below = {str(at): _to_peer_layout(item, spans) for at, item in enumerate(node["parts"])}
-        return {"cls": "LazyStackedTensorDict", "non_tensors": {}, "leaves": {}, "cls_metadata": about, **below}
+        parts = {str(at): _to_peer_layout(item, spans) for at, item in enumerate(node["parts"])}
+        about = {"stack_dim": node["stack_dim"], "stack_dim_name": node["stack_dim_name"]}
+        return _for_peer("LazyStackedTensorDict", about, parts)
+    leaves: Node = {}
+    objects: Node = {}
+    below: Node = {}
     for key, entry in node["entries"].items():
         if entry["type"] == "tensor":
             leaves[key] = _leaf_for_peer(*next(spans))
@@ -258,8 +235,12 @@ def _to_peer_layout(node: Node, spans: Iterator[tuple[TensorSpan, int]]) -> Node
             raise _NoPeerLayout
     size = node["batch_size"]
     names = node.get("names", [None] * len(size)) if kind == "collection" else [None] * len(size)
-    about |= {"device": None, "names": names, "batch_size": size}
-    return {"cls": "TensorDict", "non_tensors": objects, "leaves": leaves, "cls_metadata": about, **below}
+    return _for_peer("TensorDict", {"device": None, "names": names, "batch_size": size}, below, objects, leaves)
+
+
+def _for_peer(cls: str, about: Node, below: Node, objects: Node | None = None, leaves: Node | None = None) -> Node:
+    own = {"cls": cls, "non_tensors": objects or {}, "leaves": leaves or {}}
+    return {**own, "cls_metadata": {"is_locked": False, **about}, **below}
 
 
 def _leaf_for_peer(span: TensorSpan, stop: int) -> list[Any]:
@@ -273,8 +254,7 @@ def _stack_for_peer(items: list[Any], ndim: int) -> Node:
     """Return the peer's description of an object for each row: a stack for each dimension."""
     objects: Node = {str(at): [item, [], None] for at, item in enumerate(items)} if ndim == 1 else {}
     below: Node = {str(at): _stack_for_peer(item, ndim - 1) for at, item in enumerate(items)} if ndim > 1 else {}
-    about = {"is_locked": False, "stack_dim": 0, "stack_dim_name": None}
-    return {"cls": "NonTensorStack", "non_tensors": objects, "leaves": {}, "cls_metadata": about, **below}
+    return _for_peer("NonTensorStack", {"stack_dim": 0, "stack_dim_name": None}, below, objects)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -292,27 +272,19 @@ def from_consolidated(
     with loading(name, "from_consolidated"), reading_regular(name) as file:
         size, node, starts = _read(file, name)
         blank = rebuild_collection.needs_no_values(target)
-        memory = _mapped(file.fileno(), 0 if blank else size)
         with _disable_current_modes():
-            strings = _mapped(file.fileno(), size) if collection_tree.has_object_arrays(node) else memory
+            memory = _mapped(file.fileno(), 0 if blank and not collection_tree.has_object_arrays(node) else size)
     spans = collection_tree.Spans(name)
 
     def read(where: collection_tree.Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
-        if blank:
-            return torch.empty(shape, dtype=dtype, device=target or CPU)
-        return read_from(memory, where, buffer, dtype, shape)
-
-    def read_strings(where: collection_tree.Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
-        return read_from(strings, where, buffer, dtype, shape)
-
-    def read_from(memory: Tensor, where: collection_tree.Path, buffer: str, dtype: torch.dtype, shape: Size) -> Tensor:
         start, count = starts.get((where, buffer)), shape.numel() * dtype.itemsize
         if type(start) is not int or not 0 <= start <= start + count <= size:
             raise FileError(f"{name}: {'.'.join(where)}: its values are not in the file")
         spans.add(start, start + count, where)
         return view(memory, dtype, shape, start)
 
-    source = Source(name, read, None, allow_pickle, strict, read_strings=read_strings)
+    reader = rebuild_collection.blank_reader(target or CPU) if blank else read
+    source = Source(name, reader, None, allow_pickle, strict, read_strings=read)
     loaded = rebuild_collection.rebuild(node, cls, source)
     spans.check()
     return loaded if target is None or blank else loaded.to(target)
@@ -405,10 +377,8 @@ def _from_peer_layout(
             return _stacked_objects(items, where)
         stack = {"stack_dim": about["stack_dim"], "stack_dim_name": about.get("stack_dim_name")}
         return {"type": "lazy_stack", **stack, "parts": items}
-    node: Node = {"type": "collection", "batch_size": about.get("batch_size"), "entries": entries}
-    if any(item is not None for item in as_list(about.get("names")) or ()):
-        node["names"] = about["names"]
-    return node
+    names = collection_tree.stated_names(about.get("names"))
+    return {"type": "collection", "batch_size": about.get("batch_size"), "names": names, "entries": entries}
 
 
 def _stacked_objects(nodes: list[Any], name: str) -> Node:

@@ -28,11 +28,10 @@ from tensorclass.support.regular_files import open_regular
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike, as_device
 from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
-from tensorclass.td.leaves.object_codes import CPU
 from tensorclass.td.memory.mapped_files import Filename
 
 from .common import collection_tree, describe_collection, rebuild_collection, sealed_json
-from .common.collection_tree import FileError, Node, Source, as_dict, as_list
+from .common.collection_tree import FileError, Node, Source, as_dict
 from .common.file_paths import check_parent, loading, path_of
 from .common.object_json import TAG
 
@@ -75,11 +74,7 @@ def save_safetensors(data: TensorCollection, path: Filename, *, checksum: bool =
             raise OSError(int(number[1]) if number else errno.EIO, str(error), str(draft)) from None
         with open(draft, "rb") as written:
             length = int.from_bytes(written.read(8), "little")
-        if length > _LONGEST:
-            raise ValueError(
-                f"save_safetensors: nothing was written; the metadata of the collection takes {length} bytes, at most "
-                f"{_LONGEST} can be read in this format: objects take most of it"
-            )
+        collection_tree.check_length(length, _LONGEST, "save_safetensors")
 
 
 def load_safetensors(
@@ -94,7 +89,6 @@ def load_safetensors(
     """See :meth:`TensorDict.load_safetensors`."""
     name = path_of(path, "load_safetensors")
     target = as_device(device)
-    blank = rebuild_collection.needs_no_values(target)
     if isinstance(keys, str):
         raise TypeError(f"load_safetensors: expected keys to be a list of keys, as [{keys!r}], got {keys!r}")
     with loading(name, "load_safetensors"), _open_file(name) as file:
@@ -104,12 +98,6 @@ def load_safetensors(
             node = _chosen(node, [rebuild_collection.names_in_tree(cls, node, path) for path in paths], name)
 
         def read(where: collection_tree.Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
-            if blank:
-                return torch.empty(shape, dtype=dtype, device=target or CPU)
-            value = read_strings(where, buffer, dtype, shape)
-            return value if target is None else value.to(target)
-
-        def read_strings(where: collection_tree.Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
             try:
                 value: Tensor = file.get_tensor(name_of(where, buffer))
             except Exception as error:  # of the library's own class, which is not imported here
@@ -121,7 +109,8 @@ def load_safetensors(
                 )
             return value
 
-        source = Source(name, read, target, False, strict, verify=verify, read_strings=read_strings)
+        reader = rebuild_collection.placing(read, target)
+        source = Source(name, reader, target, False, strict, verify=verify, read_strings=read)
         return rebuild_collection.rebuild(node, cls, source)
 
 
@@ -150,10 +139,6 @@ def _open_file(name: str) -> Generator[Any, None, None]:
         os.close(handle)
 
 
-def _plain_name(path: collection_tree.Path, buffer: str) -> str:
-    return path[0]
-
-
 def _read_node(file: Any, name: str) -> tuple[Node, Callable[[collection_tree.Path, str], str]]:
     """Return the tree in the metadata, or one of the tensors in a foreign file; and the function that names tensors."""
     metadata: dict[str, str] = file.metadata() or {}
@@ -168,10 +153,8 @@ def _read_node(file: Any, name: str) -> tuple[Node, Callable[[collection_tree.Pa
         left: set[str] = set(file.keys())
         return _from_peer_metadata(known.get("root"), (), names, left, file, name), lambda path, buffer: names[path]
     if text is None:
-        entries: dict[str, Any] = {}
-        for key in file.keys():  # noqa: SIM118  # not a mapping
-            entries[key] = _tensor_node(file, key)
-        return {"type": "collection", "batch_size": [], "entries": entries}, _plain_name
+        entries = {key: _tensor_node(file, key) for key in file.keys()}  # noqa: SIM118  # not a mapping
+        return {"type": "collection", "batch_size": [], "entries": entries}, lambda path, buffer: path[0]
     known = sealed_json.unsealed(text.encode(), f"{name}: its metadata")
     node = as_dict(known.get("tree"))
     if node is None or known.get("version") != collection_tree.VERSION:
@@ -182,9 +165,11 @@ def _read_node(file: Any, name: str) -> tuple[Node, Callable[[collection_tree.Pa
 
 def _to_peer_metadata(node: Node, path: collection_tree.Path) -> Node | None:
     """Return the peer's description of a tree; ``None`` if that cannot hold all of its values."""
+    if "entries" not in node:
+        return None
     keys: Node = {}
     is_collection = node["type"] == "collection"
-    for key, entry in node["entries"].items() if "entries" in node else ():
+    for key, entry in node["entries"].items():
         if entry["type"] == "tensor":
             keys[key] = {"tensor": _name((*path, key), "")}
         elif entry["type"] in ("collection", "column", *collection_tree.OBJECT_ARRAYS):
@@ -195,8 +180,6 @@ def _to_peer_metadata(node: Node, path: collection_tree.Path) -> Node | None:
             return None
         if keys[key] == {"td": None}:
             return None
-    if "entries" not in node:
-        return None
     return {"batch_size": node["batch_size"], "names": node.get("names") if is_collection else None, "keys": keys}
 
 
@@ -224,10 +207,8 @@ def _from_peer_metadata(
             entries[key] = {"type": "object", "data": value, "batch_size": known.get("batch_size")}
         else:
             raise FileError(f"{where}: {ascii(key)[:40]}: its metadata is damaged")
-    node: Node = {"type": "collection", "batch_size": known.get("batch_size"), "entries": entries}
-    if any(item is not None for item in as_list(known.get("names")) or ()):
-        node["names"] = known["names"]
-    return node
+    own = collection_tree.stated_names(known.get("names"))
+    return {"type": "collection", "batch_size": known.get("batch_size"), "names": own, "entries": entries}
 
 
 def _tensor_node(file: Any, name: str) -> Node:

@@ -15,7 +15,6 @@ import errno
 import os
 import threading
 import weakref
-from types import TracebackType
 from typing import Final
 
 from tensorclass.support.interrupts import Uninterrupted
@@ -64,9 +63,7 @@ class FolderLock:
     def __enter__(self) -> FolderLock:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.release()
 
     def release(self) -> None:

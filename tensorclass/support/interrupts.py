@@ -19,7 +19,7 @@ import importlib
 import os
 import signal
 import threading
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Final
 
 __all__ = ["Uninterrupted", "uninterrupted"]
@@ -49,9 +49,7 @@ class Uninterrupted:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._resume()
 
     def interruptible(self) -> Interruptible:
@@ -137,9 +135,7 @@ class Interruptible:
     def __enter__(self) -> None:
         self._section._resume()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._section._defer()
 
 

@@ -2,27 +2,15 @@
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-import torch
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.keys import NestedKey
 from tensorclass.td.memory.mapped_files import Filename
+from tensorclass.storage.memmap.memmap_folder import LoadOptions, SaveOptions
 
 SUFFIX: str
 
 def compression_method(compression: str | int | None, what: str) -> int: ...
 def save_archive(
-    data: TensorCollection,
-    path: Filename,
-    *,
-    what: str,
-    compression: str | int | None = None,
-    allow_pickle: bool = False,
-    values: bool = True,
-    robust_key: bool = True,
-    num_threads: int = 0,
-    checksum: bool = False,
-    progress: bool | None = False,
-    then: Callable[[str], object],
+    data: TensorCollection, path: Filename, options: SaveOptions, then: Callable[[str], object]
 ) -> None: ...
 def pack_memmap(
     prefix: Filename,
@@ -34,20 +22,7 @@ def pack_memmap(
     pbar: bool | None = None,
 ) -> Path: ...
 def is_memmap_archive(path: Filename) -> bool: ...
-def load_archive(
-    target: Any,
-    path: Filename,
-    *,
-    device: torch.device | None = None,
-    non_blocking: bool = False,
-    mode: str | None = None,
-    subpath: NestedKey | None = None,
-    allow_pickle: bool = False,
-    strict: bool = True,
-    same_objects: bool = False,
-    verify: bool = False,
-    num_threads: int = 0,
-) -> Any: ...
+def load_archive(target: Any, path: Filename, options: LoadOptions, subpath: tuple[str, ...] = ()) -> Any: ...
 def unpack_memmap(
     archive_path: Filename, prefix: Filename, *, progress: bool | None = None, pbar: bool | None = None
 ) -> Path: ...

@@ -72,6 +72,10 @@ class TensorReader(Protocol):
     def __call__(self, path: Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Tensor: ...
 
 
+#: opens a buffer of a tensor: takes what a :class:`TensorReader` takes, and returns a function that reads it
+TensorOpener: TypeAlias = Callable[[Path, str, torch.dtype, Size], Callable[[], Tensor]]
+
+
 class FileError(ValueError):
     """A file is damaged, or does not fit the class that is loaded from it."""
 
@@ -80,9 +84,14 @@ class FileError(ValueError):
         super().__init__(*(printable(one, lines=True) if isinstance(one, str) else one for one in args))
 
 
+def at_key(path: Path, why: object) -> str:
+    """Return a message that begins with the key; the message alone for the outermost collection."""
+    return f"{dotted(path)}: {why}" if path else str(why)
+
+
 def damaged(file: str, path: Path, why: str) -> FileError:
     """Return an error that names the file and the key."""
-    return FileError(f"{file}: {dotted(path) + ': ' if path else ''}{why}")
+    return FileError(f"{file}: {at_key(path, why)}")
 
 
 class Unfit(FileError):
@@ -122,6 +131,11 @@ class Source(NamedTuple):
     def damaged(self, path: Path, why: str) -> FileError:
         """Return an error that names the file and the key."""
         return damaged(self.file, path, why)
+
+    def check_depth(self, path: Path) -> None:
+        """Raise if a collection is nested too deep."""
+        if len(path) > DEPTH:
+            raise self.damaged(path[:3], f"collections are nested deeper than {DEPTH} levels")
 
 
 #: the types of nodes of objects whose texts lie in arrays
@@ -193,6 +207,12 @@ def as_list(given: object) -> list[Any] | None:
     return found if type(given) is list else None
 
 
+def stated_names(given: object) -> list[Any] | None:
+    """Return the dimension names of a description by the peer, which has a list of ``None`` if there are none."""
+    names = as_list(given)
+    return names if names and any(name is not None for name in names) else None
+
+
 def parse_size(given: Any, source: Source, path: Path) -> Size:
     """Return the shape that a file gives; raise if it is none, or too large."""
     form: object = given
@@ -228,6 +248,27 @@ def parse_names(given: Any, size: Size, source: Source, path: Path) -> Any:
         except (ValueError, TypeError, RuntimeError) as error:
             raise source.damaged(path, str(error)) from None
     raise source.damaged(path, f"expected names of dimensions, got {str(given)[:80]}")
+
+
+def no_tensor(path: Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
+    """Raise: the reader of trees whose tensors are not read."""
+    raise FileError(f"{'.'.join(path)}: not a tensor")
+
+
+def check_length(length: int, most: int, what: str, where: str = "the collection") -> None:
+    """Raise if metadata is longer than the limit for reading.
+
+    Args:
+        length: its bytes.
+        most: the limit.
+        what: the caller, for the error.
+        where: what it describes, for the error.
+    """
+    if length > most:
+        raise ValueError(
+            f"{what}: nothing was written; the metadata of {where} takes {length} bytes as JSON, at most {most} can be "
+            "read: objects take most of it"
+        )
 
 
 MOST_VALUES = 2**58  #: values in a tensor: the number of their bytes fits in 63 bits

@@ -52,17 +52,20 @@ def describe(
     Raises:
         TypeError: some values cannot be written, or could not be loaded again. The message lists all of them.
     """
-    leaves: list[TensorLeaf] = []
-    problems: list[str] = []
-    node = _describe(data, within, leaves, problems, allow_pickle, object_arrays)
-    if within:
-        leaves = [leaf._replace(path=leaf.path[len(within) :]) for leaf in leaves]
-    if problems:
-        raise TypeError(f"{what}: nothing was written; " + "; ".join(problems))
+    describer = _Describer(allow_pickle, object_arrays)
+    node = describer.node(data, within)
+    if describer.problems:
+        raise TypeError(f"{what}: nothing was written; " + "; ".join(describer.problems))
+    leaves = [leaf._replace(path=leaf.path[len(within) :]) for leaf in describer.leaves] if within else describer.leaves
     if checksum:
-        for leaf in leaves:
-            leaf.node.setdefault("crc32", []).append(collection_tree.checksum_of(leaf.tensor))
+        add_checksums(leaves)
     return node, leaves
+
+
+def add_checksums(leaves: Sequence[TensorLeaf]) -> None:
+    """Add the checksums of buffers to the nodes of their tensors."""
+    for leaf in leaves:
+        leaf.node.setdefault("crc32", []).append(collection_tree.checksum_of(leaf.tensor))
 
 
 def describe_value(value: Any, path: Path, allow_pickle: bool, strict: bool = True) -> tuple[Node, list[str]]:
@@ -70,11 +73,11 @@ def describe_value(value: Any, path: Path, allow_pickle: bool, strict: bool = Tr
 
     Objects are never in arrays of their own: HDF5 and zarr have rows of text.
     """
-    problems: list[str] = []
-    node = _describe(value, path, [], problems, allow_pickle, False)
-    if problems and strict:
-        raise TypeError("; ".join(problems))
-    return node, problems
+    describer = _Describer(allow_pickle, False)
+    node = describer.node(value, path)
+    if describer.problems and strict:
+        raise TypeError("; ".join(describer.problems))
+    return node, describer.problems
 
 
 def collection_head(value: TensorCollection) -> Node:
@@ -98,46 +101,75 @@ def collection_head(value: TensorCollection) -> Node:
     return node
 
 
-def _describe(
-    value: Any,
-    path: Path,
-    leaves: list[TensorLeaf],
-    problems: list[str],
-    allow_pickle: bool | None,
-    object_arrays: bool = True,
-) -> Node:
-    if isinstance(value, Tensor):
-        return describe_tensor(value, path, leaves, problems)
-    if isinstance(value, NonTensorDataBase):
-        return _describe_objects(value, path, leaves, problems, allow_pickle, object_arrays)
-    if isinstance(value, BufferColumn):
-        return _describe_column(value, path, leaves, problems)
-    if isinstance(value, UnbatchedTensor):
-        one = describe_tensor(value._tensor, path, leaves, problems)
-        one["type"] = "unbatched"
-        return one
-    if len(path) > collection_tree.DEPTH:
-        problems.append(f"{'.'.join(path[:3])}: collections are nested deeper than {collection_tree.DEPTH} levels")
-        return {}
-    if isinstance(value, LazyStacked):
-        store: Any = value._store
-        return {
-            "type": "lazy_stack",
-            "stack_dim": store.dim,
-            "stack_dim_name": store.name,
-            "parts": [
-                _describe(item, (*path, str(at)), leaves, problems, allow_pickle, object_arrays)
-                for at, item in enumerate(store.items_)
-            ],
+class _Describer:
+    """Makes the nodes of values. Collects the buffers of tensors, and reasons why values cannot be written."""
+
+    def __init__(self, allow_pickle: bool | None, object_arrays: bool) -> None:
+        self.allow_pickle = allow_pickle
+        self.object_arrays = object_arrays
+        self.leaves: list[TensorLeaf] = []
+        self.problems: list[str] = []
+
+    def node(self, value: Any, path: Path) -> Node:
+        if isinstance(value, Tensor):
+            return self._tensor(value, path)
+        if isinstance(value, NonTensorDataBase):
+            return self._objects(value, path)
+        if isinstance(value, BufferColumn):
+            return self._column(value, path, value._batch_size)
+        if isinstance(value, UnbatchedTensor):
+            node = self._tensor(value._tensor, path)
+            node["type"] = "unbatched"
+            return node
+        if len(path) > collection_tree.DEPTH:
+            self.problems.append(
+                f"{'.'.join(path[:3])}: collections are nested deeper than {collection_tree.DEPTH} levels"
+            )
+            return {}
+        if isinstance(value, LazyStacked):
+            store: Any = value._store
+            parts = [self.node(item, (*path, str(at))) for at, item in enumerate(store.items_)]
+            return {"type": "lazy_stack", "stack_dim": store.dim, "stack_dim_name": store.name, "parts": parts}
+        _check_size(value._batch_size, path, self.problems)
+        node = {"type": "collection", **collection_head(value)}
+        cls: Any = value.__class__
+        node["entries"] = {
+            name: self.node(item, (*path, name))
+            for name, item in ((stored_name(cls, key), item) for key, item in value._now().items())
         }
-    _check_size(value._batch_size, path, problems)
-    node: Node = {"type": "collection", **collection_head(value)}
-    cls: Any = value.__class__
-    node["entries"] = {
-        name: _describe(item, (*path, name), leaves, problems, allow_pickle, object_arrays)
-        for name, item in ((stored_name(cls, key), item) for key, item in value._now().items())
-    }
-    return node
+        return node
+
+    def _tensor(self, value: Tensor, path: Path) -> Node:
+        return describe_tensor(value, path, self.leaves, self.problems)
+
+    def _column(self, value: Any, path: Path, size: Size) -> Node:
+        """Return the node of a column. Only the items of its rows are written, in the order of the rows.
+
+        ``size`` is the batch size of the outermost column of ragged rows of ragged rows.
+        """
+        compact = value.compact()
+        items, spans = compact._items, compact._spans()
+        node = {**column_head(compact), "batch_size": list(size)}
+        _check_size(spans.shape, path, self.problems)
+        below = (*path, "values")
+        node["entries"] = {
+            "values": self._tensor(items, below) if isinstance(items, Tensor) else self._column(items, below, size),
+            "spans": self._tensor(spans, (*path, "spans")),
+        }
+        return node
+
+    def _objects(self, value: NonTensorDataBase, path: Path) -> Node:
+        _check_size(value._batch_size, path, self.problems)
+        try:
+            if isinstance(value, NonTensorData):
+                return _describe_object(value, self.allow_pickle)
+            forms, codes = forms_of(value, self.allow_pickle)
+        except Unwritable as error:
+            self.problems.append(f"{dotted(path)}: {error}")
+            return {}
+        if self.object_arrays:
+            return describe_forms(forms, codes, path, self.leaves, self.problems)
+        return _forms_in_tree(forms, codes)
 
 
 def describe_tensor(value: Tensor, path: Path, leaves: list[TensorLeaf], problems: list[str]) -> Node:
@@ -168,28 +200,6 @@ def describe_tensor(value: Tensor, path: Path, leaves: list[TensorLeaf], problem
     return node
 
 
-def _describe_column(
-    value: Any, path: Path, leaves: list[TensorLeaf], problems: list[str], size: Size | None = None
-) -> Node:
-    """Return the node of a column. Only the items of its rows are written, in the order of the rows.
-
-    ``size`` is the batch size of the outermost column of ragged rows of ragged rows.
-    """
-    compact = value.compact()
-    items, spans = compact._items, compact._spans()
-    outer: Size = value._batch_size if size is None else size
-    node = {**column_head(compact), "batch_size": list(outer)}
-    _check_size(spans.shape, path, problems)
-    below = (*path, "values")
-    node["entries"] = {
-        "values": describe_tensor(items, below, leaves, problems)
-        if isinstance(items, Tensor)
-        else _describe_column(items, below, leaves, problems, outer),
-        "spans": describe_tensor(spans, (*path, "spans"), leaves, problems),
-    }
-    return node
-
-
 def column_head(value: Any) -> Node:
     """Return the part of a column's node that precedes its entries."""
     spans = value._spans()
@@ -202,27 +212,6 @@ def column_head(value: Any) -> Node:
 
 #: the fewest rows of objects that are written as arrays; fewer are in the tree, which people and the peer read
 ARRAYS_FROM = 1000
-
-
-def _describe_objects(
-    value: NonTensorDataBase,
-    path: Path,
-    leaves: list[TensorLeaf],
-    problems: list[str],
-    allow_pickle: bool | None,
-    object_arrays: bool,
-) -> Node:
-    _check_size(value._batch_size, path, problems)
-    try:
-        if isinstance(value, NonTensorData):
-            return _describe_object(value, allow_pickle)
-        forms, codes = forms_of(value, allow_pickle)
-    except Unwritable as error:
-        problems.append(f"{dotted(path)}: {error}")
-        return {}
-    if object_arrays:
-        return describe_forms(forms, codes, path, leaves, problems)
-    return _forms_in_tree(forms, codes)
 
 
 def _describe_object(value: NonTensorData, allow_pickle: bool | None) -> Node:

@@ -125,11 +125,7 @@ def loader_of(path: str) -> str | None:
     except (OSError, ValueError, OverflowError):
         return None
     if begin.startswith(b"PK\3\4"):
-        try:
-            with zipfile.ZipFile(path) as archive:
-                names = archive.namelist()
-        except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError):
-            return None
+        names = names_in_zip(path)
         if "meta.json" in names:
             return "load_memmap"
         return "torch.load" if any(name.endswith("/data.pkl") for name in names) else None
@@ -141,14 +137,20 @@ def loader_of(path: str) -> str | None:
     return next((method for magic, method in _BEGINNINGS.items() if begin.startswith(magic)), by_suffix)
 
 
+def names_in_zip(path: Filename) -> list[str]:
+    """Return the names of the members of a ZIP file; none for any other or damaged file."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return archive.namelist()
+    except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError):
+        return []
+
+
 _IN_FOLDERS = {"meta.json": "load_memmap", "zarr.json": "from_zarr", ".zgroup": "from_zarr"}
 #: formats of text, which have no mark
 _SUFFIXES = {
-    ".csv": "from_csv",
-    ".tsv": "from_csv",
-    ".json": "from_json",
-    ".jsonl": "from_json",
-    ".ndjson": "from_json",
+    **dict.fromkeys((".csv", ".tsv"), "from_csv"),
+    **dict.fromkeys((".json", ".jsonl", ".ndjson"), "from_json"),
 }
 _BEGINNINGS = {b"\x89HDF\r\n\x1a\n": "from_h5", b"PAR1": "from_parquet", b"ARROW1": "from_feather"}
 

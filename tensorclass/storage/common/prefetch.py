@@ -1,4 +1,4 @@
-"""Prefetch tensors of a file with threads, and copy them with threads."""
+"""Prefetch tensors of a file with threads, copy them with threads, and save in a thread."""
 
 from __future__ import annotations
 
@@ -11,17 +11,14 @@ import torch
 from torch import Size, Tensor
 
 from . import collection_tree
-from .collection_tree import FileError, Node, Path, Source
+from .collection_tree import FileError, Node, Path, Source, TensorOpener
 
 
 @contextmanager
 def prefetching(
-    node: Node,
-    source: Source,
-    open_tensor: Callable[[Path, str, torch.dtype, Size], Callable[[], Tensor]],
-    num_threads: int,
+    node: Node, source: Source, open_tensor: TensorOpener, num_threads: int
 ) -> Generator[Source, None, None]:
-    """Start threads that read the tensors of a tree in the order of :func:`.tree.rebuild`; give a source of them.
+    """Start threads that read the tensors of a tree in the order of :func:`.rebuild`; give a source of them.
 
     If a file cannot be opened, prefetching stops there, and the given source raises when it reads the tensor.
 
@@ -30,8 +27,11 @@ def prefetching(
         source: reads what was not prefetched.
         open_tensor: opens the file of a tensor, in the calling thread, and returns a function that reads it, which a
             thread calls.
-        num_threads: the number of threads.
+        num_threads: the number of threads. For fewer than two, the source is given as it is.
     """
+    if num_threads < 2:
+        yield source
+        return
     pool = ThreadPoolExecutor(num_threads, thread_name_prefix="reading")
     ready: dict[tuple[Path, str], Future[tuple[Tensor, int | None]]] = {}
     sums: dict[int, int] = {}
@@ -65,6 +65,16 @@ def prefetching(
         yield source._replace(read=read, checksum=checksum_of)
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def result_or_future(return_early: bool, what: str, work: Callable[[], Any]) -> Any:
+    """Return the result of some work, or a future of it from a thread."""
+    if not return_early:
+        return work()
+    pool = ThreadPoolExecutor(1, thread_name_prefix=what)
+    future: Future[Any] = pool.submit(work)
+    pool.shutdown(wait=False)  # the thread ends with its work
+    return future
 
 
 def check_threads(num_threads: object, what: str) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeGuard
 
 import torch
 from torch import Size, Tensor
@@ -21,9 +21,8 @@ from tensorclass.td.columns import spans as span_functions
 from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.columns.ragged import Ragged
 from tensorclass.td.columns.text import Text
-from tensorclass.td.keys import dotted
 from tensorclass.td.leaves.nontensor import MetaData, NonTensorData, NonTensorDataBase, stack_of
-from tensorclass.td.leaves.object_codes import codes_row_by_row, to_lists
+from tensorclass.td.leaves.object_codes import CPU, codes_row_by_row, to_lists
 from tensorclass.td.leaves.unbatched_tensor import UnbatchedTensor
 from tensorclass.td.stored_names import by_field, field_name, shown_names, stored_name
 from tensorclass.td.stores.lazy.lazy_base import lazily
@@ -32,22 +31,7 @@ from tensorclass.td.stores.store_classes import dense_class
 from tensorclass.td.tensordict import TensorDict
 
 from . import collection_tree
-from .collection_tree import (
-    DTYPES,
-    MOST_VALUES,
-    FileError,
-    Node,
-    Path,
-    Source,
-    TensorReader,
-    Unfit,
-    as_dict,
-    as_list,
-    none_fields,
-    parse_dtype,
-    parse_names,
-    parse_size,
-)
+from .collection_tree import FileError, Node, Path, Source, Unfit, as_dict, as_list, at_key, parse_names, parse_size
 from .object_json import decode
 from .stored_objects import StoredObjects
 from .unimported_classes import stand_in
@@ -84,30 +68,14 @@ def _rebuild(node: Any, target: Any, source: Source, path: Path) -> Any:
     if found is None:
         raise source.damaged(path, f"expected the description of a value, got {str(node)[:40]}")
     kind = found.get("type")
-    if kind == "collection":
-        return _collection(found, target, source, path)
-    if kind == "tensor":
-        return _tensor(found, source, path)
-    if kind == "object" or kind == "objects":
-        return _objects(found, target, source, path)
-    if kind == "column":
-        return _column(found, target, source, path)
-    if kind in collection_tree.OBJECT_ARRAYS:
-        return _object_arrays(found, target, source, path)
-    if kind == "lazy_stack":
-        return _lazy_stack(found, target, source, path)
-    if kind == "unbatched":
-        return UnbatchedTensor(_tensor(found, source, path))
-    if kind == "jagged":
-        return read_jagged(found, source, path)
-    if kind == "nested":
-        return _nested(found, source, path)
-    raise source.damaged(path, f"the type {str(kind)[:40]!r} is unknown here; a newer version may have written it")
+    make = _MAKERS.get(kind) if isinstance(kind, str) else None
+    if make is None:
+        raise source.damaged(path, f"the type {str(kind)[:40]!r} is unknown here; a newer version may have written it")
+    return make(found, target, source, path)
 
 
 def _collection(node: Node, target: Any, source: Source, path: Path) -> Any:
-    if len(path) > collection_tree.DEPTH:
-        raise source.damaged(path[:3], f"collections are nested deeper than {collection_tree.DEPTH} levels")
+    source.check_depth(path)
     cls = target_class(node, target)
     size = parse_size(node.get("batch_size"), source, path)
     names = parse_names(node.get("names"), size, source, path)
@@ -115,7 +83,7 @@ def _collection(node: Node, target: Any, source: Source, path: Path) -> Any:
     if given is None:
         raise source.damaged(path, "its entries are missing")
     if issubclass(cls, TensorClass):
-        return _record(cls, given, none_fields(node), target, size, names, source, path)
+        return _record(cls, node, target, size, names, source, path)
     store: dict[str, Any] = {}
     below = target if isinstance(target, TensorCollection) else None
     ndim, batch = len(size), node["batch_size"]
@@ -142,7 +110,7 @@ def _collection(node: Node, target: Any, source: Source, path: Path) -> Any:
         try:
             cls._check_required(store)
         except TypeError as error:
-            raise Unfit.of(source.file, [f"{dotted(path) + ': ' if path else ''}{error}"]) from None
+            raise Unfit.of(source.file, [at_key(path, error)]) from None
     return _make(cls, store, size, names, source.device)
 
 
@@ -176,25 +144,17 @@ def target_class(node: Node, target: Any) -> Any:
     return stand_in(named)
 
 
-def _record(
-    cls: type[TensorClass],
-    entries: dict[str, Any],
-    none: list[Any],
-    target: Any,
-    size: Size,
-    names: Any,
-    source: Source,
-    path: Path,
-) -> Any:
+def _record(cls: type[TensorClass], node: Node, target: Any, size: Size, names: Any, source: Source, path: Path) -> Any:
     """Make a record without its constructor, since ``__post_init__`` ran before it was saved.
 
     Shapes and dtypes are checked; elements are not, since that would read all of them.
     """
     specs = cls._specs
     wrong: list[str] = []
-    names_in_file = names_by_field(cls, entries, source, path)
-    entries = {key: entries[name] for key, name in names_in_file.items()}
-    none = [field_name(cls, name) if isinstance(name, str) else name for name in none]
+    names_in_file = names_by_field(cls, node["entries"], source, path)
+    entries: dict[str, Any] = {key: node["entries"][name] for key, name in names_in_file.items()}
+    was_none = collection_tree.none_fields(node)
+    none = [field_name(cls, name) if isinstance(name, str) else name for name in was_none]
     unexpected = [key for key in entries if key not in specs]
     if unexpected and not source.strict:
         warnings.warn(
@@ -215,9 +175,9 @@ def _record(
             unread.add(key)
     missing = cls._lacking(entries)
     if missing or (unexpected and source.strict):
+        fields = f"the fields of {class_name(cls)} are [{', '.join(shown_names(cls, specs))}]"
         wrong.append(
-            f"{dotted(path) + ': ' if path else ''}the fields of {class_name(cls)} are "
-            f"[{', '.join(shown_names(cls, specs))}], the file has {list(names_in_file.values())}"
+            at_key(path, f"{fields}, the file has {list(names_in_file.values())}")
             + (f"; missing, without a default: {missing}" if missing else "")
             + (f"; unexpected: {unexpected} (strict=False leaves them out)" if unexpected and source.strict else "")
             + did_you_mean(unexpected, missing)
@@ -264,8 +224,7 @@ def _lazy_stack(node: Node, target: Any, source: Source, path: Path) -> Any:
     parts, dim, name = as_list(node.get("parts")), node.get("stack_dim"), node.get("stack_dim_name")
     if not parts or not (name is None or isinstance(name, str)):
         raise source.damaged(path, "a lazy stack without items")
-    if len(path) > collection_tree.DEPTH:
-        raise source.damaged(path[:3], f"collections are nested deeper than {collection_tree.DEPTH} levels")
+    source.check_depth(path)
     like: Any = target
     targets: list[Any] = [target] * len(parts)
     if isinstance(target, LazyStacked) and len(like._store.items_) == len(parts):
@@ -287,15 +246,12 @@ def _lazy_stack(node: Node, target: Any, source: Source, path: Path) -> Any:
 
 
 def _tensor(node: Node, source: Source, path: Path) -> Tensor:
-    named = node.get("dtype")
-    dtype = DTYPES.get(named) if type(named) is str else None
-    if dtype is None:
-        dtype = parse_dtype(named, source, path)  # raises
+    dtype = collection_tree.parse_dtype(node.get("dtype"), source, path)
     value = source.read(path, "", dtype, parse_size(node.get("shape"), source, path))
     return verify_checksum(value, node, 0, source, path) if source.verify else value
 
 
-def blank_reader(device: torch.device | None) -> TensorReader:
+def blank_reader(device: torch.device | None) -> collection_tree.TensorReader:
     """Return a reader of tensors without values: on the device ``meta``, or fake tensors of an active mode."""
     if device is None or device.type != "meta":
         return lambda path, buffer, dtype, shape, /: torch.empty(shape, dtype=dtype, device=device)
@@ -308,6 +264,15 @@ def blank_reader(device: torch.device | None) -> TensorReader:
         return like.clone()  # takes a third of the time of torch.empty()
 
     return read
+
+
+def placing(read: collection_tree.TensorReader, device: torch.device | None) -> collection_tree.TensorReader:
+    """Return a reader that puts what ``read`` returns on a device; one of tensors without values where these do."""
+    if needs_no_values(device):
+        return blank_reader(device or CPU)
+    if device is None or device.type == "cpu":
+        return read
+    return lambda path, buffer, dtype, shape, /: read(path, buffer, dtype, shape).to(device)
 
 
 def verify_checksum(value: Tensor, node: Node, buffer: int, source: Source, path: Path) -> Tensor:
@@ -344,23 +309,31 @@ def read_jagged(node: Node, source: Source, path: Path) -> Tensor:
     """Read a jagged tensor; raise if its offsets do not fit its values."""
     rows = node.get("rows")
     values = _tensor(node, source, path)
-    if type(rows) is not int or not 0 <= rows < MOST_VALUES:
+    if not _is_count(rows, collection_tree.MOST_VALUES):
         raise source.damaged(path, "the number of its rows is missing")
     offsets = verify_checksum(source.read(path, "offsets", torch.int64, Size([rows + 1])), node, 1, source, path)
     if not needs_no_values(offsets.device):
         steps = offsets.diff()
         if values.ndim == 0 or int(offsets[0]) or int(offsets[-1]) != len(values) or bool((steps < 0).any()):
             raise source.damaged(path, "its offsets do not fit its values")
+    return _jagged_of(values, offsets)
+
+
+def _is_count(given: object, most: int) -> TypeGuard[int]:
+    return type(given) is int and 0 <= given < most
+
+
+def _jagged_of(values: Tensor, offsets: Tensor) -> Tensor:
     ragged: Any = torch.nested.nested_tensor_from_jagged(values, offsets)
     return ragged  # type: ignore[no-any-return]
 
 
-def _nested(node: Node, source: Source, path: Path) -> Tensor:
+def _nested(node: Node, target: Any, source: Source, path: Path) -> Tensor:
     """Read a nested tensor of torch's older layout, which the peer writes: the values, and the shape of each row."""
     if source.verify:
         raise source.damaged(path, "verify=True needs checksums, and another program wrote this without any")
     rows, dims = node.get("rows"), node.get("dims")
-    if type(rows) is not int or type(dims) is not int or not (0 <= rows < MOST_VALUES and 0 < dims < 64):
+    if not (_is_count(rows, collection_tree.MOST_VALUES) and _is_count(dims, 64) and dims):
         raise source.damaged(path, "expected the numbers of rows and dimensions")
     sizes = source.read(path, "shapes", torch.int64, Size([rows, dims]))
     if sizes.is_meta:
@@ -370,14 +343,12 @@ def _nested(node: Node, source: Source, path: Path) -> Tensor:
     rest: list[int] = to_lists(sizes[0, 1:]) if rows else [0] * (dims - 1)
     offsets = torch.cat([sizes.new_zeros(1), sizes[:, 0].cumsum(0)])
     shape = parse_size([int(offsets[-1]), *rest], source, path)
-    values = source.read(path, "", parse_dtype(node.get("dtype"), source, path), shape)
-    ragged: Any = torch.nested.nested_tensor_from_jagged(values, offsets)
-    return ragged  # type: ignore[no-any-return]
+    dtype = collection_tree.parse_dtype(node.get("dtype"), source, path)
+    return _jagged_of(source.read(path, "", dtype, shape), offsets)
 
 
 def _column(node: Node, target: Any, source: Source, path: Path) -> Any:
-    if len(path) > collection_tree.DEPTH:
-        raise source.damaged(path[:3], f"collections are nested deeper than {collection_tree.DEPTH} levels")
+    source.check_depth(path)
     values_node, spans_node = _buffer_nodes(node, ("values", "spans"), source, path)
     below = (*path, "values")
     if values_node.get("type") == "column":
@@ -456,11 +427,11 @@ def _buffer(node: Node, source: Source, path: Path) -> Tensor:
     return _tensor(node, source, path)
 
 
-def _object_arrays(node: Node, target: Any, source: Source, path: Path) -> NonTensorDataBase:
+def rebuild_objects(node: Node, target: Any, source: Source, path: Path) -> NonTensorDataBase:
     """Return objects whose texts lie in arrays. They are read when they are asked for, or now to verify them."""
     size = parse_size(node.get("batch_size"), source, path)
-    if source.same_objects and isinstance(target, NonTensorDataBase) and target._batch_size == size:
-        return target._shallow()
+    if (same := _same_objects(target, size, source)) is not None:
+        return same
     makes_fakes = needs_no_values(None)
     names = ("values", "spans", "codes")
     nodes = _buffer_nodes(node, names, source, path)
@@ -478,11 +449,7 @@ def _object_arrays(node: Node, target: Any, source: Source, path: Path) -> NonTe
         if codes.dtype is not torch.int64 or codes.shape != size or (size.numel() and not len(spans)):
             raise source.damaged(path, f"expected an object for each position of the batch size {list(size)}")
         objects = StoredObjects(
-            arrays,
-            is_json=node["type"] == "object_rows",
-            file=source.file,
-            path=path,
-            allow_pickle=source.allow_pickle,
+            arrays, is_json=node["type"] == "object_rows", file=source.file, path=path, allow_pickle=source.allow_pickle
         )
         if source.verify:
             objects.made()
@@ -492,22 +459,22 @@ def _object_arrays(node: Node, target: Any, source: Source, path: Path) -> NonTe
     return stack_of(listed, codes_row_by_row(size), source.device, None)
 
 
-def rebuild_objects(node: Node, source: Source, path: Path) -> NonTensorDataBase:
-    """Return the objects of a node of arrays."""
-    return _object_arrays(node, None, source, path)
+def _same_objects(target: Any, size: Size, source: Source) -> NonTensorDataBase | None:
+    """Return the objects of the target, of which the file has copies."""
+    is_same = source.same_objects and isinstance(target, NonTensorDataBase) and target._batch_size == size
+    return target._shallow() if is_same else None
 
 
 def _objects(node: Node, target: Any, source: Source, path: Path) -> Any:
     size = parse_size(node.get("batch_size"), source, path)
+    same = _same_objects(target, size, source)
+    if same is not None and (node["type"] != "object" or isinstance(same, NonTensorData)):
+        return same
     try:
         if node["type"] == "object":
-            if source.same_objects and isinstance(target, NonTensorData) and target._batch_size == size:
-                return target._shallow()  # with the same object
             cls = MetaData if node.get("kind") == "MetaData" else NonTensorData
             value = decode(node["data"], source.allow_pickle)
             return cls(value, decode(node.get("metadata"), source.allow_pickle), batch_size=size, device=source.device)
-        if source.same_objects and isinstance(target, NonTensorDataBase) and target._batch_size == size:
-            return target._shallow()
         items = as_list(node["data"])
         if items is None or len(items) != size.numel():
             raise ValueError(f"expected {size.numel()} objects for the batch size {list(size)}")
@@ -517,3 +484,18 @@ def _objects(node: Node, target: Any, source: Source, path: Path) -> Any:
         raise source.damaged(path, f"{error} is missing") from None
     except ValueError as error:
         raise source.damaged(path, str(error)) from None
+
+
+#: makes the value of a node of each type, for the target of :func:`rebuild`
+_MAKERS: dict[str, Callable[[Node, Any, Source, Path], Any]] = {
+    "collection": _collection,
+    "lazy_stack": _lazy_stack,
+    "tensor": lambda node, target, source, path: _tensor(node, source, path),
+    "unbatched": lambda node, target, source, path: UnbatchedTensor(_tensor(node, source, path)),
+    "jagged": lambda node, target, source, path: read_jagged(node, source, path),
+    "nested": _nested,
+    "column": _column,
+    "object": _objects,
+    "objects": _objects,
+    **dict.fromkeys(collection_tree.OBJECT_ARRAYS, rebuild_objects),
+}

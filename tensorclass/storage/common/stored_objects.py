@@ -33,17 +33,8 @@ class StoredObjects(Deferred):
     """
 
     __slots__ = (
-        "_allow_pickle",
-        "_arrays",
-        "_bytes",
-        "_checks",
-        "_file",
-        "_is_json",
-        "_kept",
-        "_path",
-        "_rows",
-        "kind",
-    )
+        "_allow_pickle", "_arrays", "_bytes", "_checks", "_file", "_is_json", "_kept", "_path", "_rows", "kind",
+    )  # fmt: skip
 
     def __init__(
         self, arrays: Mapping[str, Tensor], *, is_json: bool, file: str, path: Path, allow_pickle: bool
@@ -137,11 +128,7 @@ class StoredObjects(Deferred):
 
     def _with_kept(self, kept: dict[int, Any]) -> StoredObjects:
         new = StoredObjects(
-            self._arrays,
-            is_json=self._is_json,
-            file=self._file,
-            path=self._path,
-            allow_pickle=self._allow_pickle,
+            self._arrays, is_json=self._is_json, file=self._file, path=self._path, allow_pickle=self._allow_pickle
         )
         new._checks = self._checks
         new._kept = kept

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 import torch
 
-from tensorclass.storage.common.collection_tree import DTYPES, FileError
+from tensorclass.storage.common.collection_tree import DTYPES, FileError, as_list
 from tensorclass.storage.common.file_paths import check_parent
 from tensorclass.support.atomic import whole_path
 from tensorclass.support.nearest import did_you_mean
@@ -55,10 +55,6 @@ class ArrayBackend(ABC):
     def open(self, path: str, mode: str) -> Any:
         """Open a file; return its root group."""
 
-    def create(self, path: str) -> Any:
-        """Create a file that is filled and then closed; return its root group."""
-        return self.open(path, "w")
-
     def whole(self, path: str) -> AbstractContextManager[Path]:
         """Return a context that gives the path of a draft, which replaces ``path`` at its end."""
         check_parent(path)
@@ -72,14 +68,14 @@ class ArrayBackend(ABC):
     def close(self, root: Any) -> OSError | None:
         """Close the file. Return the error that kept the last change from being written; it says what was undone."""
 
-    @abstractmethod
     def flush_changes(self, root: Any, complete: bool) -> OSError | None:
-        """Return the error that kept a change from being written.
+        """Return the error that kept a change from being written. By default, each is written at once, or raises.
 
         Args:
             root: the root group.
             complete: write all that the library holds. If a later change fails, the file returns to this state.
         """
+        return None
 
     def moved(self, root: Any, path: str) -> None:  # noqa: B027  # most need no path
         """Note the path to which the open file was moved."""
@@ -162,24 +158,17 @@ class ArrayBackend(ABC):
                 dimensions ignore them.
             resizable: whether rows can be appended.
         """
-        has_values = values is not None and all(shape)
         settings = self.array_settings(dict(options) if len(shape) and all(shape) else {}, shape, resizable)
-        if values is not None and has_values and self.is_created_with(values):
+        if values is not None and all(shape) and self.is_created_with(values):
             return self.create_array(parent, name, {"data": values, **settings})
-        if values is None:
-            settings = self.zero_settings(settings)
         array = self.create_array(parent, name, {"shape": tuple(shape), "dtype": dtype, **settings})
-        if values is not None and has_values:
+        if values is not None and all(shape):
             self.write(array, (), values)
         return array
 
-    @abstractmethod
     def array_settings(self, options: dict[str, Any], shape: Sequence[int], resizable: bool) -> dict[str, Any]:
         """Return the library's arguments for an array of a shape. Changes ``options``."""
-
-    def zero_settings(self, settings: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments for an array of zeros whose values are not written."""
-        return settings
+        return options
 
     def is_created_with(self, values: np.ndarray[Any, Any]) -> bool:
         """Return whether values are passed when the array is created, which takes half the time, or written then."""
@@ -187,7 +176,7 @@ class ArrayBackend(ABC):
 
     @abstractmethod
     def create_array(self, parent: Any, name: str, settings: dict[str, Any]) -> Any:
-        """Call the library to create an array."""
+        """Call the library to create an array: with ``data``, or of zeros with ``shape`` and ``dtype``."""
 
     @abstractmethod
     def replace(self, parent: Any, name: str, make: Callable[[Any, str], Any]) -> Any:
@@ -209,9 +198,9 @@ class ArrayBackend(ABC):
     def resize(self, array: Any, length: int) -> None:
         """Set the number of rows of an array."""
 
-    @abstractmethod
     def can_resize(self, array: Any) -> bool:
         """Return whether the number of rows of an array can change."""
+        return True
 
     @abstractmethod
     def write_texts(self, parent: Any, name: str, texts: Texts, note: Note) -> Any:
@@ -223,15 +212,15 @@ class ArrayBackend(ABC):
 
     def shape_of_texts(self, array: Any, note: Note) -> Sequence[int]:
         """Return the batch size of objects, one for each row."""
-        return tuple(array.shape)
+        return [size for size in as_list(note.get("batch_size")) or [] if type(size) is int and size >= 0]
 
     @abstractmethod
     def is_text(self, array: Any) -> bool:
         """Return whether an array without a note holds text."""
 
-    @abstractmethod
     def can_hold_text(self, text: str) -> bool:
-        """Return whether text can be written unchanged."""
+        """Return whether text can be written unchanged. Formats that write it as JSON can hold any."""
+        return True
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """Raise if the library has no such arguments for arrays."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import weakref
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -73,12 +73,7 @@ class ArrayFile:
     """
 
     def __init__(
-        self,
-        backend: ArrayBackend,
-        path: str,
-        mode: str = "r",
-        options: FileOptions = FileOptions(),  # frozen
-        root: Any = None,
+        self, backend: ArrayBackend, path: str, mode: str = "r", options: FileOptions = FileOptions(), root: Any = None
     ) -> None:
         if mode not in MODES:
             raise ValueError(f"{printable(path)}: the mode is one of {', '.join(MODES)}, not {mode!r}")
@@ -207,14 +202,7 @@ class ArrayFile:
             )
         if self._root is not None and self._pid == os.getpid() and self.mode != "r":
             self.flush_changes(True)
-        return {
-            **self.__dict__,
-            "_root": None,
-            "_end": None,
-            "_inherited": [],
-            "_changes": 0,
-            "is_closed": self.is_closed,
-        }
+        return {**self.__dict__, "_root": None, "_end": None, "_inherited": [], "_changes": 0}
 
     def check_writable(self, what: str = "") -> None:
         """Raise if the file is open for reading only."""
@@ -313,13 +301,12 @@ class ArrayFile:
         """
         backend, options = self.backend, self.options
         array = backend.make_array(parent, name, shape, stored_as(dtype), values, options.arrays, options.resizable)
-        note: Note = {} if kind == "tensor" else {"type": kind}
+        note: Note = {"type": kind}
         if dtype not in NATIVE:
-            note = {"type": kind, "dtype": str(dtype).removeprefix("torch.")}
+            note["dtype"] = str(dtype).removeprefix("torch.")
         if sums:
-            note = {"type": kind, **note, "crc32": sums}
-        if note or not backend.protects_metadata:
-            note = {"type": kind, **note}
+            note["crc32"] = sums
+        if note != {"type": "tensor"} or not backend.protects_metadata:
             backend.write_note(array, note)
         return array
 
@@ -417,11 +404,9 @@ def check(value: Any, path: tuple[str, ...], what: str, allow_pickle: bool) -> N
 def collection_note(value: Any, backend: ArrayBackend) -> Note:
     """Return the note of a collection."""
     note = {"type": "collection", "version": collection_tree.VERSION, **describe_collection.collection_head(value)}
-    return (
-        note
-        if backend.keeps_order
-        else {**note, "order": [escaped(stored_name(value.__class__, key)) for key in value._store]}
-    )
+    if not backend.keeps_order:
+        note["order"] = [escaped(stored_name(value.__class__, key)) for key in value._store]
+    return note
 
 
 def as_array(value: Tensor) -> np.ndarray[Any, Any]:
@@ -441,12 +426,6 @@ def as_tensor(array: np.ndarray[Any, Any], dtype: torch.dtype) -> Tensor:
         return from_numpy(native)  # type: ignore[no-any-return]
     signed = native.view(native.dtype.str.replace("u", "i") if native.itemsize > 1 else "u1")
     return from_numpy(signed).view(dtype)  # type: ignore[no-any-return]
-
-
-def replace_value(file: ArrayFile, parent: Any, name: str, value: Any) -> Any:
-    """Write a value in the place of an entry; return its group or array."""
-    make: Callable[[Any, str], Any] = lambda group, draft: file.write_value(group, draft, value)  # noqa: E731
-    return file.backend.replace(parent, name, make)
 
 
 def escaped(key: str) -> str:

@@ -21,11 +21,16 @@ class Selection(NamedTuple):
     rest: tuple[Any, ...]  #: the index into the values of the box
     exact: bool  #: whether the index selects all values of the box
 
-    def shape(self, shape: Sequence[int]) -> list[int]:
-        """Return the shape of the box in an array of a shape."""
-        pairs: list[tuple[Any, int]] = list(zip(self.box, shape, strict=False))
-        lengths = [len(range(*item.indices(size))) if type(item) is slice else len(item) for item, size in pairs]
-        return [*lengths, *shape[len(lengths) :]]
+
+def box_shape(box: tuple[Any, ...], shape: Sequence[int]) -> list[int]:
+    """Return the shape of a box in an array of a shape.
+
+    >>> box_shape((slice(1, 3), [0, 4, 5]), (5, 6, 7))
+    [2, 3, 7]
+    """
+    pairs = zip(box, shape, strict=False)
+    lengths = [len(range(*item.indices(size))) if isinstance(item, slice) else len(item) for item, size in pairs]
+    return [*lengths, *shape[len(lengths) :]]
 
 
 def select(index: tuple[Any, ...], shape: Sequence[int]) -> Selection:

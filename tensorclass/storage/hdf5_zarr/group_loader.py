@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import torch
 from torch import Size
 
 from tensorclass.storage.common import collection_tree, rebuild_collection
-from tensorclass.storage.common.collection_tree import FileError, Source
+from tensorclass.storage.common.collection_tree import Source
 from tensorclass.storage.common.file_paths import loading, path_of
 from tensorclass.storage.common.unimported_classes import stand_in
 from tensorclass.support.interrupts import uninterrupted
@@ -31,7 +32,7 @@ from tensorclass.td.value_checks import BatchMismatch
 
 from .array_backend import Note, Replaced
 from .array_file import ArrayFile, FileOptions, check, escaped, is_record, make_backend
-from .group_store import GroupStore, unread
+from .group_store import GroupStore
 from .persistent_tensordict import PersistentTensorDict
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class GroupLoader:
     def __init__(self, file: ArrayFile, options: LoadOptions) -> None:
         self.file: ArrayFile = file
         self.options: LoadOptions = options
-        self.source: Source = Source(file.path, unread, options.device)
+        self.source: Source = Source(file.path, collection_tree.no_tensor, options.device)
         self.seen: set[object] = set()  #: addresses of visited groups
 
     def on_group(self, cls: type[Any], store: GroupStore, size: Size, names: Names) -> Any:
@@ -130,8 +131,7 @@ class GroupLoader:
             if not file.backend.is_group(group):
                 raise ValueError("expected a group")
             address = file.backend.address(group)
-        if len(path) > collection_tree.DEPTH:
-            raise self.source.damaged(path[:3], f"collections are nested deeper than {collection_tree.DEPTH} levels")
+        self.source.check_depth(path)
         if address in self.seen:
             raise self.source.damaged(path, "the file has this group at two paths, or inside itself")
         self.seen.add(address)
@@ -140,9 +140,8 @@ class GroupLoader:
                 return self._lazy_stack(cls, group, note, names, path)
             if note.get("version") != collection_tree.VERSION or note.get("type") != "collection":
                 found = f"{str(note.get('type'))[:40]!r} of version {str(note.get('version'))[:20]}"
-                raise self.source.damaged(
-                    path, f"the group is of the type {found}; this package reads version {collection_tree.VERSION}"
-                )
+                expected = f"this package reads version {collection_tree.VERSION}"
+                raise self.source.damaged(path, f"the group is of the type {found}; {expected}")
         if cls is TensorDict:
             cls = stand_in((note or {}).get("class"))
         store = GroupStore(file, names)
@@ -211,12 +210,10 @@ class GroupLoader:
                 _resize(child, size)
                 continue
             if options.check_batch_size:
-                what = (
-                    f"{dotted((*path, key))}: its shape {list(shape)} does not begin with the batch size {list(size)}"
-                )
+                what = f"its shape {list(shape)} does not begin with the batch size {list(size)}"
                 if given is None:
-                    raise FileError(f"{self.file.path}: {what}")
-                raise SizeMismatch((*path, key), f"{self.file.path}: {what}")
+                    raise self.source.damaged((*path, key), what)
+                raise SizeMismatch((*path, key), f"{self.file.path}: {dotted((*path, key))}: {what}")
 
     def _lazy_stack(self, cls: type[Any], group: Any, note: Note, names: tuple[str, ...], path: tuple[str, ...]) -> Any:
         count, dim, name = note.get("parts"), note.get("stack_dim"), note.get("stack_dim_name")
@@ -301,7 +298,13 @@ def reopened(cls: type[Any], file: ArrayFile, path: tuple[str, ...], state: tupl
     """Make a collection from a pickle: open its file again, in the process that unpickles."""
     size, device, names, locked, in_memory, hidden = state
     options = LoadOptions(device=device, check_batch_size=False, strict=False)
-    result = _find_group(load_root(cls if not path else TensorDict, file, options), path, cls)
+    result = load_root(TensorDict if path else cls, file, options)
+    if path:
+        node = result._store.group
+        for name in path:
+            node = file.backend.find(node, name)
+        loader = GroupLoader(file, LoadOptions(device=device))
+        result = loader.load(dense_class(cls), node, file.backend.read_note(node), path, path)
     if result._batch_size != size:
         result._batch_size = size
     result._names = names
@@ -310,143 +313,78 @@ def reopened(cls: type[Any], file: ArrayFile, path: tuple[str, ...], state: tupl
     return result.lock_() if locked else result
 
 
-def _find_group(root: Any, path: tuple[str, ...], cls: type[Any]) -> Any:
-    if not path:
-        return root
-    file: ArrayFile = root._store.file
-    node = root._store.group
-    for name in path:
-        node = file.backend.find(node, name)
-    loader = GroupLoader(file, LoadOptions(device=root._device))
-    return loader.load(dense_class(cls), node, file.backend.read_note(node), path, path)
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # the methods of collections
 
 
-def from_h5(
-    cls: type[Any],
-    filename: Filename,
-    *,
-    mode: str = "r",
-    auto_batch_size: bool = False,
-    batch_dims: int | None = None,
-    batch_size: Sequence[int] | None = None,
-    non_tensor_as_stack: bool = False,
-    allow_pickle: bool | None = None,
-    device: DeviceLike | None = None,
-    strict: bool = True,
-    verify: bool = False,
-) -> Any:
-    """See :meth:`TensorDict.from_h5`."""
-    return load(
-        cls, filename, "h5", mode=mode, auto_batch_size=auto_batch_size, batch_dims=batch_dims, batch_size=batch_size,
-        non_tensor_as_stack=non_tensor_as_stack, allow_pickle=allow_pickle, device=device, strict=strict, verify=verify,
-    )  # fmt: skip
+def _opener(backend: str) -> Callable[..., Any]:
+    """Return ``from_h5`` or ``from_zarr``."""
 
-
-def to_h5(
-    data: TensorCollection,
-    filename: Filename,
-    *,
-    allow_pickle: bool | None = None,
-    resizable: bool = False,
-    progress: bool | None = None,
-    pbar: bool | None = None,
-    checksum: bool = False,
-    **kwargs: Any,
-) -> Any:
-    """See :meth:`TensorDict.to_h5`."""
-    progress = progress_of("to_h5", progress, pbar)
-    return save(
-        data, filename, "h5", allow_pickle=allow_pickle, resizable=resizable, checksum=checksum, progress=progress,
-        options=kwargs,
-    )  # fmt: skip
-
-
-def from_zarr(
-    cls: type[Any],
-    filename: Filename,
-    *,
-    mode: str = "r",
-    auto_batch_size: bool = False,
-    batch_dims: int | None = None,
-    batch_size: Sequence[int] | None = None,
-    non_tensor_as_stack: bool = False,
-    allow_pickle: bool | None = None,
-    device: DeviceLike | None = None,
-    strict: bool = True,
-    verify: bool = False,
-) -> Any:
-    """See :meth:`TensorDict.from_zarr`."""
-    return load(
-        cls, filename, "zarr", mode=mode, auto_batch_size=auto_batch_size, batch_dims=batch_dims, batch_size=batch_size,
-        non_tensor_as_stack=non_tensor_as_stack, allow_pickle=allow_pickle, device=device, strict=strict, verify=verify,
-    )  # fmt: skip
-
-
-def to_zarr(
-    data: TensorCollection,
-    filename: Filename,
-    *,
-    allow_pickle: bool | None = None,
-    resizable: bool = False,
-    progress: bool | None = None,
-    pbar: bool | None = None,
-    checksum: bool = False,
-    **kwargs: Any,
-) -> Any:
-    """See :meth:`TensorDict.to_zarr`."""
-    progress = progress_of("to_zarr", progress, pbar)
-    return save(
-        data, filename, "zarr", allow_pickle=allow_pickle, resizable=resizable, checksum=checksum, progress=progress,
-        options=kwargs,
-    )  # fmt: skip
-
-
-def load(
-    cls: type[Any],
-    filename: Filename,
-    backend: str,
-    *,
-    mode: str = "r",
-    auto_batch_size: bool = False,
-    batch_dims: int | None = None,
-    batch_size: Sequence[int] | None = None,
-    non_tensor_as_stack: bool = False,
-    allow_pickle: bool | None = None,
-    device: DeviceLike | None = None,
-    strict: bool = True,
-    verify: bool = False,
-) -> Any:
-    """See :meth:`TensorDict.from_h5`."""
-    if mode in ("w", "w-", "x") and is_record(cls):
-        raise ValueError(f"{filename}: a new file (mode {mode!r}) has no values for the fields of {class_name(cls)}")
-    path = path_of(filename, f"from_{backend}", writes=mode not in ("r", "r+"))
-    size = None if batch_size is None else shapes.as_size(batch_size)
-    if verify and device is not None and torch.device(device).type == "meta":
-        raise ValueError("verify=True needs values, which the device meta has not")
-    made = dense_class(cls) if is_record(cls) or issubclass(cls, TensorDict) else TensorDict
-    left = _TRIES
-    with loading(path, f"from_{backend}"):
-        while True:
-            file_options = FileOptions(objects_as_stack=non_tensor_as_stack, allow_pickle=bool(allow_pickle))
-            file = ArrayFile(make_backend(backend), path, mode, file_options)
-            options = LoadOptions(
-                batch_size=size,
-                device=as_device(device),
-                infer_batch_size=auto_batch_size,
-                batch_dims=batch_dims,
-                strict=strict,
-                verify=verify,
+    def open_file(
+        cls: type[Any],
+        filename: Filename,
+        *,
+        mode: str = "r",
+        auto_batch_size: bool = False,
+        batch_dims: int | None = None,
+        batch_size: Sequence[int] | None = None,
+        non_tensor_as_stack: bool = False,
+        allow_pickle: bool | None = None,
+        device: DeviceLike | None = None,
+        strict: bool = True,
+        verify: bool = False,
+    ) -> Any:
+        """See :meth:`TensorDict.from_h5` and :meth:`TensorDict.from_zarr`."""
+        if mode in ("w", "w-", "x") and is_record(cls):
+            raise ValueError(
+                f"{filename}: a new file (mode {mode!r}) has no values for the fields of {class_name(cls)}"
             )
-            try:
-                return load_root(made, file, options)
-            except Replaced:  # the new file is whole
-                left -= 1
-                if not left:
-                    raise
+        path = path_of(filename, f"from_{backend}", writes=mode not in ("r", "r+"))
+        size = None if batch_size is None else shapes.as_size(batch_size)
+        if verify and device is not None and torch.device(device).type == "meta":
+            raise ValueError("verify=True needs values, which the device meta has not")
+        made = dense_class(cls) if is_record(cls) or issubclass(cls, TensorDict) else TensorDict
+        left = _TRIES
+        with loading(path, f"from_{backend}"):
+            file_options = FileOptions(objects_as_stack=non_tensor_as_stack, allow_pickle=bool(allow_pickle))
+            options = LoadOptions(size, as_device(device), auto_batch_size, batch_dims, strict=strict, verify=verify)
+            while True:
+                file = ArrayFile(make_backend(backend), path, mode, file_options)
+                try:
+                    return load_root(made, file, options)
+                except Replaced:  # the new file is whole
+                    left -= 1
+                    if not left:
+                        raise
+
+    return open_file
+
+
+def _writer(backend: str) -> Callable[..., Any]:
+    """Return ``to_h5`` or ``to_zarr``."""
+
+    def write_file(
+        data: TensorCollection,
+        filename: Filename,
+        *,
+        allow_pickle: bool | None = None,
+        resizable: bool = False,
+        progress: bool | None = None,
+        pbar: bool | None = None,
+        checksum: bool = False,
+        **kwargs: Any,
+    ) -> Any:
+        """See :meth:`TensorDict.to_h5` and :meth:`TensorDict.to_zarr`."""
+        return save(
+            data, filename, backend, allow_pickle=allow_pickle, resizable=resizable, checksum=checksum,
+            progress=progress_of(f"to_{backend}", progress, pbar), options=kwargs,
+        )  # fmt: skip
+
+    return write_file
+
+
+from_h5, from_zarr = _opener("h5"), _opener("zarr")
+to_h5, to_zarr = _writer("h5"), _writer("zarr")
 
 
 def save(
@@ -469,19 +407,19 @@ def save(
     library = make_backend(backend)
     outline = given._outline() if isinstance(given, PersistentTensorDict) else given
     check(outline, (), what, bool(allow_pickle))
-    file_options = FileOptions(arrays=options, resizable=resizable, checksum=checksum, allow_pickle=bool(allow_pickle))
+    file_options = FileOptions(options, resizable, checksum, allow_pickle=bool(allow_pickle))
     with uninterrupted() as section, library.whole(path) as draft:
         file = ArrayFile(library, str(draft), "w", file_options)
-        file.adopt(library.create(str(draft)))
+        file.adopt(library.open(str(draft), "w"))
         file.writes_zeros = not values
+        file.section = section
         try:
-            with bytes_of(_bytes_to_write(outline) if values else 0, what, progress) as file.progress_bar:
-                if library.is_interruptible:
-                    with section.interruptible():
-                        file.write_collection(file.root, data)
-                else:
-                    file.section = section
-                    file.write_collection(file.root, data)
+            with (
+                file.changing(),
+                bytes_of(_bytes_to_write(outline) if values else 0, what, progress) as file.progress_bar,
+                section.interruptible() if library.is_interruptible else nullcontext(),
+            ):
+                file.write_collection(file.root, data)
         finally:
             file.section = None
             file.close()
@@ -501,11 +439,8 @@ def save(
 
 def _bytes_to_write(data: Any) -> int:
     """Return the bytes of tensors, and of the rows of columns."""
-    total = _bytes_of(data)
-    for node in data._all_nodes():
-        if isinstance(node, BufferColumn):
-            total += node.nbytes() - _bytes_of(node)
-    return total
+    columns = [node for node in data._all_nodes() if isinstance(node, BufferColumn)]
+    return _bytes_of(data) + sum(column.nbytes() - _bytes_of(column) for column in columns)
 
 
 def _bytes_of(data: Any) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, MutableMapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Size, Tensor
@@ -18,7 +18,6 @@ from tensorclass.td.collection import Collection
 from tensorclass.td.columns import spans as span_functions
 from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.columns.text import Text
-from tensorclass.td.keys import dotted
 from tensorclass.td.leaves.nontensor import MetaData, NonTensorData, stack_of
 from tensorclass.td.leaves.object_codes import codes_row_by_row, to_lists
 from tensorclass.td.leaves.unbatched_tensor import UnbatchedTensor
@@ -26,8 +25,8 @@ from tensorclass.td.printing.field_previews import FirstRows
 from tensorclass.td.stored_names import is_stored_only, stored_name
 
 from .array_backend import BEFORE, DRAFT, Note, flat, tensor_dtype
-from .array_file import ArrayFile, as_array, as_tensor, check, escaped, replace_value, unescaped
-from .array_selection import Selection, assign_rows, select, take_selected
+from .array_file import ArrayFile, as_array, as_tensor, check, escaped, unescaped
+from .array_selection import Selection, assign_rows, box_shape, select, take_selected
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,6 +96,15 @@ class GroupStore(MutableMapping[str, "Value"]):
             self._root, self._group = root, node
         return self._group
 
+    @property
+    def source(self) -> Source:
+        """The file, for checks of what it says."""
+        return Source(self.file.path, collection_tree.no_tensor)
+
+    def damaged(self, key: str, why: str) -> FileError:
+        """Return an error that names the file and the key."""
+        return collection_tree.damaged(self.file.path, (*self.path, key), why)
+
     def write_note(self, note: Note) -> None:
         """Write the note of the collection to the file."""
         with self.file.changing():
@@ -127,12 +135,8 @@ class GroupStore(MutableMapping[str, "Value"]):
         with self.file.reading(self.path):
             names = [name for name in self.file.backend.names(group) if not name.startswith((BEFORE, DRAFT))]
             there = {unescaped(name) if self._has_note else name: name for name in names}
-        source = Source(self.file.path, unread)
-        found = {
-            key: there[name]
-            for key, name in rebuild_collection.names_by_field(self.cls, there, source, self.path).items()
-        }
-        return {key: name for key, name in found.items() if key not in self.hidden}
+        found = rebuild_collection.names_by_field(self.cls, there, self.source, self.path)
+        return {key: there[name] for key, name in found.items() if key not in self.hidden}
 
     def find(self, key: str, known: Mapping[str, Any] = NONE_KNOWN) -> tuple[Any, Note | None]:
         """Return the group or array of a key, and its note.
@@ -170,27 +174,16 @@ class GroupStore(MutableMapping[str, "Value"]):
             return nested
         if key in self.in_memory:
             return self.in_memory[key]
-        node, note = self.find(key)
-        return self._value(key, node, note)
+        return self._value(key, *self.find(key))
 
     def rows(self, key: str, index: tuple[Any, ...]) -> Any:
         """Return the value of a key at a prepared index of the batch. Reads only the rows of the index."""
         nested = self.children.get(key)
         if nested is not None:
             return nested._index(index)
-        item = index[0] if len(index) == 1 else index
         if key in self.in_memory:
-            return self.in_memory[key][item]
-        node, note = self.find(key)
-        kind = self.node_type(node, note)
-        if kind == "tensor":
-            return self.read(key, node, note, select(index, self.shape(key, node)))
-        if kind == "column":
-            return self.column(key, node, note or {}, index)
-        if kind == "object_rows":
-            return self._as_declared(key, self._object_rows(key, node, note or {}, index))
-        value = self._value(key, node, note)
-        return value[item] if isinstance(value, Tensor) else value._at(item)
+            return self.in_memory[key][index[0] if len(index) == 1 else index]
+        return self._value(key, *self.find(key), index)
 
     def node_type(self, node: Any, note: Note | None) -> str:
         """Return the type of a group or array: one of the types of nodes in ``collection_tree``, or ``"text"``."""
@@ -239,11 +232,9 @@ class GroupStore(MutableMapping[str, "Value"]):
             is_group = backend.is_group(node)
         kind = self.node_type(node, note)
         if kind != "tensor" and not (name == "values" and is_group and kind == "column"):
-            raise FileError(f"{self.file.path}: {dotted((*self.path, key))}: expected an array of {name}, got {kind}")
+            raise self.damaged(key, f"expected an array of {name}, got {kind}")
         if not is_group and not node.shape:
-            raise FileError(
-                f"{self.file.path}: {dotted((*self.path, key))}: expected an array of {name}, got one value"
-            )
+            raise self.damaged(key, f"expected an array of {name}, got one value")
         return node, note
 
     def column_size(self, key: str, group: Any) -> Size:
@@ -252,9 +243,9 @@ class GroupStore(MutableMapping[str, "Value"]):
 
     def column(self, key: str, node: Any, note: Note, index: tuple[Any, ...] | None = None) -> Any:
         """Read a column, or some rows of it: their spans, and only their items."""
-        source, path = Source(self.file.path, unread), (*self.path, key)
+        source, path = self.source, (*self.path, key)
         if note.get("version") != collection_tree.VERSION:
-            raise source.damaged(path, f"a column of version {ascii(note.get('version'))[:20]}, which is unknown here")
+            raise self.damaged(key, f"a column of version {ascii(note.get('version'))[:20]}, which is unknown here")
         array, array_note = self.column_array(key, node, "spans")
         selection = None if index is None else select(index, self.shape(key, array)[:-1])
         if selection is not None:
@@ -277,12 +268,11 @@ class GroupStore(MutableMapping[str, "Value"]):
         self, key: str, values: Any, note: Note | None, spans: Tensor, path: tuple[str, ...]
     ) -> tuple[Any, Tensor]:
         """Read the items of rows; return them, and the spans of the rows in them."""
-        source = Source(self.file.path, unread)
-        size = self._item_count(key, values)
+        size = self.column_size(key, values) if self.file.backend.is_group(values) else self.shape(key, values)
         try:
-            span_functions.check(spans, size, "rows")
+            span_functions.check(spans, int(size[0]), "rows")
         except (TypeError, ValueError) as error:
-            raise source.damaged(path, str(error)) from None
+            raise self.source.damaged(path, str(error)) from None
         flat_spans = spans.reshape(-1, 2)
         filled = flat_spans[:, 1] > 0
         runs = _runs(flat_spans[filled])
@@ -293,11 +283,6 @@ class GroupStore(MutableMapping[str, "Value"]):
         own = flat_spans[filled, 0]
         starts[filled] = own + shift[torch.searchsorted(runs[:, 0].contiguous(), own.contiguous(), right=True) - 1]
         return items, torch.stack((starts, flat_spans[:, 1]), -1).reshape(spans.shape)
-
-    def _item_count(self, key: str, values: Any) -> int:
-        return int(
-            (self.column_size(key, values) if self.file.backend.is_group(values) else self.shape(key, values))[0]
-        )
 
     def _items_within(
         self, key: str, values: Any, note: Note | None, runs: list[list[int]] | None, path: tuple[str, ...]
@@ -312,37 +297,39 @@ class GroupStore(MutableMapping[str, "Value"]):
             ]
             return torch.cat(pieces) if len(pieces) > 1 else pieces[0]
         inner = {**(note or {}), "names": None}
-        below, source = (*path, "values"), Source(self.file.path, unread)
+        below, source = (*path, "values"), self.source
         array, array_note = self.column_array(key, values, "spans")
         items, items_note = self.column_array(key, values, "values")
         if runs is None:
             whole = self._items_within(key, items, items_note, None, below)
             return rebuild_collection.column_of(inner, whole, self._read(key, array, array_note), None, source, below)
-        box = [(slice(start, stop, 1), slice(0, array.shape[-1], 1)) for start, stop in runs or [[0, 0]]]
-        spans = torch.cat(
-            [self._read(key, array, array_note, Selection(one, (slice(None), slice(None)), True)) for one in box]
-        )
+        boxes = [(slice(start, stop, 1), slice(0, array.shape[-1], 1)) for start, stop in runs or [[0, 0]]]
+        chosen_rows = [Selection(box, (slice(None), slice(None)), True) for box in boxes]
+        spans = torch.cat([self._read(key, array, array_note, rows) for rows in chosen_rows])
         chosen, spans = self._items_of(key, items, items_note, spans, below)
         return rebuild_collection.column_of(inner, chosen, spans, None, source, below, chosen=True)
 
-    def _value(self, key: str, node: Any, note: Note | None) -> Any:
-        kind = self.node_type(node, note)
+    def _value(self, key: str, node: Any, note: Note | None, index: tuple[Any, ...] | None = None) -> Any:
+        """Return the value of a group or array, or only its rows at a prepared index of the batch."""
+        kind, known = self.node_type(node, note), note or {}
         if kind == "tensor":
-            return self.read(key, node, note)
-        if kind == "unbatched":
-            return UnbatchedTensor(self.read(key, node, note))
-        if kind == "jagged":
-            return self._jagged(key, node, note or {})
+            return self.read(key, node, note, None if index is None else select(index, self.shape(key, node)))
         if kind == "column":
-            return self.column(key, node, note or {})
-        if kind in ("object", "objects", "text"):
-            return self._as_declared(key, self._objects(key, node, note or {}, kind))
+            return self.column(key, node, known, index)
         if kind == "object_rows":
-            return self._as_declared(key, self._object_rows(key, node, note or {}))
-        raise FileError(
-            f"{self.file.path}: {'.'.join((*self.path, key))}: the type {kind[:40]!r} is unknown here; a newer version "
-            "may have written it"
-        )
+            return self._as_declared(key, self._object_rows(key, node, known, index))
+        if kind == "unbatched":
+            value: Any = UnbatchedTensor(self.read(key, node, note))
+        elif kind == "jagged":
+            value = self._jagged(key, node, known)
+        elif kind in ("object", "objects", "text"):
+            value = self._as_declared(key, self._objects(key, node, known, kind))
+        else:
+            raise self.damaged(key, f"the type {kind[:40]!r} is unknown here; a newer version may have written it")
+        if index is None:
+            return value
+        item = index[0] if len(index) == 1 else index
+        return value[item] if isinstance(value, Tensor) else value._at(item)
 
     def _as_declared(self, key: str, objects: Any) -> Any:
         """Return objects as the column that a record declares for a key."""
@@ -353,7 +340,7 @@ class GroupStore(MutableMapping[str, "Value"]):
         try:
             return spec.column.made(objects, owner._batch_size)
         except (TypeError, ValueError) as error:
-            raise FileError(f"{self.file.path}: {dotted((*self.path, key))}: {error}") from None
+            raise self.damaged(key, str(error)) from None
 
     def verify(self, key: str, node: Any, note: Note | None) -> None:
         """Read a tensor and compare it with its checksum.
@@ -372,9 +359,9 @@ class GroupStore(MutableMapping[str, "Value"]):
                 try:
                     column.check_encoding()
                 except ValueError as error:
-                    raise Source(self.file.path, unread).damaged((*self.path, key), str(error)) from None
+                    raise self.damaged(key, str(error)) from None
         elif kind in ("tensor", "unbatched"):
-            source, path = Source(self.file.path, unread, verify=True), (*self.path, key)
+            source, path = self.source._replace(verify=True), (*self.path, key)
             with self.file.reading(path):
                 rebuild_collection.verify_checksum(self.read(key, node, note).cpu(), note or {}, 0, source, path)
 
@@ -388,7 +375,7 @@ class GroupStore(MutableMapping[str, "Value"]):
                     raise ValueError(f"expected an array of {part or 'values'}, found a group")
                 array_note = backend.read_note(array)
             if (part and array.shape != shape) or self.dtype(key, array, array_note) != dtype:
-                raise FileError(f"{self.file.path}: {key}: the offsets or values of the jagged tensor do not fit")
+                raise self.damaged(key, "the offsets or values of the jagged tensor do not fit")
             return self.read(key, array, array_note)
 
         with self.file.reading((*self.path, key)):
@@ -397,29 +384,25 @@ class GroupStore(MutableMapping[str, "Value"]):
         return rebuild_collection.read_jagged({**note, "shape": shape}, source, (*self.path, key))
 
     def _objects(self, key: str, node: Any, note: Note, kind: str) -> Any:
-        owner = self.owner()
-        size, device = owner._batch_size, owner._device
+        device, form, pickles = self.owner()._device, note.get("form"), self.file.options.allow_pickle
         with self.file.reading((*self.path, key)):
             texts = self.file.backend.read_texts(node)
             if kind == "text":  # written by another program
                 if texts is None or isinstance(texts, str):
-                    return self._one(NonTensorData(texts, batch_size=size, device=device))
+                    return self._one(texts)
                 shape = Size(node.shape)
                 return stack_of(tuple(flat(texts, len(shape))), codes_row_by_row(shape), device, None)
-            form = note.get("form")
-            pickles = self.file.options.allow_pickle
             if form == "pickle":
                 texts = decode([TAG, "pickle", texts], pickles)
                 if kind == "object":
-                    return self._one(NonTensorData(texts, batch_size=size, device=device))
+                    return self._one(texts)
             if kind == "object":
                 if not isinstance(texts, str):
                     raise ValueError("expected one text for an object")
-                content = {"data": texts} if form == "text" else collection_tree.as_dict(json.loads(texts)) or {}
-                cls = MetaData if note.get("kind") == "MetaData" else NonTensorData
-                metadata = decode(content.get("metadata"), pickles)
-                value = texts if form == "text" else decode(content["data"], pickles)
-                return self._one(cls(value, metadata, batch_size=size, device=device))
+                if form == "text":
+                    return self._one(texts, note)
+                content = collection_tree.as_dict(json.loads(texts)) or {}
+                return self._one(decode(content["data"], pickles), note, decode(content.get("metadata"), pickles))
             shape = Size(self.file.backend.shape_of_texts(node, note))
             items = flat(texts, len(shape))
             if len(items) != shape.numel():
@@ -442,12 +425,15 @@ class GroupStore(MutableMapping[str, "Value"]):
         stack = stack_of(tuple(items), codes_row_by_row(size or Size((1,))), self.owner()._device, None)
         return stack if size else stack[0]
 
-    def _one(self, value: Any) -> Any:
+    def _one(self, value: Any, note: Note | None = None, metadata: Any = None) -> Any:
         """Return one object for all rows: as it is, or as a stack (``objects_as_stack``)."""
-        if not self.file.options.objects_as_stack or not value._batch_size:
-            return value
-        codes = torch.zeros((), dtype=torch.int64, device="cpu").expand(value._batch_size)  # takes no memory
-        return stack_of((value._objects[0],), codes, value._device, None)
+        owner = self.owner()
+        size, device = owner._batch_size, owner._device
+        if self.file.options.objects_as_stack and size:
+            codes = torch.zeros((), dtype=torch.int64, device="cpu").expand(size)  # takes no memory
+            return stack_of((value,), codes, device, None)
+        cls = MetaData if note is not None and note.get("kind") == "MetaData" else NonTensorData
+        return cls(value, metadata, batch_size=size, device=device)
 
     def placeholder(self, key: str, device: torch.device | None = None) -> Any:
         """Return a value with the shape and dtype of an entry: for arrays, an expanded tensor that takes no memory."""
@@ -476,7 +462,7 @@ class GroupStore(MutableMapping[str, "Value"]):
             items = torch.empty((0, *shape[1:]), dtype=self.dtype(key, values, values_note), device=device)
         size = self.column_size(key, node)
         spans = torch.zeros((), dtype=torch.int64, device=device).expand(*size, 2)
-        source = Source(self.file.path, unread, device)
+        source = self.source._replace(device=device)
         return rebuild_collection.column_of(note, items, spans, None, source, (*self.path, key), chosen=True)
 
     def shown(self, key: str) -> Any:
@@ -525,7 +511,7 @@ class GroupStore(MutableMapping[str, "Value"]):
         path = (*[unescaped(name) if self._has_note else name for name in self.path], key)
         check(value, path, self.file.path, self.file.options.allow_pickle)
         with self.file.changing():
-            replace_value(self.file, group, name, value)
+            self.file.backend.replace(group, name, lambda parent, draft: self.file.write_value(parent, draft, value))
         self.children.pop(key, None)
         self.in_memory.pop(key, None)
         if isinstance(value, Collection) and value._is_tree() and value._held() is None:
@@ -548,7 +534,7 @@ class GroupStore(MutableMapping[str, "Value"]):
             backend.write(node, (), as_array(rows.to(dtype)))
             return
         if selection.exact:
-            box = torch.empty(selection.shape(node.shape), dtype=dtype, device="cpu")
+            box = torch.empty(box_shape(selection.box, node.shape), dtype=dtype, device="cpu")
         else:
             with self.file.reading((*self.path, key)):
                 box = as_tensor(backend.read(node, selection.box), dtype)
@@ -605,6 +591,28 @@ class GroupStore(MutableMapping[str, "Value"]):
         return len(self.keys_in_file()) + len(self.in_memory)
 
 
-def unread(path: collection_tree.Path, part: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
-    """Raise: a reader for trees without tensors."""
-    raise FileError(f"{'.'.join(path)}: not a tensor")
+class Unreadable(NamedTuple):
+    """Printed in place of a value that cannot be read."""
+
+    why: str
+
+    def __repr__(self) -> str:
+        return f"<cannot be read: {self.why}>"
+
+
+def snapshot(data: Any) -> dict[str, Any]:
+    """Return the values of a collection and those nested in it, to find changed ones later."""
+    return {
+        key: (value, snapshot(value) if isinstance(value, Collection) and value._is_tree() else None)
+        for key, value in data._now().items()
+    }
+
+
+def write_changed(target: Any, merged: Any, before: dict[str, Any]) -> None:
+    """Write the values of ``merged`` that are not those of its :func:`snapshot` to the file of ``target``."""
+    for key, value in merged._store.items():
+        old, below = before.get(key, (None, None))
+        if value is not old:
+            target._store[key] = value
+        elif below is not None:
+            write_changed(target._store[key], value, below)

@@ -12,9 +12,9 @@ import os
 import sys
 import time
 import zlib
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager, suppress
-from typing import IO, Any, ClassVar, TypeVar, cast
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 
@@ -86,8 +86,7 @@ class HDF5(ArrayBackend):
     """HDF5 files."""
 
     name: ClassVar[str] = "h5"
-    is_interruptible: ClassVar[bool] = False  # the library calls the draft, and an exception there can end the process
-    _draft: _DraftFile | None = None
+    is_interruptible: ClassVar[bool] = False  # the library calls the file, and an exception there can end the process
     _file: RestorableFile | None = None
 
     _prune_at: int = 64  #: retained nodes at which unused ones are dropped
@@ -113,7 +112,7 @@ class HDF5(ArrayBackend):
         try:
             if mode == "r":
                 check_unopened(path)
-                return _wait_for_writer(lambda: library.File(path, mode, track_order=True, libver=_VERSIONS), mode)
+                return _wait_for_writer(lambda: library.File(path, mode, track_order=True, libver=_VERSIONS))
             with uninterrupted():
                 root, self._file = open_root(library, path, mode, track_order=True, libver=_VERSIONS)
             return root
@@ -131,21 +130,14 @@ class HDF5(ArrayBackend):
         except (RuntimeError, ValueError, KeyError) as error:
             raise DamagedFile(f"{path}: it is no HDF5 file, or damaged: {error}") from None
 
-    def create(self, path: str) -> Any:
-        self._draft = _DraftFile(path)
-        return _h5py().File(self._draft, "w", track_order=True, libver=_VERSIONS)
-
     def close(self, root: Any) -> OSError | None:
-        draft, self._draft = self._draft, None
         file, self._file = self._file, None
-        if file is not None:
-            with uninterrupted():
-                self._nodes.clear()
-                return close_root(root, file)
-        root.close()
-        if draft is not None:
-            draft.close()
-        return None
+        if file is None:
+            root.close()
+            return None
+        with uninterrupted():
+            self._nodes.clear()
+            return close_root(root, file)
 
     def _retain(self, node: Any) -> None:
         """Keep a node until nothing else refers to it. Called where interrupts wait, so that dropping it is safe."""
@@ -238,11 +230,10 @@ class HDF5(ArrayBackend):
                 options["chunks"] = tuple([max(1, min(length or 64, 64)) for length in shape])
         return options
 
-    def zero_settings(self, settings: dict[str, Any]) -> dict[str, Any]:
-        return {"fillvalue": 0, **settings}  # without it, values that are not written can be anything
-
     @_deferring_signals
     def create_array(self, parent: Any, name: str, settings: dict[str, Any]) -> Any:
+        if "data" not in settings:  # without a fill value, values that are not written can be anything
+            settings = {"fillvalue": 0, **settings}
         return parent.create_dataset(name, **settings)
 
     @_deferring_signals
@@ -355,6 +346,9 @@ class HDF5(ArrayBackend):
             return None
         return raw if len(raw) == 16 * count else None
 
+    def shape_of_texts(self, array: Any, note: Note) -> Sequence[int]:
+        return tuple(array.shape)
+
     @_deferring_signals
     def is_text(self, array: Any) -> bool:
         library = _h5py()
@@ -368,65 +362,6 @@ class HDF5(ArrayBackend):
         except UnicodeEncodeError:
             return False
         return True
-
-
-class _DraftFile:
-    """A new file whose writes never fail, since HDF5 ends the process if one does, on a full disk for example.
-
-    ``close`` raises the first error.
-    """
-
-    def __init__(self, path: str) -> None:
-        self.path: str = path
-        self.file: IO[bytes] = open(path, "x+b", buffering=0)  # noqa: SIM115  # closed by close()
-        self.error: OSError | None = None
-
-    def seek(self, at: int, whence: int = os.SEEK_SET) -> int:
-        return self.file.seek(at, whence)
-
-    def tell(self) -> int:
-        return self.file.tell()
-
-    def readinto(self, buffer: Any) -> int:
-        view, at = memoryview(buffer).cast("B"), 0
-        raw: Any = self.file
-        while at < len(view) and (count := raw.readinto(view[at:])):
-            at += count
-        return at
-
-    def read(self, count: int) -> bytes:
-        return self.file.read(count)
-
-    def write(self, data: Any) -> int:
-        view, at = memoryview(data).cast("B"), 0
-        with self._noting():
-            while at < len(view):
-                at += self.file.write(view[at:])
-        return len(view)
-
-    def truncate(self, size: int) -> int:
-        with self._noting():
-            self.file.truncate(size)
-        return size
-
-    def flush(self) -> None:
-        pass
-
-    @contextmanager
-    def _noting(self) -> Generator[None, None, None]:
-        if self.error is None:
-            try:
-                yield
-            except OSError as error:
-                self.error = error
-        else:
-            with suppress(OSError):
-                yield
-
-    def close(self) -> None:
-        self.file.close()
-        if self.error is not None:
-            raise OSError(self.error.errno, self.error.strerror, self.path) from None
 
 
 def _resolve_link(group: Any, name: bytes) -> Any:
@@ -459,9 +394,9 @@ def _resolve_link(group: Any, name: bytes) -> Any:
     return group
 
 
-def _wait_for_writer(open: Callable[[], Any], mode: str) -> Any:
-    """Open a file. A reader waits while it is open for writing, as a file that was just written is for an instant."""
-    end = time.monotonic() + (_PATIENCE if mode == "r" else 0)
+def _wait_for_writer(open: Callable[[], Any]) -> Any:
+    """Open a file. Wait while it is open for writing, as a file that was just written is for an instant."""
+    end = time.monotonic() + _PATIENCE
     while True:
         try:
             return open()
@@ -472,7 +407,5 @@ def _wait_for_writer(open: Callable[[], Any], mode: str) -> Any:
 
 
 def _checksum(texts: list[str]) -> int:
-    found = 0
-    for text in texts:
-        found = zlib.crc32(text.encode("utf-8", "surrogateescape") + b"\0", found)  # texts contain no zero byte
-    return found
+    # texts contain no zero byte
+    return zlib.crc32(b"".join([text.encode("utf-8", "surrogateescape") + b"\0" for text in texts]))

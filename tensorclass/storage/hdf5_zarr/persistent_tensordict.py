@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from torch import Size, Tensor
@@ -13,7 +14,6 @@ from typing_extensions import Self
 
 from tensorclass.storage.common.collection_tree import FileError
 from tensorclass.storage.common.file_paths import path_of
-from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.printable import type_name
 from tensorclass.td import shapes
 from tensorclass.td.collection import Collection, DeviceLike, as_device
@@ -29,20 +29,11 @@ from tensorclass.td.stores.write_back import WrittenBack
 from tensorclass.td.tensordict import TensorDict
 from tensorclass.td.value_checks import as_tensor as tensor_of
 
-from .append_rows import AppendStep, append_rows, check_room, undo_append
+from .append_rows import extend
 from .array_backend import Note
 from .array_file import ArrayFile, FileOptions, collection_note, make_backend
 from .array_selection import select
-from .group_store import GroupStore
-
-
-class Unreadable(NamedTuple):
-    """Printed in place of a value that cannot be read."""
-
-    why: str
-
-    def __repr__(self) -> str:
-        return f"<cannot be read: {self.why}>"
+from .group_store import GroupStore, Unreadable, snapshot, write_changed
 
 
 class PersistentTensorDict(WrittenBack):
@@ -115,10 +106,7 @@ class PersistentTensorDict(WrittenBack):
             else str(getattr(group, "name", group))
         )
         file_options = FileOptions(
-            arrays=options,
-            resizable=resizable,
-            objects_as_stack=non_tensor_as_stack,
-            allow_pickle=bool(allow_pickle),
+            options, resizable, objects_as_stack=non_tensor_as_stack, allow_pickle=bool(allow_pickle)
         )
         file = ArrayFile(make_backend(backend), name, mode, file_options, group)
         load_options = LoadOptions(
@@ -257,9 +245,11 @@ class PersistentTensorDict(WrittenBack):
         self._store.file.close()
 
     def __enter__(self) -> Self:
-        if _undo(self) is not None:  # `with data.unlock_():`
+        before = getattr(self, "_context", None)
+        blocks, undo, *_ = before or ((), None)
+        if undo is not None:  # `with data.unlock_():`
             return super().__enter__()
-        self._context = ((*_blocks(self), (_CLOSE, getattr(self, "_context", None))), None)
+        self._context = ((*blocks, (_CLOSE, before)), None)
         return self
 
     def __exit__(self, *exception: Any) -> None:
@@ -319,26 +309,7 @@ class PersistentTensorDict(WrittenBack):
             ...         data.extend({"x": torch.ones(1)})["x"]
             tensor([0., 0., 1.])
         """
-        if not self._batch_size:
-            raise RuntimeError("extend: a collection without batch dimensions has no rows")
-        if not isinstance(rows, Collection):
-            count = len(next(iter(rows.values()))) if rows else 0
-            rows = self._as_rows(rows, Size([count, *self._batch_size[1:]]))
-        if rows._batch_size[1:] != self._batch_size[1:] or not rows._batch_size:
-            raise RuntimeError(f"extend: expected rows of the batch size {list(self._batch_size[1:])} each")
-        self._store.file.check_writable("extend")
-        problems: list[str] = []
-        check_room(self, rows, (), problems)
-        if problems:
-            raise RuntimeError("extend: nothing was written; " + "; ".join(problems))
-        steps: list[AppendStep] = []
-        with uninterrupted():
-            try:
-                with self._store.file.changing():
-                    append_rows(self, rows, steps)
-            except BaseException:
-                undo_append(self._store.file, steps)
-                raise
+        extend(self, rows)
         return self
 
     # -- reading ------------------------------------------------------------------------------------------------------
@@ -588,12 +559,14 @@ class PersistentTensorDict(WrittenBack):
         if inplace:
             super()._merge_all(sources, *options)
             return
-        keys = [unravel_key_to_tuple(key)[0] for source in sources if source is not None for key in _keys_of(source)]
+        given = [source for source in sources if source is not None]
+        names = [source._store if isinstance(source, Collection) else source for source in given]
+        keys = [unravel_key_to_tuple(key)[0] for key in itertools.chain.from_iterable(names)]
         merged = self._outline(dict.fromkeys(keys))
         merged._unlock_below()
-        before = _snapshot(merged)
+        before = snapshot(merged)
         merged._merge_all(sources, *options)
-        _write_changed(self, merged, before)
+        write_changed(self, merged, before)
 
     def _make_room(self, source: Any, wanted: Any, undo: Any) -> NoReturn:
         raise NotImplementedError(
@@ -715,42 +688,9 @@ def _in_memory(value: Any) -> Any:
     return value._same({key: _in_memory(item) for key, item in value._now().items()})
 
 
-def _undo(data: Any) -> Any:
-    """Return what the next ``with`` block of a collection undoes, such as ``unlock_()``."""
-    context = getattr(data, "_context", None)
-    return None if context is None else context[1]
-
-
-def _blocks(data: Any) -> Any:
-    """Return the open ``with`` blocks of a collection."""
-    context = getattr(data, "_context", None)
-    return () if context is None else context[0]
-
-
-def _keys_of(source: Any) -> Any:
-    return source._store if isinstance(source, Collection) else source
-
-
 def _same_form(a: Any, b: Any) -> bool:
     """Return whether two collections have the same class, batch size and dimension names."""
     if not b._is_tree():
         return False
     same_class = dense_class(a.__class__) is dense_class(b.__class__)
     return same_class and (a._batch_size, a._names) == (b._batch_size, b._names)
-
-
-def _snapshot(data: Any) -> dict[str, Any]:
-    """Return the values of a collection and those nested in it, to find changed ones later."""
-    return {
-        key: (value, _snapshot(value) if isinstance(value, Collection) and value._is_tree() else None)
-        for key, value in data._now().items()
-    }
-
-
-def _write_changed(target: Any, merged: Any, before: dict[str, Any]) -> None:
-    for key, value in merged._store.items():
-        old, below = before.get(key, (None, None))
-        if value is not old:
-            target._store[key] = value
-        elif below is not None:
-            _write_changed(target._store[key], value, below)

@@ -85,11 +85,6 @@ class RestorableFile:
             pass
 
     @property
-    def is_empty(self) -> bool:
-        """True if the file is empty."""
-        return not self._size
-
-    @property
     def is_here(self) -> bool:
         """True if this process has opened the file, not the process that it was forked from."""
         return self._pid == os.getpid()
@@ -203,6 +198,8 @@ class RestorableFile:
     @property
     def outcome(self) -> str:
         """The state of the closed file and of the change that failed, for errors."""
+        if not self._size_before:
+            return "nothing was written"
         if not self.is_whole:
             return "the last change was written in part and could not be undone: write the file again"
         if not self._is_exact:
@@ -293,7 +290,7 @@ def open_root(library: Any, path: str, mode: str, **options: Any) -> tuple[Any, 
         library.File(path, mode, **options).close()  # raises with a better message
         raise
     try:
-        root = library.File(file, "w" if file.is_empty else "r+", **options)
+        root = library.File(file, "r+" if file._size else "w", **options)
     except BaseException:
         file.finish()
         raise

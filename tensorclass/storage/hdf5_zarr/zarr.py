@@ -31,19 +31,8 @@ from tensorclass.support.printable import printable, type_name
 from tensorclass.support.regular_files import file_type
 from tensorclass.td.leaves.object_codes import nest_lists
 
-from .array_backend import (
-    BEFORE,
-    DRAFT,
-    NOTE,
-    STACK,
-    ArrayBackend,
-    DamagedFile,
-    Note,
-    Replaced,
-    Texts,
-    chunk_shape,
-    flat,
-)
+from . import array_backend
+from .array_backend import BEFORE, DRAFT, NOTE, STACK, ArrayBackend, DamagedFile, Note, Replaced, Texts, flat
 
 if TYPE_CHECKING:
     from .zarr_store import HeldFolder
@@ -138,9 +127,6 @@ class Zarr(ArrayBackend):
         root.store.close()
         self._release_folder()
         return None
-
-    def flush_changes(self, root: Any, complete: bool) -> OSError | None:
-        return None  # each file is written at once, or raises
 
     def _release_folder(self) -> None:
         held, self._held = self._held, None
@@ -259,7 +245,8 @@ class Zarr(ArrayBackend):
             return note
         peer = as_dict(attributes.get(_COLLECTION))
         if peer is not None and self.is_group(node):
-            return {**peer, "type": "collection", "version": 1, "names": _names(peer)}
+            names = collection_tree.stated_names(peer.get("names"))
+            return {**peer, "type": "collection", "version": 1, "names": names}
         found = as_dict(attributes.get(_OBJECT))
         if found is not None:
             pickled = found.get("encoding") == "pickle"
@@ -301,10 +288,10 @@ class Zarr(ArrayBackend):
         return parent.create_group(name)
 
     def array_settings(self, options: dict[str, Any], shape: Sequence[int], resizable: bool) -> dict[str, Any]:
+        cut = options.get("shards") is None  # chunks must divide shards, also where the array is smaller than one
         for option in ("chunks", "shards"):
             if option in options:
-                # chunks must divide shards, also where the array is smaller than one
-                options[option] = chunk_shape(options[option], shape, option, cut=options.get("shards") is None)
+                options[option] = array_backend.chunk_shape(options[option], shape, option, cut)
         if options.get("chunks", True) in (None, True):  # values of h5py; zarr chooses chunks if the option is absent
             options.pop("chunks", None)
         return options
@@ -374,9 +361,6 @@ class Zarr(ArrayBackend):
         if note is not None:
             self.write_note(array, note)
 
-    def can_resize(self, array: Any) -> bool:
-        return True
-
     def write_texts(self, parent: Any, name: str, texts: Texts, note: Note) -> Any:
         # the peer's form: bytes of JSON. Texts that are JSON already are not quoted again
         is_text = note["form"] == "text"
@@ -421,14 +405,8 @@ class Zarr(ArrayBackend):
             return held
         return json.dumps({"data": held} if note.get("form") in ("data", "peer") else held)
 
-    def shape_of_texts(self, array: Any, note: Note) -> Sequence[int]:
-        return [size for size in as_list(note.get("batch_size")) or [] if type(size) is int and size >= 0]
-
     def is_text(self, array: Any) -> bool:
         return array.dtype.kind in "OUST"
-
-    def can_hold_text(self, text: str) -> bool:
-        return True  # JSON has a form for any
 
 
 def _remove_consolidated_metadata(root: Any) -> None:
@@ -474,11 +452,6 @@ def _check_chunks(array: Any, box: tuple[Any, ...]) -> None:
 
 def _chunks_along(length: int, size: int) -> int:
     return -(-length // max(size, 1))
-
-
-def _names(peer: dict[str, Any]) -> Any:
-    names = as_list(peer.get("names"))
-    return None if names is None or all(name is None for name in names) else names
 
 
 def _codecs(metadata: dict[str, Any]) -> set[str]:

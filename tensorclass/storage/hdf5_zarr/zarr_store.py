@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import itertools
 import os
 import stat
 import threading
 import time
 import uuid
 import weakref
-from collections.abc import AsyncIterator, Callable, Generator, Iterable
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ from typing_extensions import Self
 
 from tensorclass.storage.common.collection_tree import FileError
 from tensorclass.storage.memmap.folder_layout import LONGEST
+from tensorclass.storage.memmap.open_folders import close_quietly
 from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.regular_files import NotRegular, file_type, open_regular
 
@@ -119,25 +121,22 @@ class FolderStore(Store):
         Raises:
             FileError: the file, or a folder on its path, is a link, a pipe, a device or a socket.
         """
-        with uninterrupted():
-            return self._read(key, byte_range)
-
-    def _read(self, key: str, byte_range: ByteRequest | None) -> bytes | None:
         *parents, name = self._parts(key)
-        try:
-            with self._folder(parents) as folder:
-                handle = open_regular(name, folder=folder, shown=self._shown(key))
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-            return None
-        except NotRegular as error:
-            raise FileError(str(error)) from None
-        with os.fdopen(handle, "rb") as file:
-            size = os.fstat(handle).st_size
-            if name in _METADATA and size > LONGEST:
-                raise FileError(f"{self._shown(key)}: it is longer than {LONGEST} bytes")
-            start, stop = _span(byte_range, size)
-            file.seek(start)
-            return file.read() if stop is None else file.read(max(0, stop - start))
+        with uninterrupted():
+            try:
+                with self._folder(parents) as folder:
+                    handle = open_regular(name, folder=folder, shown=self._shown(key))
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                return None
+            except NotRegular as error:
+                raise FileError(str(error)) from None
+            with os.fdopen(handle, "rb") as file:
+                size = os.fstat(handle).st_size
+                if name in _METADATA and size > LONGEST:
+                    raise FileError(f"{self._shown(key)}: it is longer than {LONGEST} bytes")
+                start, stop = _span(byte_range, size)
+                file.seek(start)
+                return file.read() if stop is None else file.read(max(0, stop - start))
 
     def write(self, key: str, value: Any, exclusive: bool = False) -> None:
         """Write a file, all of it or nothing; make the folders on its path.
@@ -151,12 +150,8 @@ class FolderStore(Store):
             FileError: the path is not that of a file, or goes through something that is not a folder.
             FileExistsError: the file exists, and ``exclusive`` is set.
         """
-        with self._counted(key):
-            self._write(key, value, exclusive)
-
-    def _write(self, key: str, value: Any, exclusive: bool) -> None:
         *parents, name = self._parts(key)
-        with self._folder(parents, make=True) as folder:
+        with self._counted(key), self._folder(parents, make=True) as folder:
             mode = self._mode(folder, name)
             if mode is not None and not stat.S_ISREG(mode):
                 raise FileError(f"{self._shown(key)}: expected a file to write to, found {file_type(mode)}")
@@ -242,32 +237,24 @@ class FolderStore(Store):
             return found
 
     def count(self, key: str, most: int) -> int:
-        """Count the files in a folder and below it; stop soon after ``most``."""
-        found, left = 0, [key]
-        while left and found <= most:
-            path = left.pop()
-            with suppress(FileNotFoundError, NotADirectoryError), self._folder(self._parts(path)) as folder:
-                for name in os.listdir(folder):
-                    mode = self._mode(folder, name)
-                    if mode is not None and stat.S_ISDIR(mode):
-                        left.append(f"{path}/{name}")
-                    elif mode is not None and stat.S_ISREG(mode):
-                        found += 1
-        return found
+        """Count the files in a folder and below it; stop after ``most`` and one."""
+        return sum(1 for _ in itertools.islice(self._files_below(key), most + 1))
 
     def size(self, key: str) -> int:
         """Return the total size in bytes of the files in a folder and below it."""
-        found, left = 0, [key]
+        return sum(info.st_size for info in self._files_below(key))
+
+    def _files_below(self, key: str) -> Iterator[os.stat_result]:
+        """Yield what the system says of each file in a folder and below it."""
+        left = [key]
         while left:
-            path = left.pop()
+            path, found = left.pop(), dict[str, os.stat_result]()
             with suppress(FileNotFoundError, NotADirectoryError), self._folder(self._parts(path)) as folder:
                 for name in os.listdir(folder):
-                    info = os.stat(name, dir_fd=folder, follow_symlinks=False)
-                    if stat.S_ISDIR(info.st_mode):
-                        left.append(f"{path}/{name}")
-                    else:
-                        found += info.st_size
-        return found
+                    with suppress(FileNotFoundError):
+                        found[name] = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            left += [f"{path}/{name}" for name, info in found.items() if stat.S_ISDIR(info.st_mode)]
+            yield from [info for info in found.values() if stat.S_ISREG(info.st_mode)]
 
     def _parts(self, key: str) -> list[str]:
         parts = [part for part in key.split("/") if part]
@@ -294,11 +281,11 @@ class FolderStore(Store):
                     path = path / part
                     above, handle = handle, self._open_subfolder(handle, part, path, make)
                     if above != root:
-                        _close_folder(above)
+                        close_quietly(above)
                 yield handle
             finally:
                 if handle != root:
-                    _close_folder(handle)
+                    close_quietly(handle)
 
     def _open_subfolder(self, folder: int, name: str, path: Path, make: bool) -> int:
         try:
@@ -377,38 +364,26 @@ class FolderStore(Store):
         with self._folder(parents) as folder:
             return os.stat(name, dir_fd=folder, follow_symlinks=False).st_size
 
-    def list_dir(self, prefix: str) -> AsyncIterator[str]:
-        return self._listed(prefix)
-
-    def list_prefix(self, prefix: str) -> AsyncIterator[str]:
-        return self._listed_below(prefix)
-
     def list(self) -> AsyncIterator[str]:
-        return self._listed_below("")
+        return self.list_prefix("")
 
-    async def _listed(self, prefix: str) -> AsyncIterator[str]:
+    async def list_dir(self, prefix: str) -> AsyncIterator[str]:
         with suppress(FileNotFoundError, NotADirectoryError):
             with self._folder(self._parts(prefix)) as folder:
                 found = os.listdir(folder)
             for name in found:
                 yield name
 
-    async def _listed_below(self, prefix: str) -> AsyncIterator[str]:
+    async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
         left = [prefix.strip("/")]
         while left:
             path = left.pop()
-            async for name in self._listed(path):
+            async for name in self.list_dir(path):
                 inner = f"{path}/{name}" if path else name
                 if self.has_file(inner):
                     yield inner
                 else:
                     left.append(inner)
-
-
-def _close_folder(handle: int) -> None:
-    """Close the descriptor of a folder. It is closed even if that raises."""
-    with suppress(OSError):
-        os.close(handle)
 
 
 def _span(byte_range: Any, size: int) -> tuple[int, int | None]:

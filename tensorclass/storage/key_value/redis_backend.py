@@ -12,13 +12,15 @@ import math
 import re
 import uuid
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
 from tensorclass.storage.common.collection_tree import as_dict, as_list
 from tensorclass.storage.hdf5_zarr.array_backend import ArrayBackend, Note, Texts, flat
+from tensorclass.storage.hdf5_zarr.array_selection import box_shape
 from tensorclass.td.leaves.object_codes import nest_lists
 
 from .byte_ranges import gather, runs_of
@@ -29,30 +31,33 @@ _PIECE = 2**24  #: bytes that are sent in one command
 _KINDS = "biufc"  #: kinds of numpy dtypes that are read; objects would be pickles
 
 
+@dataclass(eq=False)
 class RedisGroup:
     """A group: a hash in the server, or one that is written later, with the entries that it will have."""
 
-    def __init__(self, server: RedisServer, key: str, name: str, is_draft: bool = False) -> None:
-        self.server: RedisServer = server
-        self.key: str = key
-        self.name: str = name
-        self.is_draft: bool = is_draft
-        self.entries: dict[str, RedisGroup | RedisArray] = {}  #: those of a draft
-        self.note: Note | None = None  #: that of a draft
+    server: RedisServer
+    key: str
+    name: str
+    is_draft: bool = False
+    entries: dict[str, RedisGroup | RedisArray] = field(default_factory=dict[str, Any])  #: those of a draft
+    note: Note | None = None  #: that of a draft
 
     def header(self, at: int) -> str:
         """Return the header of this group in the group that it is in."""
         return json.dumps({"group": _last(self.key), "at": at})
 
 
+@dataclass(eq=False)
 class RedisArray:
     """An array, or text: a string in the server, and its header."""
 
-    def __init__(self, parent: RedisGroup, name: str, header: dict[str, Any]) -> None:
-        self.parent: RedisGroup = parent
-        self.field: str = name
-        self.name: str = f"{parent.name}/{name}"
-        self.about: dict[str, Any] = header
+    parent: RedisGroup
+    field: str  #: of the hash of its group
+    about: dict[str, Any]  #: its header
+
+    @property
+    def name(self) -> str:
+        return f"{self.parent.name}/{self.field}"
 
     @property
     def server(self) -> RedisServer:
@@ -68,10 +73,6 @@ class RedisArray:
         if not all(type(size) is int and size >= 0 for size in found):
             raise ValueError("its header has no shape")
         return tuple(found)
-
-    @property
-    def ndim(self) -> int:
-        return len(self.shape)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -148,9 +149,6 @@ class Redis(ArrayBackend):
         root.server.close()
         return None
 
-    def flush_changes(self, root: Any, complete: bool) -> OSError | None:
-        return None  # each change is a transaction of its own
-
     def is_open(self, root: Any) -> bool:
         return bool(root.server.is_open)
 
@@ -200,7 +198,7 @@ class Redis(ArrayBackend):
 
     def write_note(self, node: Any, note: Note) -> None:
         if isinstance(node, RedisArray):
-            self._rewrite(node, {**node.about, "note": dict(note)})
+            self._change(node, None, {**node.about, "note": dict(note)})
             return
         if node.is_draft:
             node.note = dict(note)
@@ -213,15 +211,10 @@ class Redis(ArrayBackend):
 
         node.server.change(make, node.key)
 
-    def _rewrite(self, array: RedisArray, about: dict[str, Any], queue: Callable[[Any], None] | None = None) -> None:
-        """Change the header of an array, and its values by the commands that ``queue`` adds, in one transaction."""
-        if not array.parent.is_draft:
-            self._change(array, queue, about)
-        array.about = about
-
     def _change(
         self, array: RedisArray, queue: Callable[[Any], None] | None, about: dict[str, Any] | None = None
     ) -> None:
+        """Change the values of an array by the commands that ``queue`` adds, and its header, in one transaction."""
         parent = array.parent
 
         def make(pipe: Any) -> None:
@@ -235,7 +228,9 @@ class Redis(ArrayBackend):
             if queue is not None:
                 queue(pipe)
 
-        parent.server.change(make, parent.key)
+        if not parent.is_draft:
+            parent.server.change(make, parent.key)
+        array.about = about or array.about
 
     # -- entries ------------------------------------------------------------------------------------------------------
 
@@ -248,9 +243,6 @@ class Redis(ArrayBackend):
             self._enter(parent, name, made)
         return made
 
-    def array_settings(self, options: dict[str, Any], shape: Sequence[int], resizable: bool) -> dict[str, Any]:
-        return options
-
     def create_array(self, parent: Any, name: str, settings: dict[str, Any]) -> Any:
         values = settings.get("data")
         shape = tuple(settings["shape"] if values is None else values.shape)
@@ -258,12 +250,8 @@ class Redis(ArrayBackend):
         key, code = _new_key(parent.server), f"{'|' if dtype.itemsize == 1 else '<'}{dtype.kind}{dtype.itemsize}"
         about: dict[str, Any] = {"array": _last(key), "dtype": code, "shape": [int(size) for size in shape]}
         size = math.prod(shape) * dtype.itemsize
-        return self._made(
-            parent,
-            RedisArray(parent, name, about),
-            None if values is None else _raw(values.astype(code, copy=False)),
-            size,
-        )
+        content = None if values is None else _raw(values.astype(code, copy=False))
+        return self._made(parent, RedisArray(parent, name, about), content, size)
 
     def _made(self, parent: RedisGroup, array: RedisArray, content: memoryview | None, size: int) -> RedisArray:
         """Write the values of a new array, or zeros, and make it an entry of its group."""
@@ -290,11 +278,7 @@ class Redis(ArrayBackend):
             old = headers.get(name, {})
             last = max([at for header in headers.values() if type(at := header.get("at")) is int], default=-1)
             at = old.get("at", last + 1)
-            left: list[str] = []
-            if "array" in old:
-                left = [_child_key(parent.server, old["array"])]
-            elif "group" in old:
-                left = _keys_below(pipe, parent.server, _child_key(parent.server, old["group"]))
+            left = _keys_of(pipe, parent.server, old)
             pipe.multi()
             pipe.hset(parent.key, name, node.header(at))
             _queue(pipe, node)
@@ -319,12 +303,7 @@ class Redis(ArrayBackend):
     def remove(self, parent: Any, name: str) -> None:
         def make(pipe: Any) -> None:
             header = pipe.hget(parent.key, name)
-            about = {} if header is None else _parsed(header)
-            keys: list[str] = []
-            if "array" in about:
-                keys = [_child_key(parent.server, about["array"])]
-            elif "group" in about:
-                keys = _keys_below(pipe, parent.server, _child_key(parent.server, about["group"]))
+            keys = [] if header is None else _keys_of(pipe, parent.server, _parsed(header))
             pipe.multi()
             pipe.hdel(parent.key, name)
             if keys:
@@ -341,19 +320,12 @@ class Redis(ArrayBackend):
             for start, stop in runs.merged():
                 pipe.getrange(array.key, start, stop - 1)
             pieces: list[bytes] = pipe.execute() if len(pipe) else []
-        lengths = [
-            len(range(*i.indices(n))) if isinstance(i, slice) else len(i) for i, n in zip(box, shape, strict=False)
-        ]
         values: Any = gather(runs, pieces, dtype)
-        return values.reshape(*lengths, *shape[len(lengths) :])  # type: ignore[no-any-return]
+        return values.reshape(*box_shape(box, shape))  # type: ignore[no-any-return]
 
     def write(self, array: Any, box: tuple[Any, ...], values: np.ndarray[Any, Any]) -> None:
         runs = runs_of(box, array.shape, array.dtype.itemsize)
-        lengths = [
-            len(range(*i.indices(n))) if isinstance(i, slice) else len(i)
-            for i, n in zip(box, array.shape, strict=False)
-        ]
-        whole = np.broadcast_to(values.astype(array.dtype, copy=False), (*lengths, *array.shape[len(lengths) :]))
+        whole = np.broadcast_to(values.astype(array.dtype, copy=False), box_shape(box, array.shape))
         content, key, length = _raw(whole), array.key, runs.length
 
         def queue(pipe: Any) -> None:
@@ -379,10 +351,7 @@ class Redis(ArrayBackend):
             elif after > before:
                 pipe.setrange(key, after - 1, b"\0")
 
-        self._rewrite(array, {**array.about, "shape": [length, *array.shape[1:]]}, queue)
-
-    def can_resize(self, array: Any) -> bool:
-        return True
+        self._change(array, queue, {**array.about, "shape": [length, *array.shape[1:]]})
 
     # -- text ---------------------------------------------------------------------------------------------------------
 
@@ -406,14 +375,8 @@ class Redis(ArrayBackend):
         size = self.shape_of_texts(array, note)
         return nest_lists(flat(found, 1), size)
 
-    def shape_of_texts(self, array: Any, note: Note) -> Sequence[int]:
-        return [size for size in as_list(note.get("batch_size")) or [] if type(size) is int and size >= 0]
-
     def is_text(self, array: Any) -> bool:
         return bool(array.about.get("text"))
-
-    def can_hold_text(self, text: str) -> bool:
-        return True  # JSON has a form for any
 
 
 _GONE = "another client has replaced or removed it meanwhile; read it again"
@@ -479,6 +442,13 @@ def _make_live(node: RedisGroup | RedisArray) -> None:
         node.is_draft, node.entries, node.note = False, {}, None
 
 
+def _keys_of(pipe: Any, server: RedisServer, header: dict[str, Any]) -> list[str]:
+    """Return the keys of an entry, which has a header; see :func:`_keys_below`."""
+    if "group" in header:
+        return _keys_below(pipe, server, _child_key(server, header["group"]))
+    return [_child_key(server, header["array"])] if "array" in header else []
+
+
 def _keys_below(pipe: Any, server: RedisServer, key: str) -> list[str]:
     """Return the keys of a group and all in it; the transaction watches its groups from now on."""
     found, left = list[str](), [key]
@@ -489,8 +459,8 @@ def _keys_below(pipe: Any, server: RedisServer, key: str) -> list[str]:
         pipe.watch(group)
         found.append(group)
         known: dict[bytes, bytes] = pipe.hgetall(group)
-        for field, header in known.items():
-            about = _parsed(header) if field else {}
+        for name, header in known.items():
+            about = _parsed(header) if name else {}
             if "array" in about:
                 found.append(_child_key(server, about["array"]))
             elif "group" in about:

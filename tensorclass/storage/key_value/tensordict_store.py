@@ -85,7 +85,7 @@ class TensorDictStore(PersistentTensorDict):
         td_id: str | None = None,
         **options: Any,
     ) -> Self:
-        where = _address(backend, host, port, db, unix_socket_path, prefix, td_id, options)
+        where = StoreAddress(host, port, db, unix_socket_path, prefix, _store_id(backend, td_id), options)
         return _upload(TensorDict({}, batch_size or []), where, device)  # type: ignore[no-any-return]
 
     @classmethod
@@ -143,7 +143,7 @@ class TensorDictStore(PersistentTensorDict):
             torch.Size([3])
             >>> data.clear_redis()
         """
-        where = _address(backend, host, port, db, unix_socket_path, prefix, td_id, options)
+        where = StoreAddress(host, port, db, unix_socket_path, prefix, _store_id(backend, td_id), options)
         infers = auto_batch_size or batch_dims is not None
         if isinstance(input_dict, Collection) and batch_size is None and names is None and not infers:
             return _upload(input_dict, where, device)  # type: ignore[no-any-return]
@@ -201,7 +201,7 @@ class TensorDictStore(PersistentTensorDict):
             torch.Size([100, 8, 8])
             >>> data.clear_redis()
         """
-        where = _address(backend, host, port, db, unix_socket_path, prefix, td_id, options)
+        where = StoreAddress(host, port, db, unix_socket_path, prefix, _store_id(backend, td_id), options)
         size = Size(batch_size or [])
         data = TensorDict({}, size)
         for key, (shape, dtype) in schema.items():
@@ -254,7 +254,7 @@ class TensorDictStore(PersistentTensorDict):
             tensor([0, 1, 2])
             >>> written.clear_redis()
         """
-        where = _address(backend, host, port, db, unix_socket_path, prefix, td_id, options)
+        where = StoreAddress(host, port, db, unix_socket_path, prefix, _store_id(backend, td_id), options)
         made: Any = TensorDict if tensorclass_cls is None else tensorclass_cls
         is_class = isinstance(made, type) and (hasattr(made, "_specs") or issubclass(made, TensorDict))
         if not is_class:
@@ -305,28 +305,19 @@ def to_store(
     **kwargs: Any,
 ) -> Any:
     """See :meth:`TensorDict.to_store`."""
-    where = _address(backend, host, port, db, unix_socket_path, prefix, td_id, kwargs)
+    where = StoreAddress(host, port, db, unix_socket_path, prefix, _store_id(backend, td_id), kwargs)
     return _upload(data, where, device)
 
 
-def _address(
-    backend: str,
-    host: str,
-    port: int,
-    db: int,
-    unix_socket_path: str | None,
-    prefix: str,
-    td_id: str | None,
-    options: dict[str, Any],
-) -> StoreAddress:
+def _store_id(backend: str, td_id: str | None) -> str:
+    """Return the id of a store, or a new one. Raise if there is no such backend."""
     if backend != "redis":
         raise NotImplementedError(
             f"there is no backend {backend!r}; the backend is 'redis', for all servers that speak its protocol"
         )
     if td_id == "":
         raise ValueError("td_id: expected the id of a store, got an empty string")
-    name = uuid.uuid4().hex if td_id is None else td_id
-    return StoreAddress(host, port, db, unix_socket_path, prefix, name, options)
+    return uuid.uuid4().hex if td_id is None else td_id
 
 
 def _backend(data: Any) -> Redis:

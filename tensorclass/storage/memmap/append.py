@@ -11,6 +11,7 @@ import contextlib
 import errno
 import os
 import stat
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -19,15 +20,7 @@ from torch import Size, Tensor
 
 from tensorclass.records.record import TensorClass
 from tensorclass.storage.common import collection_tree, describe_collection, object_json, rebuild_collection
-from tensorclass.storage.common.collection_tree import (
-    FileError,
-    Node,
-    Source,
-    TensorLeaf,
-    as_list,
-    parse_dtype,
-    parse_size,
-)
+from tensorclass.storage.common.collection_tree import FileError, Node, TensorLeaf, as_list, parse_dtype, parse_size
 from tensorclass.storage.common.file_paths import path_of
 from tensorclass.storage.common.rebuild_collection import names_by_field
 from tensorclass.support.atomic import acquire_folder, swapped_folder
@@ -83,22 +76,17 @@ def append_memmap(
             + (f"; {twin}" if twin else "")
         )
     with uninterrupted() as section, FolderLock(section) as folder_lock:
-        root = _root(path, folder_lock)
-        growth = AppendPlan(str(path), bool(allow_pickle))
-        folders = open_folders.OpenFolderTree(root, allow_pickle=growth.allow_pickle)
+        folders = open_folders.OpenFolderTree(_root(path, folder_lock), allow_pickle=bool(allow_pickle))
         try:
-            count = growth.rows_of(rows)
             saved = folder_layout.read_node(folders, ())
-            growth.has_checksums = _has_checksums(saved)
-            growth.folders = folders
+            plan = AppendPlan(str(path), folders, _has_checksums(saved))
             with section.interruptible():
-                node = growth.grown(saved, rows, (), count)
-                if growth.problems:
-                    raise ValueError(
-                        f"{printable(path)}: append_memmap: nothing was written; " + "; ".join(growth.problems)
-                    )
-            growth.check_offsets(folders)
-            _AppendWriter(path, folders, folder_lock, section).write(node, growth.files, progress)
+                node = plan.grown(saved, rows, (), plan.rows_of(rows))
+                if plan.problems:
+                    what = f"{printable(path)}: append_memmap: nothing was written"
+                    raise ValueError(f"{what}; {'; '.join(plan.problems)}")
+            plan.check_offsets()
+            _AppendWriter(path, folders, folder_lock, section).write(node, plan.files, progress)
         except FileNotFoundError as error:
             raise ValueError(
                 f"{printable(path)}: append_memmap appends to a folder that memmap() wrote: {error}"
@@ -126,21 +114,20 @@ def _root(path: Path, folder_lock: FolderLock) -> open_folders.OpenFolder:
     return open_folders.OpenFolder(folder_lock.handle, str(path))
 
 
+@dataclass
 class AppendPlan:
     """Computes the new tree of a folder and the values to append to its files; collects what does not fit."""
 
-    def __init__(self, file: str, allow_pickle: bool) -> None:
-        self.file = file
-        self.allow_pickle = allow_pickle
-        self.problems: list[str] = []
-        self.files: list[AppendedFile] = []
-        self.source: Source = Source(file, self._no_reader)
-        self.has_checksums: bool = False  #: of the tensors in the folder
-        self.folders: open_folders.OpenFolderTree | None = None  #: the folder, to read objects
+    file: str  #: the path of the folder, for errors
+    folders: open_folders.OpenFolderTree
+    has_checksums: bool  #: of the tensors in the folder
+    problems: list[str] = field(default_factory=list[str])
+    files: list[AppendedFile] = field(default_factory=list[AppendedFile])
 
-    @staticmethod
-    def _no_reader(path: collection_tree.Path, part: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
-        raise AssertionError("an append reads no tensor")
+    @property
+    def source(self) -> collection_tree.Source:
+        """The folder, for checks of its metadata."""
+        return collection_tree.Source(self.file, collection_tree.no_tensor)
 
     def rows_of(self, rows: TensorCollection) -> int:
         """Return the number of rows to append."""
@@ -158,17 +145,14 @@ class AppendPlan:
             return self._stack(node, rows, path, count)
         if kind == "collection":
             return self._collection(node, rows, path, count)
-        self._differ(path, "rows of a collection", f"a saved value of the type {kind!r}")
-        return node
+        return self._differ(node, path, "rows of a collection", f"a saved value of the type {kind!r}")
 
     def _collection(self, node: Node, rows: Any, path: collection_tree.Path, count: int) -> Node:
         if not isinstance(rows, TensorCollection) or not rows._is_tree():
-            self._differ(path, "a nested collection", _type_in_words(rows))
-            return node
+            return self._differ(node, path, "a nested collection", _type_in_words(rows))
         size = parse_size(node.get("batch_size"), self.source, path)
         if not size or rows.shape[1:] != size[1:] or rows.shape[:1] != (count,):
-            self._differ(path, f"rows of the batch size {_shape_of_rows(size)}", list(rows.shape))
-            return node
+            return self._differ(node, path, f"rows of the batch size {_shape_of_rows(size)}", list(rows.shape))
         entries: dict[str, Node] = node["entries"]
         cls = type(rows)
         keys = {name: key for key, name in names_by_field(cls, entries, self.source, path).items()}
@@ -176,11 +160,10 @@ class AppendPlan:
         if set(rows._store) != set(keys.values()):
             missing = [name for name in entries if keys[name] not in rows._store]
             unexpected = [name for name, key in zip(got, rows._store, strict=True) if key not in keys.values()]
-            self.problems.append(
-                f"{dotted(path) + ': ' if path else ''}the keys there are {list(entries)}, the rows have {got}"
-                + (f"; missing: {missing}" if missing else "")
-                + (f"; unexpected: {unexpected}" if unexpected else "")
-            )
+            both = (("missing", missing), ("unexpected", unexpected))
+            differing = "".join([f"; {what}: {names}" for what, names in both if names])
+            problem = f"the keys there are {list(entries)}, the rows have {got}{differing}"
+            self.problems.append(collection_tree.at_key(path, problem))
             return node
         grown = {
             name: self._entry(entry, rows._store[keys[name]], (*path, name), size, count)
@@ -194,44 +177,37 @@ class AppendPlan:
             return self._objects(node, value, path, size, count)
         if kind == "column":
             return self._column(node, value, path, [size[0] + count, *size[1:]])
-        if kind == "unbatched":
-            return self._unbatched(node, value, path)
-        if kind == "tensor":
-            return self._tensor(node, value, path)
-        if kind == "jagged":
-            return self._jagged(node, value, path)
         if kind == "nested":
-            self._differ(path, "a layout that can grow", _OLDER)
-            return node
-        return self.grown(node, value, path, count)
+            return self._differ(node, path, "a layout that can grow", _OLDER)
+        by_type = {"unbatched": self._unbatched, "tensor": self._tensor, "jagged": self._jagged}
+        return by_type[kind](node, value, path) if kind in by_type else self.grown(node, value, path, count)
 
     def _tensor(self, node: Node, value: Any, path: collection_tree.Path) -> Node:
-        dtype, size = parse_dtype(node["dtype"], self.source, path), parse_size(node["shape"], self.source, path)
+        dtype, size, held = self._form(node, path)
         if not isinstance(value, Tensor) or value.is_nested:
-            self._differ(path, "a tensor", _type_in_words(value))
-        elif value.dtype != dtype or not size or value.shape[1:] != size[1:]:
-            self._differ(path, f"{dtype} of the shape {_shape_of_rows(size)}", f"{value.dtype} of {list(value.shape)}")
-        elif self._can_be_written(value, path):
-            self.files.append(AppendedFile(path, "", size.numel() * dtype.itemsize, value))
-            return {**node, "shape": [size[0] + len(value), *size[1:]], **_checksums(node, value)}
-        return node
+            return self._differ(node, path, "a tensor", _type_in_words(value))
+        if value.dtype != dtype or not size or value.shape[1:] != size[1:]:
+            expected = f"{dtype} of the shape {_shape_of_rows(size)}"
+            return self._differ(node, path, expected, f"{value.dtype} of {list(value.shape)}")
+        if not self._can_be_written(value, path):
+            return node
+        self.files.append(AppendedFile(path, "", held, value))
+        return {**node, "shape": [size[0] + len(value), *size[1:]], **_checksums(node, value)}
 
     def _jagged(self, node: Node, value: Any, path: collection_tree.Path) -> Node:
-        dtype, size = parse_dtype(node["dtype"], self.source, path), parse_size(node["shape"], self.source, path)
+        dtype, size, held = self._form(node, path)
         rows = node["rows"]
         if not isinstance(value, Tensor) or not value.is_nested:
-            self._differ(path, "a jagged tensor", _type_in_words(value))
-            return node
+            return self._differ(node, path, "a jagged tensor", _type_in_words(value))
         leaves = self._can_be_written(value, path)
         if len(leaves) != 2:
             return node
         values, offsets = leaves[0].tensor, leaves[1].tensor
         if values.dtype != dtype or values.shape[1:] != size[1:]:
             expected = f"{dtype} with values of the shape {_shape_of_rows(size)}"
-            self._differ(path, expected, f"{values.dtype} with {list(values.shape)}")
-            return node
-        self.files.append(AppendedFile(path, "", size.numel() * dtype.itemsize, values))
+            return self._differ(node, path, expected, f"{values.dtype} with {list(values.shape)}")
         offsets = offsets[1:] + size[0]
+        self.files.append(AppendedFile(path, "", held, values))
         self.files.append(AppendedFile(path, "offsets", (rows + 1) * 8, offsets))
         grown = {"shape": [size[0] + len(values), *size[1:]], "rows": rows + len(offsets)}
         return {**node, **grown, **_checksums(node, values, offsets)}
@@ -240,21 +216,18 @@ class AppendPlan:
         """Append items and spans, whose starts are shifted by the items that are there."""
         name = str(node.get("column"))
         if not isinstance(value, BufferColumn) or describe_collection.column_head(value)["column"] != name:
-            self._differ(path, f"a {name}", _type_in_words(value))
-            return node
+            return self._differ(node, path, f"a {name}", _type_in_words(value))
         entries: dict[str, Node] = node["entries"]
         values_node, spans_node = entries["values"], entries["spans"]
         old = parse_size(spans_node.get("shape"), self.source, path)
         rows = value.compact()
         spans, items = rows.spans, rows._items
         if not old or spans.shape[1:] != old[1:]:
-            self._differ(path, f"rows of the batch size {_shape_of_rows(old[:-1])}", list(rows.batch_size))
-            return node
+            return self._differ(node, path, f"rows of the batch size {_shape_of_rows(old[:-1])}", list(rows.batch_size))
         below = (*path, "values")
         if values_node["type"] == "column":
             if isinstance(items, Tensor):
-                self._differ(path, "rows of ragged rows", "rows of items")
-                return node
+                return self._differ(node, path, "rows of ragged rows", "rows of items")
             before = parse_size(values_node["entries"]["spans"].get("shape"), self.source, below)[0]
             grown_values = self._column(values_node, items, below, batch_size)
         else:
@@ -270,31 +243,25 @@ class AppendPlan:
         shifted = torch.stack((spans[..., 0] + before, spans[..., 1]), -1)
         grown_spans = self._tensor(spans_node, shifted, (*path, "spans"))
         missing = bool(node["missing"]) or describe_collection.column_head(rows)["missing"]
-        return {
-            **node,
-            "missing": missing,
-            "batch_size": batch_size,
-            "entries": {"values": grown_values, "spans": grown_spans},
-        }
+        grown = {"values": grown_values, "spans": grown_spans}
+        return {**node, "missing": missing, "batch_size": batch_size, "entries": grown}
 
     def _unbatched(self, node: Node, value: Any, path: collection_tree.Path) -> Node:
-        dtype, size = parse_dtype(node["dtype"], self.source, path), parse_size(node["shape"], self.source, path)
+        dtype, size, held = self._form(node, path)
         if not isinstance(value, UnbatchedTensor):
-            self._differ(path, "a tensor that is one for all rows", _type_in_words(value))
-        elif value._tensor.dtype != dtype or value._tensor.shape != size:
-            self._differ(
-                path, f"{dtype} of the shape {list(size)}", f"{value._tensor.dtype} of {list(value._tensor.shape)}"
-            )
-        else:
-            self.files.append(AppendedFile(path, "", size.numel() * dtype.itemsize, None))
+            return self._differ(node, path, "a tensor that is one for all rows", _type_in_words(value))
+        own = value._tensor
+        if own.dtype != dtype or own.shape != size:
+            expected = f"{dtype} of the shape {list(size)}"
+            return self._differ(node, path, expected, f"{own.dtype} of {list(own.shape)}")
+        self.files.append(AppendedFile(path, "", held, None))
         return node
 
     def _objects(self, node: Node, value: Any, path: collection_tree.Path, size: Size, count: int) -> Node:
         if not isinstance(value, NonTensorDataBase):
-            self._differ(path, "objects", _type_in_words(value))
-            return node
+            return self._differ(node, path, "objects", _type_in_words(value))
         try:
-            forms, codes = describe_collection.forms_of(value, self.allow_pickle)
+            forms, codes = describe_collection.forms_of(value, self.folders.allow_pickle)
         except object_json.Unwritable as error:
             self.problems.append(f"{dotted(path)}: {error}")
             return node
@@ -310,15 +277,10 @@ class AppendPlan:
         grown = describe_collection.describe_forms(
             [*old_forms, *forms], torch.cat((old_codes, codes + len(old_forms))), path, leaves, self.problems
         )
-        self._add_leaves(leaves, self.has_checksums)
+        if self.has_checksums:
+            describe_collection.add_checksums(leaves)
+        self.files += [AppendedFile(leaf.path, leaf.buffer, 0, leaf.tensor) for leaf in leaves]
         return grown
-
-    def _add_leaves(self, leaves: list[TensorLeaf], checksum: bool) -> None:
-        """Add new files."""
-        for leaf in leaves:
-            if checksum:
-                leaf.node.setdefault("crc32", []).append(collection_tree.checksum_of(leaf.tensor))
-            self.files.append(AppendedFile(leaf.path, leaf.buffer, 0, leaf.tensor))
 
     def _object_arrays(
         self, node: Node, forms: list[Any], codes: Tensor, path: collection_tree.Path, total: list[int]
@@ -349,42 +311,34 @@ class AppendPlan:
 
     def _strings(self, node: Node, path: collection_tree.Path) -> tuple[list[str], Tensor]:
         """Return the strings in arrays, and their codes."""
-        folders = self.folders
-        assert folders is not None
 
         def read(key: collection_tree.Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
-            return memmap_folder.map_tensor(*folders.find(key, buffer), dtype, shape, "r")
+            return memmap_folder.map_tensor(*self.folders.find(key, buffer), dtype, shape, "r")
 
-        strings = rebuild_collection.rebuild_objects(node, self.source._replace(read=read), path)
+        strings = rebuild_collection.rebuild_objects(node, None, self.source._replace(read=read), path)
         return list(strings._objects), strings._codes()
 
     def _stack(self, node: Node, rows: Any, path: collection_tree.Path, count: int) -> Node:
         """Rows are further items of a lazy stack along dimension 0, and rows of each item for other dimensions."""
         dim, old = node["stack_dim"], as_list(node["parts"]) or []
         if not isinstance(rows, TensorCollection) or not rows._is_tree():
-            self._differ(path, "a nested collection", _type_in_words(rows))
-            return node
+            return self._differ(node, path, "a nested collection", _type_in_words(rows))
         if not isinstance(dim, int) or not 0 <= dim < rows.ndim:
-            self._differ(path, f"rows that can be taken apart along the dimension {dim}", list(rows.shape))
-            return node
+            return self._differ(node, path, f"rows that can be taken apart along the dimension {dim}", list(rows.shape))
         own: Any = rows
         whole = isinstance(rows, LazyStacked) and own._store.dim == dim
         items: list[Any] = list(own._store.items_ if whole else rows.unbind(dim))
         if dim:
             if len(items) != len(old):
-                self._differ(path, f"{len(old)} items along the dimension {dim}", len(items))
-                return node
-            grown = [
-                self.grown(old_item, item, (*path, str(at)), count)
-                for at, (old_item, item) in enumerate(zip(old, items, strict=True))
-            ]
-            return {**node, "parts": grown}
+                return self._differ(node, path, f"{len(old)} items along the dimension {dim}", len(items))
+            pairs = enumerate(zip(old, items, strict=True))
+            return {**node, "parts": [self.grown(one, item, (*path, str(at)), count) for at, (one, item) in pairs]}
         for at, old_item in enumerate(old):
             self._keep(old_item, (*path, str(at)))
         sizes = {tuple(_batch_size(old_item)) for old_item in old} | {tuple(item.shape) for item in items}
         if len(sizes) > 1:
-            self._differ(path, f"items of the batch size {_batch_size(old[0])}", [list(item.shape) for item in items])
-            return node
+            got = [list(item.shape) for item in items]
+            return self._differ(node, path, f"items of the batch size {_batch_size(old[0])}", got)
         checksum = _has_checksums(old[0])
         new = [self._add_item(item, (*path, str(at)), checksum) for at, item in enumerate(items, len(old))]
         return {**node, "parts": [*old, *new]}
@@ -392,7 +346,9 @@ class AppendPlan:
     def _add_item(self, item: Any, path: collection_tree.Path, checksum: bool) -> Node:
         """Return the node of a further item of a lazy stack."""
         try:
-            node, leaves = describe_collection.describe(item, "append_memmap", self.allow_pickle, checksum, path)
+            node, leaves = describe_collection.describe(
+                item, "append_memmap", self.folders.allow_pickle, checksum, path
+            )
         except TypeError as error:
             self.problems.append(f"{dotted(path)}: {error}")
             return {}
@@ -409,10 +365,9 @@ class AppendPlan:
             for key, entry in node["entries"].items():
                 self._keep(entry, (*path, key))
         elif kind == "nested":
-            self._differ(path, "a layout that can grow", _OLDER)
+            self._differ(node, path, "a layout that can grow", _OLDER)
         elif "dtype" in node:
-            dtype, size = parse_dtype(node["dtype"], self.source, path), parse_size(node["shape"], self.source, path)
-            self.files.append(AppendedFile(path, "", size.numel() * dtype.itemsize, None))
+            self.files.append(AppendedFile(path, "", self._form(node, path)[2], None))
             if kind == "jagged":
                 self.files.append(AppendedFile(path, "offsets", (node["rows"] + 1) * 8, None))
 
@@ -422,19 +377,26 @@ class AppendPlan:
         describe_collection.describe_tensor(value, path, leaves, self.problems)
         return leaves
 
-    def check_offsets(self, folders: open_folders.OpenFolderTree) -> None:
+    def check_offsets(self) -> None:
         """Raise if a file is too short, so that nothing is written behind a gap."""
         for appended in self.files:
             if appended.start:
-                opened, name = folders.find(appended.path, appended.buffer)
+                opened, name = self.folders.find(appended.path, appended.buffer)
                 info = os.stat(name, dir_fd=opened.handle, follow_symlinks=False)
                 if not stat.S_ISREG(info.st_mode):
                     raise FileError(f"{opened.name}/{name}: expected a file, found {file_type(info.st_mode)}")
                 if info.st_size < appended.start:
                     raise FileError(f"{opened.name}/{name}: expected {appended.start} bytes; it has {info.st_size}")
 
-    def _differ(self, path: collection_tree.Path, expected: Any, got: Any) -> None:
-        self.problems.append(f"{dotted(path) + ': ' if path else ''}expected {expected}, got {got}")
+    def _differ(self, node: Node, path: collection_tree.Path, expected: Any, got: Any) -> Node:
+        """Note that the rows do not fit a node; return it as it is."""
+        self.problems.append(collection_tree.at_key(path, f"expected {expected}, got {got}"))
+        return node
+
+    def _form(self, node: Node, path: collection_tree.Path) -> tuple[torch.dtype, Size, int]:
+        """Return dtype, shape and number of bytes of a tensor that is there."""
+        dtype, size = parse_dtype(node["dtype"], self.source, path), parse_size(node["shape"], self.source, path)
+        return dtype, size, size.numel() * dtype.itemsize
 
 
 class _GrownFile(NamedTuple):
@@ -461,11 +423,8 @@ class _AppendWriter:
     def write(self, node: Node, files: list[AppendedFile], progress: bool | None) -> None:
         """Write everything or nothing. After an error, the files get their old lengths."""
         root = self._folder_lock.handle
-        total = sum(
-            appended.tensor.numel() * appended.tensor.element_size()
-            for appended in files
-            if appended.tensor is not None
-        )
+        tensors = [appended.tensor for appended in files if appended.tensor is not None]
+        total = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
         try:
             with (
                 swapped_folder(self._path, self._folder_lock) as draft,
@@ -478,10 +437,7 @@ class _AppendWriter:
                             os.mkdir(draft / meta_folder)
                         (draft / meta_folder / folder_layout.META).write_bytes(meta)
                 for appended in files:
-                    *above, key = appended.path
-                    name = "/".join(
-                        [*map(folder_layout.file_name, above), folder_layout.tensor_file(key, appended.buffer)]
-                    )
+                    name = folder_layout.tensor_path(appended.path, appended.buffer)
                     with contextlib.ExitStack() as stack:
                         file = self._file(appended, draft / name)
                         if file is not None:
@@ -584,11 +540,8 @@ def _checksums(node: Node, *more: Tensor) -> Node:
         return {}
     if len(sums) != len(more) or any(type(found) is not int for found in sums):
         raise ValueError(f"append_memmap: the checksums {ascii(sums)[:80]} are damaged")
-    return {
-        "crc32": [
-            collection_tree.checksum_of(value, before & 0xFFFFFFFF) for before, value in zip(sums, more, strict=True)
-        ]
-    }
+    pairs = zip(sums, more, strict=True)
+    return {"crc32": [collection_tree.checksum_of(value, before & 0xFFFFFFFF) for before, value in pairs]}
 
 
 def _has_checksums(node: Node) -> bool:

@@ -9,15 +9,17 @@ This module turns nodes into the content of the ``meta.json`` files, and back, f
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import pickle
 import re
 import zlib
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 from tensorclass.storage.common import collection_tree, sealed_json
-from tensorclass.storage.common.collection_tree import FileError, Node, TensorLeaf, as_dict, as_list
+from tensorclass.storage.common.collection_tree import FileError, Node, as_dict, as_list
 from tensorclass.storage.common.object_json import TAG, encode
 from tensorclass.support.printable import class_name, type_name
 from tensorclass.td.base import TensorCollection
@@ -39,18 +41,16 @@ _OWN_KEYS = frozenset(("version", "class", "entries", "parts", "crc32", "ndim", 
 #: the most bytes of a ``meta.json``
 LONGEST = 2**30
 
-_PLAIN = {"_type": "<class 'tensordict._td.TensorDict'>", "_format_version": 1, "_class": "tensordict:TensorDict"}
-_STACK = {
-    "_type": "<class 'tensordict._lazy.LazyStackedTensorDict'>",
-    "_format_version": 1,
-    "_class": "tensordict:LazyStackedTensorDict",
-}
+
+def _of_peer(module: str, name: str) -> dict[str, Any]:
+    """Return the description of a class of the peer."""
+    return {"_type": f"<class 'tensordict.{module}.{name}'>", "_format_version": 1, "_class": f"tensordict:{name}"}
+
+
+_PLAIN = _of_peer("_td", "TensorDict")
+_STACK = _of_peer("_lazy", "LazyStackedTensorDict")
 _OBJECT = {"_type": "<class 'tensordict.tensorclass.NonTensorData'>"}
-_OBJECTS = {
-    "_type": "<class 'tensordict.tensorclass.NonTensorStack'>",
-    "_format_version": 1,
-    "_class": "tensordict:NonTensorStack",
-}
+_OBJECTS = _of_peer("tensorclass", "NonTensorStack")
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -82,9 +82,9 @@ def tensor_file(key: str, buffer: str) -> str:
     return file_name(key) + (f"%{buffer}" if buffer else "") + SUFFIX  # no escaped key has "%o", as in "%offsets"
 
 
-def tensor_path(leaf: TensorLeaf) -> str:
-    """Return the path of the file of a tensor, relative to the outermost folder."""
-    return "/".join([*map(file_name, leaf.path[:-1]), tensor_file(leaf.path[-1], leaf.buffer)])
+def tensor_path(path: collection_tree.Path, buffer: str) -> str:
+    """Return the path of the file of a buffer of a tensor, relative to the outermost folder."""
+    return "/".join([*map(file_name, path[:-1]), tensor_file(path[-1], buffer)])
 
 
 def check_keys(data: TensorCollection, what: str) -> None:
@@ -101,14 +101,14 @@ def check_keys(data: TensorCollection, what: str) -> None:
 # writing
 
 
-def add_meta_files(node: Node, folder: str, found: list[tuple[str, bytes]]) -> None:
-    """Append (folder, content of its ``meta.json``) for a node and all below it, outer folders first."""
+def meta_texts(node: Node, folder: str = "") -> Iterator[tuple[str, bytes]]:
+    """Yield (folder, content of its ``meta.json``) for a node and all below it, outer folders first."""
     kind = node["type"]
     if kind == "lazy_stack":
         meta: dict[str, Any] = {**_STACK, "stack_dim": node["stack_dim"], "stack_dim_name": node["stack_dim_name"]}
-        found.append((folder, sealed_json.sealed({**meta, OWN: {"version": VERSION, "parts": len(node["parts"])}}, 2)))
+        yield folder, sealed_json.sealed({**meta, OWN: {"version": VERSION, "parts": len(node["parts"])}}, 2)
         for at, item in enumerate(node["parts"]):
-            add_meta_files(item, f"{folder}{at}/", found)
+            yield from meta_texts(item, f"{folder}{at}/")
         return
     own: dict[str, Any] = {"version": VERSION}
     if kind != "collection":  # the peer sees a collection of the buffers
@@ -151,10 +151,10 @@ def add_meta_files(node: Node, folder: str, found: list[tuple[str, bytes]]) -> N
     if "names" in node and kind == "collection":
         meta["_names"] = node["names"]
     meta[OWN] = own
-    found.append((folder, sealed_json.sealed(meta, 2)))
-    found.extend(objects)
+    yield folder, sealed_json.sealed(meta, 2)
+    yield from objects
     for entry, folder_path in below:
-        add_meta_files(entry, folder_path, found)
+        yield from meta_texts(entry, folder_path)
 
 
 def meta_files(node: Node, what: str, where: str | os.PathLike[str]) -> list[tuple[str, bytes]]:
@@ -168,20 +168,10 @@ def meta_files(node: Node, what: str, where: str | os.PathLike[str]) -> list[tup
     Raises:
         ValueError: a ``meta.json`` is longer than the limit for reading.
     """
-    found: list[tuple[str, bytes]] = []
-    add_meta_files(node, "", found)
+    found = list(meta_texts(node))
     for folder, text in found:
-        check_length(text, what, f"{where}/{folder}")
+        collection_tree.check_length(len(text), LONGEST, what, f"{where}/{folder}")
     return found
-
-
-def check_length(text: bytes, what: str, where: str) -> None:
-    """Raise if a ``meta.json`` is longer than the limit for reading."""
-    if len(text) > LONGEST:
-        raise ValueError(
-            f"{what}: nothing was written; the metadata of {where} takes {len(text)} bytes as JSON, at most {LONGEST} "
-            "can be read: objects take most of it"
-        )
 
 
 PEER_TYPES = {
@@ -307,7 +297,8 @@ def read_node(folders: FolderTree, path: collection_tree.Path, checksum: object 
     if kind == "LazyStackedTensorDict":
         count = own.get("parts")
         if count is None:
-            count = _count_parts(folder)
+            names = folder.names()
+            count = next(at for at in itertools.count() if str(at) not in names)
         if type(count) is not int:
             raise FileError(f"{folder.name}/{META}: expected the number of items of a stack, got {_excerpt(count)}")
         return {
@@ -421,14 +412,6 @@ def _encode_pickled(value: Any, folder: MetaFolder) -> Any:
         return encode(value, True)
     except Exception as error:  # raised while pickling it
         raise FileError(f"{folder.name}: an object cannot be read: {type_name(error)}: {error}") from None
-
-
-def _count_parts(folder: MetaFolder) -> int:
-    names = folder.names()
-    count = 0
-    while str(count) in names:
-        count += 1
-    return count
 
 
 def read_meta(folder: MetaFolder, checksum: object = None) -> dict[str, Any]:

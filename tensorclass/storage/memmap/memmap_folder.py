@@ -10,14 +10,15 @@ import json
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Size, Tensor
 
 from tensorclass.storage.common import collection_tree, describe_collection, rebuild_collection, sealed_json
-from tensorclass.storage.common.collection_tree import FileError, Source, as_dict
+from tensorclass.storage.common.collection_tree import FileError, Source, TensorLeaf, TensorReader, as_dict
 from tensorclass.storage.common.prefetch import prefetching
 from tensorclass.support.atomic import acquire_folder, swapped_folder, whole_file
 from tensorclass.support.folder_locks import FolderLock
@@ -32,98 +33,101 @@ from tensorclass.td.leaves.object_codes import CPU
 from tensorclass.td.memory.mapped_files import Filename, FileThere, map_file, write_values
 from tensorclass.td.memory.mapped_tensor import MemoryMappedTensor
 
-from .folder_layout import (
-    META,
-    OWN,
-    PEER_TYPES,
-    RESERVED,
-    SUFFIX,
-    VALUES_FOLDER,
-    VERSION,
-    add_meta_files,
-    check_keys,
-    check_length,
-    file_name,
-    meta_files,
-    read_meta,
-    read_node,
-    tensor_file,
-    tensor_path,
-)
+from . import folder_layout
+from .folder_layout import META, OWN, SUFFIX, VERSION, file_name
 from .open_folders import OpenFolder, OpenFolderTree, as_file_error, open_folder, with_open_folder
 
 T = TypeVar("T")
 
 
-def save_folder(
-    data: TensorCollection,
-    prefix: Filename,
-    *,
-    what: str,
-    copy_existing: bool = False,
-    num_threads: int = 0,
-    allow_pickle: bool = False,
-    values: bool = True,
-    robust_key: bool = True,
-    checksum: bool = False,
-    progress: bool | None = False,
-    existsok: bool = True,
-    then: Callable[[], T],
-) -> T:
+class SaveOptions(NamedTuple):
+    """Options for writing a folder or an archive."""
+
+    what: str  #: the caller, for errors
+    copy_existing: bool = False  #: copy tensors that are mapped from other files, as archives always do
+    num_threads: int = 0  #: the number of threads that write a folder, or bring values to memory for an archive
+    allow_pickle: bool = False  #: pickle objects that have no JSON form
+    values: bool = True  #: write the values of tensors; otherwise they are zeros, in a folder holes
+    robust_key: bool = True  #: allow keys that are not names of files
+    checksum: bool = False  #: write a checksum of each tensor, for ``verify``
+    progress: bool | None = False  #: whether to show a bar, see :func:`tensorclass.support.progress.bar`
+    existsok: bool = True  #: whether a collection may be in the folder already
+    compression: str | int | None = None  #: of an archive
+
+
+class LoadOptions(NamedTuple):
+    """Options for loading a folder or an archive."""
+
+    device: torch.device | None = None  #: where the tensors go; ``meta`` reads none of them
+    non_blocking: bool = False  #: do not wait for copies to the device
+    #: ``"r+"`` writes changes of the tensors to the file, ``"r"`` keeps them in this process. By default, those of an
+    #: archive are kept, those of a folder written if the files are writable
+    mode: str | None = None
+    num_threads: int = 0  #: the number of threads that read values
+    allow_pickle: bool = False  #: load objects that were pickled
+    strict: bool = True  #: the fields of a record and the keys in the file must be the same
+    same_objects: bool = False  #: take the objects of the target, of which the file has copies
+    verify: bool = False  #: compare the values with their checksums
+    robust_key: bool = True  #: ``False`` prefers files that have unescaped keys as names, in a folder of the peer
+
+    def source(self, file: str, read: TensorReader, read_strings: TensorReader) -> Source:
+        """Return the source of a tree."""
+        return Source(
+            file, read, self.device or CPU, self.allow_pickle, self.strict, self.same_objects, self.verify,
+            read_strings=read_strings,
+        )  # fmt: skip
+
+    def check_mode(self) -> None:
+        """Raise if the mode is unknown."""
+        if self.mode not in (None, "r", "r+"):
+            raise ValueError(f"load_memmap: expected mode to be 'r', 'r+' or None, got {self.mode!r}")
+
+
+def save_folder(data: TensorCollection, prefix: Filename, options: SaveOptions, then: Callable[[], T]) -> T:
     """Write a collection to a folder, all of it or nothing; return the result of ``then``.
 
     Args:
         data: the collection.
         prefix: the folder. An old one is replaced in one step; files in it that do not belong to a collection stay.
-        what: the caller, for errors.
-        copy_existing: copy tensors that are mapped from other files.
-        num_threads: the number of threads that write.
-        allow_pickle: pickle objects that have no JSON form.
-        values: write the values of tensors; otherwise their files are holes that read as zeros.
-        robust_key: allow keys that are not names of files.
-        checksum: write a checksum of each tensor, for ``load_folder(verify=True)``.
-        progress: whether to show a bar, see :func:`tensorclass.support.progress.bar`.
-        existsok: whether a collection may be in the folder already.
+        options: how it is written.
         then: called without arguments before another writer can replace the folder.
 
     Raises:
         RuntimeError: a tensor is mapped from another file, and ``copy_existing`` is not set.
         FileThere: a collection is in the folder, and ``existsok`` is not set.
     """
+    what, values = options.what, options.values
     path = Path(prefix).absolute()
-    if not robust_key:
-        check_keys(data, what)
-    node, leaves = describe_collection.describe(data, what, allow_pickle, checksum)
+    if not options.robust_key:
+        folder_layout.check_keys(data, what)
+    node, leaves = describe_collection.describe(data, what, options.allow_pickle, options.checksum)
     linked: dict[str, MemoryMappedTensor] = {}
-    files: dict[str, Tensor] = {}
-    strings: set[str] = set()
+    files: dict[str, TensorLeaf] = {}
     for leaf in leaves:
-        name = tensor_path(leaf)
-        if leaf.of_objects:
-            strings.add(name)
+        name = folder_layout.tensor_path(leaf.path, leaf.buffer)
         if type(leaf.tensor) is MemoryMappedTensor and leaf.tensor._filename is not None and leaf.tensor.numel():
             source = leaf.tensor._filename
             if source == str(path / name) and leaf.tensor._index is None and values:
                 linked[name] = leaf.tensor
                 continue
-            if not copy_existing:
+            if not options.copy_existing:
                 raise RuntimeError(
                     f"{what}: {dotted(leaf.path)} is mapped from the file {printable(source)} already; "
                     "copy_existing=True copies it"
                 )
-        files[name] = leaf.tensor
-    folders = meta_files(node, what, path)
-    total = sum(tensor.numel() * tensor.element_size() for tensor in files.values()) if values else 0
+        files[name] = leaf
+    folders = folder_layout.meta_files(node, what, path)
+    total = sum(leaf.tensor.numel() * leaf.tensor.element_size() for leaf in files.values()) if values else 0
     with uninterrupted() as section, FolderLock(section) as folder_lock:
 
         def finish(draft: Path) -> None:
-            if not existsok and os.path.lexists(path / META):
+            if not options.existsok and os.path.lexists(path / META):
                 raise FileThere(f"{what}: a collection is saved in {printable(path)}; existsok=True replaces it")
             keep_foreign_files(path, draft)
 
         with (
             swapped_folder(path, folder_lock, finish) as draft,
-            bytes_of(total, what, progress if total else False) as bar,
+            bytes_of(total, what, options.progress if total else False) as bar,
         ):
             with section.interruptible():
                 for folder, meta in folders:
@@ -133,10 +137,10 @@ def save_folder(
                     with open(os.path.join(folder_path, META), "wb") as file:
                         file.write(meta)
             jobs = [
-                functools.partial(_write_file, os.path.join(draft, name), tensor, values or name in strings, bar)
-                for name, tensor in files.items()
+                functools.partial(_write_file, os.path.join(draft, name), leaf.tensor, values or leaf.of_objects, bar)
+                for name, leaf in files.items()
             ]
-            _run_jobs(jobs, num_threads, section)
+            _run_jobs(jobs, options.num_threads, section)
             acquire_folder(folder_lock, path)
             for name, mapped in linked.items():
                 if not _link_mapped_file(path / name, draft / name, mapped):
@@ -244,34 +248,14 @@ def _link_all(old: Path, new: Path) -> None:
 
 
 def load_folder(
-    target: type[TensorCollection] | TensorCollection | None,
-    prefix: Filename,
-    *,
-    device: torch.device | None = None,
-    non_blocking: bool = False,
-    mode: str | None = None,
-    num_threads: int = 0,
-    allow_pickle: bool = False,
-    strict: bool = True,
-    same_objects: bool = False,
-    verify: bool = False,
-    robust_key: bool = True,
+    target: type[TensorCollection] | TensorCollection | None, prefix: Filename, options: LoadOptions
 ) -> Any:
     """Return the collection in a folder, with its tensors mapped to memory.
 
     Args:
-        target: the class of the result, or a collection whose classes it gets; see :func:`tree.rebuild`.
+        target: the class of the result, or a collection whose classes it gets; see :func:`.rebuild`.
         prefix: the folder.
-        device: where the tensors go; ``meta`` opens no file of a tensor.
-        non_blocking: do not wait for copies to the device.
-        mode: ``"r+"`` writes changes of the tensors to the files, ``"r"`` keeps them in this process; by default
-            ``"r+"`` if the files are writable.
-        num_threads: the number of threads that read values for a device or for ``verify``.
-        allow_pickle: load objects that were pickled.
-        strict: the fields of a record and the keys in the folder must be the same.
-        same_objects: take the objects of ``target``, of which the folder has copies.
-        verify: compare the values with their checksums.
-        robust_key: ``False`` prefers files that have unescaped keys as names, in a folder of the peer.
+        options: how it is loaded.
 
     Returns:
         The collection. Its tensors share memory with all others that map the same files.
@@ -280,9 +264,8 @@ def load_folder(
         FileNotFoundError: there is no such folder, or nothing was saved in it.
         FileError: a file is damaged, or does not fit the record.
     """
-    if mode not in (None, "r", "r+"):
-        raise ValueError(f"load_memmap: expected mode to be 'r', 'r+' or None, got {mode!r}")
-    path: str = os.path.abspath(prefix)
+    options.check_mode()
+    path, device, mode = os.path.abspath(prefix), options.device, options.mode
     blank = rebuild_collection.blank_reader(device) if rebuild_collection.needs_no_values(device) else None
 
     def work(root: OpenFolder, section: Uninterrupted) -> Any:
@@ -290,9 +273,9 @@ def load_folder(
             with section.interruptible():
                 return collection_tree.checksum_of(tensor)
 
-        folders = OpenFolderTree(root, not robust_key, allow_pickle)
+        folders = OpenFolderTree(root, not options.robust_key, options.allow_pickle)
         try:
-            node = read_node(folders, ())
+            node = folder_layout.read_node(folders, ())
 
             def open_tensor(
                 key: collection_tree.Path, buffer: str, dtype: torch.dtype, shape: Size, /
@@ -300,50 +283,43 @@ def load_folder(
                 mapped = map_tensor(*folders.find(key, buffer), dtype, shape, mode)
                 if device is None or device.type == "cpu":
                     return lambda: mapped
-                return lambda: mapped.as_subclass(Tensor).to(device, non_blocking=non_blocking)
+                return lambda: mapped.as_subclass(Tensor).to(device, non_blocking=options.non_blocking)
 
             def read(key: collection_tree.Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
                 section.check()
                 try:
-                    if device is None:
-                        return map_tensor(*folders.find(key, buffer), dtype, shape, mode)
                     tensor = open_tensor(key, buffer, dtype, shape)
                 except FileNotFoundError as error:
-                    if len(key) > 1 and error.filename == tensor_file(key[-1], buffer):
+                    if len(key) > 1 and error.filename == folder_layout.tensor_file(key[-1], buffer):
                         error.filename = "/".join([*map(file_name, key[:-1]), error.filename])
                     raise
-                with section.interruptible():
+                with nullcontext() if device is None else section.interruptible():
                     return tensor()
 
             def read_strings(key: collection_tree.Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
                 section.check()
                 return map_tensor(*folders.find(key, buffer), dtype, shape, "r")
 
-            source = Source(
-                path, blank or read, device or CPU, allow_pickle, strict, same_objects, verify, checksum, read_strings
-            )
-            if num_threads > 1 and blank is None and (verify or source.device != CPU):
-                with prefetching(node, source, open_tensor, num_threads) as source, section.interruptible():
-                    return note_files(rebuild_collection.rebuild(node, target, source))
-            return note_files(rebuild_collection.rebuild(node, target, source))
+            source = options.source(path, blank or read, read_strings)._replace(checksum=checksum)
+            reads_values = blank is None and (options.verify or source.device != CPU)
+            threads = options.num_threads if reads_values else 0
+            with (
+                prefetching(node, source, open_tensor, threads) as source,
+                section.interruptible() if threads > 1 else nullcontext(),
+            ):
+                return note_files(rebuild_collection.rebuild(node, target, source))
         except RecursionError:
             raise FileError(f"{path}: its metadata is nested too deep") from None
         finally:
             folders.close()
 
-    if verify or (device is not None and device.type not in ("cpu", "meta")):  # values are read, which takes long
+    if options.verify or (device is not None and device.type not in ("cpu", "meta")):  # values are read, which is slow
         return with_open_folder(path, work)
     with uninterrupted():  # files are only opened, mapped and closed, which is fast
         return with_open_folder(path, work)
 
 
-def map_tensor(
-    folder: OpenFolder,
-    name: str,
-    dtype: torch.dtype,
-    shape: Size,
-    mode: str | None,
-) -> Tensor:
+def map_tensor(folder: OpenFolder, name: str, dtype: torch.dtype, shape: Size, mode: str | None) -> Tensor:
     if not shape.numel():  # the layout has no empty files
         mapped, used, file_id = torch.empty(shape, dtype=dtype, device="cpu"), "r+", None
     else:
@@ -362,11 +338,11 @@ def map_tensor(
 
 def values_folder(path: Path) -> Path:
     """Return the folder with the values of a collection: a subfolder for a record that the peer wrote."""
-    below = check_not_link(path / VALUES_FOLDER)
+    below = check_not_link(path / folder_layout.VALUES_FOLDER)
     if not (below / META).is_file():
         return path
     with open_folder(str(path)) as folder:
-        return path if "shape" in read_meta(folder) else below
+        return path if "shape" in folder_layout.read_meta(folder) else below
 
 
 def add_tensor(
@@ -395,7 +371,7 @@ def add_tensor(
     describe_collection.check_loadable_size(size, path, "make_memmap")
     folder_path, meta = _parent_meta(folder_lock, prefix, path, batch_size)
     key = path[-1]
-    file = folder_path / tensor_file(key, "")
+    file = folder_path / folder_layout.tensor_file(key, "")
     if file.is_symlink():
         raise FileError(f"{file}: expected a file, found a link, which is not followed")
     if key in meta or key in _own_entries(meta):
@@ -424,15 +400,13 @@ def add_folder(folder_lock: FolderLock, prefix: Path, path: collection_tree.Path
             f"make_memmap: {'.'.join(path[:3])}: collections are nested deeper than {collection_tree.DEPTH} levels"
         )
     folder_path, meta = _parent_meta(folder_lock, prefix, path, batch_size)
-    key, known = path[-1], {"type": PEER_TYPES["collection"]}
+    key, known = path[-1], {"type": folder_layout.PEER_TYPES["collection"]}
     if meta.get(key) == known:
         return
-    found: list[tuple[str, bytes]] = []
-    add_meta_files({"type": "collection", "batch_size": list(size), "entries": {}}, "", found)
+    _, text = next(folder_layout.meta_texts({"type": "collection", "batch_size": list(size), "entries": {}}))
     below = check_not_link(folder_path / file_name(key))
     below.mkdir(exist_ok=True)
-    with uninterrupted() as section, whole_file(below / META, follow=False) as file, section.interruptible():
-        file.write(found[0][1])
+    _write_whole(below / META, text)
     _write_meta(folder_path, {**_without_key(meta, key), key: known})
 
 
@@ -441,7 +415,7 @@ def _parent_meta(
 ) -> tuple[Path, dict[str, Any]]:
     """Lock the outermost folder. Return the folder of the collection that gets a new key, and its ``meta.json``."""
     *parents, key = path
-    if key in RESERVED:
+    if key in folder_layout.RESERVED:
         raise KeyError(f"make_memmap: {key!r} is reserved in {META}; choose another key")
     folder_lock.share_above(prefix)
     if not acquire_folder(folder_lock, prefix):
@@ -452,7 +426,7 @@ def _parent_meta(
     for parent in parents:
         folder_path = check_not_link(folder_path / file_name(parent))
     with open_folder(str(folder_path)) as folder:
-        meta = read_meta(folder)
+        meta = folder_layout.read_meta(folder)
     if meta.get("shape") != list(batch_size):
         raise RuntimeError(
             f"make_memmap: another writer has changed {folder_path}: its batch size is {meta.get('shape')} now, not "
@@ -485,6 +459,10 @@ def _write_meta(folder_path: Path, meta: dict[str, Any]) -> None:
     own.pop("crc32", None)
     own.setdefault("version", VERSION)
     text = sealed_json.sealed({**{name: known for name, known in meta.items() if name != OWN}, OWN: own}, 2)
-    check_length(text, "make_memmap", str(folder_path))
-    with uninterrupted() as section, whole_file(folder_path / META, follow=False) as file, section.interruptible():
+    collection_tree.check_length(len(text), folder_layout.LONGEST, "make_memmap", str(folder_path))
+    _write_whole(folder_path / META, text)
+
+
+def _write_whole(path: Path, text: bytes) -> None:
+    with uninterrupted() as section, whole_file(path, follow=False) as file, section.interruptible():
         file.write(text)

@@ -6,7 +6,7 @@ import functools
 import os
 import weakref
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from torch import Tensor
 from tensorclass.storage import archive as archives
 from tensorclass.storage.common.collection_tree import FileError
 from tensorclass.storage.common.file_paths import check_folder_name, loading, path_of
-from tensorclass.storage.common.prefetch import check_threads, copy_into
+from tensorclass.storage.common.prefetch import check_threads, copy_into, result_or_future
 from tensorclass.support.folder_locks import FolderLock
 from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.printable import printable, type_name
@@ -37,6 +37,7 @@ from tensorclass.td.stored_names import stored_path
 from tensorclass.td.tensordict import TensorDict
 
 from . import folder_layout, memmap_folder
+from .memmap_folder import LoadOptions, SaveOptions
 
 
 def memmap(
@@ -58,12 +59,11 @@ def memmap(
     pbar: bool | None = None,
 ) -> Any:
     """See :meth:`TensorDict.memmap`."""
-    progress = progress_of("memmap", progress, pbar)
-    return _memmap(
-        "memmap", data, prefix, copy_existing, True, num_threads=num_threads, return_early=return_early,
-        share_non_tensor=share_non_tensor, existsok=existsok, robust_key=robust_key, atomic=atomic,
-        allow_pickle=allow_pickle, checksum=checksum, progress=progress, archive=archive, compression=compression,
+    options = SaveOptions(
+        "memmap", copy_existing, num_threads, allow_pickle, True, robust_key is not False, checksum,
+        progress_of("memmap", progress, pbar), existsok, compression,
     )  # fmt: skip
+    return _memmap(data, prefix, options, return_early, share_non_tensor, archive)
 
 
 def memmap_(
@@ -83,17 +83,16 @@ def memmap_(
     pbar: bool | None = None,
 ) -> Any:
     """See :meth:`TensorDict.memmap_`."""
-    progress = progress_of("memmap_", progress, pbar)
+    options = SaveOptions(
+        "memmap_", copy_existing, num_threads, allow_pickle, True, robust_key is not False, checksum,
+        progress_of("memmap_", progress, pbar), existsok,
+    )  # fmt: skip
 
     def finish(made: Any) -> Any:
         take_values(data, made)
         return data.lock_()
 
-    return _memmap(
-        "memmap_", data, prefix, copy_existing, True, finish, num_threads=num_threads, return_early=return_early,
-        share_non_tensor=share_non_tensor, existsok=existsok, robust_key=robust_key, atomic=atomic,
-        allow_pickle=allow_pickle, checksum=checksum, progress=progress,
-    )  # fmt: skip
+    return _memmap(data, prefix, options, return_early, share_non_tensor, finish=finish)
 
 
 def memmap_like(
@@ -111,52 +110,38 @@ def memmap_like(
     allow_pickle: bool = False,
 ) -> Any:
     """See :meth:`TensorDict.memmap_like`."""
-    return _memmap(
-        "memmap_like", data, prefix, copy_existing, False, num_threads=num_threads, return_early=return_early,
-        share_non_tensor=share_non_tensor, existsok=existsok, robust_key=robust_key, atomic=atomic,
-        allow_pickle=allow_pickle, archive=archive,
-    )  # fmt: skip
+    options = SaveOptions(
+        "memmap_like", copy_existing, num_threads, allow_pickle, False, robust_key is not False, existsok=existsok
+    )
+    return _memmap(data, prefix, options, return_early, share_non_tensor, archive)
 
 
 def _memmap(
-    what: str,
     data: Any,
     prefix: Filename | None,
-    copy_existing: bool,
-    values: bool,
-    finish: Callable[[Any], Any] | None = None,
-    *,
-    num_threads: int,
+    options: SaveOptions,
     return_early: bool,
     share_non_tensor: bool,
-    existsok: bool,
-    robust_key: bool | None,
-    atomic: bool,
-    allow_pickle: bool,
-    checksum: bool = False,
-    progress: bool | None = False,
     archive: bool | None = False,
-    compression: str | int | None = None,
+    finish: Callable[[Any], Any] | None = None,
 ) -> Any:
+    what, existsok = options.what, options.existsok
     if prefix is not None:
         prefix = path_of(prefix, what, writes=True)
-    elif checksum:
+    elif options.checksum:
         raise ValueError(f"{what}: checksum=True needs a path: in memory there is nowhere to write checksums to")
-    check_threads(num_threads, what)
+    check_threads(options.num_threads, what)
     if share_non_tensor and any(is_non_tensor(value) for value in data.values(True)):
         raise NotImplementedError(f"{what}: share_non_tensor=True is not supported: each process has its own objects")
-    if not values:
+    if not options.values:
         data = _materialize_meta(_with_empty_rows(data))
     if archive or (archive is None and prefix is not None and prefix.endswith(archives.SUFFIX)):
         if prefix is None:
             raise ValueError(f"{what}: an archive needs a path")
         if not existsok and os.path.lexists(prefix):
             raise FileThere(f"{what}: there is a file {prefix}; existsok=True replaces it")
-        return _early(return_early, what, functools.partial(
-            _save_archive, data, prefix, what=what, compression=compression, allow_pickle=allow_pickle, values=values,
-            robust_key=robust_key is not False, num_threads=num_threads, checksum=checksum, progress=progress,
-        ))  # fmt: skip
-    if compression is not None:
+        return result_or_future(return_early, what, functools.partial(_save_archive, data, prefix, options))
+    if options.compression is not None:
         raise ValueError(
             f"{what}: only archives can be compressed; archive=True, or a path that ends with .tdz, writes one"
         )
@@ -167,41 +152,26 @@ def _memmap(
 
     def work() -> Any:
         if prefix is None:
-            made = _in_shared_memory(data, values, what)
+            made = _in_shared_memory(data, options.values, what)
         else:
-            load = functools.partial(
-                memmap_folder.load_folder, data, prefix, allow_pickle=allow_pickle, same_objects=True
-            )
-            made = memmap_folder.save_folder(
-                data, prefix, what=what, copy_existing=copy_existing, num_threads=num_threads,
-                allow_pickle=allow_pickle, values=values, robust_key=robust_key is not False,
-                checksum=checksum, progress=progress, existsok=existsok,
-                then=load,
-            )  # fmt: skip
+            as_saved = LoadOptions(allow_pickle=options.allow_pickle, same_objects=True)
+            load = functools.partial(memmap_folder.load_folder, data, prefix, as_saved)
+            made = memmap_folder.save_folder(data, prefix, options, load)
         return with_members(made).lock_() if finish is None else finish(made)
 
-    return _early(return_early, what, work)
+    return result_or_future(return_early, what, work)
 
 
-def _save_archive(data: Any, path: str, *, allow_pickle: bool, **options: Any) -> Any:
+def _save_archive(data: Any, path: str, options: SaveOptions) -> Any:
     """Write an archive; return the collection mapped from it."""
     loaded: list[Any] = []
 
     def load(draft: str) -> None:
-        loaded.append(archives.load_archive(data, draft, allow_pickle=allow_pickle, same_objects=True))
+        as_saved = LoadOptions(allow_pickle=options.allow_pickle, same_objects=True)
+        loaded.append(archives.load_archive(data, draft, as_saved))
 
-    archives.save_archive(data, path, allow_pickle=allow_pickle, then=load, **options)
+    archives.save_archive(data, path, options, load)
     return loaded[0]
-
-
-def _early(return_early: bool, what: str, work: Callable[[], Any]) -> Any:
-    """Return the result of some work, or a future of it from a thread."""
-    if not return_early:
-        return work()
-    pool = ThreadPoolExecutor(1, thread_name_prefix=what)
-    future: Future[Any] = pool.submit(work)
-    pool.shutdown(wait=False)  # the thread ends with its work
-    return future
 
 
 def _materialize_meta(data: Any) -> Any:
@@ -216,7 +186,11 @@ def _materialize_meta(data: Any) -> Any:
         else leaf
         for leaf in leaves
     ]
-    made = data._with_arrays(iter(zeros))
+    return _with_cpu_arrays(data, zeros)
+
+
+def _with_cpu_arrays(data: Any, arrays: list[Tensor]) -> Any:
+    made = data._with_arrays(iter(arrays))
     made._set_device(CPU)
     return made
 
@@ -227,17 +201,15 @@ def _with_empty_rows(data: Any) -> Any:
         return data
     if not data._holds_values():
         return data._with_parts([_with_empty_rows(part) for part in data._store.items_])
+    if isinstance(data, BufferColumn):
+        empty = data._allocated(data._batch_size)
+        empty._names = data._names
+        return empty
     if not data._is_tree():
-        return _empty_column(data) if isinstance(data, BufferColumn) else data
+        return data
     return data._same(
         {key: _with_empty_rows(value) if isinstance(value, Collection) else value for key, value in data._now().items()}
     )
-
-
-def _empty_column(column: Any) -> Any:
-    empty = column._allocated(column._batch_size)
-    empty._names = column._names
-    return empty
 
 
 def _in_shared_memory(data: Any, values: bool, what: str) -> Any:
@@ -251,9 +223,7 @@ def _in_shared_memory(data: Any, values: bool, what: str) -> Any:
         else _copied(leaf.detach(), values)
         for leaf in data._arrays()
     ]
-    made = data._with_arrays(iter(leaves))
-    made._set_device(CPU)
-    return made
+    return _with_cpu_arrays(data, leaves)
 
 
 def _copied(leaf: Tensor, values: bool) -> Tensor:
@@ -313,40 +283,18 @@ def load_memmap(
     check_threads(num_threads, "load_memmap")
     if out is not None and not isinstance(out, TensorCollection):
         raise TypeError(f"load_memmap: expected out to be a collection, got {out!r}")
-    with loading(str(path), "load_memmap"):
-        loaded = _loaded(
-            cls if out is None else out, path, device, non_blocking, robust_key=robust_key, subpath=subpath, mode=mode,
-            num_threads=num_threads, allow_pickle=allow_pickle, strict=strict, verify=verify,
-        )  # fmt: skip
-    return loaded if out is None else copy_into(out, loaded, num_threads)
-
-
-def _loaded(
-    target: Any,
-    path: Path,
-    device: DeviceLike | None,
-    non_blocking: bool,
-    *,
-    robust_key: bool | None,
-    subpath: NestedKey | None,
-    mode: str | None,
-    num_threads: int,
-    allow_pickle: bool | None,
-    strict: bool,
-    verify: bool,
-) -> Any:
-    if path.is_file():
-        return archives.load_archive(
-            target, path, device=as_device(device), non_blocking=non_blocking, mode=mode,
-            subpath=subpath, allow_pickle=bool(allow_pickle), strict=strict, verify=verify, num_threads=num_threads,
-        )  # fmt: skip
-    if subpath is not None:
-        path = _nested_folder(path, unravel_key_to_tuple(subpath))
-    return memmap_folder.load_folder(
-        target, path, device=as_device(device), non_blocking=non_blocking, mode=mode,
-        num_threads=num_threads, allow_pickle=bool(allow_pickle), strict=strict, verify=verify,
+    options = LoadOptions(
+        as_device(device), non_blocking, mode, num_threads, bool(allow_pickle), strict, verify=verify,
         robust_key=robust_key is not False,
     )  # fmt: skip
+    target = cls if out is None else out
+    with loading(str(path), "load_memmap"):
+        keys = () if subpath is None else unravel_key_to_tuple(subpath)
+        if path.is_file():
+            loaded = archives.load_archive(target, path, options, keys)
+        else:
+            loaded = memmap_folder.load_folder(target, _nested_folder(path, keys) if keys else path, options)
+    return loaded if out is None else copy_into(out, loaded, num_threads)
 
 
 def _nested_folder(path: Path, keys: tuple[str, ...]) -> Path:
@@ -375,13 +323,10 @@ def load_memmap_(
 ) -> Any:
     """See :meth:`TensorDict.load_memmap_`."""
     path = path_of(prefix, "load_memmap_")
-    pickles = bool(allow_pickle)
+    options = LoadOptions(mode=mode, allow_pickle=bool(allow_pickle), robust_key=robust_key is not False)
     with loading(path, "load_memmap"):
-        if os.path.isfile(path):
-            loaded = archives.load_archive(data, path, mode=mode, allow_pickle=pickles)
-        else:
-            keys_escaped = robust_key is not False
-            loaded = memmap_folder.load_folder(data, path, mode=mode, allow_pickle=pickles, robust_key=keys_escaped)
+        load = archives.load_archive if os.path.isfile(path) else memmap_folder.load_folder
+        loaded = load(data, path, options)
     return with_members(data).update(loaded, inplace=True)
 
 
@@ -391,7 +336,8 @@ def memmap_refresh_(data: Any, *, allow_pickle: bool | None = None) -> Any:
         path = saved_path(data)
     except AttributeError as error:
         raise RuntimeError(f"memmap_refresh_: {printable(error)}") from None
-    take_values(data, memmap_folder.load_folder(data.__class__, path, allow_pickle=bool(allow_pickle)))
+    options = LoadOptions(allow_pickle=bool(allow_pickle))
+    take_values(data, memmap_folder.load_folder(data.__class__, path, options))
     return data
 
 
@@ -417,24 +363,14 @@ def saved_path(data: Any) -> Path:
 
 
 def make_memmap(
-    data: Any,
-    key: NestedKey,
-    shape: Sequence[int],
-    *,
-    dtype: torch.dtype | None = None,
-    robust_key: bool | None = True,
+    data: Any, key: NestedKey, shape: Sequence[int], *, dtype: torch.dtype | None = None, robust_key: bool | None = True
 ) -> MemoryMappedTensor:
     """See :meth:`TensorDict.make_memmap`."""
     return _make_memmap(data, key, shape, dtype, robust_key, True)
 
 
 def _make_memmap(
-    data: Any,
-    key: NestedKey,
-    shape: Sequence[int],
-    dtype: torch.dtype | None,
-    robust_key: bool | None,
-    existsok: bool,
+    data: Any, key: NestedKey, shape: Sequence[int], dtype: torch.dtype | None, robust_key: bool | None, existsok: bool
 ) -> MemoryMappedTensor:
     path = unravel_key_to_tuple(key)
     size, dtype = as_shape(shape), dtype or torch.get_default_dtype()
@@ -452,7 +388,9 @@ def _make_memmap(
         raise RuntimeError(
             f"make_memmap: the shape {list(size)} does not begin with the batch size {list(data.batch_size)}"
         )
-    saved = _saved_folder(data)
+    saved: Path | None = None
+    with suppress(AttributeError):  # it is in shared memory
+        saved = saved_path(data)
     names = stored_path(data, path)
     holder: Any = data
     with uninterrupted() as section, FolderLock(section) as folder_lock:
@@ -471,14 +409,6 @@ def _make_memmap(
             made = memmap_folder.add_tensor(folder_lock, saved, names, size, dtype, holder.batch_size, existsok)
         holder._store[path[-1]] = made
     return made
-
-
-def _saved_folder(data: Any) -> Path | None:
-    """Return the folder in which a collection is saved; ``None`` if it is in shared memory."""
-    try:
-        return saved_path(data)
-    except AttributeError:
-        return None
 
 
 def make_memmap_from_tensor(

@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar
 
 from tensorclass.storage.common.collection_tree import FileError
 from tensorclass.support.atomic import is_swapped
+from tensorclass.support.folder_locks import is_at
 from tensorclass.support.interrupts import Uninterrupted, uninterrupted
 from tensorclass.support.printable import printable
 from tensorclass.support.regular_files import NotRegular, file_type, open_regular
@@ -47,7 +48,7 @@ class OpenFolder(NamedTuple):
                 if len(text) > LONGEST:
                     raise FileError(f"{self.name}/{name}: it is longer than {LONGEST} bytes")
         finally:
-            _close_quietly(handle)
+            close_quietly(handle)
         return text
 
     def names(self) -> set[str]:
@@ -77,7 +78,7 @@ def open_folder(path: str) -> Generator[OpenFolder, None, None]:
     try:
         yield OpenFolder(handle, path)
     finally:
-        _close_quietly(handle)
+        close_quietly(handle)
 
 
 def with_open_folder(path: str, work: Callable[[OpenFolder, Uninterrupted], T]) -> T:
@@ -86,39 +87,36 @@ def with_open_folder(path: str, work: Callable[[OpenFolder, Uninterrupted], T]) 
     The function runs in a block of :func:`uninterrupted`, since an interrupt would leave folders open. It gets the
     block, and should let interrupts in from time to time.
     """
-    with uninterrupted() as section:
-        return _with_open_folder(path, work, section)
-
-
-def _with_open_folder(path: str, work: Callable[[OpenFolder, Uninterrupted], T], section: Uninterrupted) -> T:
     end = time.monotonic() + 1.0
-    while True:
-        try:
-            handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except NotADirectoryError:
-            found = file_type(os.stat(path).st_mode)
-            raise NotADirectoryError(f"expected a folder that memmap() wrote; {printable(path)} is {found}") from None
-        except FileNotFoundError:
-            if not (is_swapped(path) or os.path.lexists(path)):  # the latter: it was put there since
-                raise FileNotFoundError(f"there is no folder {printable(path)}") from None
-            if time.monotonic() > end:
-                raise FileNotFoundError(
-                    f"there is no folder {printable(path)}: a process was killed while it replaced the folder; the "
-                    "next writer of this path puts the old folder back"
-                ) from None
-            with section.interruptible():
-                time.sleep(0.001)
-            continue
-        try:
-            return work(OpenFolder(handle, path), section)
-        except FileNotFoundError as error:
-            if is_same_folder(handle, path):
-                raise _missing(path, error) from None
-        finally:
-            _close_quietly(handle)
+    with uninterrupted() as section:
+        while True:
+            try:
+                handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            except NotADirectoryError:
+                found = f"{printable(path)} is {file_type(os.stat(path).st_mode)}"
+                raise NotADirectoryError(f"expected a folder that memmap() wrote; {found}") from None
+            except FileNotFoundError:
+                missing = f"there is no folder {printable(path)}"
+                if not (is_swapped(path) or os.path.lexists(path)):  # the latter: it was put there since
+                    raise FileNotFoundError(missing) from None
+                if time.monotonic() > end:
+                    raise FileNotFoundError(
+                        f"{missing}: a process was killed while it replaced the folder; the next writer of this path "
+                        "puts the old folder back"
+                    ) from None
+                with section.interruptible():
+                    time.sleep(0.001)
+                continue
+            try:
+                return work(OpenFolder(handle, path), section)
+            except FileNotFoundError as error:
+                if is_at(handle, path) or not os.path.exists(path):  # if none is there, trying again is useless
+                    raise _missing(path, error) from None
+            finally:
+                close_quietly(handle)
 
 
-def _close_quietly(handle: int) -> None:
+def close_quietly(handle: int) -> None:
     """Close a descriptor that was only read from. An error of that says nothing about the data, and it is closed."""
     with suppress(OSError):
         os.close(handle)
@@ -128,14 +126,6 @@ def _missing(path: str, error: FileNotFoundError) -> Exception:
     if str(error.filename) == META and error.args:
         return FileNotFoundError(f"nothing is saved in {printable(path)}: it has no {META}")
     return FileError(f"{path}: the file {error.filename} is missing")
-
-
-def is_same_folder(handle: int, path: str) -> bool:
-    """Return whether an open folder is at a path, or none is."""
-    try:
-        return os.path.samestat(os.fstat(handle), os.stat(path))
-    except OSError:
-        return True  # none is there, so that trying again is useless
 
 
 def as_file_error(error: OSError, path: str) -> Exception:
@@ -190,7 +180,7 @@ class OpenFolderTree:
             elif not path:
                 return found
             if len(self._open) >= _MOST_OPEN:
-                _close_quietly(self._open.pop(next(iter(self._open))).handle)
+                close_quietly(self._open.pop(next(iter(self._open))).handle)
         self._open[path] = found  # moved to the end: the first one is closed first
         return found
 
@@ -202,7 +192,7 @@ class OpenFolderTree:
         self._last = None
         outer = self._open.pop(path, None)
         if outer is not None:
-            _close_quietly(outer.handle)
+            close_quietly(outer.handle)
 
     def mark_foreign(self, path: tuple[str, ...]) -> None:
         """Note that the peer wrote a folder, so that its files may have the unescaped keys as names."""
@@ -229,12 +219,12 @@ class OpenFolderTree:
             return _open_subfolder(outer, VALUES_FOLDER)
         finally:
             if path:
-                _close_quietly(outer.handle)
+                close_quietly(outer.handle)
 
     def close(self) -> None:
         """Close all folders but the root."""
         while self._open:
-            _close_quietly(self._open.popitem()[1].handle)
+            close_quietly(self._open.popitem()[1].handle)
 
 
 _MOST_OPEN = 64

@@ -2,16 +2,12 @@
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
-import torch
-from torch import Size, Tensor
-from tensorclass.storage.common.collection_tree import Node, Path, Source
+from tensorclass.storage.common.collection_tree import Node, Source, TensorOpener
 
 @contextmanager
 def prefetching(
-    node: Node,
-    source: Source,
-    open_tensor: Callable[[Path, str, torch.dtype, Size], Callable[[], Tensor]],
-    num_threads: int,
+    node: Node, source: Source, open_tensor: TensorOpener, num_threads: int
 ) -> Generator[Source, None, None]: ...
+def result_or_future(return_early: bool, what: str, work: Callable[[], Any]) -> Any: ...
 def check_threads(num_threads: object, what: str) -> None: ...
 def copy_into(target: Any, loaded: Any, num_threads: int) -> Any: ...
