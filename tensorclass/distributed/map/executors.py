@@ -9,7 +9,7 @@ import importlib
 import os
 import sys
 import time
-from abc import ABC, abstractmethod
+from abc import ABC, ABCMeta, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from multiprocessing.pool import Pool, ThreadPool
@@ -203,7 +203,7 @@ class PoolRunner(Runner):
         return future
 
 
-class ClusterRunner(Runner):
+class ClusterRunner(Runner, metaclass=ABCMeta):
     """Base class for adapters of clusters, whose futures are of classes of their own."""
 
     def __init__(self, name: str, workers: int) -> None:

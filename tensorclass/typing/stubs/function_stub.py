@@ -17,7 +17,9 @@ def function_stub(function: Function, context: Context, is_method: bool = False)
         if found is None and is_method and _returns_new(function):
             found = context.need("typing_extensions.Self")
         returns = annotation(found) if found else None
-    stub = type(function)(
+    # an asynchronous generator returns its iterator at once; in a stub nothing but ``def`` says so
+    yields = any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in own_nodes(function))
+    stub = (ast.FunctionDef if yields else type(function))(
         name=function.name,
         args=signature(function.args),
         body=[*EMPTY],
