@@ -290,7 +290,8 @@ class LazyStackedTensorDictStore:
             "opens them"
         )
 
-    from_tensordict = from_schema = _refuse
+    from_tensordict: Any = _refuse
+    from_schema: Any = _refuse
 
 
 def symbolic_trace(*args: Any, **kwargs: Any) -> Any:

@@ -4,7 +4,7 @@ import operator
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import Any, Final, NoReturn, TypeAlias
+from typing import Any, Final, TypeAlias
 import numpy as np
 import torch
 from torch import Size, Tensor
@@ -142,10 +142,8 @@ STORE_BACKENDS: Final[tuple[str, ...]] = ("redis",)
 
 class LazyStackedTensorDictStore:
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
-    @classmethod
-    def _refuse(cls, *args: Any, **kwargs: Any) -> NoReturn: ...
-    from_tensordict = _refuse
-    from_schema = _refuse
+    from_tensordict: Any = ...
+    from_schema: Any = ...
 
 def symbolic_trace(*args: Any, **kwargs: Any) -> Any: ...
 TDGraphModule: TypeAlias = torch.fx.GraphModule

@@ -146,7 +146,7 @@ class ClassAdapter:
 class PydanticDataclassAdapter(ClassAdapter):
     """Reads dataclasses that pydantic validates."""
 
-    taken_by = ("dataclass", "pydantic")
+    taken_by: tuple[str, ...] = ("dataclass", "pydantic")
     is_base = False  # constructor and setters validate
     written: frozenset[str] = ClassAdapter.written | {"__pydantic_fields_complete__", "__signature__"}
 
@@ -173,7 +173,7 @@ class AttrsAdapter(ClassAdapter):
     """Reads classes of attrs, by its old and its new decorators."""
 
     name = "attrs"
-    taken_by = ("attrs",)
+    taken_by: tuple[str, ...] = ("attrs",)
     is_base = False  # most classes have slots
     shown = "a class of attrs"
     takes_class = "the function tensorclass.from_attrs"
@@ -231,7 +231,7 @@ class PydanticAdapter(ClassAdapter):
     """Reads models of pydantic."""
 
     name = "pydantic"
-    taken_by = ("pydantic",)
+    taken_by: tuple[str, ...] = ("pydantic",)
     is_base = False  # models have a metaclass of their own
     shown = "a model of pydantic"
     takes_class = "the function tensorclass.from_pydantic"

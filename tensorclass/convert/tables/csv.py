@@ -162,7 +162,7 @@ def to_csv(data: TensorCollection, path: Target, *, separator: str | None = None
 class CSVReader(TableReader[C]):
     """Reads CSV files with the same columns one after another."""
 
-    OTHER_NAMES = _OTHER_NAMES
+    OTHER_NAMES: Mapping[str, str] = _OTHER_NAMES
 
     def _options(self, path: Any, own: dict[str, Any]) -> dict[str, Iterable[str]]:
         return {group: _names(getattr(self._csv, group)) for group in _GROUPS}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any, Literal
 
@@ -130,8 +130,8 @@ def to_feather(
 class FeatherReader(PartitionedReader[C]):
     """Reads Arrow files with the same columns one after another."""
 
-    SUFFIXES = (".arrow", ".feather", ".ipc")
-    OTHER_NAMES = _OTHER_NAMES
+    SUFFIXES: tuple[str, ...] = (".arrow", ".feather", ".ipc")
+    OTHER_NAMES: Mapping[str, str] = _OTHER_NAMES
 
     def _options(self, path: Any, own: dict[str, Any]) -> dict[str, Iterable[str]]:
         self._memory_map = own.pop("memory_map")

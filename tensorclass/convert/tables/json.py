@@ -25,7 +25,7 @@ from tensorclass.td.delegated.arguments import Source, Target
 
 from .column_names import flattened, named_items
 from .file_columns import nested_types, time_types
-from .file_requests import check_rows
+from .file_requests import FileRequest, check_rows
 from .file_sources import TableFile, byte_stream, naming_file, open_for_writing, sorted_options
 from .row_batches import Batches, TableReader, iterate_file, read_file
 
@@ -228,7 +228,7 @@ def _check_encodes(what: str, row: Mapping[str, Any], encode: Any) -> None:
 class JSONReader(TableReader[C]):
     """Reads JSON files one after another."""
 
-    OTHER_NAMES = _OTHER_NAMES
+    OTHER_NAMES: Mapping[str, str] = _OTHER_NAMES
 
     def _options(self, path: Any, own: dict[str, Any]) -> dict[str, Iterable[str]]:
         paths = cast("Sequence[Any]", path) if isinstance(path, (list, tuple)) else [path]
@@ -242,7 +242,7 @@ class JSONReader(TableReader[C]):
     def _infer_schema(self) -> None:
         """Choose the types of fields that the first row has."""
         pa, request = self.pa, self.request
-        self.request = request._replace(table_options=request.table_options._replace(untyped_lists=True))
+        self.request: FileRequest = request._replace(table_options=request.table_options._replace(untyped_lists=True))
         self._schema: Any = self.given["ParseOptions"].pop("explicit_schema", None)
         if self._schema is not None:
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -123,8 +123,8 @@ def to_parquet(data: TensorCollection, path: Target, *, separator: str | None = 
 class ParquetReader(PartitionedReader[C]):
     """Reads Parquet files with the same columns one after another."""
 
-    SUFFIXES = (".parquet", ".pq")
-    OTHER_NAMES = _OTHER_NAMES
+    SUFFIXES: tuple[str, ...] = (".parquet", ".pq")
+    OTHER_NAMES: Mapping[str, str] = _OTHER_NAMES
 
     def _options(self, path: Any, own: dict[str, Any]) -> dict[str, Iterable[str]]:
         names = {*inspect.signature(self._library("pyarrow.parquet").ParquetFile.__init__).parameters}

@@ -383,8 +383,10 @@ def _writer(backend: str) -> Callable[..., Any]:
     return write_file
 
 
-from_h5, from_zarr = _opener("h5"), _opener("zarr")
-to_h5, to_zarr = _writer("h5"), _writer("zarr")
+from_h5: Callable[..., Any] = _opener("h5")
+from_zarr: Callable[..., Any] = _opener("zarr")
+to_h5: Callable[..., Any] = _writer("h5")
+to_zarr: Callable[..., Any] = _writer("zarr")
 
 
 def save(

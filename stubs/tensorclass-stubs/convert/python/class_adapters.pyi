@@ -39,7 +39,7 @@ class ClassAdapter:
     def members(self, cls: type[Any]) -> dict[str, Any]: ...
 
 class PydanticDataclassAdapter(ClassAdapter):
-    taken_by: tuple[str, str]
+    taken_by: tuple[str, ...] = ("dataclass", "pydantic")
     is_base: bool
     written: frozenset[str] = ...
 
@@ -48,7 +48,7 @@ class PydanticDataclassAdapter(ClassAdapter):
 
 class AttrsAdapter(ClassAdapter):
     name: str
-    taken_by: tuple[str]
+    taken_by: tuple[str, ...] = ("attrs",)
     is_base: bool
     shown: str
     takes_class: str
@@ -62,7 +62,7 @@ class AttrsAdapter(ClassAdapter):
 
 class PydanticAdapter(ClassAdapter):
     name: str
-    taken_by: tuple[str]
+    taken_by: tuple[str, ...] = ("pydantic",)
     is_base: bool
     shown: str
     takes_class: str
