@@ -12,6 +12,7 @@ from tests.declarations import DEFAULTS, Methods, Source, texts, with_functions
 
 
 def test_what_is_made_of_the_converters_fits_them() -> None:
+    pytest.importorskip("ruff")  # formats what is made
     assert [path.name for path, text in texts().items() if path.read_text() != text] == [], "run make stubs"
 
 
