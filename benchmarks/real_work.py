@@ -106,24 +106,32 @@ def _step(seed: int = 0) -> dict[str, Tensor]:
 def actor(folder: Path, steps: int) -> Sides:
     """Each step is made of its tensors, and written into the buffer at its position."""
     step = _step()
-    ours = Step.from_dict(step).expand(steps).clone()
-    peer: Any = tensordict.TensorDict(step, []).expand(steps).clone()
-    hand = {name: value.expand(steps, *value.shape).clone() for name, value in step.items()}
+    ours = Step.from_dict(step).expand(steps).clone().zero_()
+    peer: Any = tensordict.TensorDict(step, []).expand(steps).clone().zero_()
+    hand = {name: value.new_zeros(steps, *value.shape) for name, value in step.items()}
 
-    def on_record() -> None:
+    def on_record() -> float:
         for position in range(steps):
             ours[position] = Step(**step)
+        return _sum(ours.to_dict())
 
-    def on_dict() -> None:
+    def on_dict() -> float:
         for position in range(steps):
             for name, value in step.items():
                 hand[name][position] = value
+        return _sum(hand)
 
-    def on_peer() -> None:
+    def on_peer() -> float:
         for position in range(steps):
             peer[position] = tensordict.TensorDict(step, [])
+        return _sum(peer)
 
     return {"ours": on_record, "by hand": on_dict, "tensordict": on_peer}
+
+
+def _sum(values: Any) -> float:
+    """The sum of all numbers that were written, which all sides agree on."""
+    return float(sum([value.double().sum() for value in values.values()]))
 
 
 # -- a replay buffer --------------------------------------------------------------------------------------------------
@@ -133,7 +141,7 @@ def replay(folder: Path, rounds: int) -> Sides:
     """Extend a full buffer by 64 steps, and sample 256."""
     capacity = 100_000
     step = _step()
-    rows = {name: value.expand(64, *value.shape).clone() for name, value in step.items()}
+    rows = {name: 2 * value.expand(64, *value.shape) for name, value in step.items()}
     ours, ours_rows = Step.from_dict(step).expand(capacity).clone(), Step(**rows, batch_size=[64])
     peer_rows: Any = tensordict.TensorDict(rows, [64])
     peer: Any = tensordict.TensorDict(step, []).expand(capacity).clone()
@@ -143,22 +151,25 @@ def replay(folder: Path, rounds: int) -> Sides:
         for turn in range(rounds):
             yield (torch.arange(64) + 64 * turn) % capacity
 
-    def on_record() -> None:
+    def on_record() -> float:
         for where in positions():
             ours[where] = ours_rows
             ours[torch.randint(capacity, (256,))]
+        return _sum(ours.to_dict())
 
-    def on_dict() -> None:
+    def on_dict() -> float:
         for where in positions():
             for name, value in rows.items():
                 hand[name][where] = value
             index = torch.randint(capacity, (256,))
             {name: value[index] for name, value in hand.items()}
+        return _sum(hand)
 
-    def on_peer() -> None:
+    def on_peer() -> float:
         for where in positions():
             peer[where] = peer_rows
             peer[torch.randint(capacity, (256,))]
+        return _sum(peer)
 
     sides: Sides = {"ours": on_record, "by hand": on_dict, "tensordict": on_peer}
     if importlib.util.find_spec("torchrl") is not None:

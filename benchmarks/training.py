@@ -23,17 +23,22 @@ from tensorclass import DataLoader as RecordLoader
 from tensorclass import Stage
 
 BATCH = 64
-Epoch = Callable[[], None]
+#: returns the number of rows
+Epoch = Callable[[], int]
 
 
 def _trained(network: nn.Module, batches: Callable[[], Iterator[Any]], losses: Callable[[Any], Tensor]) -> Epoch:
     optimizer = torch.optim.AdamW(network.parameters(), lr=3e-3)
 
-    def epoch() -> None:
+    def epoch() -> int:
+        rows = 0
         for batch in batches():
-            losses(batch).mean().backward()  # type: ignore[no-untyped-call]
+            loss = losses(batch)
+            loss.mean().backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             optimizer.zero_grad()
+            rows += len(loss)
+        return rows
 
     return epoch
 

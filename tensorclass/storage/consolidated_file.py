@@ -24,7 +24,7 @@ from tensorclass.support.atomic import whole_file
 from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.printable import printable
 from tensorclass.support.regular_files import reading_regular
-from tensorclass.td.buffer_operations import dense_tensors, mark, mark_positions, with_tensors
+from tensorclass.td.buffer_operations import dense_tensors, mark, mark_positions
 from tensorclass.td.collection import DeviceLike, as_device
 from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.jagged import all_packed
@@ -112,7 +112,7 @@ def consolidate(
             memory = _allocated(layout.spans, layout.size, here, share_memory, pin_memory)
             tensors = layout.tensors_in(memory)
             _copy_all(tensors, parts, num_threads)
-            made = with_buffers(data, tensors) if dense is None else with_tensors(data, tensors)
+            made = with_buffers(data, tensors) if dense is None else data._with_arrays(iter(tensors))
         if target is not None:
             made = made.to(target, non_blocking=non_blocking)
         if inplace:

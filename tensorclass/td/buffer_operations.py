@@ -91,7 +91,7 @@ def buffer_of(data: Any, *methods: str, columns: bool = False) -> FoundBuffer | 
         return None
     leaves: list[Tensor] = []
     if not methods:
-        leaves += tensors_of(data)
+        leaves += data._arrays()
     elif not _collect(data, methods, columns, leaves):
         return None
     if known.layout.fits(leaves) and [*map(_pointer, leaves)] == known.pointers:
@@ -125,11 +125,6 @@ def _inherits(cls: type, methods: tuple[str, ...]) -> bool:
     return all(getattr(cls, name) is getattr(registry.TensorDict, name) for name in methods)
 
 
-def tensors_of(data: Any) -> list[Tensor]:
-    """Return the tensors that hold all values, in order."""
-    return list(data._arrays())
-
-
 def dense_tensors(data: Any) -> list[Tensor] | None:
     """Return the tensors of a tree in order; ``None`` if it has other values, or tensors that are not dense."""
     leaves: list[Tensor] = []
@@ -138,15 +133,10 @@ def dense_tensors(data: Any) -> list[Tensor] | None:
     return leaves if all(leaf.layout is torch.strided and not leaf.is_nested for leaf in leaves) else None
 
 
-def with_tensors(data: Any, tensors: list[Tensor]) -> Any:
-    """Return the same tree with other tensors of the same shapes, in the order of :func:`tensors_of`."""
-    return data._with_arrays(iter(tensors))
-
-
 def on_buffer(data: Any, layout: BufferLayout, memory: Tensor) -> Any:
     """Return a collection of the structure of ``data`` whose tensors lie in another buffer, and mark it."""
     tensors = layout.tensors_in(memory)
-    return mark_positions(with_tensors(data, tensors), layout, tensors)
+    return mark_positions(data._with_arrays(iter(tensors)), layout, tensors)
 
 
 def _have_same_layout(own: BufferMark | None, other: BufferMark | None, ours: Any, theirs: Any) -> bool:

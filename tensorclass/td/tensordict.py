@@ -70,8 +70,6 @@ class TensorDict(TensorCollection, DataFrameNames):
             source = kwargs
         elif kwargs:
             raise ValueError(f"give the values as one mapping or by keyword, not both; keywords: {sorted(kwargs)}")
-        if device is None and names is None and not lock and self._take_tensors(source, batch_size):
-            return
         items: Any = source
         if type(source) is not dict:
             if isinstance(source, Collection):
@@ -85,6 +83,10 @@ class TensorDict(TensorCollection, DataFrameNames):
                     f"TensorDict: expected a mapping or a collection as the source, got {type_name(source)}; "
                     "values can also be given by keyword: TensorDict(a=..., b=...)"
                 )
+        if device is None and names is None and self._take_tensors(items, batch_size):
+            if lock:
+                self._lock_under(())
+            return
         self._batch_size = size = batch_size if type(batch_size) is Size else shapes.as_size(batch_size)
         self._device = None if device is None else as_device(device)
         self._names = None if names is None else shapes.as_names(names, len(size))

@@ -20,7 +20,6 @@ Python makes: debuggers, tracers and profilers see each call.
 from __future__ import annotations
 
 import functools
-import inspect
 import os
 import warnings
 from collections.abc import Callable
@@ -89,24 +88,26 @@ def tries(name: str, *bound: object) -> Callable[[F], F]:
     def decorate(function: F) -> F:
         if WHY_OFF:
             return function
-        library = _library[name]
-        parameters = inspect.signature(function).parameters.values()
-        names = [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
-        defaults = {one.name: one.default for one in parameters}
+        library, code = _library[name], function.__code__
+        names = code.co_varnames[: code.co_argcount]
+        last = function.__defaults__ or ()
+        defaults = {**dict(zip(names[len(names) - len(last) :], last, strict=True)), **(function.__kwdefaults__ or {})}
 
         def method(*args: Any, **kwargs: Any) -> Any:
             if not is_dynamo_compiling() and ON:
-                positional = _positional(args, kwargs, names, defaults) if kwargs else args
-                if positional is not None:
-                    result = library(positional[0], *bound, *positional[1:]) if bound else library(*positional)
+                given = _positional(args, kwargs, names, defaults) if kwargs else args
+                if given:
+                    result = library(given[0], *bound, *given[1:]) if bound else library(*given)
                     if result is not None:
                         return result
             return function(*args, **kwargs)
 
         functools.update_wrapper(method, function)
-        code = function.__code__  # profilers and debuggers show the method, not this function
-        method.__code__ = method.__code__.replace(
-            co_name=code.co_name, co_filename=code.co_filename, co_firstlineno=code.co_firstlineno
+        # profilers and debuggers show the method, not this function, and tracebacks the line of the decorator
+        own = method.__code__
+        height = max(line for *_, line in own.co_lines() if line is not None) - own.co_firstlineno
+        method.__code__ = own.replace(
+            co_name=code.co_name, co_filename=code.co_filename, co_firstlineno=max(code.co_firstlineno - height, 1)
         )
         TRIED.setdefault(name, []).append(method)
         return method  # type: ignore[return-value]
@@ -115,15 +116,15 @@ def tries(name: str, *bound: object) -> Callable[[F], F]:
 
 
 def _positional(
-    args: tuple[Any, ...], kwargs: dict[str, Any], names: list[str], defaults: dict[str, Any]
-) -> tuple[Any, ...] | None:
-    """Return the arguments of a call by position, without those that are the default; ``None`` if others are left."""
+    args: tuple[Any, ...], kwargs: dict[str, Any], names: tuple[str, ...], defaults: dict[str, Any]
+) -> tuple[Any, ...]:
+    """Return the arguments of a call by position, without those that are the default; none if others are left."""
     given = {name: value for name, value in kwargs.items() if name not in defaults or value is not defaults[name]}
     for name in names[len(args) :]:
         if name not in given:
             break
         args = (*args, given.pop(name))
-    return None if given else args
+    return () if given else args
 
 
 def tell(name: str, *args: object) -> None:

@@ -256,8 +256,7 @@ class LazyParts(OnStore):
             >>> data["a"]
             tensor([1, 2])
         """
-        parts = self._store
-        self.insert(len(parts.items_), tensordict)
+        self.insert(len(self._store.items_), tensordict)
 
     def insert(self, index: int, tensordict: Any) -> None:
         """Insert a part before the one at ``index``.
