@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import torch
 
-from tensorclass import Column, NonTensorData, NonTensorStack, Ragged, TensorDict, Text
+from tensorclass import Column, NonTensorData, NonTensorStack, Ragged, TensorDict, Text, set_lazy_legacy
 from tensorclass.td.collection import Collection
 from tests import takers
 
@@ -25,6 +25,11 @@ def test_answers_are_as_recorded(library: str, monkeypatch: pytest.MonkeyPatch, 
         pytest.skip("the answers are those of pandas 3")
     monkeypatch.chdir(tmp_path)  # some functions write files
     assert not list(takers.differences(library, sample=True))
+
+
+def test_wrong_arguments_are_told_alike_once_the_legacy_mode_was_used() -> None:
+    with set_lazy_legacy(False):  # puts a wrapper around the shape operations, for good
+        assert takers.judge(takers.Taker("np.unstack(v)"), takers.VALUES["lazy stack"]) == "t"
 
 
 def test_no_recorded_answer_is_wrong_but_those_that_are_known() -> None:
