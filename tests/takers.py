@@ -35,8 +35,8 @@ from torch import Tensor
 
 import tensorclass as tc
 from tensorclass.td import native
-from tensorclass.td.shape_operations import Shaping
 from tensorclass.td.collection import Collection
+from tensorclass.td.shape_operations import Shaping
 
 FILE = Path(__file__).with_name("takers.txt")
 
@@ -414,8 +414,7 @@ def _is_ours(error: BaseException) -> bool:
         last = last.tb_next
     if last is None or not last.tb_frame.f_globals.get("__name__", "").startswith("tensorclass."):
         return False
-    # wrong arguments are no errors of the wrappers: of those that try native code, and of that of the legacy mode, once it
-    # was used
+    # wrong arguments are no errors of the wrappers that try native code, or of that of the legacy mode, once it was used
     wrappers = [*(method for tried in native.TRIED.values() for method in tried), Shaping.view]
     return all(last.tb_frame.f_code is not method.__code__ for method in wrappers)
 
