@@ -414,7 +414,7 @@ def _is_ours(error: BaseException) -> bool:
         last = last.tb_next
     if last is None or not last.tb_frame.f_globals.get("__name__", "").startswith("tensorclass."):
         return False
-    # wrong arguments are no errors of the wrappers that try native code, nor of that of the legacy mode once it was used
+    # wrong arguments are no errors of a wrapper: of one that tries native code, or of that of the legacy mode
     wrappers = [*(method for tried in native.TRIED.values() for method in tried), Shaping.view]
     return all(last.tb_frame.f_code is not method.__code__ for method in wrappers)
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import operator
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
@@ -116,10 +115,26 @@ def _shape(tensor: Any, nested_shape: bool = False) -> Size:
     return shape
 
 
-_device: Final[Any] = operator.attrgetter("device")
-_dtype: Final[Any] = operator.attrgetter("dtype")
-_prod: Final[Any] = math.prod
-_get_item: Final[Any] = operator.getitem  # rows of a leaf
+# clients may give the arguments by keyword, which functions of `operator` and `math` do not take
+
+
+def _device(tensor: Any) -> torch.device | None:
+    device: torch.device | None = tensor.device
+    return device
+
+
+def _dtype(tensor: Any) -> torch.dtype | None:
+    dtype: torch.dtype | None = tensor.dtype
+    return dtype
+
+
+def _prod(sequence: Iterable[int]) -> int:
+    return math.prod(sequence)
+
+
+def _get_item(tensor: Any, index: Any) -> Any:
+    """Return rows of a leaf."""
+    return tensor[index]
 
 
 def _set_item(tensor: Any, index: Any, value: Any, *, validated: bool = True, non_blocking: bool = False) -> Any:

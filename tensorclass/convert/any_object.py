@@ -12,7 +12,8 @@ from tensorclass.td.base import TensorCollection
 from tensorclass.td.value_checks import as_tensor
 
 from .conversion_options import ConversionKwargs, ConversionOptions
-from .conversion_steps import C, build, entries, from_entries, nested_object_column, with_metadata, with_metadata_of
+from .conversion_steps import C, build, from_entries, nested_object_column, with_metadata, with_metadata_of
+from .conversion_targets import entries
 from .converter_registry import converter_of, describe_source
 from .python.list import from_list
 

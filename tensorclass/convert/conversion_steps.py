@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar, cast
+from collections.abc import Mapping
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from torch import Size, Tensor
 
 from tensorclass.contracts.checking import inferred_size
 from tensorclass.contracts.contract_error import ContractError
+from tensorclass.records.fields import shown_value
 from tensorclass.records.record import TensorClass
-from tensorclass.records.typed import TypedTensorDict
 from tensorclass.support.printable import type_name
 from tensorclass.td import shapes
 from tensorclass.td.base import TensorCollection, has_shape
@@ -20,76 +20,24 @@ from tensorclass.td.hidden_members import with_members
 from tensorclass.td.keys import unravel_key_to_tuple
 from tensorclass.td.leaves.nontensor import NonTensorData, NonTensorDataBase, stack_of
 from tensorclass.td.leaves.object_codes import codes_row_by_row
-from tensorclass.td.stores.store_classes import dense_class
+from tensorclass.td.stack_and_cat import stack
+from tensorclass.td.stores.lazy import lazy_stack, maybe_dense_stack
 from tensorclass.td.tensordict import TensorDict
 from tensorclass.td.value_checks import Misfit, as_tensor, shape_of
 
 from .conversion_errors import ConversionError, Problems
 from .conversion_options import ConversionOptions
+from .conversion_targets import VALUE_ERRORS, Target, entries, entry_target, target_class
 from .converter_registry import converter_of
-from .python.class_adapters import PLAIN, adapter_of
+from .diagnosis import diagnose, without_undeclared
 from .python.record_class import matching_record_class
 
 C = TypeVar("C", bound=TensorCollection)
 
-#: The class of a converted value, or a collection of that structure. ``Tensor`` and ``None`` are for fields of records
-#: that hold a tensor or an object: their values are not taken apart.
-Target: TypeAlias = "type[TensorCollection] | TensorCollection | type[Tensor] | None"
-
 #: result of a conversion that failed; its problems are noted
 FAILED: Any = object()
-#: errors that values raise if they do not fit
-VALUE_ERRORS = (TypeError, ValueError, RuntimeError, AttributeError)
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # taking apart
-
-
-def entries(obj: Any) -> dict[Any, Any] | None:
-    """Return the entries of a mapping, a (named) tuple or an instance with fields by key; ``None`` for other objects.
-
-    >>> entries((1, "a"))
-    {'0': 1, '1': 'a'}
-    """
-    if type(obj) in PLAIN:
-        return None
-    if isinstance(obj, tuple):  # before mappings, whose check is slow
-        items = cast("tuple[object, ...]", obj)
-        fields: Sequence[str] | None = getattr(items, "_fields", None)
-        names = map(str, range(len(items))) if fields is None else fields
-        return dict(zip(names, items, strict=True))
-    given: Any = obj
-    if type(given) is dict or isinstance(given, Mapping):
-        return dict(given)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-    adapter = adapter_of(obj.__class__)
-    return None if adapter is None else adapter.values(obj)
-
-
-def target_class(target: type[TensorCollection] | TensorCollection) -> type[TensorCollection]:
-    """Return the class of the result for a target."""
-    return dense_class(target if isinstance(target, type) else type(target))
-
-
-def entry_target(target: type[TensorCollection] | TensorCollection, key: str, value: object = None) -> Target:
-    """Return the target of an entry. ``value`` decides between the classes of a field that takes several."""
-    cls = target_class(target)
-    if isinstance(target, TensorCollection):
-        entry = target._store.get(key)
-        if isinstance(entry, TensorCollection) and entry._is_tree():
-            return entry
-    if issubclass(cls, TensorClass):
-        spec = cls._specs.get(key)
-        if spec is None:
-            return None
-        if len(spec.types) > 1 and value is not None:
-            for one in spec.types:
-                if issubclass(one, TensorClass) and matching_record_class(one, value) is not None:
-                    return one
-        return spec.target(cls)
-    if issubclass(cls, TypedTensorDict) and key in cls._columns:
-        return None
-    return TensorDict
 
 
 def convert_value(value: Any, target: Target, options: ConversionOptions, path: tuple[str, ...] = ()) -> Any:
@@ -116,8 +64,6 @@ def convert_value(value: Any, target: Target, options: ConversionOptions, path: 
     if isinstance(value, list):
         rows = cast("list[object]", value)
         if issubclass(target_class(inner), TensorClass) and rows and all(_has_entries(row) for row in rows):
-            from .python.list import rows_of
-
             return rows_of(target_class(inner), rows, options.nested(), path)
         tensor = as_tensor(rows, options.device)
         if tensor is not None:
@@ -126,6 +72,32 @@ def convert_value(value: Any, target: Target, options: ConversionOptions, path: 
             return nested_object_column(rows)
         return rows
     return value
+
+
+def rows_of(cls: type[TensorCollection], rows: list[Any], options: ConversionOptions, path: tuple[str, ...]) -> Any:
+    """Stack nested rows. ``FAILED`` if one cannot be converted; the problems are in ``options``."""
+    made = [convert_row(cls, item, options, (*path, f"[{position}]")) for position, item in enumerate(rows)]
+    return FAILED if any(row is FAILED for row in made) else stack_rows(made, None)
+
+
+def convert_row(cls: type[TensorCollection], item: Any, options: ConversionOptions, path: tuple[str, ...]) -> Any:
+    """Convert a row of a list: a collection, or an object with entries. ``FAILED`` if that is not possible."""
+    if isinstance(item, Collection):
+        if isinstance(item, cls):
+            return with_metadata(item._shallow(), options)
+        return build_nested(cls, dict(item._store), with_metadata_of(item, options), path)
+    found = entries(item)
+    if found is None:
+        options.problems.add(path, "a mapping, a dataclass, a (named) tuple or a collection", shown_value(item))
+        return FAILED
+    return build_from_entries(cls, item, found, options, path)
+
+
+def stack_rows(rows: list[Any], lazy: bool | None) -> Any:
+    """Stack rows to a lazy stack or to stacked values; ``None``: values, if that is possible."""
+    if lazy is None:
+        return maybe_dense_stack(rows)
+    return lazy_stack(rows) if lazy else stack(rows)
 
 
 def convert_entries(
@@ -271,16 +243,12 @@ def build_nested(
     """
     cls, problems = target_class(target), options.problems
     if not options.strict:
-        from .diagnosis import without_undeclared
-
         values = without_undeclared(target, values, problems, path)
     size = options.batch_size
     # a record takes lists as columns only if it knows its rows; names need dimensions
     if options.auto and (issubclass(cls, TensorClass) or _named(values)):
         size = Size((_common_size(values, target) or ())[: options.batch_dims])
     if problems:  # it will not be made: find all problems
-        from .diagnosis import diagnose
-
         diagnose(target, values, size, problems, path)
         return FAILED
     try:
@@ -329,8 +297,6 @@ def note_cause(
     if isinstance(error, ContractError):
         problems.contracts.append(error.below(*path))
         return
-    from .diagnosis import diagnose
-
     known = len(problems)
     diagnose(target, values, size, problems, path)
     if len(problems) == known:  # another error, such as one of __post_init__

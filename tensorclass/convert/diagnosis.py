@@ -20,7 +20,7 @@ from tensorclass.td.stored_names import all_names, shown_names
 from tensorclass.td.value_checks import BatchMismatch, as_tensor
 
 from .conversion_errors import Problems
-from .conversion_steps import entry_target, target_class
+from .conversion_targets import entry_target, target_class
 
 #: number of fields named in a message
 _NAMED = 12

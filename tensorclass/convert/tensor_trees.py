@@ -18,7 +18,7 @@ from tensorclass.td.hidden_members import member_values
 from tensorclass.td.tensordict import TensorDict
 from tensorclass.td.value_checks import are_tensors_of, have_plain_keys, is_strided_nested, strided_nested
 
-from .conversion_steps import VALUE_ERRORS, entries
+from .conversion_targets import VALUE_ERRORS, entries
 
 
 def given_size(options: Mapping[str, Any]) -> Size | None:

@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch import Size, Tensor
 
-from tensorclass.convert.conversion_steps import entry_target, object_column
+from tensorclass.convert.conversion_steps import object_column
+from tensorclass.convert.conversion_targets import entry_target
 from tensorclass.records.fields import Kind
 from tensorclass.records.record import TensorClass
 from tensorclass.support.printable import class_name, type_name

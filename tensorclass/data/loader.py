@@ -16,7 +16,8 @@ from torch.utils.data import Dataset, IterableDataset, get_worker_info
 from tensorclass.contracts.checking import inferred_size
 from tensorclass.convert.conversion_errors import ConversionError, Problem
 from tensorclass.convert.conversion_options import ConversionOptions
-from tensorclass.convert.conversion_steps import build_nested, convert_entries, entries
+from tensorclass.convert.conversion_steps import build_nested, convert_entries
+from tensorclass.convert.conversion_targets import entries
 from tensorclass.convert.python.class_adapters import PLAIN
 from tensorclass.records.fields import shown_value
 from tensorclass.records.record import TensorClass

@@ -51,24 +51,17 @@ def _like(table: Any, first: Any) -> Any:
     return table if table.schema.equals(first.schema) else table.cast(first.schema)
 
 
-def _of_tables(create: Callable[[Path, Any], Any]) -> Writer:
-    """Return a writer for a format that pyarrow writes, from what makes its writer for a schema."""
+def _of_tables(module: str, what: str, create: Callable[[Any, Path, Any], Any]) -> Writer:
+    """Return a writer for a format of a module of pyarrow, from what makes its writer for a schema."""
 
     def write(first: Any, others: Iterator[Any], draft: Path) -> None:
+        library = require(module, "arrow", f"writing {what}")
         table = first.to_arrow()
-        with create(draft, table.schema) as writer:
+        with create(library, draft, table.schema) as writer:
             for one in chain([table], (piece.to_arrow() for piece in others)):
                 writer.write_table(_like(one, table))
 
     return write
-
-
-def _parquet_writer(draft: Path, schema: Any) -> Any:
-    return require("pyarrow.parquet", "arrow", "writing Parquet").ParquetWriter(draft, schema)
-
-
-def _arrow_writer(draft: Path, schema: Any) -> Any:
-    return require("pyarrow.ipc", "arrow", "writing Arrow files").new_file(str(draft), schema)
 
 
 def _joined(method: str, suffix: str, headers: int) -> Writer:
@@ -99,8 +92,12 @@ WRITERS: dict[str, Writer] = {
     "consolidated": _from_memmap(lambda folder, draft: TensorDict.load_memmap(folder).consolidate(filename=draft)),
     "h5": _extended(lambda first, draft: first.to_h5(draft, resizable=True, progress=False)),
     "zarr": _extended(lambda first, draft: first.to_zarr(draft, progress=False)),
-    "parquet": _of_tables(_parquet_writer),
-    "arrow": _of_tables(_arrow_writer),
+    "parquet": _of_tables(
+        "pyarrow.parquet", "Parquet", lambda library, path, schema: library.ParquetWriter(path, schema)
+    ),
+    "arrow": _of_tables(
+        "pyarrow.ipc", "Arrow files", lambda library, path, schema: library.new_file(str(path), schema)
+    ),
     "csv": _joined("to_csv", ".csv", headers=1),
     "jsonl": _joined("to_json", ".jsonl", headers=0),
 }

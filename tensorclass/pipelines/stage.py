@@ -25,6 +25,8 @@ from tensorclass.support.progress import progress_of
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.same_named_classes import namesake
 
+from .stage_run import run
+
 In = TypeVar("In", bound=TensorCollection, contravariant=True)
 Out = TypeVar("Out", bound=TensorCollection, covariant=True)
 First = TypeVar("First", bound=TensorCollection)
@@ -206,8 +208,6 @@ class Stage(nn.Module, Generic[In, Out]):
             >>> double.run(Text(torch.ones(5), batch_size=[5]), batch_size=2).codes
             tensor([2., 2., 2., 2., 2.])
         """
-        from .stage_run import run
-
         if not isinstance(record, self._types.takes):
             raise self._refusal(record)
         return run(

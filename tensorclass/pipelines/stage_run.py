@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
-from tensorclass.pipelines.stage import Stage
 from tensorclass.support.progress import bar
 from tensorclass.td.base import TensorCollection
+
+if TYPE_CHECKING:
+    from tensorclass.pipelines.stage import Stage
 
 In = TypeVar("In", bound=TensorCollection)
 Out = TypeVar("Out", bound=TensorCollection)

@@ -26,7 +26,7 @@ from .field_properties import field_property, hidden_member
 from .fields import FieldSpec
 from .frozen import CAST_FILTER_MEMBERS, FROZEN_MEMBERS
 from .name_errors import no_field
-from .record import METADATA, OPTIONS
+from .record import METADATA, OPTIONS, RecordMeta
 
 
 def define(cls: Any, given: Mapping[str, Any]) -> None:
@@ -314,3 +314,6 @@ def _strict_setattr(self: Any, name: str, value: Any) -> None:
     if name not in self._assignable:
         raise no_field(self, name)
     object.__setattr__(self, name, value)
+
+
+RecordMeta._define = staticmethod(define)  # type: ignore[method-assign]

@@ -67,6 +67,11 @@ def _take_keywords(bases: tuple[type, ...]) -> bool:
 class RecordMeta(abc.ABCMeta):
     """Metaclass of records: turns fields into properties, and generates ``__init__``, once for each class."""
 
+    @staticmethod
+    def _define(cls: Any, given: Mapping[str, Any]) -> None:
+        """Make the fields of a new class: :func:`.definition.define` comes here, which needs ``TensorClass``."""
+        raise NotImplementedError
+
     if not TYPE_CHECKING:
         # records have no virtual subclasses: the checks of abstract base classes would only cost time
         __instancecheck__ = type.__instancecheck__
@@ -82,9 +87,7 @@ class RecordMeta(abc.ABCMeta):
             raise TypeError(unknown_options(name, sorted(kwargs), KEYWORDS))
         cls = super().__new__(mcs, name, bases, namespace, **kwargs)
         if not is_base:
-            from .definition import define
-
-            define(cls, given)
+            RecordMeta._define(cls, given)
             cls._NATIVE = native.overrides_nothing(cls)  # type: ignore[attr-defined]
         return cls
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cached_property
 from math import nan, prod
 from typing import Any
 
@@ -53,10 +53,7 @@ class RecordRows:
         self._order = [*kept, reduced[-1], *reduced[:-1]]
         self.runs: tuple[int, ...] = tuple(shape[one] for one in kept)
         self.prompts: int = shape[reduced[-1]]
-        # Fields are read once.
-        self.numbers: Callable[[str], NDArray[np.float64] | None] = cache(self._read_numbers)
-        self.codes: Callable[[str], tuple[NDArray[np.int64], Vocabulary] | None] = cache(self._read_codes)
-        self.clusters: Callable[[str], NDArray[np.int64]] = cache(self._read_clusters)
+        self._read: dict[tuple[str, str], Any] = {}  # what fields are, each read once
         self._repeats_are_rows = False
         self.keys: NDArray[np.int64] | None = None
         if keys is not None and all(shape[one] for one in reduced[:-1]):
@@ -95,8 +92,28 @@ class RecordRows:
         codes, names = coded
         return np.array([*map(label_number, names), nan])[codes]
 
-    def _read_clusters(self, name: str) -> NDArray[np.int64]:
+    def numbers(self, name: str) -> NDArray[np.float64] | None:
+        """A field as float64, ``[runs, prompts, repeats..., values...]``; None where it holds no tensor."""
+        found: NDArray[np.float64] | None = self._once(self._read_numbers, name)
+        return found
+
+    def codes(self, name: str) -> tuple[NDArray[np.int64], Vocabulary] | None:
+        """A field of codes in one vocabulary, laid out as :attr:`numbers`; None where it holds no tensor."""
+        found: tuple[NDArray[np.int64], Vocabulary] | None = self._once(self._read_codes, name)
+        return found
+
+    def clusters(self, name: str) -> NDArray[np.int64]:
         """A number for the cluster of each prompt, ``[runs, prompts]``; see :meth:`RunRows.clusters`."""
+        found: NDArray[np.int64] = self._once(self._read_clusters, name)
+        return found
+
+    def _once(self, read: Callable[[str], Any], name: str) -> Any:
+        key = (read.__name__, name)
+        if key not in self._read:
+            self._read[key] = read(name)
+        return self._read[key]
+
+    def _read_clusters(self, name: str) -> NDArray[np.int64]:
         tensor = self.tensor(name)
         if tensor is None:
             raise ValueError(f"{name}: expected the cluster of each prompt, as a code or another integer, got None")
@@ -130,7 +147,6 @@ class RecordRows:
         return found[..., 0]
 
     def _read_numbers(self, name: str) -> NDArray[np.float64] | None:
-        """A field as float64, ``[runs, prompts, repeats..., values...]``; None where it holds no tensor."""
         tensor = self.tensor(name)
         if tensor is None:
             return None
@@ -145,7 +161,6 @@ class RecordRows:
         return self._laid_out(numbers)
 
     def _read_codes(self, name: str) -> tuple[NDArray[np.int64], Vocabulary] | None:
-        """A field of codes in one vocabulary, laid out as :attr:`numbers`; None where it holds no tensor."""
         tensor = self.tensor(name)
         return None if tensor is None else self._named(name, tensor)
 

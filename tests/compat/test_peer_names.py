@@ -129,7 +129,8 @@ def test_leaves_and_their_rows() -> None:
     assert peer_names._shape(tensor) == torch.Size([3, 2])
     assert peer_names._device(tensor) == torch.device("cpu")
     assert peer_names._dtype(tensor) is torch.float32
-    assert peer_names._prod([2, 3]) == 6
+    assert peer_names._prod(sequence=[2, 3]) == 6
+    assert peer_names._get_item(tensor=tensor, index=0).tolist() == [1.0, 1.0]
     nested = torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)], layout=torch.jagged)
     assert peer_names._shape(nested) == torch.Size([2, -1])
 

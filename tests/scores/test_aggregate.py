@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import gc
+import weakref
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -28,6 +30,7 @@ from tensorclass.scores import (
     ragged,
 )
 from tensorclass.scores.intervals import share_interval
+from tensorclass.scores.score_arrays import RecordRows
 
 verdict_lists = st.lists(st.lists(st.booleans(), min_size=1, max_size=3), min_size=1, max_size=25)
 
@@ -373,3 +376,17 @@ def test_categories_pool_the_values_of_their_groups() -> None:
         "keywords:existence": (1.0, 1.0, 1),
         "keywords:frequency": (0.0, 2.0, 2),
     }
+
+
+def test_what_was_read_of_a_record_goes_with_the_call() -> None:
+    record = ExactMatchScoreData(exact_match=torch.tensor([True, False, True]), batch_size=[3])
+    gc.collect()
+    gc.disable()
+    try:
+        rows = RecordRows(record, -1)
+        assert rows.numbers("exact_match") is rows.numbers("exact_match")
+        gone = weakref.ref(rows)
+        del rows
+        assert gone() is None  # not only when the collector runs, which does not count numpy's memory
+    finally:
+        gc.enable()

@@ -9,24 +9,10 @@ from torch import Size
 from typing_extensions import Unpack
 
 from tensorclass.convert.conversion_options import ConversionOptions, NamedKwargs
-from tensorclass.convert.conversion_steps import (
-    FAILED,
-    C,
-    build_from_entries,
-    build_nested,
-    entries,
-    raise_problems,
-    with_metadata,
-    with_metadata_of,
-)
+from tensorclass.convert.conversion_steps import C, convert_row, raise_problems, stack_rows
 from tensorclass.convert.tensor_trees import of_rows
-from tensorclass.records.fields import shown_value
 from tensorclass.support.printable import class_name, type_name
 from tensorclass.td import shapes
-from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import Collection
-from tensorclass.td.stack_and_cat import stack
-from tensorclass.td.stores.lazy import lazy_stack, maybe_dense_stack
 from tensorclass.td.tensordict import TensorDict
 
 METHODS_OF = "PythonObjects"
@@ -69,33 +55,9 @@ def from_list(cls: type[C], input: Sequence[Any], *, lazy: bool | None = None, *
     of_row = options._replace(
         names=None, batch_dims=None if dims is None else dims - 1, batch_size=None if size is None else size[1:]
     )
-    rows = [_row(cls, item, of_row, (f"[{position}]",)) for position, item in enumerate(input)]
+    rows = [convert_row(cls, item, of_row, (f"[{position}]",)) for position, item in enumerate(input)]
     raise_problems(options)
-    result: C = _stack_rows(rows, lazy)
+    result: C = stack_rows(rows, lazy)
     if names is not None:
         result._set_names(shapes.as_names(names, result.ndim))
     return result
-
-
-def rows_of(cls: type[TensorCollection], rows: list[Any], options: ConversionOptions, path: tuple[str, ...]) -> Any:
-    """Stack nested rows. ``FAILED`` if one cannot be converted; the problems are in ``options``."""
-    made = [_row(cls, item, options, (*path, f"[{position}]")) for position, item in enumerate(rows)]
-    return FAILED if any(row is FAILED for row in made) else _stack_rows(made, None)
-
-
-def _row(cls: type[TensorCollection], item: Any, options: ConversionOptions, path: tuple[str, ...]) -> Any:
-    if isinstance(item, Collection):
-        if isinstance(item, cls):
-            return with_metadata(item._shallow(), options)
-        return build_nested(cls, dict(item._store), with_metadata_of(item, options), path)
-    found = entries(item)
-    if found is None:
-        options.problems.add(path, "a mapping, a dataclass, a (named) tuple or a collection", shown_value(item))
-        return FAILED
-    return build_from_entries(cls, item, found, options, path)
-
-
-def _stack_rows(rows: list[Any], lazy: bool | None) -> Any:
-    if lazy is None:
-        return maybe_dense_stack(rows)
-    return lazy_stack(rows) if lazy else stack(rows)

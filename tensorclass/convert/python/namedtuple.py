@@ -13,7 +13,8 @@ from typing_extensions import Unpack
 
 from tensorclass.convert.conversion_errors import Problems
 from tensorclass.convert.conversion_options import ConversionKwargs, ConversionOptions
-from tensorclass.convert.conversion_steps import C, from_entries, target_class
+from tensorclass.convert.conversion_steps import C, from_entries
+from tensorclass.convert.conversion_targets import target_class
 from tensorclass.convert.tensor_trees import given_size, of_tensors
 from tensorclass.support.printable import class_name, type_name
 from tensorclass.td.base import TensorCollection

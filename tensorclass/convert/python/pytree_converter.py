@@ -20,7 +20,8 @@ from torch.utils import _pytree
 from typing_extensions import Unpack
 
 from tensorclass.convert.conversion_options import ConversionKwargs, ConversionOptions
-from tensorclass.convert.conversion_steps import C, build, entries, with_metadata
+from tensorclass.convert.conversion_steps import C, build, with_metadata
+from tensorclass.convert.conversion_targets import entries
 from tensorclass.records.record import TensorClass
 from tensorclass.support.printable import class_name
 from tensorclass.td.base import TensorCollection

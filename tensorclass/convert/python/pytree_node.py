@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from tensorclass.support.printable import class_name
+from tensorclass.td.delegated.declaration import delegated
 from tensorclass.td.safe_unpickling import allow_function
 
 NOTHING: dict[str, Any] = {}
@@ -54,11 +55,9 @@ class PytreeNode:
         return self
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        from tensorclass.storage.common.object_json import Unwritable, encode
-
         try:  # as in files, a form that torch.load(weights_only=True) accepts
             return restored, (encode(self),)
-        except Unwritable:
+        except TypeError:  # JSON cannot hold a part of it
             return super().__reduce_ex__(protocol)
 
     def __repr__(self) -> str:
@@ -78,9 +77,17 @@ class PytreeNode:
 @allow_function
 def restored(form: Any) -> Any:
     """Unpickle a node. The form can make only what a file can."""
-    from tensorclass.storage.common.object_json import decode
-
     return decode(form)
+
+
+@delegated("tensorclass.storage.common.object_json")
+def encode(value: Any, allow_pickle: bool | None = False, depth: int = 0) -> Any:
+    """Return an object as JSON."""
+
+
+@delegated("tensorclass.storage.common.object_json")
+def decode(value: Any, allow_pickle: bool = False) -> Any:
+    """Return the object of a JSON value."""
 
 
 def leaf_category(leaf: Any) -> Any:

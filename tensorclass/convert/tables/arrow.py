@@ -270,7 +270,7 @@ def _has_lazy_rows(values: Mapping[str, Any]) -> bool:
 
 
 def _lazy_stack(cls: type[C], values: dict[str, Any], options: ConversionOptions, count: int) -> C:
-    from tensorclass.convert.python.list import rows_of
+    from tensorclass.convert.conversion_steps import rows_of
 
     options.problems.check()
     size = None if options.batch_size is None else options.batch_size[1:]

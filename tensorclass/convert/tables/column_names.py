@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tensorclass.convert.conversion_errors import Problems
-from tensorclass.convert.conversion_steps import entry_target, target_class
+from tensorclass.convert.conversion_targets import entry_target, target_class
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.stored_names import by_field, field_name, has_stored_names, stored_name
 from tensorclass.td.tensordict import TensorDict

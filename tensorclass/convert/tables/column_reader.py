@@ -9,7 +9,8 @@ from typing import Any, NamedTuple, cast
 from torch import Tensor
 
 from tensorclass.convert.conversion_options import ConversionOptions, TableOptions
-from tensorclass.convert.conversion_steps import FAILED, target_class
+from tensorclass.convert.conversion_steps import FAILED
+from tensorclass.convert.conversion_targets import target_class
 from tensorclass.td.base import TensorCollection
 
 from .column_names import keys_of_columns

@@ -10,7 +10,8 @@ import torch
 from torch import Size, Tensor
 
 from tensorclass.contracts.contract import Contract
-from tensorclass.convert.conversion_steps import entry_target, object_column, target_class
+from tensorclass.convert.conversion_steps import object_column
+from tensorclass.convert.conversion_targets import entry_target, target_class
 from tensorclass.records.fields import FieldSpec, Kind
 from tensorclass.records.record import TensorClass
 from tensorclass.td.base import TensorCollection

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tensorclass.contracts.contract import Contract
 from tensorclass.convert.conversion_errors import Problems
-from tensorclass.convert.conversion_steps import entry_target
+from tensorclass.convert.conversion_targets import entry_target
 from tensorclass.convert.diagnosis import absent_key, is_required
 from tensorclass.records.fields import FieldSpec, Kind
 from tensorclass.records.record import TensorClass

@@ -16,7 +16,8 @@ from torch import Size, Tensor
 from typing_extensions import Unpack
 
 from tensorclass.convert.conversion_options import ConversionOptions, TableOptions, table_call_options
-from tensorclass.convert.conversion_steps import C, build, convert_entries, entries, object_column
+from tensorclass.convert.conversion_steps import C, build, convert_entries, object_column
+from tensorclass.convert.conversion_targets import entries
 from tensorclass.convert.converter_registry import describe_source, is_dataframe
 from tensorclass.support.extras import require
 from tensorclass.support.help_links import help_link

@@ -15,7 +15,8 @@ from typing_extensions import Unpack
 
 from tensorclass.convert.conversion_errors import Problems
 from tensorclass.convert.conversion_options import ConversionKwargs, table_call_options
-from tensorclass.convert.conversion_steps import FAILED, C, build, object_column, target_class, with_metadata
+from tensorclass.convert.conversion_steps import FAILED, C, build, object_column, with_metadata
+from tensorclass.convert.conversion_targets import target_class
 from tensorclass.support.printable import class_name, type_name
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.columns.buffer_column import BufferColumn

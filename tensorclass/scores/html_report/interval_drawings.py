@@ -55,7 +55,7 @@ class Axis:
         """The labels of the ticks, for the head of the column. Its lines are those behind each interval."""
         places = [(tick, self._place(tick)) for tick in self.ticks()]
         lines = [
-            element("line", class_="zero" if self.zero and not tick else None, y1=0, y2=_HEIGHT, x1=place, x2=place)
+            element("line", class_="zero" if self.zero and not tick else None, x1=place, x2=place, y1=0, y2=_HEIGHT)
             for tick, place in places
         ]
         labels = [element("text", self._label(tick), x=place, y=13, text_anchor="middle") for tick, place in places]
@@ -105,9 +105,12 @@ def axis_of(name: str, values: Iterable[float], unit: str, *, zero: bool = False
 def axis_of_figures(name: str, found: Sequence[Estimate] | Sequence[Difference], *, zero: bool = False) -> Axis | None:
     """The axis of figures or differences and their intervals; None where their units differ."""
     unit = common_unit(found)
-    if unit is None:
-        return None
-    return axis_of(name, [float(end) for one in found for end in (one.value, one.low, one.high)], unit, zero=zero)
+    return None if unit is None else axis_of(name, ends_of(found), unit, zero=zero)
+
+
+def ends_of(found: Sequence[Estimate] | Sequence[Difference]) -> list[float]:
+    """The figures or differences and the ends of their intervals."""
+    return [float(end) for one in found for end in (one.value, one.low, one.high)]
 
 
 def _drawing(name: str, *marks: Markup) -> Markup:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import isfinite
 
 from tensorclass.scores.estimate import Estimate, show, show_interval
-from tensorclass.scores.html_report.interval_drawings import Axis, axis_of_figures
+from tensorclass.scores.html_report.interval_drawings import Axis, axis_of, ends_of
 from tensorclass.scores.html_report.markup import Markup, breakable, element, join
 from tensorclass.scores.html_report.page_parts import (
     Column,
@@ -33,8 +33,9 @@ def leaderboard_section(data: ReportData) -> Markup:
         reason = "No task has runs of all models, so they are not ranked. The breakdown shows all figures."
         return section("leaderboard", "Leaderboard", element("p", reason, class_="lead"))
     several, ranked = len(board.averaged) > 1, len(board.models) > 1
-    axis = axis_of_figures("leaderboard-axis", list(board.macro.values()))
-    assert axis is not None  # the tasks of the averages have one unit
+    # one axis for all: of a metric under a free name, the values of one model can be shares and those of another not
+    figures = [board.macro[model] for model in board.models]
+    axis = axis_of("leaderboard-axis", ends_of(figures), figures[0].unit)
     figure = "macro average" if several else board.metrics[board.averaged[0]]
     columns = [
         *number_columns(*["rank"] * ranked),

@@ -161,6 +161,8 @@ class ArrayBackend(ABC):
         settings = self.array_settings(dict(options) if len(shape) and all(shape) else {}, shape, resizable)
         if values is not None and all(shape) and self.is_created_with(values):
             return self.create_array(parent, name, {"data": values, **settings})
+        if values is None:
+            settings = self.zero_settings(settings)
         array = self.create_array(parent, name, {"shape": tuple(shape), "dtype": dtype, **settings})
         if values is not None and all(shape):
             self.write(array, (), values)
@@ -169,6 +171,10 @@ class ArrayBackend(ABC):
     def array_settings(self, options: dict[str, Any], shape: Sequence[int], resizable: bool) -> dict[str, Any]:
         """Return the library's arguments for an array of a shape. Changes ``options``."""
         return options
+
+    def zero_settings(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments for an array of zeros whose values are not written."""
+        return settings
 
     def is_created_with(self, values: np.ndarray[Any, Any]) -> bool:
         """Return whether values are passed when the array is created, which takes half the time, or written then."""

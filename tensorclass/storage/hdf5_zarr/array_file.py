@@ -72,6 +72,9 @@ class ArrayFile:
         root: a group that the user has opened, instead of the file.
     """
 
+    #: the class of its collections: ``PersistentTensorDict``, which puts itself here, or that of another kind of file
+    form: type[Any]
+
     def __init__(
         self, backend: ArrayBackend, path: str, mode: str = "r", options: FileOptions = FileOptions(), root: Any = None
     ) -> None:
@@ -84,7 +87,6 @@ class ArrayFile:
         backend.check_options(options.arrays)
         self.writes_zeros: bool = False  #: arrays are created without values, as zeros
         self.progress_bar: Bar[Any] | None = None  #: advanced by the bytes that are written
-        self.form: type[Any] | None = None  #: the class of its collections, if it is not ``PersistentTensorDict``
         self.section: Uninterrupted | None = None  #: the block that writes: interrupts come between values
         self.is_closed: bool = False
         self.is_borrowed: bool = root is not None  # the user closes it

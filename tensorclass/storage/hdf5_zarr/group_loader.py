@@ -33,7 +33,6 @@ from tensorclass.td.value_checks import BatchMismatch
 from .array_backend import Note, Replaced
 from .array_file import ArrayFile, FileOptions, check, escaped, is_record, make_backend
 from .group_store import GroupStore
-from .persistent_tensordict import PersistentTensorDict
 
 if TYPE_CHECKING:
     from tensorclass.td.base import TensorCollection
@@ -68,7 +67,7 @@ def load_root(cls: type[Any], file: ArrayFile, options: LoadOptions) -> Any:
         root = file.root
         if is_new:
             size = options.batch_size or options.default_batch_size or Size([])
-            result = loader.on_group(cls, GroupStore(file, ()), size, None)
+            result = loader.on_group(cls, GroupStore(file, (), open_group), size, None)
             result._note()
             return result
         with file.reading(()):
@@ -97,7 +96,7 @@ class GroupLoader:
 
     def on_group(self, cls: type[Any], store: GroupStore, size: Size, names: Names) -> Any:
         """Make a collection on a group without checks."""
-        new = object.__new__(on_store(self.file.form or PersistentTensorDict, cls))
+        new = object.__new__(on_store(self.file.form, cls))
         new._store = store
         new._batch_size = size
         new._device = self.options.device
@@ -109,7 +108,7 @@ class GroupLoader:
 
     def on_written(self, data: TensorDict, names: tuple[str, ...]) -> Any:
         """Make the collection of a group to which ``data`` was just written, without looking at the file."""
-        store = GroupStore(self.file, names)
+        store = GroupStore(self.file, names, open_group)
         result = self.on_group(TensorDict, store, data._batch_size, data._names)
         for key, value in data._now().items():
             if type(value) is TensorDict:
@@ -144,7 +143,7 @@ class GroupLoader:
                 raise self.source.damaged(path, f"the group is of the type {found}; {expected}")
         if cls is TensorDict:
             cls = stand_in((note or {}).get("class"))
-        store = GroupStore(file, names)
+        store = GroupStore(file, names, open_group)
         result = self.on_group(cls, store, Size([]), None)
         keys = store.keys_in_file()
         if is_record(cls):
@@ -407,7 +406,7 @@ def save(
     what = f"to_{backend}"
     path = path_of(filename, what, writes=True)
     library = make_backend(backend)
-    outline = given._outline() if isinstance(given, PersistentTensorDict) else given
+    outline = given._outline() if isinstance(given._store, GroupStore) else given
     check(outline, (), what, bool(allow_pickle))
     file_options = FileOptions(options, resizable, checksum, allow_pickle=bool(allow_pickle))
     with uninterrupted() as section, library.whole(path) as draft:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, MutableMapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import torch
 from torch import Size, Tensor
@@ -63,16 +63,35 @@ def _runs(spans: Tensor) -> Tensor:
 NONE_KNOWN: Mapping[str, Any] = {}
 
 
+class OpenGroup(Protocol):
+    """A function that makes the collection of a group that was just written."""
+
+    def __call__(self, parent: GroupStore, key: str, name: str, cls: type[Any]) -> Any: ...
+
+
 class GroupStore(MutableMapping[str, "Value"]):
     """The entries of a group. Arrays are read at each access; nested collections are made once and kept.
 
     A key that the file lacks can be in memory: the default of a field that a record has gained since.
     """
 
-    __slots__ = ("_group", "_has_note", "_root", "children", "cls", "file", "hidden", "in_memory", "owner", "path")
+    __slots__ = (
+        "_group",
+        "_has_note",
+        "_open_group",
+        "_root",
+        "children",
+        "cls",
+        "file",
+        "hidden",
+        "in_memory",
+        "owner",
+        "path",
+    )
 
-    def __init__(self, file: ArrayFile, path: tuple[str, ...]) -> None:
+    def __init__(self, file: ArrayFile, path: tuple[str, ...], open_group: OpenGroup) -> None:
         self.file: ArrayFile = file
+        self._open_group: OpenGroup = open_group
         self.cls: type[Collection] = Collection  #: class of the collection, whose fields can have other names here
         self.path: tuple[str, ...] = path  #: names of the groups from the root of the file
         self.children: dict[str, Any] = {}  #: nested collections
@@ -515,9 +534,7 @@ class GroupStore(MutableMapping[str, "Value"]):
         self.children.pop(key, None)
         self.in_memory.pop(key, None)
         if isinstance(value, Collection) and value._is_tree() and value._held() is None:
-            from .group_loader import open_group
-
-            self.children[key] = open_group(self, key, name, type(value))
+            self.children[key] = self._open_group(self, key, name, type(value))
 
     def write(self, key: str, node: Any, note: Note | None, rows: Any, selection: Selection | None = None) -> None:
         """Write values to an array, or to a selection of it."""

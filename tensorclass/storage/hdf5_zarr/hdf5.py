@@ -230,10 +230,11 @@ class HDF5(ArrayBackend):
                 options["chunks"] = tuple([max(1, min(length or 64, 64)) for length in shape])
         return options
 
+    def zero_settings(self, settings: dict[str, Any]) -> dict[str, Any]:
+        return {"fillvalue": 0, **settings}  # without it, values that are not written can be anything
+
     @_deferring_signals
     def create_array(self, parent: Any, name: str, settings: dict[str, Any]) -> Any:
-        if "data" not in settings:  # without a fill value, values that are not written can be anything
-            settings = {"fillvalue": 0, **settings}
         return parent.create_dataset(name, **settings)
 
     @_deferring_signals

@@ -33,6 +33,7 @@ from .append_rows import extend
 from .array_backend import Note
 from .array_file import ArrayFile, FileOptions, collection_note, make_backend
 from .array_selection import select
+from .group_loader import LoadOptions, load_root, reopened, save
 from .group_store import GroupStore, Unreadable, snapshot, write_changed
 
 
@@ -96,8 +97,6 @@ class PersistentTensorDict(WrittenBack):
         resizable: bool = False,
         **options: Any,
     ) -> Self:
-        from .group_loader import LoadOptions, load_root
-
         if (filename is None) == (group is None):
             raise RuntimeError(f"expected a filename or a group, and not both; got {filename!r} and {group!r}")
         name = (
@@ -177,8 +176,6 @@ class PersistentTensorDict(WrittenBack):
         data = made._from_mapping(input_dict, batch_size, None, None)
         if batch_size is None or auto_batch_size:
             data.auto_batch_size_(batch_dims)
-        from .group_loader import save
-
         return save(  # type: ignore[no-any-return]
             data, filename, backend, allow_pickle=allow_pickle, device=device, options=options
         )
@@ -264,8 +261,6 @@ class PersistentTensorDict(WrittenBack):
         PersistentTensorDict.close(self)  # a record may have a field of that name
 
     def __reduce__(self) -> Any:
-        from .group_loader import reopened
-
         store = self._store
         in_memory = dict(store.in_memory)
         state = (self._batch_size, self._device, self._names, self._lock is not None, in_memory, store.hidden)
@@ -676,6 +671,8 @@ class PersistentTensorDict(WrittenBack):
 
 for _name in ("_assign", "requires_grad_", "detach_", "zero_grad", "share_memory_", "pin_memory_", "memmap_"):
     setattr(PersistentTensorDict, _name, PersistentTensorDict._refuse_memory)
+
+ArrayFile.form = PersistentTensorDict
 
 _CLOSE: Any = "close"
 

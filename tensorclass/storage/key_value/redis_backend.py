@@ -228,7 +228,7 @@ class Redis(ArrayBackend):
             if queue is not None:
                 queue(pipe)
 
-        if not parent.is_draft:
+        if queue is not None or not parent.is_draft:  # the server does not know the headers of a draft
             parent.server.change(make, parent.key)
         array.about = about or array.about
 

@@ -180,7 +180,8 @@ class AppendPlan:
         if kind == "nested":
             return self._differ(node, path, "a layout that can grow", _OLDER)
         by_type = {"unbatched": self._unbatched, "tensor": self._tensor, "jagged": self._jagged}
-        return by_type[kind](node, value, path) if kind in by_type else self.grown(node, value, path, count)
+        append = by_type.get(kind) if isinstance(kind, str) else None
+        return self.grown(node, value, path, count) if append is None else append(node, value, path)
 
     def _tensor(self, node: Node, value: Any, path: collection_tree.Path) -> Node:
         dtype, size, held = self._form(node, path)

@@ -161,6 +161,22 @@ def _without_subscripts(bases: list[ast.expr], names: Names) -> tuple[list[ast.e
 # -- variables in its body --------------------------------------------------------------------------------------------
 
 
+class TopLevel:
+    """The top level of a module."""
+
+    is_class = False
+    has_self = False
+
+    def variable(self, name: str, value: ast.expr, known: set[str]) -> ast.stmt | None:
+        return None
+
+    def field(self, statement: ast.AnnAssign) -> ast.expr | None:
+        return None
+
+    def nested(self, definition: ast.ClassDef, context: Context) -> ast.ClassDef:
+        return class_stub(definition, context)
+
+
 class InClass:
     """The body of a class, as a place for variables."""
 
@@ -194,6 +210,9 @@ class InClass:
             return self._field(value)
         makes_fields = self._kind is ClassStyle.OTHER  # by a function that only its checker knows
         return value if makes_fields and is_simple(value, self._context.names.bound | _BUILTIN) else ELLIPSIS
+
+    def nested(self, definition: ast.ClassDef, context: Context) -> ast.ClassDef:
+        return class_stub(definition, context)
 
     def _field(self, call: ast.Call) -> ast.expr | None:
         """A call of ``field``, as far as it says what the constructor takes."""

@@ -9,11 +9,12 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
+from .class_stub import TopLevel
 from .formatting import written
 from .inference import Inference
 from .module_paths import Module, found_at
 from .public_names import Names, Neighbours
-from .statements import TopLevel, stubs_of
+from .statements import stubs_of
 from .stub_context import Context, Needed, Table, suppressions
 
 __all__ = ["HEADER", "Draft", "Syntax", "decorated", "stub"]

@@ -33,18 +33,9 @@ class StatementScope(Protocol):
     def field(self, statement: ast.AnnAssign) -> ast.expr | None:
         """Return the value of an annotated variable in the stub; ``None`` for no value."""
 
-
-class TopLevel:
-    """The top level of a module."""
-
-    is_class = False
-    has_self = False
-
-    def variable(self, name: str, value: ast.expr, known: set[str]) -> ast.stmt | None:
-        return None
-
-    def field(self, statement: ast.AnnAssign) -> ast.expr | None:
-        return None
+    def nested(self, definition: ast.ClassDef, context: Context) -> ast.ClassDef:
+        """Return the stub of a class in this scope."""
+        ...
 
 
 def stubs_of(body: Sequence[ast.stmt], context: Context, scope: StatementScope) -> list[ast.stmt]:
@@ -94,9 +85,7 @@ class _Block:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 return [function_stub(statement, self._context, self._scope.has_self)]
             case ast.ClassDef():
-                from .class_stub import class_stub
-
-                return [class_stub(statement, self._context)]
+                return [self._scope.nested(statement, self._context)]
             case ast.AnnAssign(target=ast.Name() as target):
                 if method := self._tabled(target.id, statement.annotation, statement.value):
                     return [*method]

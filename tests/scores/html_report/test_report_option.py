@@ -78,3 +78,13 @@ def test_errors_are_one_line_and_leave_no_report(
     assert printed.err.count("\n") == 1
     assert printed.out == ""
     assert os.listdir(folder) == []
+
+
+def test_models_whose_figures_have_different_units_are_on_one_page(tmp_path: Path) -> None:
+    for name, scale in (("shares", 1), ("points", 10)):
+        rows = "".join(f"{row},{scale * row / 40}\n" for row in range(40))
+        (tmp_path / f"{name}.csv").write_text("id,quality\n" + rows)
+    report = tmp_path / "report.html"
+    files = [str(tmp_path / f"{name}.csv") for name in ("shares", "points")]
+    assert main(["scores", *files, "--columns", "prompt=id,quality=quality", "--report", str(report)]) == 0
+    assert "Leaderboard" in report.read_text(encoding="utf-8")

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import errno
 import itertools
+import json
 import multiprocessing
 import os
 import random
@@ -25,6 +26,7 @@ from torch import Tensor
 
 from tensorclass import Ragged, TensorClass, TensorDict, Text, UnbatchedTensor, append_memmap, lazy_stack
 from tensorclass.storage import FileError
+from tensorclass.storage.common import sealed_json
 from tensorclass.storage.memmap import append
 from tensorclass.support import folder_locks
 from tensorclass.support.atomic import swapped_folder
@@ -535,3 +537,18 @@ def test_an_append_to_a_nested_collection_and_one_to_the_outer_one_take_turns(tm
         assert thread.is_alive()
     thread.join(60)
     assert len(Row.load_memmap(tmp_path / "rows")) == 3
+
+
+@pytest.mark.parametrize("kind", [["x"], {}, "unknown", 3])
+def test_a_damaged_type_of_an_entry_is_named_and_nothing_is_written(kind: Any, tmp_path: Path) -> None:
+    data = TensorDict({"a": torch.arange(3)}, [3])
+    data.memmap(tmp_path / "rows")
+    file = tmp_path / "rows" / "meta.json"
+    meta = json.loads(file.read_bytes())
+    own = next(key for key, value in meta.items() if isinstance(value, dict) and "version" in value)
+    note = meta.pop(own)
+    note.pop("crc32", None)
+    meta[own] = {**note, "entries": {"a": {"type": kind, "dtype": "int64", "shape": [3]}}}
+    file.write_bytes(sealed_json.sealed(meta, 2))
+    with pytest.raises(ValueError, match="nothing was written; a: expected rows"):
+        TensorDict.append_memmap(tmp_path / "rows", data)

@@ -2,11 +2,9 @@
 from collections.abc import Sequence
 from typing import Any
 from typing_extensions import Unpack
-from tensorclass.convert.conversion_options import ConversionOptions, NamedKwargs
+from tensorclass.convert.conversion_options import NamedKwargs
 from tensorclass.convert.conversion_steps import C
-from tensorclass.td.base import TensorCollection
 
 METHODS_OF: str
 
 def from_list(cls: type[C], input: Sequence[Any], *, lazy: bool | None = None, **kwargs: Unpack[NamedKwargs]) -> C: ...
-def rows_of(cls: type[TensorCollection], rows: list[Any], options: ConversionOptions, path: tuple[str, ...]) -> Any: ...

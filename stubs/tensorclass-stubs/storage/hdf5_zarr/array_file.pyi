@@ -29,13 +29,13 @@ class ArrayFile:
     options: FileOptions
     writes_zeros: bool
     progress_bar: Bar[Any] | None
-    form: type[Any] | None
     section: Uninterrupted | None
     is_closed: bool
     is_borrowed: bool
     backend: ArrayBackend
     path: str
     mode: str
+    form: type[Any]
 
     def __init__(
         self, backend: ArrayBackend, path: str, mode: str = "r", options: FileOptions = ..., root: Any = None
