@@ -68,7 +68,7 @@ class RecordMeta(abc.ABCMeta):
     """Metaclass of records: turns fields into properties, and generates ``__init__``, once for each class."""
 
     @staticmethod
-    def _define(cls: Any, given: Mapping[str, Any]) -> None:
+    def _define(new: Any, given: Mapping[str, Any]) -> None:
         """Make the fields of a new class: :func:`.definition.define` comes here, which needs ``TensorClass``."""
         raise NotImplementedError
 
