@@ -1,4 +1,4 @@
-"""What a conversion aims at, value by value: the class of the result, and what a value consists of."""
+"""The target of each value in a conversion: the class of the result, and the entries that a value has."""
 
 from __future__ import annotations
 
