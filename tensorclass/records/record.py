@@ -32,8 +32,8 @@ from .from_values import FromValues, is_none
 from .name_errors import unknown_options
 
 if TYPE_CHECKING:
-    from tensorclass.td.casts import CastFilter
     from tensorclass.td.collection import Store, Value
+    from tensorclass.td.dtype_casts import CastFilter
     from tensorclass.td.keys import NestedKey
     from tensorclass.td.same_named_classes import DefinitionSite
 

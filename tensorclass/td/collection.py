@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeAlias, TypeGuard,
 import numpy as np
 import torch
 from torch import Size, Tensor
-from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from tensorclass.support.exact_types import DICT
@@ -25,6 +24,7 @@ from . import shapes
 from .device_names import DeviceLike as DeviceLike
 from .device_names import as_device as as_device
 from .shapes import Names
+from .tracing import knows_addresses
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -351,10 +351,14 @@ class Collection:
         )
 
     def _all_nodes(self) -> list[Collection]:
-        """Return this collection and all nested ones, each of them once."""
+        """Return this collection and all nested ones, each of them once; while traced, one for each place."""
         nodes: list[Collection] = [self]
+        if not knows_addresses():
+            for node in nodes:  # grows during the loop
+                nodes += node._nodes()
+            return nodes
         seen = {id(self)}
-        for node in nodes:  # grows during the loop
+        for node in nodes:
             for below in node._nodes():
                 if id(below) not in seen:
                     seen.add(id(below))
@@ -384,9 +388,6 @@ class Collection:
 
     def _rename_to(self, names: Names) -> None:
         self._check_names(names)
-        if is_dynamo_compiling():
-            self._set_names(names)
-            return
         before = [(node, node._names) for node in self._all_nodes()]
         try:
             self._set_names(names)
@@ -653,10 +654,9 @@ class Collection:
 
     def _compacted(self) -> Self:
         """Return the same tree with compact columns; the tree itself if there are no others."""
-        new = {
-            key: value._compacted() if isinstance(value, Collection) else value for key, value in self._now().items()
-        }
-        return self._same(new) if any(new[key] is not value for key, value in self._now().items()) else self
+        now = self._now()
+        new = {key: value._compacted() if isinstance(value, Collection) else value for key, value in now.items()}
+        return self._same(new) if any(new[key] is not value for key, value in now.items()) else self
 
     def _compact_in_place(self) -> None:
         """Drop items that no row refers to. Only columns have such items."""

@@ -8,15 +8,14 @@ from weakref import ref
 
 import torch
 from torch import Tensor
-from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self, Unpack
 
 from tensorclass.support.printable import type_name
 
 from . import buffer_operations, native, registry
-from .casts import CastFilter, Casts, is_inexact
 from .collection import Collection, DeviceLike, as_device
 from .context import CAST
+from .dtype_casts import CastFilter, Casts, is_inexact
 from .hidden_members import member_items, with_members
 
 if TYPE_CHECKING:
@@ -192,7 +191,7 @@ class Devices(Casts):
             (device(type='meta'), torch.float16)
         """
         if inplace or non_blocking_pin or cast_filter is not None:
-            source = self.pin_memory(num_threads) if non_blocking_pin else self
+            source: Any = self.pin_memory(num_threads) if non_blocking_pin else self
             if cast_filter is not None:
                 source, args, device, other = source._filtered(cast_filter, args, device, dtype, other)
                 dtype = None
@@ -243,7 +242,7 @@ class Devices(Casts):
 
     def _moved_as_one(self, device: torch.device, non_blocking: bool) -> Self:
         """Return the values on another device, by one transfer if they lie in one buffer."""
-        there: Self = self if is_dynamo_compiling() else buffer_operations.moved(self, device, non_blocking)
+        there: Self = buffer_operations.moved(self, device, non_blocking)
         result = there._placed(device, non_blocking)
         if there is not self:
             buffer_operations.hand_over(there, result)
@@ -510,9 +509,6 @@ class Devices(Casts):
             >>> print(TensorDict({"a": 1}, device="cpu").clear_device_().device)
             None
         """
-        if is_dynamo_compiling():
-            self._clear_device()
-            return self
         nodes = self._all_nodes()
         before = [node._device for node in nodes]
         try:

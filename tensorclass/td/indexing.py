@@ -19,7 +19,8 @@ from .collection import Collection
 from .hidden_members import with_members
 from .keys import NestedKey, dotted, is_nested_key
 from .memory.mapped_tensor import MemoryMappedTensor
-from .prepared_index import is_wrapped, prepare_index
+from .prepared_index import prepare_index
+from .tracing import kernels_run
 from .value_checks import as_tensor, contains_itself, holds, shape_of
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ class Indexing(Collection):
         except first_class_dims.BoundIndex:
             return self._index_bound(*first_class_dims.split(index, batch_size, prepare_index))
         indexed = self._index(prepared)
-        if not is_dynamo_compiling() and self._batch_size is not batch_size and self._batch_size != batch_size:
+        if self._batch_size is not batch_size and self._batch_size != batch_size:
             raise RuntimeError(f"the batch size changed from {list(batch_size)} while it was indexed")
         return indexed
 
@@ -379,7 +380,7 @@ class Indexing(Collection):
                 return False
             views.append(view)
             sources.append(row)
-        if not views or is_dynamo_compiling() or is_wrapped(views[0]):
+        if not views or not kernels_run():
             return False
         torch._foreach_copy_(views, sources)  # pyright: ignore[reportPrivateImportUsage]
         return True
@@ -446,7 +447,7 @@ class Indexing(Collection):
             elif value is None:
                 self._check_unlocked()
                 self._check_new_key(key)
-                if isinstance(row, Collection) and not is_dynamo_compiling() and holds(row, (id(store),)):
+                if isinstance(row, Collection) and holds(row, store):
                     raise contains_itself(self, *path, key)
                 more, rest = self._batch_size[ndim:], with_members(row).shape[row_ndim:]
                 if rest[: len(more)] != more:

@@ -24,8 +24,12 @@ _POSITIONS = frozenset((torch.int64, torch.int32))
 _MASKS = frozenset((torch.bool, torch.uint8))
 _DTYPES_OF_MASKS = frozenset((*_MASKS, np.dtype("bool"), np.dtype("uint8")))
 
-#: whether a tensor stands for another one: inside vmap, grad, ...
-is_wrapped: Callable[[Tensor], bool] = functorch.is_functorch_wrapped_tensor
+_is_wrapped: Callable[[Tensor], bool] = functorch.is_functorch_wrapped_tensor  # true inside vmap, grad, ...
+
+
+def _is_read(index: Tensor) -> bool:
+    """Return whether Python reads the values of an index: of one on the CPU that nothing traces or transforms."""
+    return not is_dynamo_compiling() and index.is_cpu and not _is_wrapped(index)
 
 
 def prepare_index(index: Any, batch_size: Size, keep_masks: bool = False, writing: bool = False) -> tuple[Any, ...]:
@@ -159,10 +163,10 @@ _LARGE_MASK = 2000
 
 def _positions_of(mask: Tensor) -> Sequence[Tensor]:
     """Return the positions of the true elements of a mask, a tensor for each dimension."""
-    if mask.numel() >= _LARGE_MASK and type(mask) is Tensor and mask.device.type == "cpu" and not is_dynamo_compiling():
+    if type(mask) is Tensor and _is_read(mask) and mask.numel() >= _LARGE_MASK:
         try:
             array: NDArray[Any] = mask.numpy()
-        except RuntimeError:  # torch.func wraps it
+        except RuntimeError:  # torch stands in for it
             pass
         else:
             return [torch.as_tensor(positions) for positions in array.nonzero()]
@@ -174,8 +178,6 @@ def _check_positions(index: Sequence[Any], batch_size: Size) -> None:
 
     Positions on other devices are not checked, since that would need a transfer.
     """
-    if is_dynamo_compiling():
-        return
     dim = 0
     low: int
     high: int
@@ -184,7 +186,7 @@ def _check_positions(index: Sequence[Any], batch_size: Size) -> None:
             dim += 1
         elif type(item) is Tensor and item.ndim:
             size = batch_size[dim]
-            if item.is_cpu and item.dtype in _POSITIONS and not is_wrapped(item) and (count := item.numel()):
+            if item.dtype in _POSITIONS and _is_read(item) and (count := item.numel()):
                 if count <= 64 and item.ndim == 1:  # faster one by one
                     positions: Any = item.tolist()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
                     low, high = min(positions), max(positions)

@@ -148,26 +148,24 @@ def reshaped(batch_size: tuple[int, ...], shape: tuple[int, ...]) -> Size:
             known *= size
         if known != count or (shape and min(shape) < 0):
             raise _invalid_shape(shape, batch_size)
-        if not is_dynamo_compiling() and count.__class__ is int and not 0 < count <= LARGEST:
-            check_largest(shape)
-        return Size(shape)
-    known = 1
-    free = -1
-    for dim, size in enumerate(shape):
-        if size == -1:
-            if free >= 0:
-                raise RuntimeError(f"only one dimension of {list(shape)} can be -1")
-            free = dim
-        elif size < 0:
-            raise RuntimeError(f"invalid shape {list(shape)}: a size is negative")
-        else:
-            known *= size
-    if known == 0 or count % known != 0:
-        raise _invalid_shape(shape, batch_size)
-    sizes = (*shape[:free], count // known, *shape[free + 1 :])
+    else:
+        known = 1
+        free = -1
+        for dim, size in enumerate(shape):
+            if size == -1:
+                if free >= 0:
+                    raise RuntimeError(f"only one dimension of {list(shape)} can be -1")
+                free = dim
+            elif size < 0:
+                raise RuntimeError(f"invalid shape {list(shape)}: a size is negative")
+            else:
+                known *= size
+        if known == 0 or count % known != 0:
+            raise _invalid_shape(shape, batch_size)
+        shape = (*shape[:free], count // known, *shape[free + 1 :])
     if not is_dynamo_compiling() and count.__class__ is int and not 0 < count <= LARGEST:
-        check_largest(sizes)
-    return Size(sizes)
+        check_largest(shape)
+    return Size(shape)
 
 
 def _invalid_shape(shape: tuple[int, ...], batch_size: tuple[int, ...]) -> RuntimeError:

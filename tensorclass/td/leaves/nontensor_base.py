@@ -382,7 +382,7 @@ class NonTensorDataBase(FullLeaf):
     def _check_objects(self, objects: Sequence[Any]) -> None:
         """Raise if an object is a collection that holds this data."""
         for item in objects:
-            if isinstance(item, Collection) and not is_dynamo_compiling() and holds(item, (id(self._store),)):
+            if isinstance(item, Collection) and holds(item, self._store):
                 raise contains_itself(self, "data")
 
     def _as_rows_of(self, source: Any, batch_size: Size) -> Any:

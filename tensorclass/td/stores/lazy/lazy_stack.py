@@ -20,6 +20,7 @@ from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection, DeviceLike, as_device
 from tensorclass.td.hidden_members import member_values, with_members
 from tensorclass.td.operands import WiderOperand
+from tensorclass.td.operators import Operators
 from tensorclass.td.pointwise import Pointwise
 from tensorclass.td.printing.field_previews import FirstRows, shape_of_rows
 from tensorclass.td.safe_unpickling import allow_function, found, written
@@ -343,7 +344,7 @@ for _name in BY_PART:
         setattr(LazyStacked, _name, _named(_by_part(_name), _name))
 for _name in UNDONE_BY_PART:
     setattr(LazyStacked, _name, _named(_undone_by_part(_name), _name))
-for _name, _member in vars(Pointwise).items():
+for _name, _member in (*vars(Operators).items(), *vars(Pointwise).items()):
     _is_operation = callable(_member) and (_name[0] != "_" or _name.endswith("__"))
     if _is_operation and getattr(LazyStacked, _name) is getattr(TensorCollection, _name):  # it has none of its own
         setattr(LazyStacked, _name, _named(_by_part_with(_name), _name))
