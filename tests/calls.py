@@ -23,7 +23,7 @@ MASK = torch.tensor([[True, False, True], [False, False, True]])
 INDEX = torch.tensor([[1, 0, 1]])
 
 #: what the class of a result is written as, where it is that of the collection itself
-_SELF = ("Self", "tuple[Self, ...]", "Pointwise", "Devices", "T")
+_SELF = ("Self", "tuple[Self, ...]", "Pointwise", "Casts", "Devices", "T")
 
 
 def _instance_of_attrs(record: Any) -> Any:

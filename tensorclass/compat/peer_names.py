@@ -28,10 +28,10 @@ from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
 from tensorclass.td.dtypes import NUMPY_TO_TORCH_DTYPE_DICT, TORCH_TO_NUMPY_DTYPE_DICT
 from tensorclass.td.get import NO_DEFAULT as NO_DEFAULT
-from tensorclass.td.indexing import prepare_index
 from tensorclass.td.keys import is_nested_key
 from tensorclass.td.leaves.nontensor import NonTensorDataBase, NonTensorStack
 from tensorclass.td.leaves.unbatched_tensor import UnbatchedTensor
+from tensorclass.td.prepared_index import prepare_index
 from tensorclass.td.stores.lazy.lazy_stack import LazyStackedTensorDict
 from tensorclass.td.stores.sub_tensordict import SubTensorDict
 from tensorclass.td.tensordict import TensorDict

@@ -12,7 +12,7 @@ import math
 
 import torch
 
-from tensorclass.td.collection import named_device
+from tensorclass.td.device_names import named_device
 
 from .dims import Dim, parse
 from .dtype_names import category, name_of

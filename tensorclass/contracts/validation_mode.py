@@ -35,9 +35,13 @@ class validation(FlagSetting):
     _mode = VALIDATION
 
     def __enter__(self) -> Self:
-        # compiled code checks nothing, and cannot set the variable
-        return self if is_dynamo_compiling() else super().__enter__()
+        return super().__enter__() if _is_checked() else self
 
     def __exit__(self, *exc: object) -> None:
-        if not is_dynamo_compiling():
+        if _is_checked():
             super().__exit__(*exc)
+
+
+def _is_checked() -> bool:
+    """Return whether contracts matter to a block. Compiled code checks none, and cannot set the variable."""
+    return not is_dynamo_compiling()

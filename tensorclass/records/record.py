@@ -33,7 +33,7 @@ from .name_errors import unknown_options
 
 if TYPE_CHECKING:
     from tensorclass.td.collection import Store, Value
-    from tensorclass.td.devices import CastFilter
+    from tensorclass.td.dtype_casts import CastFilter
     from tensorclass.td.keys import NestedKey
     from tensorclass.td.same_named_classes import DefinitionSite
 

@@ -36,10 +36,11 @@ from .modes import (
 )
 from .packing import PackLayout
 from .padding import pad, pad_sequence, unpad_sequence
+from .prepared_index import convert_ellipsis_to_idx
 from .printing.print_options import get_printoptions, set_printoptions
 from .repr_parser import parse_tensor_dict_string
 from .shape_operations import expand_as_right, expand_right
-from .shapes import convert_ellipsis_to_idx, infer_size_impl
+from .shapes import infer_size_impl
 from .stack_and_cat import cat, merge_tensordicts, stack, where
 from .stores import SubTensorDict
 from .stores.lazy import LazyStackedTensorDict, dense_stack_tds, lazy_stack, maybe_dense_stack

@@ -16,8 +16,6 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch._C import _are_functorch_transforms_active as _transforms_active
-from torch.compiler import is_dynamo_compiling
 
 from tensorclass.support.exact_types import DICT
 
@@ -25,6 +23,7 @@ from . import registry
 from .collection import Collection
 from .memory.buffer_layout import BufferLayout
 from .memory.consolidated_buffer import FlatBuffer, flat_of, is_transformed, spans_of, with_buffers
+from .tracing import kernels_run, knows_addresses
 
 _foreach_copy: Any = torch._foreach_copy_  # pyright: ignore[reportPrivateImportUsage]
 _pointer: Any = Tensor.data_ptr
@@ -50,7 +49,7 @@ class FoundBuffer(NamedTuple):
 
 def _known_mark(data: Any) -> BufferMark | None:
     """Return the mark of a collection, true or not. Compiled code does not look at memory."""
-    return None if is_dynamo_compiling() else getattr(data, "_buffer", None)
+    return getattr(data, "_buffer", None) if knows_addresses() else None
 
 
 def mark(data: Any, layout: BufferLayout | None = None) -> Any:
@@ -185,6 +184,8 @@ def moved(data: Any, device: torch.device, non_blocking: bool) -> Any:
         The moved collection. ``data`` itself if it is on the device already, has fewer than two buffers or is not
         consolidated.
     """
+    if not knows_addresses():
+        return data
     first = next(iter(data._arrays()), None)
     if first is None or first.device == device:
         return data
@@ -238,7 +239,7 @@ def pinned(data: Any) -> Any:
         ``None`` if there are fewer than two tensors, or one is not dense, not in main memory or requires a gradient.
     """
     tensors = list(data._arrays())
-    if len(tensors) < 2 or is_dynamo_compiling() or _transforms_active() or not all(map(_is_dense, tensors)):
+    if len(tensors) < 2 or not kernels_run() or not all(map(_is_dense, tensors)):
         return None
     spans, size = spans_of(tensors)
     memory = page_locked(size)
@@ -292,7 +293,7 @@ def are_all_true(data: Any) -> bool | None:
 
     What lies between the tensors may be false, so a buffer tells nothing if it has a false element.
     """
-    if is_dynamo_compiling() or getattr(data, "_buffer", None) is None:  # what most calls are
+    if getattr(data, "_buffer", None) is None or not knows_addresses():  # what most calls are
         return None
     found = buffer_of(data, "_reduce")
     return True if found is not None and found.layout.is_uniform and bool(found.memory.all()) else None

@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeAlias, TypeGuard,
 import numpy as np
 import torch
 from torch import Size, Tensor
-from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from tensorclass.support.exact_types import DICT
 from tensorclass.support.help_links import help_link
-from tensorclass.support.nearest import did_you_mean
 from tensorclass.support.printable import type_name
 
 from . import shapes
+from .device_names import DeviceLike as DeviceLike
+from .device_names import as_device as as_device
 from .shapes import Names
+from .tracing import knows_addresses
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,51 +37,8 @@ if TYPE_CHECKING:
     Value: TypeAlias = Tensor | TensorCollection | Leaf
     Store: TypeAlias = MutableMapping[str, Value]
 
-DeviceLike: TypeAlias = torch.device | str | int
-
 #: the internals of the ``torch.func`` transforms; torch ships stubs for them, but not as a part of ``torch._C``
 functorch: Any = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
-
-
-def as_device(device: DeviceLike | None) -> torch.device | None:
-    """Return a device in the form that tensors report, with an index for accelerators, so that ``==`` compares devices.
-
-    >>> as_device("cpu")
-    device(type='cpu')
-    """
-    if device is None:
-        return None
-    device = named_device(device)
-    needs_index = device.type not in ("cpu", "meta") and ":" not in str(device)
-    return torch.empty((), device=device).device if needs_index else device
-
-
-def named_device(device: DeviceLike) -> torch.device:
-    """Return a device by its name.
-
-    Raises:
-        RuntimeError: torch has no device of this name.
-
-    >>> named_device("cuda:1")
-    device(type='cuda', index=1)
-    """
-    try:
-        return torch.device(device)
-    except RuntimeError as error:
-        raise _no_device(device, error) from None
-
-
-def _no_device(name: DeviceLike, error: RuntimeError) -> RuntimeError:
-    """Return the error for a name that torch does not know, or the error of torch."""
-    if not isinstance(name, str):
-        return error
-    if isinstance(getattr(torch, name, None), torch.dtype):
-        return RuntimeError(f"device: {name!r} is a dtype; give it as torch.{name}")
-    near = ". Did you mean: 'cuda'?" if name.startswith("gpu") else did_you_mean(name, _DEVICES)
-    return RuntimeError(f"device: expected a device of torch such as 'cpu', 'cuda' or 'cuda:1', got {name!r}{near}")
-
-
-_DEVICES = ("cpu", "cuda", "mps", "xpu", "meta", "hpu", "mtia")
 
 
 def no_dataset(collection: Collection) -> str:
@@ -392,45 +350,20 @@ class Collection:
             "device, .clear_device_() allows any device"
         )
 
-    def clear_device_(self) -> Self:
-        """Accept values on any device, here and in nested collections. No value is moved.
-
-        Returns:
-            This collection, with ``device`` ``None``.
-
-        Example:
-            >>> from tensorclass import TensorDict
-            >>> print(TensorDict({"a": 1}, device="cpu").clear_device_().device)
-            None
-        """
-        if is_dynamo_compiling():
-            self._clear_device()
-            return self
-        nodes = self._all_nodes()
-        before = [node._device for node in nodes]
-        try:
-            self._clear_device()
-        except BaseException:
-            for node, device in zip(nodes, before, strict=True):
-                node._device = device
-            raise
-        return self
-
     def _all_nodes(self) -> list[Collection]:
-        """Return this collection and all nested ones, each of them once."""
+        """Return this collection and all nested ones, each of them once; while traced, one for each place."""
         nodes: list[Collection] = [self]
+        if not knows_addresses():
+            for node in nodes:  # grows during the loop
+                nodes += node._nodes()
+            return nodes
         seen = {id(self)}
-        for node in nodes:  # grows during the loop
+        for node in nodes:
             for below in node._nodes():
                 if id(below) not in seen:
                     seen.add(id(below))
                     nodes.append(below)
         return nodes
-
-    def _clear_device(self) -> None:
-        self._device = None
-        for node in self._nodes():
-            node._clear_device()
 
     # -- names --------------------------------------------------------------------------------------------------------
 
@@ -455,9 +388,6 @@ class Collection:
 
     def _rename_to(self, names: Names) -> None:
         self._check_names(names)
-        if is_dynamo_compiling():
-            self._set_names(names)
-            return
         before = [(node, node._names) for node in self._all_nodes()]
         try:
             self._set_names(names)
@@ -724,10 +654,9 @@ class Collection:
 
     def _compacted(self) -> Self:
         """Return the same tree with compact columns; the tree itself if there are no others."""
-        new = {
-            key: value._compacted() if isinstance(value, Collection) else value for key, value in self._now().items()
-        }
-        return self._same(new) if any(new[key] is not value for key, value in self._now().items()) else self
+        now = self._now()
+        new = {key: value._compacted() if isinstance(value, Collection) else value for key, value in now.items()}
+        return self._same(new) if any(new[key] is not value for key, value in now.items()) else self
 
     def _compact_in_place(self) -> None:
         """Drop items that no row refers to. Only columns have such items."""

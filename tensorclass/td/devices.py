@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypedDict, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, TypedDict, overload
 from weakref import ref
 
 import torch
 from torch import Tensor
-from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self, Unpack
 
 from tensorclass.support.printable import type_name
@@ -17,17 +15,11 @@ from tensorclass.support.printable import type_name
 from . import buffer_operations, native, registry
 from .collection import Collection, DeviceLike, as_device
 from .context import CAST
+from .dtype_casts import CastFilter, Casts, is_inexact
 from .hidden_members import member_items, with_members
 
 if TYPE_CHECKING:
     from .collection import Store
-
-R = TypeVar("R", covariant=True)
-#: called with the key (always a tuple) and the tensor; returns whether to cast it
-CastFilter: TypeAlias = Callable[[Any, Tensor], builtins.bool]
-
-
-C = TypeVar("C", bound="Devices")
 
 
 class MoveOptions(TypedDict, total=False):
@@ -44,82 +36,14 @@ class MoveOptions(TypedDict, total=False):
     inplace: bool
 
 
-class BoundCast(Protocol[R]):
-    def __call__(self, *, cast_filter: CastFilter | None = None) -> R: ...
-
-
-class Cast(Protocol):
-    """The type of ``data.float()`` and its variants."""
-
-    def __get__(self, instance: C, owner: Any) -> BoundCast[C]: ...
-
-
-def _cast_method(name: str, dtype: torch.dtype) -> Cast:
-    """Return the method that casts to one dtype."""
-
-    def method(self: Devices, *, cast_filter: CastFilter | None = None) -> Devices:
-        return with_members(self).type(dtype, cast_filter=cast_filter)
-
-    method.__name__ = name
-    method.__qualname__ = f"Devices.{name}"
-    method.__doc__ = _cast_doc(name, dtype)
-    return cast("Cast", method)
-
-
-_CAST_DOC = """Cast the values to ``{dtype}``.
-
-Args:
-    cast_filter: called with the key (a tuple) and the tensor, returns whether to cast the tensor. Default: cast all.
-
-Returns:
-    A new collection, in which tensors that need no cast are shared.
-
-{raises}Example:
-    >>> from tensorclass import TensorDict
-{example}
-"""
-_CAST = """\
-    >>> TensorDict({{"a": 1}}).{name}()["a"].dtype
-    {dtype}"""
-_EXPERIMENTAL_CAST = """\
-    >>> import warnings
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("ignore")  # torch calls this dtype experimental
-    ...     TensorDict({{"a": 1}}).{name}()["a"].dtype
-    {dtype}"""
-_QUANTIZED_CAST = """\
-    >>> TensorDict({{"a": 1.0}}).{name}()
-    Traceback (most recent call last):
-        ...
-    RuntimeError: empty_strided not supported on quantized tensors yet"""
-_QUANTIZED_RAISES = """\
-Raises:
-    RuntimeError: a tensor is not quantized. Torch has no such cast: quantize it, for instance with
-        ``torch.quantize_per_tensor``.
-
-"""
-
-
-def _cast_doc(name: str, dtype: torch.dtype) -> str:
-    quantized = name.startswith("q")
-    example = _QUANTIZED_CAST if quantized else _EXPERIMENTAL_CAST if dtype is torch.complex32 else _CAST
-    raises = _QUANTIZED_RAISES if quantized else ""
-    return _CAST_DOC.format(dtype=dtype, raises=raises, example=example.format(name=name, dtype=dtype))
-
-
-class Devices(Collection):
-    """``to`` and its variants, ``clone``, ``detach``, ``requires_grad_``, ``data``, ``grad``."""
+class Devices(Casts):
+    """``to`` and its variants, ``clone``, and what concerns page-locked memory and streams."""
 
     __slots__ = ()
 
-    #: whether a cast to a floating or complex dtype also casts integers and booleans
-    _CASTS_INTEGERS: ClassVar[builtins.bool] = True
-
     # -- copies -------------------------------------------------------------------------------------------------------
 
-    def clone(
-        self, recurse: builtins.bool = True, *, memory_format: torch.memory_format = torch.preserve_format
-    ) -> Self:
+    def clone(self, recurse: bool = True, *, memory_format: torch.memory_format = torch.preserve_format) -> Self:
         """Return a copy.
 
         Args:
@@ -172,46 +96,46 @@ class Devices(Collection):
         self,
         device: DeviceLike | None = None,
         dtype: torch.dtype | None = None,
-        non_blocking: builtins.bool | None = None,
+        non_blocking: bool | None = None,
         *,
-        copy: builtins.bool = ...,
+        copy: bool = ...,
         memory_format: torch.memory_format | None = ...,
         batch_size: Sequence[int] | None = ...,
         cast_filter: CastFilter | None = ...,
-        non_blocking_pin: builtins.bool = ...,
+        non_blocking_pin: bool = ...,
         num_threads: int | None = ...,
-        inplace: builtins.bool = ...,
+        inplace: bool = ...,
     ) -> Self: ...
     @overload
     def to(
         self,
         dtype: torch.dtype,
-        non_blocking: builtins.bool | None = None,
+        non_blocking: bool | None = None,
         *,
         device: DeviceLike | None = None,
-        copy: builtins.bool = ...,
+        copy: bool = ...,
         memory_format: torch.memory_format | None = ...,
         batch_size: Sequence[int] | None = ...,
         cast_filter: CastFilter | None = ...,
-        non_blocking_pin: builtins.bool = ...,
+        non_blocking_pin: bool = ...,
         num_threads: int | None = ...,
-        inplace: builtins.bool = ...,
+        inplace: bool = ...,
     ) -> Self: ...
     @overload
     def to(
         self,
         other: Tensor | Collection,
-        non_blocking: builtins.bool | None = None,
+        non_blocking: bool | None = None,
         *,
         device: DeviceLike | None = None,
         dtype: torch.dtype | None = None,
-        copy: builtins.bool = ...,
+        copy: bool = ...,
         memory_format: torch.memory_format | None = ...,
         batch_size: Sequence[int] | None = ...,
         cast_filter: CastFilter | None = ...,
-        non_blocking_pin: builtins.bool = ...,
+        non_blocking_pin: bool = ...,
         num_threads: int | None = ...,
-        inplace: builtins.bool = ...,
+        inplace: bool = ...,
     ) -> Self: ...
     @native.tries("to")
     def to(  # pyright: ignore[reportInconsistentOverload]  # positional arguments are told apart by type
@@ -219,15 +143,15 @@ class Devices(Collection):
         *args: Any,
         device: Any = None,
         dtype: torch.dtype | None = None,
-        non_blocking: builtins.bool | None = None,
-        copy: builtins.bool = False,
+        non_blocking: bool | None = None,
+        copy: bool = False,
         memory_format: torch.memory_format | None = None,
         batch_size: Sequence[int] | None = None,
         other: Any = None,
         cast_filter: CastFilter | None = None,
-        non_blocking_pin: builtins.bool = False,
+        non_blocking_pin: bool = False,
         num_threads: int | None = None,
-        inplace: builtins.bool = False,
+        inplace: bool = False,
     ) -> Self:
         """Return the values on another device, in another dtype, or both.
 
@@ -269,70 +193,62 @@ class Devices(Collection):
         if inplace or non_blocking_pin or cast_filter is not None:
             source: Any = self.pin_memory(num_threads) if non_blocking_pin else self
             if cast_filter is not None:
-                likes: list[Any] = [arg for arg in (other, *args) if isinstance(arg, Tensor)]
-                dtypes = [arg for arg in (dtype, *args) if isinstance(arg, torch.dtype)]
-                if dtypes or likes:
-                    source = source.type(dtypes[0] if dtypes else likes[0].dtype, cast_filter=cast_filter)
-                args = tuple([arg for arg in args if not isinstance(arg, (torch.dtype, Tensor))])
+                source, args, device, other = source._filtered(cast_filter, args, device, dtype, other)
                 dtype = None
-                if likes:
-                    device, other = likes[0].device if device is None else device, None
             moved: Self = with_members(source).to(
                 *args, device=device, dtype=dtype, non_blocking=non_blocking, copy=copy, memory_format=memory_format,
                 batch_size=batch_size, other=other,
             )  # fmt: skip
-            if inplace:
-                return self._take_values(moved)
-            if moved is not self:
-                moved._context = ((), CAST, ref(self))
-            return moved
-        for arg in args:
-            if isinstance(arg, torch.dtype):
-                dtype = arg
-            elif isinstance(arg, (torch.device, str, int)) and not isinstance(arg, bool):
-                device = arg
-            elif isinstance(arg, (Tensor, Collection)):
-                other = arg
-            elif isinstance(arg, bool):
-                non_blocking = arg
-            elif arg is not None:
-                raise TypeError(
-                    f"to: expected a device, a dtype, a tensor or a collection, got {arg!r} ({type_name(arg)})"
-                )
-        if dtype is not None and not isinstance(dtype, torch.dtype):
-            raise TypeError(f"to: dtype: expected a dtype of torch, such as torch.float32, got {dtype!r}")
-        if other is None:
-            pass
-        elif isinstance(other, Tensor):
+            return self._take_values(moved) if inplace else moved._cast_from(self)
+        device, dtype, non_blocking, other = _arguments(args, device, dtype, bool(non_blocking), other)
+        if isinstance(other, Tensor):
             device, dtype = device or other.device, dtype or other.dtype
         elif isinstance(other, Devices):
             if _is_described(other):
-                result = self._as_described(other, bool(non_blocking))
-                result._context = ((), CAST, ref(self))
-                return result
+                return self._as_described(other, non_blocking)._cast_from(self)
             device, dtype = device or other._device, dtype or with_members(other).dtype
         target = as_device(device)
-        if target is not None and dtype is None and memory_format is None and not copy and batch_size is None:
-            if target == self._device:
-                return self
-            there: Self = self if is_dynamo_compiling() else buffer_operations.moved(self, target, bool(non_blocking))
-            result = there._placed(target, bool(non_blocking))
-            if there is not self:
-                buffer_operations.hand_over(there, result)
-            result._context = ((), CAST, ref(self))
-            return result
-        if dtype is None and memory_format is None and not copy and (target is None or target == self._device):
-            result = self
+        changes_only_place = dtype is None and memory_format is None and not copy
+        if target == self._device or target is None:
+            result = self if changes_only_place else self._moved(target, dtype, non_blocking, copy, memory_format)
+        elif changes_only_place and batch_size is None:
+            result = self._moved_as_one(target, non_blocking)
         else:
-            result = self._moved(target, dtype, bool(non_blocking), copy, memory_format)
+            result = self._moved(target, dtype, non_blocking, copy, memory_format)
         if batch_size is not None:
             result = result._shallow() if result is self else result
             result._set_batch_size(batch_size)
-        if result is not self:
-            result._context = ((), CAST, ref(self))
+        return result._cast_from(self)
+
+    def _cast_from(self, source: Collection) -> Self:
+        """Note that a ``with`` statement writes the values back into ``source``, unless this is it."""
+        if self is not source:
+            self._context = ((), CAST, ref(source))
+        return self
+
+    def _filtered(
+        self, cast_filter: CastFilter, args: tuple[Any, ...], device: Any, dtype: torch.dtype | None, other: Any
+    ) -> tuple[Self, tuple[Any, ...], Any, Any]:
+        """Cast with a filter. Return the result, and what the arguments of :meth:`to` say besides the dtype."""
+        likes: list[Tensor] = [arg for arg in (other, *args) if isinstance(arg, Tensor)]
+        dtypes = [arg for arg in (dtype, *args) if isinstance(arg, torch.dtype)]
+        if not (dtypes or likes):
+            return self, args, device, other
+        cast = with_members(self).type(dtypes[0] if dtypes else likes[0].dtype, cast_filter=cast_filter)
+        args = tuple([arg for arg in args if not isinstance(arg, (torch.dtype, Tensor))])
+        if likes:
+            device, other = likes[0].device if device is None else device, None
+        return cast, args, device, other
+
+    def _moved_as_one(self, device: torch.device, non_blocking: bool) -> Self:
+        """Return the values on another device, by one transfer if they lie in one buffer."""
+        there: Self = buffer_operations.moved(self, device, non_blocking)
+        result = there._placed(device, non_blocking)
+        if there is not self:
+            buffer_operations.hand_over(there, result)
         return result
 
-    def _as_described(self, attrs: Any, non_blocking: builtins.bool) -> Self:
+    def _as_described(self, attrs: Any, non_blocking: bool) -> Self:
         """Convert each tensor to the device and the dtype that ``attrs()`` of another collection has under its key."""
         store: Store = {}
         for key, value in self._now().items():
@@ -350,7 +266,7 @@ class Devices(Collection):
             result._device = self._device
         return result
 
-    def _placed(self, device: torch.device, non_blocking: builtins.bool, /) -> Self:
+    def _placed(self, device: torch.device, non_blocking: bool, /) -> Self:
         """Return the values on a device. Tensors that are on it already need no call."""
         store = {**self._store}
         for key, value in member_items(store):
@@ -362,10 +278,10 @@ class Devices(Collection):
         self,
         device: torch.device | None,
         dtype: torch.dtype | None,
-        non_blocking: builtins.bool,
-        copy: builtins.bool,
+        non_blocking: bool,
+        copy: bool,
         memory_format: torch.memory_format | None,
-        numbers: builtins.bool = True,
+        numbers: bool = True,
         /,
     ) -> Self:
         """Move the values to a device, cast them, or both. Without ``numbers``, integers and booleans are not cast."""
@@ -373,7 +289,7 @@ class Devices(Collection):
             made = buffer_operations.cast(self, dtype, numbers and self._CASTS_INTEGERS, "to", "_moved")
             if made is not None:
                 return made  # type: ignore[no-any-return]
-        if dtype is not None and not (numbers and self._CASTS_INTEGERS) and _is_inexact(dtype):
+        if dtype is not None and not (numbers and self._CASTS_INTEGERS) and is_inexact(dtype):
             return self._moved_inexact(device, dtype, non_blocking, copy, memory_format)
         if device is None and not copy and memory_format is None:
             store = {**self._store}
@@ -396,8 +312,8 @@ class Devices(Collection):
         self,
         device: torch.device | None,
         dtype: torch.dtype,
-        non_blocking: builtins.bool,
-        copy: builtins.bool,
+        non_blocking: bool,
+        copy: bool,
         memory_format: torch.memory_format | None,
     ) -> Self:
         """:meth:`_moved` with a floating or complex dtype, to which only floating and complex tensors are cast."""
@@ -465,7 +381,7 @@ class Devices(Collection):
         target = "cuda" if device is None else f"cuda:{device}" if isinstance(device, int) else device
         return with_members(self).to(target, **kwargs)
 
-    def pin_memory(self, num_threads: int | None = None, inplace: builtins.bool = False) -> Self:
+    def pin_memory(self, num_threads: int | None = None, inplace: bool = False) -> Self:
         """Return the values in page-locked memory, from which they transfer asynchronously to an accelerator.
 
         Args:
@@ -550,7 +466,7 @@ class Devices(Collection):
         return self._same(store)
 
     @property
-    def is_cuda(self) -> builtins.bool:
+    def is_cuda(self) -> bool:
         """``True`` if the device is a CUDA device.
 
         Example:
@@ -561,7 +477,7 @@ class Devices(Collection):
         return self._device is not None and self._device.type == "cuda"
 
     @property
-    def is_cpu(self) -> builtins.bool:
+    def is_cpu(self) -> bool:
         """``True`` if the device is the CPU.
 
         Example:
@@ -572,7 +488,7 @@ class Devices(Collection):
         return self._device is not None and self._device.type == "cpu"
 
     @property
-    def is_meta(self) -> builtins.bool:
+    def is_meta(self) -> bool:
         """``True`` if the device is ``meta``: shapes and dtypes without memory.
 
         Example:
@@ -581,6 +497,32 @@ class Devices(Collection):
             True
         """
         return self._device is not None and self._device.type == "meta"
+
+    def clear_device_(self) -> Self:
+        """Accept values on any device, here and in nested collections. No value is moved.
+
+        Returns:
+            This collection, with ``device`` ``None``.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> print(TensorDict({"a": 1}, device="cpu").clear_device_().device)
+            None
+        """
+        nodes = self._all_nodes()
+        before = [node._device for node in nodes]
+        try:
+            self._clear_device()
+        except BaseException:
+            for node, device in zip(nodes, before, strict=True):
+                node._device = device
+            raise
+        return self
+
+    def _clear_device(self) -> None:
+        self._device = None
+        for node in self._nodes():
+            node._clear_device()
 
     def auto_device_(self) -> Self:
         """Set the device to that of the tensors if all of them share one.
@@ -604,116 +546,31 @@ class Devices(Collection):
             if isinstance(value, Devices):
                 value._set_device(device)
 
-    # -- dtypes -------------------------------------------------------------------------------------------------------
-
-    @native.tries("type")
-    def type(self, dst_type: torch.dtype, *, cast_filter: CastFilter | None = None) -> Self:
-        """Cast the values to a dtype.
-
-        Args:
-            dst_type: the dtype. Records cast only floating and complex tensors to a floating or complex dtype.
-            cast_filter: called with the key (a tuple) and the tensor, returns whether to cast the tensor. Default: cast
-                all.
-
-        Returns:
-            A new collection, in which tensors that need no cast are shared.
-
-        Example:
-            >>> import torch
-            >>> from tensorclass import TensorDict
-            >>> TensorDict({"a": 1}).type(torch.float64)["a"]
-            tensor(1., dtype=torch.float64)
-        """
-        if cast_filter is None:
-            if self._lock is not None:
-                made = buffer_operations.cast(self, _as_dtype(dst_type), self._CASTS_INTEGERS, "type", "_moved")
-                if made is not None:
-                    return made  # type: ignore[no-any-return]
-            if not self._CASTS_INTEGERS and _is_inexact(dtype := _as_dtype(dst_type)):
-                store: Store = {}
-                for key, value in self._now().items():
-                    if isinstance(value, Devices):
-                        store[key] = value._moved(None, dtype, False, False, None, False)
-                    else:  # torch is faster with type() than with to()
-                        store[key] = value.type(dtype) if value.is_floating_point() or value.is_complex() else value
-                return self._same(store)
-            return self._same({key: value.type(dst_type) for key, value in member_items(self._now())})
-        return self._filtered_cast(dst_type, cast_filter, ())
-
-    def _filtered_cast(self, dtype: torch.dtype, cast_filter: CastFilter, path: tuple[str, ...]) -> Self:
-        store: Store = {}
-        for key, value in self._now().items():
-            if isinstance(value, Devices):
-                store[key] = value._filtered_cast(dtype, cast_filter, (*path, key))
-            else:
-                store[key] = value.to(dtype) if cast_filter((*path, key), value) else value
-        return self._same(store)
-
-    double: Cast = _cast_method("double", torch.float64)
-    float: Cast = _cast_method("float", torch.float32)
-    half: Cast = _cast_method("half", torch.float16)
-    int: Cast = _cast_method("int", torch.int32)
-    bool: Cast = _cast_method("bool", torch.bool)
-    bfloat16: Cast = _cast_method("bfloat16", torch.bfloat16)
-    float16: Cast = _cast_method("float16", torch.float16)
-    float32: Cast = _cast_method("float32", torch.float32)
-    float64: Cast = _cast_method("float64", torch.float64)
-    int8: Cast = _cast_method("int8", torch.int8)
-    int16: Cast = _cast_method("int16", torch.int16)
-    int32: Cast = _cast_method("int32", torch.int32)
-    int64: Cast = _cast_method("int64", torch.int64)
-    qint8: Cast = _cast_method("qint8", torch.qint8)
-    qint32: Cast = _cast_method("qint32", torch.qint32)
-    quint8: Cast = _cast_method("quint8", torch.quint8)
-    quint4x2: Cast = _cast_method("quint4x2", torch.quint4x2)
-    uint8: Cast = _cast_method("uint8", torch.uint8)
-    uint16: Cast = _cast_method("uint16", torch.uint16)
-    uint32: Cast = _cast_method("uint32", torch.uint32)
-    uint64: Cast = _cast_method("uint64", torch.uint64)
-    complex32: Cast = _cast_method("complex32", torch.complex32)
-    complex64: Cast = _cast_method("complex64", torch.complex64)
-    complex128: Cast = _cast_method("complex128", torch.complex128)
-
-    @property
-    def dtype(self) -> torch.dtype | None:
-        """The dtype that all tensors share; ``None`` if they differ or there are none.
-
-        Example:
-            >>> import torch
-            >>> from tensorclass import TensorDict
-            >>> TensorDict({"a": torch.zeros(2), "b": torch.ones(2)}, [2]).dtype
-            torch.float32
-        """
-        dtypes = {leaf.dtype for leaf in self._leaves()}
-        return dtypes.pop() if len(dtypes) == 1 else None
-
-    def is_floating_point(self) -> builtins.bool:
-        """Return whether all tensors have a floating point dtype.
-
-        Example:
-            >>> from tensorclass import TensorDict
-            >>> TensorDict({"a": 1.0}).is_floating_point(), TensorDict({"a": 1.0, "b": 1}).is_floating_point()
-            (True, False)
-        """
-        return all(leaf.is_floating_point() for leaf in self._leaves())
-
 
 native.tell("know", torch.clone, "clone")
 
 
-def _is_inexact(dtype: torch.dtype) -> builtins.bool:
-    """Return whether a dtype is floating or complex."""
-    return dtype.is_floating_point or dtype.is_complex
+def _arguments(
+    args: tuple[Any, ...], device: Any, dtype: torch.dtype | None, non_blocking: bool, other: Any
+) -> tuple[Any, torch.dtype | None, bool, Any]:
+    """Return the device, the dtype, whether to wait, and the example of :meth:`Devices.to`, by position or keyword."""
+    for arg in args:
+        if isinstance(arg, torch.dtype):
+            dtype = arg
+        elif isinstance(arg, bool):
+            non_blocking = arg
+        elif isinstance(arg, (torch.device, str, int)):
+            device = arg
+        elif isinstance(arg, (Tensor, Collection)):
+            other = arg
+        elif arg is not None:
+            raise TypeError(f"to: expected a device, a dtype, a tensor or a collection, got {arg!r} ({type_name(arg)})")
+    if dtype is not None and not isinstance(dtype, torch.dtype):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"to: dtype: expected a dtype of torch, such as torch.float32, got {dtype!r}")
+    return device, dtype, non_blocking, other
 
 
-def _as_dtype(given: Any) -> torch.dtype:
-    """Return the dtype of an argument of ``Tensor.type``: a dtype, ``"torch.HalfTensor"`` or ``torch.HalfTensor``."""
-    if isinstance(given, torch.dtype):
-        return given
-    return cast("Tensor", torch.empty(0).type(given)).dtype
-
-
-def _is_described(collection: Collection) -> builtins.bool:
+def _is_described(collection: Collection) -> bool:
     """Return whether a collection is a result of ``attrs()``."""
     for value in collection._now().values():
         if type(value) is registry.TensorAttrs or (

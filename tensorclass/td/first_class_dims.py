@@ -58,7 +58,7 @@ def split(
     Args:
         index: the index.
         batch_size: of the collection.
-        prepare: prepares an index without them: :func:`~tensorclass.td.indexing.prepare_index`.
+        prepare: prepares an index without them: :func:`~tensorclass.td.prepared_index.prepare_index`.
 
     Returns:
         The index for tensors, and the same one with a position for each first-class dimension, which gives the batch

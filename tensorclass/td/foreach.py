@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch._C import _are_functorch_transforms_active as _transforms_active
-from torch.compiler import is_dynamo_compiling
 
 from tensorclass.support.printable import type_name
 
@@ -21,6 +19,7 @@ from . import in_place_checks, native
 from .collection import Collection, has_no_numbers
 from .hidden_members import member_values
 from .stack_and_cat import _append_dims
+from .tracing import kernels_run
 
 if TYPE_CHECKING:
     from .collection import Store
@@ -147,7 +146,7 @@ def keys_differ(left: Store, right: Store) -> KeyError:
 
 def run_kernel(kernel: Callable[..., Any], values: list[Any], args: Any = (), kwargs: Any = {}) -> Any:  # noqa: B006
     """Call the kernel on the values. If it does not support them, call the method of each value instead."""
-    if not is_dynamo_compiling() and not _transforms_active():
+    if kernels_run():
         if kernel in IN_PLACE and not in_place_checks.check(SINGLE[kernel], values, args, kwargs):
             return foreach_over_trees(kernel, values, *args, **kwargs)
         try:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from tensorclass.support.printable import type_name
@@ -63,8 +62,7 @@ class Gradients(Collection):
             False
         """
         leaves = list(self._leaves())
-        if not is_dynamo_compiling():
-            leaves.sort(key=Tensor._is_view, reverse=True)  # torch rejects views: raise before another one is detached
+        leaves.sort(key=lambda leaf: leaf._base is None)  # torch rejects views: raise before another one is detached
         for leaf in leaves:
             leaf.detach_()
         return self

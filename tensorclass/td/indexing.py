@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
-import numpy as np
 import torch
 from torch import Size, Tensor
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from tensorclass.support.exact_types import DICT
-from tensorclass.support.printable import printable, type_name
+from tensorclass.support.printable import type_name
 
 from . import first_class_dims, in_place_checks, jagged, native, registry, shapes
-from .collection import Collection, functorch
+from .collection import Collection
 from .hidden_members import with_members
 from .keys import NestedKey, dotted, is_nested_key
 from .memory.mapped_tensor import MemoryMappedTensor
+from .prepared_index import prepare_index
+from .tracing import kernels_run
 from .value_checks import as_tensor, contains_itself, holds, shape_of
 
 if TYPE_CHECKING:
@@ -36,152 +36,8 @@ if TYPE_CHECKING:
     ObjectRows: TypeAlias = tuple[tuple[str, ...], Any, Any]
 
 
-def prepare_index(index: Any, batch_size: Size, keep_masks: bool = False, writing: bool = False) -> tuple[Any, ...]:
-    """Normalize an index so that it applies to every value, whatever dimensions a value has behind the batch size.
-
-    Sequences and arrays become tensors, and masks become the positions of their true elements, unless ``keep_masks`` is
-    set: otherwise each value would search the mask again. An ellipsis is expanded to the batch dimensions that it
-    stands for. With ``writing``, positions are checked: see :func:`_check_positions`.
-
-    Raises:
-        IndexError: the index has more dimensions than the batch, or a mask has another shape than the batch.
-    """
-    given: object = index
-    kind = type(given)
-    if kind is not tuple:
-        if kind is Tensor and index.dtype is torch.int64 and batch_size:
-            if writing:
-                _check_positions((index,), batch_size)
-            return (index,)
-        if (kind is int or kind is slice) and batch_size:
-            return (index,)
-        if index is Ellipsis:
-            return ()
-        index = (index,)
-    out: list[Any] = []
-    consumed = 0
-    ellipsis = -1
-    masks = positions = False
-    item: object
-    for item in index:
-        kind = type(item)
-        if kind is int or kind is slice:
-            consumed += 1
-        elif item is None or kind is bool:
-            pass
-        elif item is Ellipsis:
-            if ellipsis >= 0:
-                raise IndexError("an index can only have a single ellipsis ('...')")
-            ellipsis = len(out)
-            continue
-        else:
-            item = item if kind is Tensor else _as_index(item)
-            if not isinstance(item, Tensor):
-                consumed += 0 if isinstance(item, bool) else 1
-            elif item.dtype in _POSITIONS:
-                consumed += 1
-                positions = True
-            elif item.dtype in _MASKS:
-                masks = True
-                consumed += item.ndim
-            elif item.ndim or item.dtype.is_floating_point or item.dtype.is_complex:
-                raise IndexError(f"tensors used as indices must be int64, int32 or bool, got {item.dtype}")
-            else:  # torch accepts a scalar of any integer dtype
-                consumed += 1
-        out.append(item)
-    if consumed > len(batch_size):
-        raise IndexError(shapes.too_many_indices(consumed, batch_size))
-    if ellipsis >= 0:
-        out[ellipsis:ellipsis] = [slice(None)] * (len(batch_size) - consumed)
-    if writing and positions:
-        _check_positions(out, batch_size)
-    return tuple(_without_masks(out, batch_size, keep_masks)) if masks else tuple(out)
-
-
 #: the batch size of one row of a batch with one dimension; a slice would make another one
 NO_DIMS = Size(())
-_POSITIONS = frozenset((torch.int64, torch.int32))
-_MASKS = frozenset((torch.bool, torch.uint8))
-
-
-def _as_index(item: Any) -> Any:
-    if isinstance(item, Tensor):
-        return item
-    if isinstance(item, np.ndarray):
-        return torch.as_tensor(item)
-    if isinstance(item, range):
-        return torch.arange(item.start, item.stop, item.step)
-    given = item
-    if isinstance(item, (list, tuple)):
-        try:
-            return torch.as_tensor(given) if len(given) else torch.empty(0, dtype=torch.long)
-        except (TypeError, ValueError, RuntimeError) as error:  # ragged, or not of numbers
-            raise _no_index(item, error) from None
-    if isinstance(item, np.bool_):
-        return bool(given)
-    if isinstance(item, torch.SymInt):
-        return item
-    if first_class_dims.is_bound(item):
-        raise first_class_dims.BoundIndex(item)
-    try:
-        return operator.index(item)
-    except TypeError as error:
-        raise _no_index(item, error) from None
-
-
-def _no_index(item: Any, reason: Exception) -> IndexError:
-    """Return the error for an object that is not an index."""
-    if first_class_dims.is_bound_item(item):  # several that split one dimension
-        return first_class_dims.BoundIndex(item)
-    if callable(item):
-        return IndexError("a function is no index; .filter(function) returns the rows for which it is true")
-    keys: Any = item if item.__class__ is list else []
-    if keys and all(isinstance(key, str) for key in keys):
-        shown = ", ".join([repr(key) for key in keys])
-        return IndexError(f"a list of keys is no index; .select({shown}) returns a collection of some keys")
-    return IndexError(
-        "a collection is indexed by keys, or by ints, slices, None, ..., bools, and sequences, arrays or tensors of "
-        f"ints or bools; got {item!r} ({type_name(item)}): {printable(reason)}"
-    )
-
-
-def _without_masks(items: list[Any], batch_size: Size, keep: bool) -> Iterator[Any]:
-    """Yield the items, with masks replaced by the positions of their true elements. Raise if a mask does not fit."""
-    dim = 0
-    for item in items:
-        if isinstance(item, Tensor) and item.dtype in (torch.bool, torch.uint8):
-            if item.shape != batch_size[dim : dim + item.ndim]:
-                raise IndexError(
-                    f"the shape of the mask {list(item.shape)} does not match the batch dimensions "
-                    f"{list(batch_size[dim : dim + item.ndim])} that it indexes"
-                )
-            dim += item.ndim
-            if keep:
-                yield item if item.dtype is torch.bool else item.bool()
-            elif item.ndim:
-                yield from _positions_of(item)
-            else:
-                yield bool(item)
-        else:
-            dim += 0 if item is None or isinstance(item, bool) else 1
-            yield item
-
-
-#: masks of at least so many elements are searched by numpy, which is 10 to 60 times as fast as torch on the CPU
-_LARGE_MASK = 2000
-
-
-def _positions_of(mask: Tensor) -> Sequence[Tensor]:
-    """Return the positions of the true elements of a mask, a tensor for each dimension."""
-    if mask.numel() >= _LARGE_MASK and type(mask) is Tensor and mask.device.type == "cpu" and not is_dynamo_compiling():
-        try:
-            array: NDArray[Any] = mask.numpy()
-        except RuntimeError:  # torch.func wraps it
-            pass
-        else:
-            return [torch.as_tensor(positions) for positions in array.nonzero()]
-    return mask.nonzero(as_tuple=True)
-
 
 _select: Callable[[Tensor, int, Tensor], Tensor] = torch.index_select
 
@@ -283,7 +139,7 @@ class Indexing(Collection):
         except first_class_dims.BoundIndex:
             return self._index_bound(*first_class_dims.split(index, batch_size, prepare_index))
         indexed = self._index(prepared)
-        if not is_dynamo_compiling() and self._batch_size is not batch_size and self._batch_size != batch_size:
+        if self._batch_size is not batch_size and self._batch_size != batch_size:
             raise RuntimeError(f"the batch size changed from {list(batch_size)} while it was indexed")
         return indexed
 
@@ -524,7 +380,7 @@ class Indexing(Collection):
                 return False
             views.append(view)
             sources.append(row)
-        if not views or is_dynamo_compiling() or _is_wrapped(views[0]):
+        if not views or not kernels_run():
             return False
         torch._foreach_copy_(views, sources)  # pyright: ignore[reportPrivateImportUsage]
         return True
@@ -591,7 +447,7 @@ class Indexing(Collection):
             elif value is None:
                 self._check_unlocked()
                 self._check_new_key(key)
-                if isinstance(row, Collection) and not is_dynamo_compiling() and holds(row, (id(store),)):
+                if isinstance(row, Collection) and holds(row, store):
                     raise contains_itself(self, *path, key)
                 more, rest = self._batch_size[ndim:], with_members(row).shape[row_ndim:]
                 if rest[: len(more)] != more:
@@ -723,35 +579,3 @@ def expanded_rows(rows: Any, size: Size) -> Any:
             f"data[index] = rows: the indexed batch size is {list(size)}, the batch size of the rows is "
             f"{list(rows._batch_size)}, which cannot be expanded to it; nothing was written"
         ) from None
-
-
-def _check_positions(index: Sequence[Any], batch_size: Size) -> None:
-    """Raise if a position is out of range. Torch would raise only after writing the rows before it.
-
-    Positions on other devices are not checked, since that would need a transfer.
-    """
-    if is_dynamo_compiling():
-        return
-    dim = 0
-    low: int
-    high: int
-    for item in index:
-        if type(item) is int or type(item) is slice:
-            dim += 1
-        elif type(item) is Tensor and item.ndim:
-            size = batch_size[dim]
-            if item.is_cpu and item.dtype in _POSITIONS and not _is_wrapped(item) and (count := item.numel()):
-                if count <= 64 and item.ndim == 1:  # faster one by one
-                    positions: Any = item.tolist()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-                    low, high = min(positions), max(positions)
-                else:
-                    low, high = (int(bound) for bound in item.aminmax())
-                if low < -size or high >= size:
-                    wrong = low if low < -size else high
-                    raise IndexError(f"index {wrong} is out of bounds for batch dimension {dim} with size {size}")
-            dim += item.ndim if item.dtype in _MASKS else 1
-        elif item is not None and not isinstance(item, bool):
-            dim += 1
-
-
-_is_wrapped: Callable[[Tensor], bool] = functorch.is_functorch_wrapped_tensor  # true inside vmap, grad, ...

@@ -6,7 +6,6 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
-from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from tensorclass.support.printable import type_name
@@ -14,6 +13,7 @@ from tensorclass.support.printable import type_name
 from .collection import Collection
 from .context import Contexts
 from .hidden_members import with_members
+from .tracing import knows_addresses
 
 
 class Locking(Contexts):
@@ -89,7 +89,7 @@ class Locking(Contexts):
         if not self._nodes():
             self._lock = (self._lock or ()) + parents
             return
-        if is_dynamo_compiling():  # dynamo does not support id()
+        if not knows_addresses():
             self._lock_each(parents)
             return
         nodes: list[Any] = [self]
@@ -127,7 +127,7 @@ class Locking(Contexts):
         if not self._nodes():
             self._lock = None
             return
-        if is_dynamo_compiling():
+        if not knows_addresses():
             self._unlock_each()
             return
         opened: list[Any] = [self]

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Size, Tensor
-from torch._C import _are_functorch_transforms_active as _transforms_active
-from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from tensorclass.support.printable import type_name
@@ -19,6 +17,7 @@ from .foreach import SINGLE, call_methods, is_undispatched, keys_differ, require
 from .hidden_members import member_values, with_members
 from .indexing import _broadcasts
 from .stack_and_cat import _append_dims
+from .tracing import kernels_run
 from .value_checks import ShapeMismatch, is_strided_nested, strided_nested
 
 if TYPE_CHECKING:
@@ -202,7 +201,7 @@ class Operands(Collection):
         """Return the results of ``kernel`` on the values and their operands. They are put into ``store``, a copy."""
         if not store:
             return self._same(store)
-        if not is_dynamo_compiling() and not _transforms_active():  # inside vmap there are no such kernels
+        if kernels_run():
             try:
                 store.update(zip(store, kernel([*store.values()], operands)))  # noqa: B905
                 return self._same(store)
@@ -214,7 +213,7 @@ class Operands(Collection):
 
     @native.tries("binary_")
     def _binary_(self, kernel: Callable[..., Any], other: Any) -> Self:
-        if isinstance(other, Collection) and not is_dynamo_compiling() and not _transforms_active():
+        if isinstance(other, Collection) and kernels_run():
             store = self._now()
             operands, values = self._operands(other, store), [*store.values()]
             if values and in_place_checks.alike(values, operands):  # the usual case

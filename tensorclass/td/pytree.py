@@ -148,11 +148,10 @@ def _fit(new: TensorCollection) -> None:
     """Set the batch size to the leading dimensions that all values share, at most as many as before."""
     size: Size | None = new._batch_size
     ndim = len(new._batch_size)
-    if not ndim:
-        if not is_dynamo_compiling():
-            refuse_strided_nested(new._store)
-        return
     if not is_dynamo_compiling():  # comparing with the old size would make it a constant of the graph
+        if not ndim:
+            refuse_strided_nested(new._store)
+            return
         if all_begin_with(new._now().values(), new._batch_size):
             return
         try:
@@ -169,6 +168,8 @@ def _fit(new: TensorCollection) -> None:
                 return
         except RuntimeError as error:  # a strided nested tensor has no shape
             raise explained(error, new._store) from None
+    elif not ndim:
+        return
     size = None
     empty: list[Any] = []
     for value in new._now().values():

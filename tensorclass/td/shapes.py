@@ -15,7 +15,6 @@ import operator
 from collections.abc import Iterable, Sequence
 from typing import Any, SupportsIndex, TypeAlias
 
-import numpy as np
 import torch
 from torch import Size, Tensor
 from torch.compiler import is_dynamo_compiling
@@ -149,26 +148,24 @@ def reshaped(batch_size: tuple[int, ...], shape: tuple[int, ...]) -> Size:
             known *= size
         if known != count or (shape and min(shape) < 0):
             raise _invalid_shape(shape, batch_size)
-        if not is_dynamo_compiling() and count.__class__ is int and not 0 < count <= LARGEST:
-            check_largest(shape)
-        return Size(shape)
-    known = 1
-    free = -1
-    for dim, size in enumerate(shape):
-        if size == -1:
-            if free >= 0:
-                raise RuntimeError(f"only one dimension of {list(shape)} can be -1")
-            free = dim
-        elif size < 0:
-            raise RuntimeError(f"invalid shape {list(shape)}: a size is negative")
-        else:
-            known *= size
-    if known == 0 or count % known != 0:
-        raise _invalid_shape(shape, batch_size)
-    sizes = (*shape[:free], count // known, *shape[free + 1 :])
+    else:
+        known = 1
+        free = -1
+        for dim, size in enumerate(shape):
+            if size == -1:
+                if free >= 0:
+                    raise RuntimeError(f"only one dimension of {list(shape)} can be -1")
+                free = dim
+            elif size < 0:
+                raise RuntimeError(f"invalid shape {list(shape)}: a size is negative")
+            else:
+                known *= size
+        if known == 0 or count % known != 0:
+            raise _invalid_shape(shape, batch_size)
+        shape = (*shape[:free], count // known, *shape[free + 1 :])
     if not is_dynamo_compiling() and count.__class__ is int and not 0 < count <= LARGEST:
-        check_largest(sizes)
-    return Size(sizes)
+        check_largest(shape)
+    return Size(shape)
 
 
 def _invalid_shape(shape: tuple[int, ...], batch_size: tuple[int, ...]) -> RuntimeError:
@@ -690,42 +687,6 @@ def infer_size_impl(shape: Sequence[int], numel: int) -> list[int]:
     if known != numel or -1 in result:
         raise RuntimeError(f"a shape {list(shape)} cannot hold {numel} items")
     return result
-
-
-#: dtypes of masks; a mask consumes as many dimensions as it has
-_MASKS = frozenset((torch.bool, torch.uint8, np.dtype("bool"), np.dtype("uint8")))
-
-
-def convert_ellipsis_to_idx(idx: Any, batch_size: Sequence[int]) -> Any:
-    """Replace ``...`` in an index by full slices.
-
-    Args:
-        idx: an index; one without ``...`` is returned unchanged.
-        batch_size: batch size of the indexed collection.
-
-    Raises:
-        RuntimeError: there are two ``...``, or more indices than dimensions.
-
-    Example:
-        >>> from tensorclass.utils import convert_ellipsis_to_idx
-        >>> convert_ellipsis_to_idx((..., 0), [3, 4, 5])
-        (slice(None, None, None), slice(None, None, None), 0)
-    """
-    given: Any = idx
-    items: tuple[Any, ...] = given if isinstance(idx, tuple) else (idx,)
-    positions = [position for position, item in enumerate(items) if item is Ellipsis]
-    if not positions:
-        return given
-    if len(positions) > 1:
-        raise RuntimeError("an index can hold one ... only")
-    used = 0
-    for item in items:
-        if item is not None and item is not Ellipsis and not isinstance(item, bool):
-            used += item.ndim if getattr(item, "dtype", None) in _MASKS else 1
-    rest = len(batch_size) - used
-    if rest < 0:
-        raise RuntimeError(f"too many indices: {used} for {len(batch_size)} dimensions")
-    return (*items[: positions[0]], *(slice(None),) * rest, *items[positions[0] + 1 :])
 
 
 def numel(batch_size: Size) -> int:

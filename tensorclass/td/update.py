@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from torch import Size, Tensor
-from torch._C import _are_functorch_transforms_active as _transforms_active
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
@@ -23,6 +22,7 @@ from .get import MISSING
 from .hidden_members import with_members
 from .keys import NestedKey, tree_of, unravel_key_to_tuple
 from .set import Writing, leaf_above
+from .tracing import kernels_run
 from .value_checks import Misfit, are_tensors_of, shape_of
 
 if TYPE_CHECKING:
@@ -317,7 +317,7 @@ class Updating(Writing):
             whole: write all values of this collection instead of all values of the source.
             non_blocking: do not wait for transfers between devices.
         """
-        if is_dynamo_compiling() or _transforms_active():
+        if not kernels_run():
             return False
         targets: list[Tensor] = []
         contents: list[Tensor] = []

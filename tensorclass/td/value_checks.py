@@ -5,13 +5,12 @@ Values are checked only here. Operations whose results are right by construction
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 import torch
 from torch import Size, Tensor
-from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from tensorclass.support.exact_types import DICT
@@ -23,6 +22,7 @@ from .collection import Collection
 from .first_class_dims import is_bound
 from .hidden_members import with_members
 from .keys import NestedKey, dotted, unravel_key_to_tuple
+from .tracing import knows_addresses
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -177,13 +177,20 @@ def contains_itself(owner: Collection, *path: str) -> ContainsItself:
     return ContainsItself(path, f"a {name} cannot be, or be below, one of its own values; {COPY_IT}")
 
 
-def holds(collection: Collection, wanted: Container[int]) -> bool:
-    """Return whether a collection, or one below it, has one of some stores, given by ``id``.
+def holds(collection: Collection, *stores: object) -> bool:
+    """Return whether a collection, or one below it, has one of some stores. Compiled code does not look.
 
     Stores are compared, because two collections can share one.
     """
+    if not knows_addresses():
+        return False
     if _holds_only_tensors(collection):
-        return id(collection._store) in wanted
+        own = collection._store
+        for store in stores:  # noqa: SIM110  (a generator would cost more than the loop)
+            if own is store:
+                return True
+        return False
+    wanted = {*map(id, stores)}
     below: list[Collection] = [collection]
     seen = {id(collection)}
     for node in below:  # grows during the loop
@@ -211,14 +218,6 @@ def _holds_only_tensors(collection: Collection) -> bool:
         if value.__class__ is not Tensor:
             return False
     return True
-
-
-def _check_apart(owner: Collection, key: str, value: Collection) -> None:
-    """Raise if a value is, or contains, the collection that it is written to."""
-    if is_dynamo_compiling():
-        return
-    if holds(value, (id(owner._store),)):
-        raise contains_itself(owner, key)
 
 
 def batch_mismatch(key: NestedKey, batch_size: Size, shape: Size) -> BatchMismatch:
@@ -257,7 +256,8 @@ def fit(owner: Collection, key: str, value: Any, non_blocking: bool = False) -> 
             made = registry.TensorDict(source, batch_size, device, _names(owner), non_blocking)
         except BatchMismatch as error:
             raise error.below(key) from None
-        _check_apart(owner, key, made)
+        if holds(made, owner._store):
+            raise contains_itself(owner, key)
         if made._names is not None:
             _agree_on_names(owner, key, made)
         return made
@@ -279,7 +279,8 @@ def fit_collection(owner: Collection, key: str, value: Any, non_blocking: bool) 
     batch_size, device = owner._batch_size, owner._device
     ndim = len(batch_size)
     result: TensorCollection = value
-    _check_apart(owner, key, value)
+    if holds(value, owner._store):
+        raise contains_itself(owner, key)
     if value._batch_size[:ndim] != batch_size:
         result = value._shallow()
         try:

@@ -467,15 +467,6 @@ def test_ints_of_numpy_and_torch_are_batch_sizes() -> None:
     assert shapes.as_size(np.array([3, 4])) == shapes.as_size([np.int64(3), torch.tensor(4)]) == torch.Size([3, 4])
 
 
-@pytest.mark.parametrize("dtype", [bool, np.uint8], ids=repr)
-@pytest.mark.parametrize("mask", [np.ones, lambda size, dtype: torch.as_tensor(np.ones(size, dtype))], ids=["np", "pt"])
-def test_an_ellipsis_beside_a_mask_stands_for_the_dimensions_that_the_mask_leaves(mask: Any, dtype: Any) -> None:
-    index = mask((3, 4), dtype)
-    rest = shapes.convert_ellipsis_to_idx((index, ...), (3, 4, 5))[1:]
-    assert rest == (slice(None),)
-    assert shapes.convert_ellipsis_to_idx((index, False, 0, ...), (3, 4, 5))[1:] == (False, 0)
-
-
 # -- sizes that overflow ----------------------------------------------------------------------------------------------
 
 #: factors of sizes near the bounds of 32 and 64 bits

@@ -45,7 +45,7 @@ from .column_rows import declared_rows, fill_missing, fill_missing_objects, unde
 from .column_schema import NOTHING, ColumnSchema, fill_rows, fit_columns
 from .file_columns import chosen_columns
 from .file_requests import FileKwargs
-from .writable_memory import make_writable
+from .writable_memory import WritableView, is_shareable
 
 METHODS_OF = "Tables"
 _EXTRA = "pandas"
@@ -339,12 +339,12 @@ class _PandasReader(ColumnReader):
         copy = self.options.copy
         if shared and (copy or array.dtype.kind == "V"):
             array = array.copy()
-        elif copy is False and self.rows and not (shared and _is_shareable(array)):
+        elif copy is False and self.rows and not (shared and is_shareable(array)):
             why = "its numbers do not stand in memory as torch needs them"
             got = f"a column that cannot be read without a copy: {why}"
             raise UnreadableColumn(schema.shown, got, "leave copy=False")
-        elif shared and _is_shareable(array):
-            array = np.asarray(_WritableView(array))
+        elif shared and is_shareable(array):
+            array = np.asarray(WritableView(array))
         tensor = as_tensor(array)
         if tensor is None:
             got = f"a column of dtype {array.dtype}"
@@ -624,26 +624,6 @@ def _stacked(rows: list[Any]) -> Tensor | None:
     if not all(part.ndim for part in parts):
         return None
     return jagged(torch.cat(filled_parts), torch.tensor([len(part) for part in parts]))
-
-
-class _WritableView:
-    """A writable view of a read-only array: pandas marks its own arrays read-only."""
-
-    def __init__(self, array: Any) -> None:
-        self.array = array  # keeps the memory alive
-        place: int = array.__array_interface__["data"][0]
-        self.__array_interface__: Mapping[str, Any] = {**array.__array_interface__, "data": (place, False)}
-
-
-def _is_shareable(array: Any) -> bool:
-    """Return whether a tensor can share the memory of an array."""
-    native = array.dtype.isnative and array.dtype.kind in "biufc"
-    if not native or any(stride < 0 or stride % array.itemsize for stride in array.strides):
-        return False
-    if array.flags.writeable or not array.size:
-        return True
-    place: int = array.__array_interface__["data"][0]  # a column of a mapped file is not always writable
-    return make_writable(place, (len(array) - 1) * array.strides[0] + array.itemsize)
 
 
 # -- out --------------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import sys
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -30,6 +31,26 @@ def make_writable(address: int, size: int) -> bool:
     if protect is None or _is_shared(begin):
         return False
     return protect(begin, address + size - begin, mmap.PROT_READ | mmap.PROT_WRITE) == 0  # type: ignore[no-any-return]
+
+
+class WritableView:
+    """A writable view of a read-only array: pandas marks its own arrays read-only."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array  # keeps the memory alive
+        place: int = array.__array_interface__["data"][0]
+        self.__array_interface__: Mapping[str, Any] = {**array.__array_interface__, "data": (place, False)}
+
+
+def is_shareable(array: Any) -> bool:
+    """Return whether a tensor can share the memory of an array of NumPy, which is made writable if it is not."""
+    native = array.dtype.isnative and array.dtype.kind in "biufc"
+    if not native or any(stride < 0 or stride % array.itemsize for stride in array.strides):
+        return False
+    if array.flags.writeable or not array.size:
+        return True
+    place: int = array.__array_interface__["data"][0]  # a column of a mapped file is not always writable
+    return make_writable(place, (len(array) - 1) * array.strides[0] + array.itemsize)
 
 
 def _is_shared(page: int) -> bool:

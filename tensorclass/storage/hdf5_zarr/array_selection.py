@@ -34,7 +34,7 @@ def box_shape(box: tuple[Any, ...], shape: Sequence[int]) -> list[int]:
 
 
 def select(index: tuple[Any, ...], shape: Sequence[int]) -> Selection:
-    """Return the selection of a prepared index (:func:`tensorclass.td.indexing.prepare_index`).
+    """Return the selection of a prepared index (:func:`tensorclass.td.prepared_index.prepare_index`).
 
     Args:
         index: the index.

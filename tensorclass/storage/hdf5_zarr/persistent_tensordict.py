@@ -18,10 +18,10 @@ from tensorclass.support.printable import type_name
 from tensorclass.td import shapes
 from tensorclass.td.collection import Collection, DeviceLike, as_device
 from tensorclass.td.get import MISSING
-from tensorclass.td.indexing import prepare_index
 from tensorclass.td.keys import NestedKey, is_nested_key, unravel_key_to_tuple
 from tensorclass.td.leaves.nontensor import NonTensorData
 from tensorclass.td.memory.mapped_files import Filename
+from tensorclass.td.prepared_index import prepare_index
 from tensorclass.td.shapes import Names
 from tensorclass.td.stores.lazy.lazy_stack import LazyStacked
 from tensorclass.td.stores.store_classes import dense_class

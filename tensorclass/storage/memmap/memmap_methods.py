@@ -31,8 +31,9 @@ from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
 from tensorclass.td.leaves.nontensor import is_non_tensor
 from tensorclass.td.leaves.object_codes import CPU
 from tensorclass.td.memory.consolidated_buffer import joined, parts_of
+from tensorclass.td.memory.filled_tensors import as_shape
 from tensorclass.td.memory.mapped_files import Filename, FileThere
-from tensorclass.td.memory.mapped_tensor import MemoryMappedTensor, as_shape
+from tensorclass.td.memory.mapped_tensor import MemoryMappedTensor
 from tensorclass.td.stored_names import stored_path
 from tensorclass.td.tensordict import TensorDict
 

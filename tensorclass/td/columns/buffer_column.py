@@ -20,11 +20,12 @@ from tensorclass.td import native, shapes
 from tensorclass.td.collection import Collection, functorch
 from tensorclass.td.columns import spans as span_functions
 from tensorclass.td.get import MISSING
-from tensorclass.td.indexing import IN_FILES, NO_DIMS, check_broadcast, prepare_index
+from tensorclass.td.indexing import IN_FILES, NO_DIMS, check_broadcast
 from tensorclass.td.keys import dotted
 from tensorclass.td.leaves.leaf import Leaf
 from tensorclass.td.leaves.object_codes import MANY_TIMES
 from tensorclass.td.memory.mapped_tensor import MemoryMappedTensor
+from tensorclass.td.prepared_index import prepare_index
 from tensorclass.td.safe_unpickling import allow_function, found
 from tensorclass.td.shapes import Names
 from tensorclass.td.stack_and_cat import _append_dims, _shared_names

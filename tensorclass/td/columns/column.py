@@ -13,7 +13,6 @@ from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.printable import type_name
 from tensorclass.td import shapes
 from tensorclass.td.collection import Collection, DeviceLike, as_device
-from tensorclass.td.indexing import prepare_index
 from tensorclass.td.leaves.nontensor import CODES, NonTensorStack
 from tensorclass.td.leaves.nontensor_base import NonTensorDataBase
 from tensorclass.td.leaves.object_codes import (
@@ -25,6 +24,7 @@ from tensorclass.td.leaves.object_codes import (
     on_cpu,
     to_lists,
 )
+from tensorclass.td.prepared_index import prepare_index
 from tensorclass.td.printing.text_previews import object_text
 from tensorclass.td.safe_unpickling import allow_class, allow_function
 from tensorclass.td.stack_and_cat import _shared_names, _where_value

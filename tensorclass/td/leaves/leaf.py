@@ -25,6 +25,7 @@ from tensorclass.td.indexing import Indexing
 from tensorclass.td.inherited_members import copy_inherited
 from tensorclass.td.keys import unravel_key_to_tuple
 from tensorclass.td.locking import Locking
+from tensorclass.td.operators import Operators
 from tensorclass.td.padding import Padding
 from tensorclass.td.permute_and_flip import Permuting
 from tensorclass.td.pointwise import Pointwise
@@ -328,7 +329,7 @@ def _named(method: Any, name: str, operation: Callable[..., Any]) -> Callable[..
 
 # The table of operations on numbers: each method of Pointwise, and three along a dimension.
 _OPERATORS_IN_PLACE = frozenset(("__iadd__", "__isub__", "__imul__", "__itruediv__", "__ipow__"))
-for _name, _member in vars(Pointwise).items():
+for _name, _member in (*vars(Operators).items(), *vars(Pointwise).items()):
     _is_operator = _name.endswith("__") and not _name.startswith("__annotate")
     if isinstance(_member, FunctionType) and (_name[0] != "_" or _is_operator):
         setattr(Leaf, _name, _number_method(_name, _member))

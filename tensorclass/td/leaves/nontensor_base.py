@@ -17,9 +17,10 @@ from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.printable import type_name
 from tensorclass.td import registry, shapes
 from tensorclass.td.collection import Collection
-from tensorclass.td.indexing import check_broadcast, lies_in_files, prepare_index
+from tensorclass.td.indexing import check_broadcast, lies_in_files
 from tensorclass.td.keys import dotted
 from tensorclass.td.modes import CAPTURE
+from tensorclass.td.prepared_index import prepare_index
 from tensorclass.td.safe_unpickling import allow_function, found
 from tensorclass.td.shapes import Names
 from tensorclass.td.stack_and_cat import _shared_names, _where_value
@@ -381,7 +382,7 @@ class NonTensorDataBase(FullLeaf):
     def _check_objects(self, objects: Sequence[Any]) -> None:
         """Raise if an object is a collection that holds this data."""
         for item in objects:
-            if isinstance(item, Collection) and not is_dynamo_compiling() and holds(item, (id(self._store),)):
+            if isinstance(item, Collection) and holds(item, self._store):
                 raise contains_itself(self, "data")
 
     def _as_rows_of(self, source: Any, batch_size: Size) -> Any:

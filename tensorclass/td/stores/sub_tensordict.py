@@ -11,7 +11,7 @@ from tensorclass.support.printable import printable, type_name
 from tensorclass.td import registry, shapes
 from tensorclass.td.collection import Collection
 from tensorclass.td.hidden_members import with_members
-from tensorclass.td.indexing import prepare_index
+from tensorclass.td.prepared_index import prepare_index
 from tensorclass.td.shapes import Names
 
 from .store_classes import OnStore, on_store

@@ -281,7 +281,7 @@ class LazyParts(OnStore):
         parts = self._store
         if not isinstance(tensordict, TensorCollection):
             raise TypeError(f"insert: expected a collection, got a {type_name(tensordict)}")
-        if holds(tensordict, (id(parts),)):
+        if holds(tensordict, parts):
             raise ValueError(f"insert: a {type_name(self)} cannot be, or be below, one of its own parts; {COPY_IT}")
         items, got = parts.items_, tensordict._batch_size
         if items:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Size, Tensor
-from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from tensorclass.td import shapes
@@ -167,7 +166,7 @@ class LazyKeys(LazyParts):
                 part._set(key, None)
             return
         parts = self._store.items_
-        if isinstance(value, Collection) and not is_dynamo_compiling() and holds(value, {id(x._store) for x in parts}):
+        if isinstance(value, Collection) and holds(value, *[part._store for part in parts]):
             raise contains_itself(self, key)
         entries = self._entries(key, value, non_blocking)
         for part, entry in zip(self._store.items_, entries, strict=True):

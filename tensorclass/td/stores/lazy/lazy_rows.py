@@ -12,8 +12,9 @@ from typing_extensions import Self
 from tensorclass.td import shapes
 from tensorclass.td.first_class_dims import BoundIndex
 from tensorclass.td.hidden_members import with_members
-from tensorclass.td.indexing import expanded_rows, prepare_index
+from tensorclass.td.indexing import expanded_rows
 from tensorclass.td.leaves.object_codes import to_lists
+from tensorclass.td.prepared_index import prepare_index
 
 from .lazy_base import LazyParts, lazily
 

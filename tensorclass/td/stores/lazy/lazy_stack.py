@@ -20,15 +20,19 @@ from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection, DeviceLike, as_device
 from tensorclass.td.hidden_members import member_values, with_members
 from tensorclass.td.operands import WiderOperand
+from tensorclass.td.operators import Operators
 from tensorclass.td.pointwise import Pointwise
 from tensorclass.td.printing.field_previews import FirstRows, shape_of_rows
 from tensorclass.td.safe_unpickling import allow_function, found, written
-from tensorclass.td.stack_and_cat import stack
 from tensorclass.td.state_dict import placed
 from tensorclass.td.stores.store_classes import on_store
 from tensorclass.td.tensordict import TensorDict
 
-from .lazy_base import checked, forms_given, lazily, stacked_names, stacked_size
+from .lazy_base import checked, lazily, stacked_names, stacked_size
+from .lazy_functions import check_one_size, stack_dimension
+from .lazy_functions import dense_stack_tds as dense_stack_tds
+from .lazy_functions import lazy_stack as lazy_stack
+from .lazy_functions import maybe_dense_stack as maybe_dense_stack
 from .lazy_keys import LazyKeys
 from .lazy_rows import LazyRows
 from .lazy_shapes import LazyShaping
@@ -340,158 +344,10 @@ for _name in BY_PART:
         setattr(LazyStacked, _name, _named(_by_part(_name), _name))
 for _name in UNDONE_BY_PART:
     setattr(LazyStacked, _name, _named(_undone_by_part(_name), _name))
-for _name, _member in vars(Pointwise).items():
+for _name, _member in (*vars(Operators).items(), *vars(Pointwise).items()):
     _is_operation = callable(_member) and (_name[0] != "_" or _name.endswith("__"))
     if _is_operation and getattr(LazyStacked, _name) is getattr(TensorCollection, _name):  # it has none of its own
         setattr(LazyStacked, _name, _named(_by_part_with(_name), _name))
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# constructors
-
-
-def _wrapped(dim: int, ndim: int, what: str) -> int:
-    try:
-        return shapes.unsqueezed_dim(ndim, dim)
-    except IndexError as error:
-        raise RuntimeError(f"{what}: {error}") from None
-
-
-def lazy_stack(
-    input: Sequence[T],
-    dim: int = 0,
-    *,
-    out: T | None = None,
-    device: DeviceLike | None = None,
-    stack_dim_name: str | None = None,
-    strict_shape: bool = False,
-    **forms: Any,
-) -> T:
-    """Stack collections along a new batch dimension lazily: values are stacked when a key is read.
-
-    Args:
-        input: one or more collections with the same number of batch dimensions. Their keys and shapes may differ: a
-            lazy stack has the keys that all of them have.
-        dim: position of the new dimension. Default: 0.
-        out: lazy stack that the values are written to, and that is returned.
-        device: device to which the collections are moved. Default: theirs.
-        stack_dim_name: name of the new dimension.
-        strict_shape: raise if batch sizes differ; otherwise such a size is ``-1`` in the result. Default: ``False``.
-        forms: form in which values of different shapes are read, as in :meth:`LazyStackedTensorDict.get`: ``as_list``,
-            ``as_nested_tensor``, ``as_padded_tensor``, ``padding_side``, ``padding_value``, ``layout``. Without a form,
-            reading such a key raises.
-
-    Returns:
-        A collection of the class of the first, which holds the collections themselves.
-
-    Raises:
-        RuntimeError: ``input`` is empty, or the numbers of batch dimensions differ.
-        TypeError: an item is not a collection, or of another class.
-        ValueError: dimension names differ.
-
-    Example:
-        >>> import torch
-        >>> from tensorclass import TensorDict, lazy_stack
-        >>> rows = lazy_stack(
-        ...     [TensorDict({"a": torch.zeros(2)}), TensorDict({"a": torch.zeros(3), "b": torch.zeros(())})]
-        ... )
-        >>> rows.batch_size, list(rows.keys()), rows.get("a", as_padded_tensor=True).shape
-        (torch.Size([2]), ['a'], torch.Size([2, 3]))
-    """
-    items: list[Any] = [*input]
-    items = checked(items, "lazy_stack")
-    dim = _wrapped(dim, len(items[0]._batch_size), "lazy_stack")
-    if strict_shape:
-        _check_one_size(items, "lazy_stack")
-    if device is not None:
-        items = [with_members(item).to(device) for item in items]
-    if out is not None:
-        return _into(lazily(items, dim), out)  # type: ignore[no-any-return]
-    result = lazily(items, dim, name=stack_dim_name)
-    if forms and result._is_tree():  # forms are for tensors
-        result._store.forms = forms_given(forms)
-    return result  # type: ignore[no-any-return]
-
-
-def _into(result: Any, out: Any) -> Any:
-    if out._batch_size != result._batch_size:
-        raise RuntimeError(
-            f"out: expected the batch size of the result, {list(result._batch_size)}, got {list(out._batch_size)}"
-        )
-    return with_members(out).update(result, inplace=True)
-
-
-def _check_one_size(items: list[Any], what: str) -> None:
-    for position, item in enumerate(items):
-        if item._batch_size != items[0]._batch_size:
-            raise RuntimeError(
-                f"{what}: all collections need the same batch size; item 0 has {list(items[0]._batch_size)}, item "
-                f"{position} has {list(item._batch_size)}"
-            )
-
-
-def maybe_dense_stack(
-    input: Sequence[T], dim: int = 0, *, out: T | None = None, strict: bool = False, **kwargs: Any
-) -> T:
-    """Stack collections with :func:`stack` if their keys and shapes allow it, else with :func:`lazy_stack`.
-
-    Args:
-        input: one or more collections.
-        dim: position of the new dimension. Default: 0.
-        out: collection that the result is written to, and that is returned.
-        strict: always use :func:`stack`, which raises if keys or shapes differ. Default: ``False``.
-        kwargs: options of :func:`lazy_stack`.
-
-    Returns:
-        A new collection with copies of the values, or a lazy stack that holds the collections themselves.
-
-    Raises:
-        RuntimeError: ``input`` is empty, or the numbers of batch dimensions differ.
-
-    Example:
-        >>> import torch
-        >>> from tensorclass import TensorDict, maybe_dense_stack
-        >>> type(maybe_dense_stack([TensorDict({"a": torch.zeros(2)}), TensorDict({"a": torch.zeros(3)})])).__name__
-        'LazyStackedTensorDict'
-    """
-    items = checked(input, "maybe_dense_stack")
-    if strict:
-        return stack(items, dim, out=out)  # type: ignore[no-any-return]
-    try:
-        return stack(items, dim, out=out)  # type: ignore[no-any-return]
-    except RecursionError:
-        raise
-    except RuntimeError:
-        return lazy_stack(items, dim, out=out, **kwargs)  # type: ignore[no-any-return]
-
-
-def dense_stack_tds(td_list: Sequence[T] | T, dim: int | None = None) -> T:
-    """Stack collections, or the parts of a lazy stack, to a plain collection if their shapes allow it.
-
-    Args:
-        td_list: collections, or a lazy stack of them.
-        dim: position of the new dimension. Default: that of a lazy stack.
-
-    Returns:
-        A plain collection with copies of the values, or a lazy stack if keys or shapes differ.
-
-    Raises:
-        ValueError: ``dim`` is missing, or is not the one of the lazy stack.
-
-    Example:
-        >>> import torch
-        >>> from tensorclass import TensorDict, dense_stack_tds, lazy_stack
-        >>> type(dense_stack_tds(lazy_stack([TensorDict({"a": 1}), TensorDict({"a": 2})]))).__name__
-        'TensorDict'
-    """
-    if isinstance(td_list, LazyStacked):
-        known = td_list.stack_dim
-        if dim is not None and dim not in (known, known - td_list.ndim):
-            raise ValueError(f"dense_stack_tds: the lazy stack has the stack dimension {known}, got dim={dim}")
-        return maybe_dense_stack(td_list.tensordicts, known)  # type: ignore[no-any-return]
-    if dim is None:
-        raise ValueError("dense_stack_tds: dim is needed for a list of collections")
-    return maybe_dense_stack(td_list, dim)  # type: ignore[arg-type]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -539,9 +395,9 @@ class LazyStackedTensorDict(LazyStacked, TensorDict):  # pyright: ignore[reportI
         strict_shape: bool = False,
     ) -> None:
         items = checked(tensordicts, "LazyStackedTensorDict") if tensordicts else []
-        dim = _wrapped(stack_dim, len(items[0]._batch_size) if items else 0, "LazyStackedTensorDict")
+        dim = stack_dimension(stack_dim, len(items[0]._batch_size) if items else 0, "LazyStackedTensorDict")
         if strict_shape and items:
-            _check_one_size(items, "LazyStackedTensorDict")
+            check_one_size(items, "LazyStackedTensorDict")
         if device is not None:
             items = [item.to(device) for item in items]
         devices = {item._device for item in items}
