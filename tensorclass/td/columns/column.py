@@ -252,7 +252,7 @@ class Column(NonTensorStack, Generic[T]):
 
     # -- joining ------------------------------------------------------------------------------------------------------
 
-    def _joined(self, items: list[Any], join: Callable[[list[Tensor]], Tensor], names: Names) -> Self:
+    def _joined_objects(self, items: list[Any], join: Callable[[list[Tensor]], Tensor], names: Names) -> Self:
         for item in items:
             if not _is_column_of(item, self._item_type):
                 _check_items(_used(item), self._item_type)

@@ -322,17 +322,6 @@ class NonTensorDataBase(FullLeaf):
     def _placed(self, device: torch.device, non_blocking: bool) -> Self:
         return self._on(dict(self._store), device)
 
-    def _moved(
-        self,
-        device: torch.device | None,
-        dtype: torch.dtype | None,
-        non_blocking: bool,
-        copy: bool,
-        memory_format: torch.memory_format | None,
-        numbers: bool = True,
-    ) -> Self:
-        return self._on(dict(self._store), self._device if device is None else device)
-
     def _padded(self, pairs: Sequence[tuple[int, int]], value: float) -> Any:
         """Return the data with ``None`` at the new positions."""
         result: NonTensorDataBase = self
@@ -515,7 +504,7 @@ class NonTensorDataBase(FullLeaf):
             target[tuple([on_cpu(item) for item in index])] = codes[1]
             return target
 
-        return self._written(self._joined([self, rows], write, self._names))
+        return self._written(self._joined_objects([self, rows], write, self._names))
 
     def _written(self, new: NonTensorDataBase) -> Collection:
         """Return the data to store after rows were written: ``new``, or this data with its content."""
@@ -548,13 +537,15 @@ class NonTensorDataBase(FullLeaf):
         """Return whether all items are one and the same object, so that the result is one object, too."""
         return False
 
-    def _joined(self, items: list[Any], join: Callable[[list[Tensor]], Tensor], names: Names) -> NonTensorDataBase:
+    def _joined_objects(
+        self, items: list[Any], join: Callable[[list[Tensor]], Tensor], names: Names
+    ) -> NonTensorDataBase:
         """Return the objects of several data, for which ``join`` joins the codes."""
         return _from_codes(*join_objects(items, join), self._device, names)
 
     def _stack(self, items: list[Any], dim: int) -> Any:
         self._check_joinable(NonTensorDataBase, items, None)
-        return self._joined(items, lambda codes: torch.stack(codes, dim), self._names_stacked(items, dim))
+        return self._joined_objects(items, lambda codes: torch.stack(codes, dim), self._names_stacked(items, dim))
 
     def _captures(self) -> bool:
         """Return whether one object stays one when the batch gets a new dimension."""
@@ -562,16 +553,17 @@ class NonTensorDataBase(FullLeaf):
 
     def _cat(self, items: list[Any], dim: int) -> Any:
         self._check_joinable(NonTensorDataBase, items, dim)
-        return self._joined(items, lambda codes: torch.cat(codes, dim), self._names)
+        return self._joined_objects(items, lambda codes: torch.cat(codes, dim), self._names)
 
     def _where(self, condition: Tensor, other: Any, pad: float | None, path: tuple[str, ...]) -> Any:
         if not isinstance(other, NonTensorDataBase) or self._one([self, other]):
             return self._shallow()
 
         def choose(codes: list[Tensor]) -> Tensor:
-            return _where_value(path, condition.cpu(), codes[0], codes[1], None)
+            chosen: Tensor = _where_value(path, condition.cpu(), codes[0], codes[1], None)
+            return chosen
 
-        return self._joined([self, other], choose, self._names)
+        return self._joined_objects([self, other], choose, self._names)
 
     def repeat_interleave(self, repeats: Tensor | int, *args: Any, **kwargs: Any) -> Self:
         """Repeat each object along a batch dimension, as :func:`torch.repeat_interleave` does.
