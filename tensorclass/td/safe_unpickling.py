@@ -47,15 +47,23 @@ class Named:
 _NAMED: dict[str, Named] = {}
 
 
-def allow_class(cls: type) -> None:
-    """Allow files to name a class of collections, if the class can be named."""
+def allow_class(cls: type, former_module: str | None = None) -> None:
+    """Allow files to name a class of collections, if the class can be named.
+
+    Args:
+        cls: the class.
+        former_module: the module that it was in before, by which earlier files name it.
+    """
     name = f"{cls.__module__}.{cls.__qualname__}"
     known = _NAMED.get(name)
     if known is not None:
         known._cls = ref(cls)
     elif "<locals>" not in name:
         named = Named(cls)
-        for known_name in (name, *[f"{module}.{cls.__qualname__}" for module in former_names(cls.__module__)]):
+        modules = [cls.__module__, *former_names(cls.__module__)]
+        if former_module is not None:
+            modules += [former_module, *former_names(former_module)]
+        for known_name in [f"{module}.{cls.__qualname__}" for module in modules]:
             _NAMED[known_name] = named
             _allow([(named, known_name)])
 

@@ -134,10 +134,12 @@ def decode(value: Any, allow_pickle: bool = False) -> Any:
         if name == "pytree":
             return _node(content)
         if name == "numpy":
-            if not _NUMPY.fullmatch(content[0]):
+            known = _NUMPY.fullmatch(content[0])
+            if known is None:
                 raise ValueError("its dtype is unknown")
             dtype, raw = np.dtype(content[0]), base64.b64decode(content[1], validate=True)
-            if len(raw) < dtype.itemsize:  # older numpy makes room for it
+            # by the number in the text: the size of a dtype of 4 GB overflows in older numpy, which makes room for it
+            if len(raw) < max(dtype.itemsize, int(known["length"] or 0)):
                 raise ValueError("its bytes are fewer than those of its dtype")
             return np.frombuffer(raw, dtype=dtype, count=1)[0] if dtype.itemsize else dtype.type()
         for kind in _COLLECTIONS:
@@ -243,7 +245,7 @@ def _seconds(value: datetime.timedelta) -> list[int]:
     return [value.days, value.seconds, value.microseconds]
 
 
-_NUMPY = re.compile(r"[<>|=][biufcSU]\d{1,9}|[<>][mM]8(\[\d{0,9}\w{1,9}\])?")
+_NUMPY = re.compile(r"[<>|=][biufcSU](?P<length>\d{1,9})|[<>][mM]8(\[\d{0,9}\w{1,9}\])?")
 
 _PLAIN = frozenset((str, bool, int, type(None)))
 _NODES = frozenset((dict, list, tuple, collections.OrderedDict))

@@ -6,6 +6,7 @@ is written goes behind the items of the buffer and gets a new span, so columns t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 
@@ -14,7 +15,6 @@ from torch import Size, Tensor
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
-from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.printable import type_name
 from tensorclass.td import native, shapes
 from tensorclass.td.collection import Collection, functorch
@@ -22,17 +22,17 @@ from tensorclass.td.columns import spans as span_functions
 from tensorclass.td.get import MISSING
 from tensorclass.td.indexing import IN_FILES, NO_DIMS, check_broadcast
 from tensorclass.td.keys import dotted
-from tensorclass.td.leaves.leaf import Leaf
 from tensorclass.td.leaves.object_codes import MANY_TIMES
+from tensorclass.td.leaves.row_by_row import RowByRow
 from tensorclass.td.memory.mapped_tensor import MemoryMappedTensor
 from tensorclass.td.prepared_index import prepare_index
 from tensorclass.td.safe_unpickling import allow_function, found
 from tensorclass.td.shapes import Names
-from tensorclass.td.stack_and_cat import _append_dims, _shared_names
+from tensorclass.td.stack_and_cat import _append_dims
 
 from . import column_nodes
 from .column_nodes import SPANS as SPANS
-from .column_repr import values_of
+from .column_repr import describe_column, rows_in_line, values_of
 
 if TYPE_CHECKING:
     from tensorclass.td.collection import Store
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     Items: TypeAlias = Tensor | Ragged[Any]
 
 
-class BufferColumn(Leaf):
+class BufferColumn(RowByRow):
     """A buffer of items, and the spans of the rows in it."""
 
     __slots__ = ("_is_compact", "_items", "_room")
@@ -87,9 +87,6 @@ class BufferColumn(Leaf):
         new._is_compact = False
         new._room = None
         return new
-
-    def _same(self, store: Store) -> Self:
-        return self._like(store, self._batch_size, self._names)
 
     def _shallow(self) -> Self:
         new = self._like({SPANS: self._store[SPANS]}, self._batch_size, self._names)
@@ -144,29 +141,27 @@ class BufferColumn(Leaf):
 
         Inside of a vmap, which hides the lengths, return the whole buffer.
         """
-        spans = self._spans()
-        if self._is_compact or spans.is_meta:
-            return self._items, spans
-        if not is_dynamo_compiling():
-            if span_functions.is_fake(spans):
-                fake: Any = spans
-                if getattr(fake, "fake_mode", None) is not None and fake.fake_mode.shape_env is None:
-                    return self._items, spans  # no sizes that depend on values
-            elif not _is_wrapped(spans):
-                run = span_functions.run_of(spans)
-                if run is not None:
-                    first, total = run
-                    items = self._items
-                    return (items if total == len(items) else items[first : first + total]), self._packed_spans()
-            elif _is_batched(spans):  # lengths are not known inside of a vmap
-                return self._items, spans
+        items, spans = self._items, self._spans()
+        if self._keeps_spans(spans):
+            return items, spans
+        if span_functions.has_values(spans):
+            run = span_functions.run_of(spans)
+            if run is not None:
+                first, total = run
+                return (items if total == len(items) else items[first : first + total]), self._packed_spans()
+        elif span_functions.is_fake(spans):
+            fake: Any = spans
+            if getattr(fake, "fake_mode", None) is not None and fake.fake_mode.shape_env is None:
+                return items, spans  # no sizes that depend on values
         return self._taken(span_functions.positions(spans)), self._packed_spans()
 
     def _packed_spans(self) -> Tensor:
         spans = self._spans()
-        if self._is_compact or spans.is_meta or span_functions.is_hidden(spans):
-            return spans
-        return span_functions.from_lengths(spans[..., 1])
+        return spans if self._keeps_spans(spans) else span_functions.from_lengths(spans[..., 1])
+
+    def _keeps_spans(self, spans: Tensor) -> bool:
+        """Return whether the buffer stays as it is where the items of the rows are asked for."""
+        return self._is_compact or spans.is_meta or span_functions.is_hidden(spans)
 
     def _taken(self, positions: Tensor) -> Items:
         """Return items at some positions of the buffer."""
@@ -298,6 +293,15 @@ class BufferColumn(Leaf):
     def _values_for_repr(self) -> Iterable[Any]:
         return values_of(self)
 
+    def __repr__(self) -> str:
+        return describe_column(self)
+
+    def _content_for_repr(self, width: int, ndim: int, count: int | None = None) -> str:
+        return rows_in_line(self, width, count, self._row_width)
+
+    def _device_for_repr(self) -> torch.device | None:
+        return self._device
+
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def __getitem__(self, index: Index) -> Self:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # has no keys
@@ -306,8 +310,7 @@ class BufferColumn(Leaf):
 
     @native.tries("index_column")
     def _at(self, index: Any) -> Any:
-        given: object = index
-        kind = type(given)
+        kind: type[Any] = type(index)
         spans: Any = self._store[SPANS]
         size = self._batch_size
         if not size:
@@ -321,7 +324,7 @@ class BufferColumn(Leaf):
         elif kind is slice:
             found = spans[index]
             size = found.shape[:-1]
-        elif kind is Tensor and index.dtype is torch.int64 and index.ndim == 1 and not is_dynamo_compiling():
+        elif kind is Tensor and index.dtype is torch.int64 and index.ndim == 1 and span_functions.has_values(index):
             try:
                 found = span_functions.take(spans, index) if spans.is_contiguous() else spans[index]
             except (IndexError, RuntimeError):  # negative, or out of range
@@ -332,16 +335,7 @@ class BufferColumn(Leaf):
         else:
             return super().__getitem__(index)
         names = self._names
-        new = object.__new__(self.__class__)
-        new._store = {SPANS: found}
-        new._batch_size = size
-        new._device = self._device
-        new._names = None if names is None else shapes.names_indexed(names, (index,))
-        new._lock = None
-        new._items = self._items
-        new._is_compact = False
-        new._room = None
-        return new
+        return self._like({SPANS: found}, size, None if names is None else shapes.names_indexed(names, (index,)))
 
     # -- copies -------------------------------------------------------------------------------------------------------
 
@@ -368,7 +362,7 @@ class BufferColumn(Leaf):
         """Return whether items share memory with the buffer."""
         if not isinstance(items, Tensor) or not isinstance(self._items, Tensor):
             return True
-        if is_dynamo_compiling():  # _packed() gives the buffer or a copy
+        if not span_functions.has_values(self._spans()):  # _packed() gives the buffer or a copy
             return False
         return items._base is not None or items.untyped_storage().data_ptr() == self._items.untyped_storage().data_ptr()
 
@@ -441,32 +435,6 @@ class BufferColumn(Leaf):
     def _clear_device(self) -> None:
         """Do nothing: the device is that of the items."""
 
-    # -- batch size ---------------------------------------------------------------------------------------------------
-
-    def _set_batch_size(self, batch_size: Sequence[int] | int) -> None:
-        if shapes.as_size(batch_size) != self._batch_size:
-            raise RuntimeError(
-                f"batch_size: {list(shapes.as_size(batch_size))} does not fit this {type_name(self)}, which holds "
-                f"a row for each position of {list(self._batch_size)}. Nothing was changed"
-            )
-
-    def _check_batch_size(self, size: Size, path: tuple[str, ...]) -> None:
-        if self._batch_size[: len(size)] != size:
-            raise RuntimeError(
-                f"batch_size: {list(size)} does not fit {'.'.join(path) or f'this {type_name(self)}'!r}, which "
-                f"holds a row for each position of {list(self._batch_size)}. Nothing was changed"
-            )
-
-    def _take_batch_size(self, size: Size) -> None:
-        pass
-
-    def _resized(self, batch_size: Size) -> Any:
-        if self._batch_size == batch_size:
-            return self
-        return (
-            self.expand(batch_size) if len(batch_size) >= self.ndim else self._at((0,) * (self.ndim - len(batch_size)))
-        )
-
     def _padded(self, pairs: Sequence[tuple[int, int]], value: float) -> Self:
         """Return the rows with new ones: without items, or of text without a string."""
         ndim = len(self._batch_size)
@@ -479,14 +447,6 @@ class BufferColumn(Leaf):
         )
 
     # -- writing rows -------------------------------------------------------------------------------------------------
-
-    def _become(self, source: BufferColumn) -> None:
-        """Take over the content of another column of this batch size, all of it or none."""
-        if is_dynamo_compiling():
-            self._take_content(source)
-            return
-        with uninterrupted():
-            self._take_content(source)
 
     def _take_content(self, source: BufferColumn) -> None:
         self._items = source._items
@@ -550,7 +510,7 @@ class BufferColumn(Leaf):
             or not isinstance(items, Tensor)
             or old.requires_grad
             or items.requires_grad
-            or is_dynamo_compiling()
+            or not span_functions.has_values(self._spans())
         ):
             self._room = None
             self._items = type(self)._join([old, items])
@@ -631,13 +591,9 @@ class BufferColumn(Leaf):
         spans: list[Tensor] = []
         known: dict[int, int] = {}  # id of a buffer that several columns share -> its start
         start = 0
-        shared: dict[int, int] = {}
-        if not is_dynamo_compiling():  # a guard on an id would fail for each call
-            for item in items:
-                shared[id(item._items)] = shared.get(id(item._items), 0) + 1
+        shared = _shared_buffers(items)
         for item in items:
-            key = id(item._items) if shared else 0
-            if shared and shared[key] > 1 and item._is_compact:
+            if shared and item._is_compact and (key := id(item._items)) in shared:
                 if key not in known:
                     known[key] = start
                     buffers.append(item._items)
@@ -654,32 +610,17 @@ class BufferColumn(Leaf):
     def _combine(self, what: str, items: list[Any], dim: int | None) -> tuple[Items, list[Tensor]]:
         for position, item in enumerate(items):
             self._check_same_kind(item, f"{what}: item {position}: cannot join")
-            if (item._batch_size != self._batch_size) if dim is None else (item.ndim != self.ndim):
-                self._cannot_combine(what, items, dim)
-            if dim is not None and shapes.with_size(item._batch_size, dim, 0) != shapes.with_size(
-                self._batch_size, dim, 0
-            ):
-                self._cannot_combine(what, items, dim)
+        self._check_joinable(BufferColumn, items, dim)
         return self._in_one_buffer(items)
 
     def _stack(self, items: list[Any], dim: int) -> Any:
         buffer, spans = self._combine("stack", items, None)
-        names = self._names and shapes.names_inserted(_shared_names(items), dim)
-        return self._of(buffer, torch.stack(spans, dim), names)
+        return self._of(buffer, torch.stack(spans, dim), self._names_stacked(items, dim))
 
     def _cat(self, items: list[Any], dim: int) -> Any:
-        if not self._batch_size:
-            self._cannot_combine("cat", items, dim)
         buffer, spans = self._combine("cat", items, dim)
-        compact = dim == 0 and buffer is not self._items  # joined in this order
-        return self._of(buffer, torch.cat(spans, dim), self._names, compact=compact and self._all_apart(items))
-
-    @staticmethod
-    def _all_apart(items: list[Any]) -> bool:
-        """Return whether no two columns share a buffer."""
-        if is_dynamo_compiling():  # a guard on an id would fail for each call
-            return False
-        return len({id(item._items) for item in items}) == len(items)
+        compact = dim == 0 and buffer is not self._items and not _shared_buffers(items)  # joined in this order
+        return self._of(buffer, torch.cat(spans, dim), self._names, compact=compact)
 
     def _where(self, condition: Tensor, other: Any, pad: float | None, path: tuple[str, ...]) -> Any:
         rows = other if isinstance(other, Collection) else self._as_other(other)
@@ -704,6 +645,8 @@ class BufferColumn(Leaf):
     _keeps_items: ClassVar[bool] = False
     #: the length of rows that padding adds
     _new_length: ClassVar[int] = 0
+    #: the most columns of one row among others, where a line shows several
+    _row_width: ClassVar[int | None] = None
 
 
 #: rows of more bytes are not copied to free a buffer
@@ -719,15 +662,22 @@ def _are_few(nbytes: int, items: Tensor) -> bool:
     return max(MANY_TIMES * nbytes, _SMALL) <= items.untyped_storage().nbytes()
 
 
-def _rebuild_names(names: Any) -> Names:
-    return None if names is None else tuple(names)
+def _shared_buffers(columns: list[Any]) -> set[int]:
+    """Return the ids of buffers that several columns share; none while a compiler traces.
+
+    It would guard each id, and the tensors of the next call have others.
+    """
+    if is_dynamo_compiling():
+        return set()
+    uses = Counter([id(column._items) for column in columns])
+    return {buffer for buffer, count in uses.items() if count > 1}
 
 
 @allow_function
 def _rebuild(cls: Any, items: Items, spans: Tensor, names: Any, locked: bool) -> BufferColumn:
     column: type[BufferColumn] = found(cls, BufferColumn)
     span_functions.check(spans, len(items), column.__name__)
-    new = column._of(items, spans, _rebuild_names(names))
+    new = column._of(items, spans, None if names is None else tuple(names))
     if locked:
         new._lock_under(())
     return new

@@ -9,10 +9,9 @@ import torch
 from torch import Size, Tensor
 from typing_extensions import Self, TypeVar
 
-from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.printable import type_name
 from tensorclass.td import shapes
-from tensorclass.td.collection import Collection, DeviceLike, as_device
+from tensorclass.td.collection import DeviceLike, as_device
 from tensorclass.td.leaves.nontensor import CODES, NonTensorStack
 from tensorclass.td.leaves.nontensor_base import NonTensorDataBase
 from tensorclass.td.leaves.object_codes import (
@@ -21,13 +20,11 @@ from tensorclass.td.leaves.object_codes import (
     drop_unused,
     flatten_lists,
     join_objects,
-    on_cpu,
     to_lists,
 )
 from tensorclass.td.prepared_index import prepare_index
 from tensorclass.td.printing.text_previews import object_text
 from tensorclass.td.safe_unpickling import allow_class, allow_function
-from tensorclass.td.stack_and_cat import _shared_names, _where_value
 
 from . import column_nodes
 from .column_repr import describe_column, rows_in_line
@@ -239,11 +236,9 @@ class Column(NonTensorStack, Generic[T]):
     def _become(self, source: Any) -> None:
         if source is self:
             return
-        self._check_objects(source._beside())
         if not _is_column_of(source, self._item_type):
             _check_items(_used(source), self._item_type)
-        with uninterrupted():
-            self._take_content(source)
+        super()._become(source)
 
     def _take_content(self, source: Any) -> None:
         self._objects = source._objects
@@ -252,60 +247,16 @@ class Column(NonTensorStack, Generic[T]):
     def _as_held(self, source: NonTensorDataBase) -> NonTensorDataBase:
         return self._of(source._objects, source._codes(), self._item_type, self._device, self._names)
 
-    def _write_checked(self, index: tuple[Any, ...], rows: Collection, ndim: int, row_ndim: int) -> Any:
-        if not isinstance(rows, NonTensorDataBase):
-            raise TypeError(f"cannot write a {type_name(rows)} into a Column")
-        if not _is_column_of(rows, self._item_type):
-            _check_items(_used(rows), self._item_type)
-
-        def write(codes: list[Tensor]) -> Tensor:
-            target = codes[0].clone()
-            target[tuple([on_cpu(item) for item in index])] = codes[1]
-            return target
-
-        new = self._of(*join_objects([self, rows], write), self._item_type, self._device, self._names)
-        with uninterrupted():
-            self._take_content(new)
-        return self
-
     def _allocated(self, batch_size: Size) -> Any:
         return self._of((None,), torch.zeros(batch_size, dtype=torch.int64), self._item_type, self._device, None)
 
     # -- joining ------------------------------------------------------------------------------------------------------
 
-    def _combined(self, what: str, items: list[Any], join: Callable[[list[Tensor]], Tensor], names: Names) -> Any:
-        for position, item in enumerate(items):
-            if not isinstance(item, NonTensorDataBase):
-                raise RuntimeError(f"{what}: item {position}: expected a Column, got a {type_name(item)}")
+    def _joined_objects(self, items: list[Any], join: Callable[[list[Tensor]], Tensor], names: Names) -> Self:
+        for item in items:
             if not _is_column_of(item, self._item_type):
                 _check_items(_used(item), self._item_type)
         return self._of(*join_objects(items, join), self._item_type, self._device, names)
-
-    def _stack(self, items: list[Any], dim: int) -> Any:
-        if any(item._batch_size != self._batch_size for item in items if isinstance(item, Collection)):
-            self._cannot_combine("stack", items, None)
-        names = self._names and shapes.names_inserted(_shared_names(items), dim)
-        return self._combined("stack", items, lambda codes: torch.stack(codes, dim), names)
-
-    def _cat(self, items: list[Any], dim: int) -> Any:
-        rest = shapes.with_size(self._batch_size, dim, 0)
-        if any(
-            item.ndim != self.ndim or shapes.with_size(item._batch_size, dim, 0) != rest
-            for item in items
-            if isinstance(item, Collection)
-        ):
-            self._cannot_combine("cat", items, dim)
-        return self._combined("cat", items, lambda codes: torch.cat(codes, dim), self._names)
-
-    def _where(self, condition: Tensor, other: Any, pad: float | None, path: tuple[str, ...]) -> Any:
-        if not isinstance(other, NonTensorDataBase):
-            return self._shallow()
-        return self._combined(
-            "where",
-            [self, other],
-            lambda codes: _where_value(path, condition.cpu(), codes[0], codes[1], None),
-            self._names,
-        )
 
     def _check_padding(self, pairs: Sequence[tuple[int, int]]) -> None:
         fits = predicate(self._item_type)

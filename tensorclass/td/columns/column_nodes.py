@@ -57,20 +57,18 @@ class _Rows:
 
 def _is_traced(tensor: Any) -> bool:
     """Return whether a tensor has no values to read: on meta, fake, functional, or hidden by a vmap."""
-    while isinstance(tensor, Collection) and not is_dynamo_compiling():
+    while isinstance(tensor, Collection):
         tensor = getattr(tensor, "_items", None)
     return (
-        is_dynamo_compiling()
-        or not isinstance(tensor, Tensor)
-        or tensor.is_meta
-        or span_functions.is_fake(tensor)
+        not isinstance(tensor, Tensor)
+        or not span_functions.has_values(tensor)
         or functorch.is_functorch_wrapped_tensor(tensor)
     )
 
 
 def _is_differentiating() -> bool:
     """Return whether the innermost transform of ``torch.func`` differentiates."""
-    if is_dynamo_compiling() or not _transforms_active():
+    if not _transforms_active():
         return False
     top = functorch.peek_interpreter_stack()
     return top is not None and top.key() in (functorch.TransformType.Grad, functorch.TransformType.Jvp)
@@ -89,8 +87,7 @@ def _flatten_rows(column: Any) -> _Flat:
     else:
         items, spans = column._packed()
         content, is_compact = (items, spans), True
-    level = functorch.get_dynamic_layer_stack_depth() if _transforms_active() else 0
-    context = cls, _Rows(column._batch_size, column._names, level, content, is_compact)
+    context = cls, _Rows(column._batch_size, column._names, _depth(), content, is_compact)
     if content and _is_differentiating():
         return ([] if cls._keeps_items else [items]), context
     return [items, spans], context

@@ -7,7 +7,6 @@ from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.compiler import is_dynamo_compiling
 
 from tensorclass.support.nearest import did_you_mean
 
@@ -63,10 +62,11 @@ def padded_length(spans: Tensor, length: int | None, multiple_of: int | None) ->
         longest = -(-longest // multiple_of) * multiple_of
     if length is None:
         return longest
-    if is_dynamo_compiling():
-        is_long_enough = (lengths <= longest).all()
-        torch._assert_async(is_long_enough, "to_padded: a row has more items than length=")  # pyright: ignore[reportPrivateImportUsage]
-    elif span_functions.has_values(spans) and bool((lengths > longest).any()):
+    if not span_functions.has_values(spans):
+        if not span_functions.is_hidden(spans):  # part of the traced program
+            is_long_enough = (lengths <= longest).all()
+            torch._assert_async(is_long_enough, "to_padded: a row has more items than length=")  # pyright: ignore[reportPrivateImportUsage]
+    elif bool((lengths > longest).any()):
         raise ValueError(
             f"to_padded: a row has {int(lengths.max())} items, more than length={length}; truncate the rows first"
         )
@@ -95,13 +95,14 @@ def pad_rows(items: Tensor, spans: Tensor, length: int, padding: complex = 0, si
         mask = steps >= 0
     else:
         mask = steps < lengths
-    if is_dynamo_compiling():
+    if span_functions.has_values(spans):
+        if not len(items):
+            return Padded(items.new_full((*mask.shape, *items.shape[1:]), padding), mask)
+    else:
         from torch.fx.experimental.symbolic_shapes import statically_known_true
 
         if not statically_known_true(items.shape[0] > 0):  # their number can depend on values
             items = torch.cat((items, items.new_zeros((1, *items.shape[1:]))))
-    elif not items.shape[0]:  # len() would make it a constant of an exported program
-        return Padded(items.new_full((*mask.shape, *items.shape[1:]), padding), mask)
     at = (steps + spans[..., 0].unsqueeze(-1)).clamp(0, items.shape[0] - 1)
     gathered = items.index_select(0, at.reshape(-1)).reshape(*at.shape, *items.shape[1:])
     hidden = ~mask

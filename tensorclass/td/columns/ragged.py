@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic
 
 import numpy as np
@@ -13,17 +13,15 @@ from typing_extensions import Self, TypeVar
 
 from tensorclass.support.printable import type_name
 from tensorclass.td import native, shapes
-from tensorclass.td.collection import Collection, DeviceLike
+from tensorclass.td.collection import DeviceLike
 from tensorclass.td.columns import spans as span_functions
 from tensorclass.td.delegated.engine_functions import ragged_from_arrow
-from tensorclass.td.leaves.number_operations import number_result
 from tensorclass.td.leaves.object_codes import nest_lists, to_lists
-from tensorclass.td.reductions import RowsOfItems
 from tensorclass.td.safe_unpickling import allow_class
 from tensorclass.td.value_checks import as_tensor, is_array
 
 from .buffer_column import SPANS
-from .column_repr import describe_column, ragged_rows, ragged_type, rows_in_line
+from .column_repr import ragged_rows, ragged_type
 from .items_from_rows import join_jagged, join_rows, split_jagged, wrong_row
 from .padded_rows import Padded, Side, check_side, pad_rows, padded_length, unpad_by_lengths, unpad_by_mask
 from .row_reductions import RowReductions
@@ -32,8 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from numpy.typing import NDArray
-
-    from tensorclass.td.shapes import Names
 
     from .buffer_column import Items
     from .column_inputs import RaggedRows
@@ -74,7 +70,6 @@ class Ragged(RowReductions, Generic[Row]):
 
     __slots__ = ()
     _row_reader = ".tensor() or .tolist()"
-    _has_numbers = True
     _CONTENT_HINT = "; its items are in `values`"
 
     if TYPE_CHECKING:
@@ -285,67 +280,6 @@ class Ragged(RowReductions, Generic[Row]):
         """
         return self._items
 
-    @property
-    def dtype(self) -> torch.dtype:
-        """The dtype of the items.
-
-        Example:
-            >>> from tensorclass import Ragged
-            >>> Ragged([[1, 2], [3]]).dtype
-            torch.int64
-        """
-        return self._items.dtype
-
-    @property
-    def item_shape(self) -> Size:
-        """The shape of an item behind the ragged dimensions.
-
-        Example:
-            >>> import torch
-            >>> from tensorclass import Ragged
-            >>> Ragged([torch.zeros(2, 4), torch.zeros(1, 4)]).item_shape
-            torch.Size([4])
-        """
-        return self._items.shape[1:] if isinstance(self._items, Tensor) else self._items.item_shape
-
-    @property
-    def ragged_dims(self) -> int:
-        """The number of dimensions whose length differs: 1, or more where the items are ragged, too.
-
-        Example:
-            >>> from tensorclass import Ragged
-            >>> Ragged.from_list([[[1], [2, 3]]], ragged_dims=2).ragged_dims
-            2
-        """
-        return 1 if isinstance(self._items, Tensor) else 1 + self._items.ragged_dims
-
-    @property
-    def requires_grad(self) -> bool:
-        """True if the items require gradients.
-
-        Example:
-            >>> from tensorclass import Ragged
-            >>> Ragged([[1.0]]).requires_grad
-            False
-        """
-        return self._items.requires_grad
-
-    def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Let the items require gradients, in place.
-
-        Args:
-            requires_grad: Default: ``True``.
-
-        Example:
-            >>> from tensorclass import Ragged
-            >>> rows = Ragged([[1.0, 2.0], [3.0]]).requires_grad_()
-            >>> rows.sum().prod().backward()
-            >>> rows.grad.tolist()
-            [[3.0, 3.0], [3.0]]
-        """
-        self._items.requires_grad_(requires_grad)
-        return self
-
     def row(self) -> Tensor | Ragged[Any]:
         """Return the items of one row: a tensor ``[length, *item shape]``, or a column where items are ragged.
 
@@ -427,20 +361,11 @@ class Ragged(RowReductions, Generic[Row]):
         rows = [None if n < 0 else flat[start : start + n] for start, n in to_lists(spans.reshape(-1, 2))]
         return nest_lists(rows, self._batch_size) if self._batch_size else rows[0]
 
-    def __repr__(self) -> str:
-        return describe_column(self)
-
     def _row_texts(self, count: int, width: int) -> list[str]:
         return ragged_rows(self, count, width)
 
     def _type_for_repr(self) -> str:
         return ragged_type(self)
-
-    def _content_for_repr(self, width: int, ndim: int, count: int | None = None) -> str:
-        return rows_in_line(self, width, count)
-
-    def _device_for_repr(self) -> torch.device | None:
-        return self._device
 
     def _first_difference(self, other: Any) -> str | None:
         if self.ragged_dims != other.ragged_dims:
@@ -618,222 +543,6 @@ class Ragged(RowReductions, Generic[Row]):
             raise ValueError(f"map_values: expected a tensor of {len(items)} items, got {got}")
         return self._with_items(below)
 
-    # -- reductions of a collection that holds the rows ---------------------------------------------------------------
-
-    def _reduce(self, function: Callable[..., Any], dim: Any, keepdim: bool, kwargs: dict[str, Any]) -> Self:
-        """Return rows of one item: of the items of each row for ``"feature"``, of all items for ``None``."""
-        if dim is not None and not isinstance(dim, str):
-            raise RowsOfItems
-        if dim is None:
-            items: Any = self._held()
-            total = function(items, tuple(range(items.ndim)), **kwargs)
-            size = Size((1,) * len(self._batch_size)) if keepdim else Size(())
-            return self._rows_of_one(total if keepdim else total.unsqueeze(0), size, self._names if keepdim else None)
-        by_rows = _BY_ROWS.get(getattr(function, "plain", function))
-        if by_rows is not None and not kwargs and not self.item_shape and self.ragged_dims == 1:
-            return self._rows_of_one(by_rows(self).reshape(-1), self._batch_size, self._names)
-        flat: Any = self.reshape(-1)
-        held: list[Any] = [row._held() for row in flat]
-        if not held:  # one row, for dtype and shape of the result
-            held = [flat._held().new_ones((2, *self.item_shape))]
-        rows = torch.stack([function(row, tuple(range(row.ndim)), **kwargs) for row in held])[: flat.shape[0]]
-        return self._rows_of_one(rows.flatten(0, 1) if keepdim else rows, self._batch_size, self._names)
-
-    def _rows_of_one(self, items: Tensor, size: Size, names: Names) -> Self:
-        """Return rows with one item each, in as many ragged dimensions."""
-        rows: Any = items
-        for _ in range(self.ragged_dims):
-            rows = self.from_lengths(rows, torch.ones(len(items), dtype=torch.int64))
-        rows = rows.reshape(size)
-        rows._names = names
-        return rows  # type: ignore[no-any-return]
-
-    def _values_and_indices(self, name: str, args: tuple[Any, ...], size: Size, names: Names) -> Any:
-        raise RowsOfItems
-
-    def _along(self, name: str, dim: int) -> Any:
-        raise RowsOfItems
-
-    # -- numbers ------------------------------------------------------------------------------------------------------
-
-    def _operand(self, operand: Any) -> Any:
-        """Return the operand of the items in order: of another column, or of a tensor over the batch."""
-        if isinstance(operand, Ragged):
-            if span_functions.is_hidden(self._spans()):
-                if operand._spans() is not self._spans():
-                    span_functions.check_readable(self._spans())
-                return operand._items
-            theirs, spans = operand._packed()
-            if operand._batch_size != self._batch_size:
-                raise RuntimeError(
-                    f"cannot combine Ragged of the batch sizes {list(self._batch_size)} and {list(operand._batch_size)}"
-                )
-            span_functions.check_lengths(self._spans(), spans, "Ragged")
-            if operand.ragged_dims != self.ragged_dims:
-                raise TypeError("cannot combine Ragged with different numbers of ragged dimensions")
-            return theirs
-        if isinstance(operand, Collection):
-            raise TypeError(f"cannot combine a Ragged with a {type_name(operand)}")
-        if is_array(operand):
-            operand = torch.as_tensor(operand, device=self._device)
-        if isinstance(operand, Tensor) and operand.ndim:
-            size = self._batch_size
-            ndim = len(size)
-            try:
-                whole = operand.expand(size + operand.shape[ndim:]) if operand.ndim >= ndim else operand.expand(size)
-            except RuntimeError:
-                raise RuntimeError(
-                    f"a tensor operand of a Ragged has a value for each row: expected a shape that broadcasts to "
-                    f"{list(size)}, got {list(operand.shape)}"
-                ) from None
-            if operand.ndim - ndim > len(self.item_shape):
-                raise RuntimeError(
-                    f"a tensor operand of a Ragged has a value for each row: expected at most "
-                    f"{ndim + len(self.item_shape)} dimensions, got the shape {list(operand.shape)}; for one value for "
-                    "each item, give a Ragged: Ragged.from_lengths(values, rows.lengths)"
-                )
-            rows = span_functions.row_numbers(self._spans())
-            flat = whole.reshape(-1, *whole.shape[ndim:]).index_select(0, rows)
-            more = len(self.item_shape) - (flat.ndim - 1)
-            return flat.reshape(flat.shape + (1,) * more) if more > 0 else flat
-        return operand
-
-    def _own_operands(self, operand: Any) -> Iterator[Any]:
-        held = self._operand(operand)
-        if isinstance(held, Ragged):
-            yield from held._leaves()
-        else:
-            yield held
-
-    def _on_numbers(
-        self, operation: Callable[..., Any], in_place: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
-        items, spans = self._packed()
-        args = tuple([self._operand(arg) for arg in args])
-        kwargs = {key: self._operand(arg) for key, arg in kwargs.items()}
-        if in_place:  # on a copy, since others can share the buffer
-            new = self.clone()
-            if number_result(operation, new._items, args, kwargs) is NotImplemented:
-                return NotImplemented
-            self._become(new)
-            return self
-        below = number_result(operation, items, args, kwargs)
-        if below is NotImplemented:
-            return below
-        return self._of(below, spans if self._is_compact else self._packed_spans(), self._names, compact=True)
-
-    def _moved_items(
-        self, items: Items, to: dict[str, Any], dtype: torch.dtype | None, non_blocking: bool, copy: bool, numbers: bool
-    ) -> Items:
-        if not isinstance(items, Tensor):
-            return items._moved(to.get("device"), dtype, non_blocking, copy, None, numbers)
-        inexact = dtype is not None and (dtype.is_floating_point or dtype.is_complex)
-        if dtype is not None and not (inexact and not numbers and not items.is_floating_point()):
-            to = {**to, "dtype": dtype}
-        return items.to(**to, non_blocking=non_blocking, copy=copy)
-
-    # -- a leaf with a tensor -----------------------------------------------------------------------------------------
-
-    def _held(self) -> Tensor | None:
-        items = self._packed()[0]
-        return items if isinstance(items, Tensor) else items._held()
-
-    def _holding(self, tensor: Any) -> Self:
-        items = self._packed()[0]
-        return self._with_items(tensor if isinstance(items, Tensor) else items._holding(tensor))
-
-    def _leaves(self) -> Iterator[Tensor]:
-        held = self._held()
-        assert held is not None
-        yield held
-
-    def _with_leaves(self, leaves: Iterator[Tensor]) -> Self:
-        items = self._packed()[0]
-        below = next(leaves) if isinstance(items, Tensor) else items._with_leaves(leaves)
-        if len(below) != len(items):
-            raise ValueError(f"expected {len(items)} items, as many as the rows have, got {len(below)}")
-        return self._with_items(below)
-
-    def _put_leaves(self, leaves: Iterator[Tensor]) -> None:
-        self._become(self._with_leaves(leaves))
-
-    def _named_leaves(self) -> list[tuple[tuple[str, ...], Tensor]]:
-        return [((), leaf) for leaf in self._leaves()]
-
-    def detach(self) -> Self:
-        """Return the rows without gradients, on the same memory.
-
-        Example:
-            >>> from tensorclass import Ragged
-            >>> Ragged([[1.0]]).requires_grad_().detach().requires_grad
-            False
-        """
-        new = self._shallow()
-        new._items = self._items.detach()
-        return new
-
-    def _plain(self) -> Self:
-        new = self._shallow()
-        new._items = self._items.data if isinstance(self._items, Tensor) else self._items._plain()
-        return new
-
-    def _gradient(self) -> Self | None:
-        gradient = self._items.grad if isinstance(self._items, Tensor) else self._items._gradient()
-        if gradient is None:
-            return None
-        new = self._shallow()
-        new._items = gradient
-        return new
-
-    def _set_gradient(self, value: Collection | None) -> None:
-        self._items.grad = None if value is None else self._operand(value)
-
-    def _each(self, function: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Self:
-        items = self._packed()[0]
-        below = (
-            function(items, *args, **kwargs) if isinstance(items, Tensor) else items._each(function, *args, **kwargs)
-        )
-        return self._with_items(below)
-
-    def _fill(self, item: Any, value: Any) -> None:
-        """Write one value into all items of some rows."""
-        if not isinstance(self._items, Tensor):
-            raise TypeError("a number cannot be written into rows whose items are ragged")
-        if isinstance(value, Tensor) and value.ndim:
-            raise TypeError(
-                "a tensor cannot be written into the items of ragged rows; write a Ragged or a list of rows"
-            )
-        new = self.clone()
-        chosen = new._spans()[item]
-        assert isinstance(new._items, Tensor)
-        new._items.index_fill_(0, span_functions.positions(chosen), value)
-        self._become(new)
-
-    def _viewed(self, dtype: torch.dtype, batch_size: Size | None = None) -> Any:
-        return self._in_size(self._with_items(self._packed()[0].view(dtype)), batch_size)
-
-    def type(self, dst_type: torch.dtype, *, cast_filter: Any = None) -> Self:
-        """Return the rows with items of a dtype.
-
-        Args:
-            dst_type: the dtype.
-            cast_filter: called with the key and the items; ``False`` keeps them.
-
-        Example:
-            >>> import torch
-            >>> from tensorclass import Ragged
-            >>> Ragged([[1, 2], [3]]).type(torch.float64).dtype
-            torch.float64
-        """
-        return (
-            self._moved(None, dst_type, False, False, None)
-            if cast_filter is None
-            else self._filtered_cast(dst_type, cast_filter, ())
-        )
-
-    def _filtered_cast(self, dtype: torch.dtype, cast_filter: Any, path: tuple[str, ...]) -> Self:
-        return self.type(dtype) if cast_filter(path, self._held()) else self
-
     def _unwrapped(self) -> Any:
         return self if self._batch_size or self.ragged_dims > 1 else self.tensor()
 
@@ -972,9 +681,5 @@ def as_ragged(
     return made
 
 
-#: functions of torch along the items of a row, and the method that does it for all rows at once
-_BY_ROWS: dict[Any, Callable[[Ragged[Any]], Tensor]] = {
-    torch.sum: Ragged.sum, torch.mean: Ragged.mean, torch.amax: Ragged.max, torch.amin: Ragged.min,
-}  # fmt: skip
 allow_class(Ragged)
 native.tell("bind_column", Ragged, SPANS, False)

@@ -6,15 +6,20 @@ which never decreases, and the number of rows. Results are ``[rows, *item shape]
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Size, Tensor
 from typing_extensions import Self
 
 from tensorclass.td.columns import spans as span_functions
+from tensorclass.td.reductions import RowsOfItems
 
-from .buffer_column import BufferColumn
+from .item_numbers import ItemNumbers
+
+if TYPE_CHECKING:
+    from tensorclass.td.shapes import Names
 
 Extreme = Literal["amax", "amin"]
 
@@ -111,7 +116,7 @@ def _over_items(values: Tensor, items: Tensor) -> Tensor:
     return values.reshape(-1, *(1,) * (items.ndim - 1)).expand(items.shape)
 
 
-class RowReductions(BufferColumn):
+class RowReductions(ItemNumbers):
     """The methods of :class:`Ragged` that reduce the items of each row."""
 
     __slots__ = ()
@@ -246,3 +251,49 @@ class RowReductions(BufferColumn):
         if not (items.is_floating_point() or items.is_complex()):
             raise RuntimeError(f"softmax: expected floating items, got {items.dtype}; convert them with .float()")
         return self._with_items(row_softmax(items, rows, self.numel()))
+
+    # -- reductions of a collection that holds the rows ---------------------------------------------------------------
+
+    def _reduce(self, function: Callable[..., Any], dim: Any, keepdim: bool, kwargs: dict[str, Any]) -> Self:
+        """Return rows of one item: of the items of each row for ``"feature"``, of all items for ``None``."""
+        if dim is not None and not isinstance(dim, str):
+            raise RowsOfItems
+        if dim is None:
+            items: Any = self._held()
+            total = function(items, tuple(range(items.ndim)), **kwargs)
+            size = Size((1,) * len(self._batch_size)) if keepdim else Size(())
+            return self._rows_of_one(total if keepdim else total.unsqueeze(0), size, self._names if keepdim else None)
+        by_rows = _BY_ROWS.get(getattr(function, "plain", function))
+        if by_rows is not None and not kwargs and not self.item_shape and self.ragged_dims == 1:
+            return self._rows_of_one(by_rows(self).reshape(-1), self._batch_size, self._names)
+        flat: Any = self.reshape(-1)
+        held: list[Any] = [row._held() for row in flat]
+        if not held:  # one row, for dtype and shape of the result
+            held = [flat._held().new_ones((2, *self.item_shape))]
+        rows = torch.stack([function(row, tuple(range(row.ndim)), **kwargs) for row in held])[: flat.shape[0]]
+        return self._rows_of_one(rows.flatten(0, 1) if keepdim else rows, self._batch_size, self._names)
+
+    def _rows_of_one(self, items: Tensor, size: Size, names: Names) -> Self:
+        """Return rows with one item each, in as many ragged dimensions."""
+        rows: Any = items
+        ones = torch.ones(len(items), dtype=torch.int64, device=items.device)
+        for _ in range(self.ragged_dims):
+            rows = self._of(rows, span_functions.from_lengths(ones), compact=True)
+        rows = rows.reshape(size)
+        rows._names = names
+        return rows  # type: ignore[no-any-return]
+
+    def _values_and_indices(self, name: str, args: tuple[Any, ...], size: Size, names: Names) -> Any:
+        raise RowsOfItems
+
+    def _along(self, name: str, dim: int) -> Any:
+        raise RowsOfItems
+
+
+#: functions of torch along the items of a row, and the method that does it for all rows at once
+_BY_ROWS: dict[Any, Callable[[RowReductions], Tensor]] = {
+    torch.sum: RowReductions.sum,
+    torch.mean: RowReductions.mean,
+    torch.amax: RowReductions.max,
+    torch.amin: RowReductions.min,
+}

@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from torch import Size, Tensor
+from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
 from tensorclass.td.collection import functorch
 from tensorclass.td.leaves.object_codes import to_lists
 
 _is_batched: Callable[[Tensor], bool] = functorch.is_batchedtensor
-_is_wrapped: Callable[[Tensor], bool] = functorch.is_functorch_wrapped_tensor  # inside vmap, grad, ...
 
 #: the length of a row without a value
 MISSING_LENGTH = -1
@@ -108,11 +107,9 @@ def row_numbers(spans: Tensor) -> Tensor:
     return torch.repeat_interleave(torch.arange(counts.shape[0], device=spans.device), counts)
 
 
-def has_values(spans: Tensor) -> bool:
-    """Return whether lengths can be read: not on meta or of fake tensors, while a program is traced, or in a vmap."""
-    if is_dynamo_compiling() or spans.is_meta:
-        return False
-    return not (is_fake(spans) or (_is_wrapped(spans) and is_hidden(spans)))
+def has_values(tensor: Tensor) -> bool:
+    """Return whether numbers can be read: not on meta or of fake tensors, while a program is traced, or in a vmap."""
+    return not (is_dynamo_compiling() or tensor.is_meta or is_fake(tensor) or is_hidden(tensor))
 
 
 def is_fake(tensor: Tensor) -> bool:
@@ -122,7 +119,7 @@ def is_fake(tensor: Tensor) -> bool:
 
 def is_hidden(spans: Tensor) -> bool:
     """Return whether a vmap hides the lengths of rows."""
-    return not is_dynamo_compiling() and _is_wrapped(spans) and _is_batched(spans)
+    return _is_batched(spans)
 
 
 def check_readable(spans: Tensor) -> None:
@@ -239,8 +236,3 @@ def first_row(mask: Tensor) -> str:
     """
     position = to_lists(mask.nonzero()[0])
     return str(position[0]) if len(position) == 1 else str(position)
-
-
-def batch_of(spans: Tensor) -> Size:
-    """Return the batch size of spans."""
-    return spans.shape[:-1]

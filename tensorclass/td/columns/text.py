@@ -23,14 +23,13 @@ from tensorclass.td.value_checks import is_array
 
 from .buffer_column import SPANS, BufferColumn
 from .byte_search import equal_rows, rows_equal_to, rows_that_contain, rows_with_end
-from .column_repr import describe_column, rows_in_line, text_rows
+from .column_repr import text_rows
 from .utf8_rows import check_rows, count_characters, decode_row, decode_rows, encode_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tensorclass.td.indexing import Index
-    from tensorclass.td.shapes import Names
 
     from .column_inputs import TextRows
 
@@ -86,6 +85,7 @@ class Text(BufferColumn):
     _row_reader = "str()"
     _keeps_items = True
     _new_length = span_functions.MISSING_LENGTH
+    _row_width = 30
     _CONTENT_HINT = "; read its strings with tolist()"
 
     if TYPE_CHECKING:
@@ -296,17 +296,8 @@ class Text(BufferColumn):
         """
         return self._items
 
-    def __repr__(self) -> str:
-        return describe_column(self)
-
     def _row_texts(self, count: int, width: int) -> list[str]:
         return text_rows(self, count, width)
-
-    def _content_for_repr(self, width: int, ndim: int, count: int | None = None) -> str:
-        return rows_in_line(self, width, count, 30)
-
-    def _device_for_repr(self) -> torch.device | None:
-        return self._device
 
     # -- comparison ---------------------------------------------------------------------------------------------------
 
@@ -344,9 +335,8 @@ class Text(BufferColumn):
 
     def __ne__(self, other: object) -> Tensor:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
         """Return where rows differ from a string, or from the rows of another Text: ``bool[*batch]``."""
-        if isinstance(other, _NUMBERS):
-            return torch.ones(self._batch_size, dtype=torch.bool, device=self._device)
-        return ~self._equals(self._comparand(other)) if _is_comparable(other) else NotImplemented
+        equal: Any = self.__eq__(other)
+        return equal if equal is NotImplemented else ~equal
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -386,7 +376,7 @@ class Text(BufferColumn):
             >>> Text(["a", "b"]).ne("a")
             tensor([False,  True])
         """
-        return ~self._equals(self._comparand(other))
+        return ~self.eq(other)
 
     def __contains__(self, item: object) -> bool:
         if not self._batch_size:
@@ -552,27 +542,6 @@ class Text(BufferColumn):
             f"{operation.__name__}: a Text is compared with strings by == and !=; map() changes its strings"
         )
 
-    def _leaves(self) -> Iterator[Tensor]:
-        return iter(())
-
-    def _with_leaves(self, leaves: Iterator[Tensor]) -> Self:
-        return self._shallow()
-
-    def _put_leaves(self, leaves: Iterator[Tensor]) -> None:
-        pass
-
-    def _named_leaves(self) -> list[tuple[tuple[str, ...], Tensor]]:
-        return []
-
-    def _fill(self, item: Any, value: Any) -> None:
-        pass
-
-    def _each(self, function: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Self:
-        return self._shallow()
-
-    def _plain(self) -> Self:
-        return self._shallow()
-
     def detach(self) -> Self:
         """Return another holder of the same memory: text has no gradients.
 
@@ -582,9 +551,6 @@ class Text(BufferColumn):
             ['a']
         """
         return self._shallow()
-
-    def _viewed(self, dtype: torch.dtype, batch_size: Size | None = None) -> Any:
-        return self._in_size(self._shallow(), batch_size)
 
     def type(self, dst_type: torch.dtype, *, cast_filter: Any = None) -> Self:
         """Return the same strings: text has no dtype.
@@ -601,28 +567,9 @@ class Text(BufferColumn):
         """
         return self._shallow()
 
-    def _filtered_cast(self, dtype: torch.dtype, cast_filter: Any, path: tuple[str, ...]) -> Self:
-        return self._shallow()
-
-    def _reduce(self, function: Callable[..., Any], dim: Any, keepdim: bool, kwargs: dict[str, Any]) -> Self:
-        """Return the first of several rows, as reductions of objects do; rows without a string where there is none."""
-        if isinstance(dim, str):
-            return self._shallow()
-        size = self._batch_size
-        dims = tuple(range(len(size))) if dim is None else shapes.wrap_dims(dim, len(size))
-        names = None if self._names is None else shapes.names_reduced(self._names, dims, keepdim)
-        reduced = shapes.reduced(size, dims, keepdim)
-        if 0 in size:
-            absent = torch.tensor([0, span_functions.MISSING_LENGTH], device=self._spans().device)
-            return self._of(self._items, absent.expand((*reduced, 2)).clone(), names)
-        spans = self._spans()
-        for one in sorted(dims, reverse=True):
-            spans = spans.narrow(one, 0, 1) if keepdim else spans.select(one, 0)
-        return self._like({SPANS: spans}, reduced, names)
-
-    def _values_and_indices(self, name: str, args: tuple[Any, ...], size: Size, names: Names) -> Any:
-        result = self._reduce(getattr, args[0], args[1], {}) if len(args) == 2 else self._shallow()
-        return result, result._shallow()
+    def _without_value(self, batch_size: Size) -> Self:
+        absent = torch.tensor([0, span_functions.MISSING_LENGTH], device=self._spans().device)
+        return self._of(self._items, absent.expand((*batch_size, 2)).clone())
 
     # -- rows that are written ----------------------------------------------------------------------------------------
 

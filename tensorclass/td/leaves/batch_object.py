@@ -9,15 +9,15 @@ from torch import Size, Tensor
 from typing_extensions import Self
 
 from tensorclass.support.printable import type_name
-from tensorclass.td import pytree, shapes
+from tensorclass.td import pytree
 from tensorclass.td.collection import Collection
 from tensorclass.td.keys import dotted
 from tensorclass.td.safe_unpickling import allow_class
-from tensorclass.td.stack_and_cat import _shared_names
 
 from .nontensor import NonTensorData
 from .nontensor_base import NonTensorDataBase
 from .object_codes import same_object, to_lists
+from .row_independent import Uniform
 
 #: advice for a field whose rows differ
 ADVICE = "declare it Text (a string a row) or Column[...] (an object a row), or make the class with stack_objects=True"
@@ -73,24 +73,14 @@ class BatchObject(NonTensorData):
                 rows_differ(mine, other)
 
     def _stack(self, items: list[Any], dim: int) -> Any:
-        if not all(isinstance(item, NonTensorDataBase) and item._batch_size == self._batch_size for item in items):
-            self._cannot_combine("stack", items, None)
+        self._check_joinable(NonTensorDataBase, items, None)
         self._check_same(items)
-        names = self._names and shapes.names_inserted(_shared_names(items), dim)
-        return self._like({}, shapes.inserted(self._batch_size, dim, len(items)), names)
+        return self._stacked_as_one(items, dim)
 
     def _cat(self, items: list[Any], dim: int) -> Any:
-        rest = shapes.with_size(self._batch_size, dim, 0)
-        for item in items:
-            if (
-                not isinstance(item, NonTensorDataBase)
-                or item.ndim != self.ndim
-                or shapes.with_size(item._batch_size, dim, 0) != rest
-            ):
-                self._cannot_combine("cat", items, dim)
+        self._check_joinable(NonTensorDataBase, items, dim)
         self._check_same(items)
-        total = sum(item._batch_size[dim] for item in items)
-        return self._like({}, shapes.with_size(self._batch_size, dim, total), self._names)
+        return self._joined_as_one(items, dim)
 
     def _where(self, condition: Tensor, other: Any, pad: float | None, path: tuple[str, ...]) -> Any:
         if isinstance(other, NonTensorDataBase):
@@ -111,11 +101,7 @@ class BatchObject(NonTensorData):
         self._check_same([rows])
         return self
 
-    def _padded(self, pairs: Sequence[tuple[int, int]], value: float) -> Self:
-        size = list(self._batch_size)
-        for dim, (before, behind) in enumerate(pairs):
-            size[dim] += before + behind
-        return self._like({}, Size(size), self._names)
+    _padded = Uniform._padded  # no row gets another object
 
     def _as_held(self, source: NonTensorDataBase) -> NonTensorDataBase:
         new = self._like({}, self._batch_size, self._names)

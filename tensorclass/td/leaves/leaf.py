@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import torch
 from torch import Size, Tensor
+from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
+from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.printable import type_name
 from tensorclass.td import shapes
 from tensorclass.td.base import TensorCollection
@@ -33,13 +35,14 @@ from tensorclass.td.printing.representations import Printing
 from tensorclass.td.reductions import Reductions
 from tensorclass.td.shape_operations import Shaping
 from tensorclass.td.split_and_narrow import Splitting
-from tensorclass.td.stack_and_cat import Combining
+from tensorclass.td.stack_and_cat import Combining, _shared_names
 from tensorclass.td.storage_state import Storing
 from tensorclass.td.torch_functions import TorchFunctions
 
 if TYPE_CHECKING:
     from tensorclass.td.collection import Collection, Store
     from tensorclass.td.keys import NestedKey
+    from tensorclass.td.shapes import Names
 
 
 class Leaf(
@@ -66,7 +69,7 @@ class Leaf(
 
     A leaf has a batch size, names, a device and a lock, but no keys. Its store is its own business: it holds at most
     tensors over the batch, on which shape operations and indices act, under names that no user sees. The rest of the
-    content is in slots, which ``_like`` and ``_same`` of the subclass hand on.
+    content is in slots, which ``_like`` of the subclass hands on.
 
     A subclass says what it holds (``_leaves``, ``_held``, ``_content``), how several are joined (``_stack``, ``_cat``,
     ``_where``), how rows are written (``_check_rows``, ``_write_checked``, ``_copy``) and what operations on numbers do
@@ -80,6 +83,9 @@ class Leaf(
     _has_numbers = False
     #: how to read one row, for messages
     _row_reader: ClassVar[str] = ".tolist()"
+
+    def _same(self, store: Store) -> Self:
+        return self._like(store, self._batch_size, self._names)
 
     # -- walks of a tree end here -------------------------------------------------------------------------------------
 
@@ -204,6 +210,18 @@ class Leaf(
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
+    def _become(self, source: Any) -> None:
+        """Take over the content of another leaf of this batch size, in place: all of it or none."""
+        if is_dynamo_compiling():  # it cannot trace signal handlers, which run between lines of Python alone
+            self._take_content(source)
+            return
+        with uninterrupted():
+            self._take_content(source)
+
+    def _take_content(self, source: Any) -> None:
+        """Set the slots of the content to those of another leaf."""
+        raise NotImplementedError
+
     def _write_views(self, index: tuple[Any, ...], rows: Collection) -> bool:
         return False  # equal codes or spans in two leaves can mean different content
 
@@ -217,6 +235,23 @@ class Leaf(
 
     def _show_content(self, new: Any, dim: int, level: int, count: int) -> None:
         """Give a copy outside of a vmap content that depends on the rows; see :mod:`~tensorclass.td.vmapping`."""
+
+    # -- combining ----------------------------------------------------------------------------------------------------
+
+    def _check_joinable(self, kind: type, items: list[Any], dim: int | None) -> None:
+        """Raise unless all items are leaves of a class and have this batch size, apart from dimension ``dim``."""
+        size = self._batch_size if dim is None else shapes.with_size(self._batch_size, dim, 0)
+        for item in items:
+            if isinstance(item, kind):
+                given: Size = item._batch_size  # type: ignore[attr-defined]
+                if given == size or (
+                    dim is not None and len(given) == len(size) and shapes.with_size(given, dim, 0) == size
+                ):
+                    continue
+            self._cannot_combine("stack" if dim is None else "cat", items, dim)
+
+    def _names_stacked(self, items: list[Any], dim: int) -> Names:
+        return self._names and shapes.names_inserted(_shared_names(items), dim)
 
     # -- numbers ------------------------------------------------------------------------------------------------------
 
@@ -238,6 +273,11 @@ class Leaf(
     def _along(self, name: str, dim: int) -> Any:
         """Return the result of an operation on numbers along a batch dimension, such as ``cumsum``."""
         return self._shallow()
+
+    def _values_and_indices(self, name: str, args: tuple[Any, ...], size: Size, names: Names) -> Any:
+        """Return what a reduction keeps, twice: such a leaf has no largest row, and so no index of one."""
+        result = self._reduce(getattr, args[0], args[1], {}) if len(args) == 2 else self._shallow()
+        return result, result._shallow()
 
     def type(self, *args: Any, **kwargs: Any) -> Self:
         """Return the same content in a new holder: a leaf without numbers has no dtype.

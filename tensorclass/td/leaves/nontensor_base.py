@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Number
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Size, Tensor
-from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
-from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.printable import type_name
 from tensorclass.td import registry, shapes
 from tensorclass.td.collection import Collection
@@ -23,7 +21,7 @@ from tensorclass.td.modes import CAPTURE
 from tensorclass.td.prepared_index import prepare_index
 from tensorclass.td.safe_unpickling import allow_function, found
 from tensorclass.td.shapes import Names
-from tensorclass.td.stack_and_cat import _shared_names, _where_value
+from tensorclass.td.stack_and_cat import _where_value
 from tensorclass.td.value_checks import contains_itself, holds
 
 from .leaf import FullLeaf
@@ -77,12 +75,6 @@ class NonTensorDataBase(FullLeaf):
         new._device = self._device
         new._names = names
         new._lock = None
-        new._objects = self._objects
-        new._metadata = self._metadata
-        return new
-
-    def _same(self, store: Store) -> Self:
-        new = super()._same(store)
         new._objects = self._objects
         new._metadata = self._metadata
         return new
@@ -331,21 +323,6 @@ class NonTensorDataBase(FullLeaf):
     def _placed(self, device: torch.device, non_blocking: bool) -> Self:
         return self._on(dict(self._store), device)
 
-    def _moved(
-        self,
-        device: torch.device | None,
-        dtype: torch.dtype | None,
-        non_blocking: bool,
-        copy: bool,
-        memory_format: torch.memory_format | None,
-        numbers: bool = True,
-    ) -> Self:
-        return self._on(dict(self._store), self._device if device is None else device)
-
-    def _values_and_indices(self, name: str, args: tuple[Any, ...], size: Size, names: Names) -> Any:
-        result = self._reduce(getattr, args[0], args[1], {}) if len(args) == 2 else self._shallow()
-        return result, result._shallow()
-
     def _padded(self, pairs: Sequence[tuple[int, int]], value: float) -> Any:
         """Return the data with ``None`` at the new positions."""
         result: NonTensorDataBase = self
@@ -365,13 +342,8 @@ class NonTensorDataBase(FullLeaf):
     # -- writing ------------------------------------------------------------------------------------------------------
 
     def _become(self, source: Any) -> None:
-        """Take over the content of other non-tensor data of this batch size, in place."""
         self._check_objects(source._beside())
-        if is_dynamo_compiling():
-            self._take_content(source)
-            return
-        with uninterrupted():
-            self._take_content(source)
+        super()._become(source)
 
     def _take_content(self, source: Any) -> None:
         if self.__class__ is not source.__class__:
@@ -533,7 +505,7 @@ class NonTensorDataBase(FullLeaf):
             target[tuple([on_cpu(item) for item in index])] = codes[1]
             return target
 
-        return self._written(_from_codes(*join_objects([self, rows], write), self._device, self._names))
+        return self._written(self._joined_objects([self, rows], write, self._names))
 
     def _written(self, new: NonTensorDataBase) -> Collection:
         """Return the data to store after rows were written: ``new``, or this data with its content."""
@@ -566,36 +538,33 @@ class NonTensorDataBase(FullLeaf):
         """Return whether all items are one and the same object, so that the result is one object, too."""
         return False
 
+    def _joined_objects(
+        self, items: list[Any], join: Callable[[list[Tensor]], Tensor], names: Names
+    ) -> NonTensorDataBase:
+        """Return the objects of several data, for which ``join`` joins the codes."""
+        return _from_codes(*join_objects(items, join), self._device, names)
+
     def _stack(self, items: list[Any], dim: int) -> Any:
-        if not all(isinstance(item, NonTensorDataBase) and item._batch_size == self._batch_size for item in items):
-            self._cannot_combine("stack", items, None)
-        names = self._names and shapes.names_inserted(_shared_names(items), dim)
-        if self._one(items) and self._captures():
-            return self._like({}, shapes.inserted(self._batch_size, dim, len(items)), names)
-        return registry.stack_of(*join_objects(items, lambda codes: torch.stack(codes, dim)), self._device, names)
+        self._check_joinable(NonTensorDataBase, items, None)
+        return self._joined_objects(items, lambda codes: torch.stack(codes, dim), self._names_stacked(items, dim))
 
     def _captures(self) -> bool:
         """Return whether one object stays one when the batch gets a new dimension."""
         return CAPTURE.current() is not False
 
     def _cat(self, items: list[Any], dim: int) -> Any:
-        if not all(isinstance(item, NonTensorDataBase) and item.ndim == self.ndim for item in items):
-            self._cannot_combine("cat", items, dim)
-        for item in items:
-            if shapes.with_size(item._batch_size, dim, 0) != shapes.with_size(self._batch_size, dim, 0):
-                self._cannot_combine("cat", items, dim)
-        if self._one(items):
-            total = sum(item._batch_size[dim] for item in items)
-            return self._like({}, shapes.with_size(self._batch_size, dim, total), self._names)
-        return _from_codes(*join_objects(items, lambda codes: torch.cat(codes, dim)), self._device, self._names)
+        self._check_joinable(NonTensorDataBase, items, dim)
+        return self._joined_objects(items, lambda codes: torch.cat(codes, dim), self._names)
 
     def _where(self, condition: Tensor, other: Any, pad: float | None, path: tuple[str, ...]) -> Any:
         if not isinstance(other, NonTensorDataBase) or self._one([self, other]):
             return self._shallow()
-        chosen = join_objects(
-            [self, other], lambda codes: _where_value(path, condition.cpu(), codes[0], codes[1], None)
-        )
-        return _from_codes(*chosen, self._device, self._names)
+
+        def choose(codes: list[Tensor]) -> Tensor:
+            chosen: Tensor = _where_value(path, condition.cpu(), codes[0], codes[1], None)
+            return chosen
+
+        return self._joined_objects([self, other], choose, self._names)
 
     def repeat_interleave(self, repeats: Tensor | int, *args: Any, **kwargs: Any) -> Self:
         """Repeat each object along a batch dimension, as :func:`torch.repeat_interleave` does.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch import Size
@@ -23,6 +23,21 @@ class Uniform(Leaf):
 
     def _resized(self, batch_size: Size) -> Self:
         return self._like({}, batch_size)
+
+    def _padded(self, pairs: Sequence[tuple[int, int]], value: float) -> Any:
+        size = list(self._batch_size)
+        for dim, (before, behind) in enumerate(pairs):
+            size[dim] += before + behind
+        return self._like({}, Size(size), self._names)
+
+    def _stacked_as_one(self, items: list[Any], dim: int) -> Self:
+        """Return the same content for the rows of several leaves that are stacked."""
+        return self._like({}, shapes.inserted(self._batch_size, dim, len(items)), self._names_stacked(items, dim))
+
+    def _joined_as_one(self, items: list[Any], dim: int) -> Self:
+        """Return the same content for the rows of several leaves that are concatenated."""
+        total = sum(item._batch_size[dim] for item in items)
+        return self._like({}, shapes.with_size(self._batch_size, dim, total), self._names)
 
     def _index_bound(self, index: tuple[Any, ...], plain: tuple[Any, ...]) -> Any:
         return self._index(plain)

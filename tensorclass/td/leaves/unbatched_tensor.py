@@ -23,7 +23,7 @@ from tensorclass.td.printing.text_previews import for_all_rows
 from tensorclass.td.safe_unpickling import allow_class, allow_function, found
 from tensorclass.td.shape_operations import _canonical
 from tensorclass.td.shapes import Names
-from tensorclass.td.stack_and_cat import _append_dims, _shared_names, _where_value
+from tensorclass.td.stack_and_cat import _append_dims, _where_value
 from tensorclass.td.torch_functions import HANDLERS
 from tensorclass.td.value_checks import shape_of
 
@@ -100,9 +100,6 @@ class UnbatchedTensor(Uniform, FullLeaf):
         new._lock = None
         new._tensor = self._tensor
         return new
-
-    def _same(self, store: Store) -> Self:
-        return self._like(store, self._batch_size, self._names)
 
     def _holding(self, tensor: Any) -> Self:
         """Return the same holder with another tensor."""
@@ -189,17 +186,6 @@ class UnbatchedTensor(Uniform, FullLeaf):
 
     def tolist(self) -> Any:  # type: ignore[override]
         return to_lists(self._tensor)
-
-    # -- any batch size fits ------------------------------------------------------------------------------------------
-
-    def _padded(self, pairs: Sequence[tuple[int, int]], value: float) -> Self:
-        size = list(self._batch_size)
-        for dim, (before, behind) in enumerate(pairs):
-            size[dim] += before + behind
-        return self._like({}, Size(size), self._names)
-
-    def _values_and_indices(self, name: str, args: tuple[Any, ...], size: Size, names: Names) -> Any:
-        return self._like({}, size, names), self._like({}, size, names)
 
     # -- the tensor itself --------------------------------------------------------------------------------------------
 
@@ -444,24 +430,15 @@ class UnbatchedTensor(Uniform, FullLeaf):
         return torch.equal(a, b)
 
     def _stack(self, items: list[Any], dim: int) -> Any:
-        for item in items:
-            if not isinstance(item, UnbatchedTensor) or item._batch_size != self._batch_size:
-                self._cannot_combine("stack", items, None)
+        self._check_joinable(UnbatchedTensor, items, None)
         if all(self._is_same(item) for item in items):
-            names = self._names and shapes.names_inserted(_shared_names(items), dim)
-            return self._like({}, shapes.inserted(self._batch_size, dim, len(items)), names)
+            return self._stacked_as_one(items, dim)
         return torch.stack([item._expanded() for item in items], dim)
 
     def _cat(self, items: list[Any], dim: int) -> Any:
-        rest = shapes.with_size(self._batch_size, dim, 0) if self._batch_size else self._batch_size
-        for item in items:
-            if not isinstance(item, UnbatchedTensor) or item.ndim != self.ndim:
-                self._cannot_combine("cat", items, dim)
-            if shapes.with_size(item._batch_size, dim, 0) != rest:
-                self._cannot_combine("cat", items, dim)
+        self._check_joinable(UnbatchedTensor, items, dim)
         if all(self._is_same(item) for item in items):
-            total = sum(item._batch_size[dim] for item in items)
-            return self._like({}, shapes.with_size(self._batch_size, dim, total), self._names)
+            return self._joined_as_one(items, dim)
         return torch.cat([item._expanded() for item in items], dim)
 
     def _where(self, condition: Tensor, other: Any, pad: float | None, path: tuple[str, ...]) -> Any:

@@ -373,6 +373,7 @@ def test_progress_is_shown_where_it_is_asked_for(kind: str, tmp_path: Path, monk
     write(rows(7), kind, tmp_path / "data")
     shown = io.StringIO()
     monkeypatch.setattr(sys, "stderr", shown)
+    monkeypatch.delenv("COLUMNS", raising=False)  # tqdm cuts its bar there
     list(stream(Row, kind, tmp_path / "data", batch_size=3))
     assert shown.getvalue() == ""
     list(stream(Row, kind, tmp_path / "data", batch_size=3, progress=True))
