@@ -12,9 +12,8 @@ import torch
 from torch import Tensor
 
 from tensorclass.support.printable import printable
-from tensorclass.td.collection import Collection
-from tensorclass.td.columns.ragged import Ragged
-from tensorclass.td.columns.text import Text
+from tensorclass.td.collection import Collection, content_kind
+from tensorclass.td.leaves.content import Content
 from tensorclass.td.leaves.object_codes import to_lists
 
 from .data_files import opened
@@ -163,10 +162,10 @@ def _fields(data: Any, rows: int | None, path: tuple[str, ...]) -> list[FieldDes
         name = ".".join((*path, key))
         if isinstance(value, Collection) and value._is_tree():
             found += _fields(value, rows, (*path, key))
-        elif isinstance(value, Ragged):
+        elif content_kind(value) is Content.RAGGED:
             dtype = str(value.dtype).removeprefix("torch.")
             found.append(FieldDescription(name, "ragged", dtype, (), None))
-        elif isinstance(value, Text):
+        elif content_kind(value) is Content.TEXT:
             found.append(FieldDescription(name, "text", "", (), None))
         elif isinstance(value, Tensor):
             found.append(_tensor(name, value, len(data._batch_size), rows))

@@ -16,6 +16,7 @@ from tensorclass.td import native, shapes
 from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.columns import spans as span_functions
 from tensorclass.td.delegated.engine_functions import ragged_from_arrow
+from tensorclass.td.leaves.content import Content, register_kind
 from tensorclass.td.leaves.number_operations import number_result
 from tensorclass.td.leaves.object_codes import nest_lists, to_lists
 from tensorclass.td.reductions import RowsOfItems
@@ -73,6 +74,8 @@ class Ragged(RowReductions, Generic[Row]):
     """
 
     __slots__ = ()
+    _CONTENT = Content.RAGGED
+    _KIND = "Ragged"
     _row_reader = ".tensor() or .tolist()"
     _has_numbers = True
     _CONTENT_HINT = "; its items are in `values`"
@@ -977,4 +980,5 @@ _BY_ROWS: dict[Any, Callable[[Ragged[Any]], Tensor]] = {
     torch.sum: Ragged.sum, torch.mean: Ragged.mean, torch.amax: Ragged.max, torch.amin: Ragged.min,
 }  # fmt: skip
 allow_class(Ragged)
+register_kind(Ragged)
 native.tell("bind_column", Ragged, SPANS, False)

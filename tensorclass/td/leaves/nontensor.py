@@ -27,6 +27,7 @@ from tensorclass.td.safe_unpickling import allow_class
 from tensorclass.td.shapes import Names
 from tensorclass.td.stack_and_cat import _shared_names
 
+from .content import register_kind
 from .linked_list import LinkedList
 from .nontensor_base import NonTensorDataBase
 from .object_codes import (
@@ -389,6 +390,8 @@ class MetaData(NonTensorData):
     """
 
     __slots__ = ()
+
+    _KIND = "MetaData"
 
     #: the class or classes of which the object must be an instance
     _takes: ClassVar[Any] = None
@@ -908,3 +911,4 @@ native.tell("bind_objects", NonTensorData, NonTensorStack, CODES)
 for _cls in (NonTensorData, MetaData, NonTensorStack):
     pytree.register(_cls)
     allow_class(_cls)
+register_kind(MetaData)
