@@ -70,9 +70,9 @@ class Leaf(
     tensors over the batch, on which shape operations and indices act, under names that no user sees. The rest of the
     content is in slots, which ``_like`` and ``_same`` of the subclass hand on.
 
-    A subclass says what it holds (``_leaves``, ``_held``, ``_content``), how several are joined (``_stack``, ``_cat``,
-    ``_where``), how rows are written (``_check_rows``, ``_write_checked``, ``_copy``) and what operations on numbers do
-    (``_on_numbers``, by default nothing).
+    A subclass says what it holds (``_CONTENT``, ``_leaves``, ``_held``, ``_content``), how several are joined
+    (``_stack``, ``_cat``, ``_where``), how rows are written (``_check_rows``, ``_write_checked``, ``_copy``) and what
+    operations on numbers do (``_on_numbers``, by default nothing).
     """
 
     __slots__ = ()
