@@ -160,12 +160,13 @@ def _fields(data: Any, rows: int | None, path: tuple[str, ...]) -> list[FieldDes
     for key in data._store:
         value: Any = data._store[key]
         name = ".".join((*path, key))
-        if isinstance(value, Collection) and value._is_tree():
+        content = content_kind(value)
+        if content is Content.TREE:
             found += _fields(value, rows, (*path, key))
-        elif content_kind(value) is Content.RAGGED:
+        elif content is Content.RAGGED:
             dtype = str(value.dtype).removeprefix("torch.")
             found.append(FieldDescription(name, "ragged", dtype, (), None))
-        elif content_kind(value) is Content.TEXT:
+        elif content is Content.TEXT:
             found.append(FieldDescription(name, "text", "", (), None))
         elif isinstance(value, Tensor):
             found.append(_tensor(name, value, len(data._batch_size), rows))

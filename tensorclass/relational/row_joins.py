@@ -105,6 +105,11 @@ def _names_beside(left: Any, right: Any, keys: Sequence[tuple[str, ...]], suffix
 
 def _both(ours: Any, theirs: Any, key: Sequence[str]) -> Any:
     """Return the values of both sides as one column."""
+    contents = {content_kind(ours), content_kind(theirs)}
+    if contents == {Content.TEXT}:
+        return cat([ours, theirs])
+    if contents <= {Content.TEXT, Content.OBJECTS}:
+        return Column.from_list([*ours.tolist(), *theirs.tolist()])
     if isinstance(ours, Tensor) and isinstance(theirs, Tensor):
         if ours.shape[1:] != theirs.shape[1:]:
             raise ValueError(
@@ -113,11 +118,6 @@ def _both(ours: Any, theirs: Any, key: Sequence[str]) -> Any:
             )
         dtype = torch.promote_types(ours.dtype, theirs.dtype)
         return torch.cat([ours.detach().to(dtype), theirs.detach().to(dtype)])
-    contents = {content_kind(ours), content_kind(theirs)}
-    if contents == {Content.TEXT}:
-        return cat([ours, theirs])
-    if contents <= {Content.TEXT, Content.OBJECTS}:
-        return Column.from_list([*ours.tolist(), *theirs.tolist()])
     raise TypeError(
         f"join: {dotted(key)!r}: expected values of one kind, got a {type_name(ours)} and a {type_name(theirs)}"
     )
