@@ -23,10 +23,9 @@ from tensorclass.records.record import TensorClass
 from tensorclass.support.extras import require
 from tensorclass.support.printable import class_name, type_name
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.columns.buffer_column import BufferColumn
-from tensorclass.td.columns.ragged import Ragged
+from tensorclass.td.collection import content_kind
+from tensorclass.td.leaves.content import Content
 from tensorclass.td.leaves.nontensor import MetaData, NonTensorData, NonTensorStack
-from tensorclass.td.leaves.nontensor_base import NonTensorDataBase
 from tensorclass.td.leaves.unbatched_tensor import UnbatchedTensor
 from tensorclass.td.memory.mapped_tensor import MemoryMappedTensor
 from tensorclass.td.stores.lazy.lazy_stack import LazyStacked, LazyStackedTensorDict
@@ -253,18 +252,18 @@ class _Theirs:
     def value(self, source: Any) -> Any:
         """Return the value of the other package for one of this package."""
         package = self._package
-        if isinstance(source, UnbatchedTensor):
-            held = source._held()
-            return package.UnbatchedTensor(held, batch_size=source._batch_size)
+        content = content_kind(source)
+        if content is Content.TENSOR:
+            return package.UnbatchedTensor(source._held(), batch_size=source._batch_size)
         if isinstance(source, Tensor):
             return self._tensor(source)
-        if isinstance(source, Ragged):
+        if content is Content.RAGGED:
             return source.to_jagged()
-        if isinstance(source, (BufferColumn, NonTensorStack)):
+        if content is Content.OBJECTS and source._is_uniform:
+            kind = package.MetaData if source._KIND == "MetaData" else package.NonTensorData
+            return kind(source._unwrapped(), batch_size=source._batch_size, device=source._device)
+        if content is Content.TEXT or content is Content.OBJECTS:
             return self._objects(source.tolist(), source._batch_size, source)
-        if isinstance(source, NonTensorDataBase):
-            kind = package.MetaData if isinstance(source, MetaData) else package.NonTensorData
-            return kind(source.data, batch_size=source._batch_size, device=source._device)
         if not isinstance(source, TensorCollection):
             return source
         return self._collection(source)

@@ -15,10 +15,11 @@ import torch
 from torch import Size, Tensor
 
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.collection import holds_objects
 from tensorclass.td.get import MISSING, NO_DEFAULT
 from tensorclass.td.inherited_members import replace_member
 from tensorclass.td.keys import FlatKey, NestedKey
-from tensorclass.td.leaves.nontensor import NonTensorData, NonTensorDataBase, NonTensorStack
+from tensorclass.td.leaves.nontensor import NonTensorData, NonTensorStack
 from tensorclass.td.stores.lazy.lazy_stack import LazyStackedTensorDict
 from tensorclass.td.stores.sub_tensordict import SubTensorDict
 from tensorclass.td.tensordict import TensorDict
@@ -42,14 +43,14 @@ def state_dict(
     result = _PLAIN["state_dict"](self, destination, prefix, keep_vars, flatten)
     metadata: dict[str, Any] = getattr(result, "_metadata", {})
     for key, value in self._now().items():
-        if isinstance(value, NonTensorDataBase):
-            one = isinstance(value, NonTensorData)
+        if holds_objects(value):
+            one = value._is_uniform
             metadata[prefix + key] = {
                 "batch_size": value._batch_size,
                 "device": value._device,
                 "_type": "NonTensorData" if one else "NonTensorStack",
                 "_non_tensor": {
-                    "data": value.data if one else value.tolist(),
+                    "data": value._unwrapped() if one else value.tolist(),
                     "_metadata": None,
                     "_is_non_tensor": True,
                 },

@@ -18,7 +18,7 @@ from tensorclass.nn.module_base import TensorDictModuleBase
 from tensorclass.nn.params import TensorDictParams
 from tensorclass.records.record import TensorClass
 from tensorclass.support.printable import class_name, type_name
-from tensorclass.td.collection import Collection
+from tensorclass.td.collection import Collection, holds_objects
 from tensorclass.td.leaves.nontensor import MetaData, NonTensorData, NonTensorStack
 from tensorclass.td.leaves.nontensor_base import NonTensorDataBase
 from tensorclass.td.stores.lazy.lazy_stack import LazyStackedTensorDict
@@ -79,7 +79,7 @@ def take_state(self: Any, state: Mapping[str, Any]) -> None:
     else:
         held = state["tensordict"]
         beside = {key: value for key, value in state["non_tensordict"].items() if value is not None}
-        if isinstance(self, NonTensorDataBase):
+        if holds_objects(self):
             made = cast("Any", type(self))(
                 state["non_tensordict"]["data"], batch_size=held.batch_size, device=held.device
             )

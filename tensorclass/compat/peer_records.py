@@ -21,10 +21,9 @@ from tensorclass.records.record import OPTIONS, RecordMeta
 from tensorclass.records.record import TensorClass as StrictRecord
 from tensorclass.support.printable import type_name
 from tensorclass.td import registry, value_checks
-from tensorclass.td.collection import Collection
+from tensorclass.td.collection import Collection, holds_objects
 from tensorclass.td.get import MISSING
 from tensorclass.td.keys import NestedKey
-from tensorclass.td.leaves.nontensor_base import NonTensorDataBase
 
 if TYPE_CHECKING:
     from tensorclass.td.collection import Value
@@ -111,12 +110,12 @@ class TensorClass(StrictRecord, metaclass=LenientMeta, is_base=True):
         if type(key) is str and key in type(self)._specs and key not in self._store:
             return None
         value = super().get(key, default, **forms)
-        return value._as_read() if isinstance(value, NonTensorDataBase) else value
+        return value._as_read() if holds_objects(value) else value
 
     def get_at(self, key: NestedKey, index: Any, default: Any = MISSING) -> Any:
         """Return rows of a field: those of a non-tensor field are its objects."""
         value = super().get_at(key, index, default)
-        return value._as_read() if isinstance(value, NonTensorDataBase) else value
+        return value._as_read() if holds_objects(value) else value
 
     if not TYPE_CHECKING:
 

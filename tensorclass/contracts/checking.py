@@ -21,10 +21,11 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.compiler import is_compiling
 
 from tensorclass.support.printable import type_name
-from tensorclass.td.collection import Collection, functorch
+from tensorclass.td.collection import Collection, content_kind, functorch
 from tensorclass.td.columns.column_values import Declared
 from tensorclass.td.columns.ragged import Ragged
 from tensorclass.td.columns.spans import counts_of
+from tensorclass.td.leaves.content import Content
 from tensorclass.td.value_checks import as_tensor, batch_mismatch
 
 from .contract import Contract
@@ -331,7 +332,7 @@ def problems_below(data: Any, path: tuple[str, ...] = ()) -> list[Broken]:
 
 
 def _can_keep(value: Any) -> bool:
-    return isinstance(value, (Tensor, Ragged)) or (isinstance(value, Collection) and value._is_tree())
+    return isinstance(value, Tensor) or content_kind(value) in (Content.RAGGED, Content.TREE)
 
 
 def _described(specs: Mapping[str, FieldSpec], key: str, value: Any, size: Size, why: list[str]) -> Broken:
@@ -342,7 +343,7 @@ def _described(specs: Mapping[str, FieldSpec], key: str, value: Any, size: Size,
 
 
 def _got(value: Any) -> str:
-    if isinstance(value, Ragged):
+    if content_kind(value) is Content.RAGGED:
         depth = value.ragged_dims
         levels = f", {depth} ragged dimensions" if depth > 1 else ""
         shape = f", item shape {list(value.item_shape)}" if value.item_shape else ""
@@ -422,7 +423,7 @@ def _row_range_mismatch(contract: Contract, value: Ragged[Any]) -> list[str]:
         return []
     items: Any = value
     spans = value._spans()
-    while isinstance(items, Ragged):
+    while not isinstance(items, Tensor):
         if not is_readable(items._spans()):
             return []
         items, spans = (items._items, items._spans()) if items._is_compact else items._packed()

@@ -13,9 +13,8 @@ from tensorclass.records.fields import FieldSpec, shown_value
 from tensorclass.records.record import TensorClass
 from tensorclass.td import value_checks as entering
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import Collection
+from tensorclass.td.collection import Collection, holds_objects
 from tensorclass.td.leaves.batch_object import ADVICE, RowsDiffer
-from tensorclass.td.leaves.nontensor import NonTensorData, NonTensorDataBase
 from tensorclass.td.stored_names import all_names, shown_names
 from tensorclass.td.value_checks import BatchMismatch, as_tensor
 
@@ -111,7 +110,7 @@ def _diagnose_record(
 
 
 def _diagnose_field(record: Any, spec: FieldSpec, value: Any, problems: Problems, path: tuple[str, ...]) -> None:
-    if value is None or (isinstance(value, NonTensorData) and value._unwrapped() is None):
+    if value is None or (holds_objects(value) and value._is_uniform and value._unwrapped() is None):
         if not spec.allows_none(record):
             problems.add(path, spec.shown, "None")
         return
@@ -132,12 +131,12 @@ def _diagnose_field(record: Any, spec: FieldSpec, value: Any, problems: Problems
     except (TypeError, ValueError, RuntimeError, AttributeError) as error:
         if _diagnose_below(record, spec, value, problems, path):
             return
-        if isinstance(value, NonTensorDataBase):
-            wrong = [item for item in value._objects if not spec._is_item(item)]
+        if holds_objects(value):
+            wrong = [item for item in value._coded_objects()[0] if not spec._is_item(item)]
             got = f"{shown_value(wrong[0])} among its rows" if wrong else shown_value(value)
         else:
             got = shown_value(value)
-        is_mismatch = str(error) == str(spec.mismatch(value)) or isinstance(value, NonTensorDataBase)
+        is_mismatch = str(error) == str(spec.mismatch(value)) or holds_objects(value)
         rows = spec.hint(value)
         hint = spec.namesake(value) or (rows and f"{rows}, or auto_batch_size=True")
         problems.add(path, spec.shown, got, hint if is_mismatch else str(error))

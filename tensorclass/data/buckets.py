@@ -9,6 +9,7 @@ import torch
 from torch import Generator, Tensor
 from torch.utils.data import Sampler
 
+from tensorclass.td.collection import has_spans
 from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.leaves.object_codes import to_lists
 
@@ -62,7 +63,7 @@ class BucketBatchSampler(Sampler[list[int]]):
         for name, limit in (("batch_size", batch_size), ("max_items", max_items), ("bucket_rows", bucket_rows)):
             if limit is not None and limit < 1:
                 raise ValueError(f"BucketBatchSampler: {name}: expected a positive number, got {limit}")
-        given: Any = lengths.lengths if isinstance(lengths, BufferColumn) else lengths
+        given: Any = lengths.lengths if has_spans(lengths) else lengths
         own = torch.as_tensor(given, dtype=None if len(given) else torch.int64).cpu()
         if own.ndim != 1 or own.is_floating_point() or own.is_complex() or own.dtype is torch.bool:
             raise TypeError(

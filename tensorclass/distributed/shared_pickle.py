@@ -31,7 +31,8 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from tensorclass.support.parent_process import end_with_parent
-from tensorclass.td.columns.buffer_column import BufferColumn, column_rebuild
+from tensorclass.td.collection import has_spans
+from tensorclass.td.columns.buffer_column import column_rebuild
 from tensorclass.td.memory.shared_memory import new_storage
 from tensorclass.td.pickle_buffers import PickledTensor
 
@@ -179,7 +180,7 @@ class _Pickler(pickle.Pickler):
             obj = obj.tensor
         kind = obj.__class__
         if kind not in _PLAIN:
-            if isinstance(obj, BufferColumn) and not self._copies and _is_shared(obj):
+            if has_spans(obj) and not self._copies and _is_shared(obj):
                 return column_rebuild, (kind, obj._items, obj._spans(), obj._names, obj._lock is not None)
             return NotImplemented
         if obj.requires_grad and not obj.is_leaf:
@@ -240,7 +241,7 @@ class _Pickler(pickle.Pickler):
         return memory  # type: ignore[no-any-return]
 
 
-def _is_shared(column: BufferColumn) -> bool:
+def _is_shared(column: Any) -> bool:
     """Return whether the buffer of a column is in shared memory, so that it is sent whole, without a copy."""
     items = column._items
     return isinstance(items, Tensor) and items.is_cpu and items.untyped_storage().is_shared()

@@ -17,9 +17,11 @@ import torch
 from tensorclass.support.extras import require
 from tensorclass.support.printable import printable
 from tensorclass.support.regular_files import content_of, reading_regular
+from tensorclass.td.collection import content_kind
 from tensorclass.td.columns.ragged import Ragged
 from tensorclass.td.delegated.arguments import Nulls
 from tensorclass.td.keys import unravel_key_to_tuple
+from tensorclass.td.leaves.content import Content
 from tensorclass.td.tensordict import TensorDict
 
 #: rows that are read at once
@@ -400,7 +402,7 @@ def _note_types(types: dict[tuple[str, ...], Any], data: Any) -> None:
         types[path] = known if known is Ragged else torch.promote_types(known, leaf.dtype)
     for key, value in data.items(True, True):
         path = unravel_key_to_tuple(key)
-        if isinstance(value, Ragged):
+        if content_kind(value) is Content.RAGGED:
             types[path] = Ragged
 
 

@@ -12,9 +12,8 @@ import torch
 from torch import Tensor
 
 from tensorclass.support.printable import printable
-from tensorclass.td.collection import Collection
-from tensorclass.td.columns.ragged import Ragged
-from tensorclass.td.columns.text import Text
+from tensorclass.td.collection import Collection, content_kind
+from tensorclass.td.leaves.content import Content
 from tensorclass.td.leaves.object_codes import to_lists
 
 from .data_files import opened
@@ -161,12 +160,13 @@ def _fields(data: Any, rows: int | None, path: tuple[str, ...]) -> list[FieldDes
     for key in data._store:
         value: Any = data._store[key]
         name = ".".join((*path, key))
-        if isinstance(value, Collection) and value._is_tree():
+        content = content_kind(value)
+        if content is Content.TREE:
             found += _fields(value, rows, (*path, key))
-        elif isinstance(value, Ragged):
+        elif content is Content.RAGGED:
             dtype = str(value.dtype).removeprefix("torch.")
             found.append(FieldDescription(name, "ragged", dtype, (), None))
-        elif isinstance(value, Text):
+        elif content is Content.TEXT:
             found.append(FieldDescription(name, "text", "", (), None))
         elif isinstance(value, Tensor):
             found.append(_tensor(name, value, len(data._batch_size), rows))

@@ -28,13 +28,14 @@ from tensorclass.support.help_links import help_link
 from tensorclass.support.printable import class_name, printable, type_name
 from tensorclass.td import shapes, value_checks
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import Collection, is_tree
+from tensorclass.td.collection import Collection, has_spans, holds_objects, is_tree
 from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.columns.column import Column
 from tensorclass.td.columns.column_values import Declared
 from tensorclass.td.columns.ragged import Ragged
 from tensorclass.td.columns.spans import first_row
 from tensorclass.td.leaves.batch_object import BatchObject, RowsDiffer, one_object
+from tensorclass.td.leaves.leaf import Leaf
 from tensorclass.td.leaves.nontensor import NonTensorData, NonTensorDataBase, NonTensorStack
 from tensorclass.td.leaves.object_codes import Deferred, drop_unused, flatten_lists
 from tensorclass.td.modes import LIST_TO_STACK
@@ -316,7 +317,7 @@ class FieldSpec:
             if not isinstance(value, self.types):
                 value = self._as_collection(record, value)
             return value_checks.fit_collection(record, self.name, value, non_blocking)
-        if isinstance(value, NonTensorDataBase):
+        if holds_objects(value):
             value = self._with_checked_objects(value)
             if kind is Kind.OBJECT and not self._options["stack_objects"]:
                 value = self._one_object(value)
@@ -330,17 +331,17 @@ class FieldSpec:
         kind = self.kind or self._known_kind(type(record), rows)
         if kind is Kind.COLUMN:
             fits = isinstance(rows, self.types)
-        elif isinstance(rows, NonTensorDataBase):
+        elif holds_objects(rows) and type(rows) not in self.types:
             fits = kind in (Kind.OBJECT, Kind.ANY) and all(map(self._is_item, self._to_check(rows)))
         else:
             fits = not is_new or not self.types or isinstance(rows, self.types)
         if not fits:
-            raise self.mismatch(rows._unwrapped() if isinstance(rows, NonTensorDataBase) else rows)
+            raise self.mismatch(rows._unwrapped() if holds_objects(rows) else rows)
 
     def check_items(self, value: Any, depth: int) -> None:
         """Raise if the field does not accept the objects in lists for rows, nested ``depth`` lists deep."""
         for item in flatten_lists(value, depth)[0]:
-            held = self._to_check(item) if isinstance(item, NonTensorDataBase) else (item,)
+            held = self._to_check(item) if holds_objects(item) else (item,)
             for one in held:
                 if not self._is_item(one):
                     raise self.mismatch(one)
@@ -359,7 +360,7 @@ class FieldSpec:
 
     def _check_all_present(self, column: Any) -> None:
         """Raise if a row has no value, which the annotation does not allow."""
-        if isinstance(column, BufferColumn) and not column._spans().is_meta and not is_compiling():
+        if has_spans(column) and not column._spans().is_meta and not is_compiling():
             missing = column.missing
             if bool(missing.any()):
                 raise TypeError(
@@ -447,7 +448,7 @@ class FieldSpec:
                 raise self.mismatch(value)
         return self._stored(record, value)
 
-    def _one_object(self, value: NonTensorDataBase) -> BatchObject:
+    def _one_object(self, value: Any) -> BatchObject:
         """Return data with the same object in all rows as one object. Raise if rows differ."""
         if isinstance(value, BatchObject):
             return value
@@ -479,16 +480,18 @@ class FieldSpec:
                 return False
         return True
 
-    def _to_check(self, value: NonTensorDataBase) -> Sequence[Any]:
+    def _to_check(self, value: Leaf) -> Sequence[Any]:
         """Return the objects to check: one is enough if all are known to be of one class."""
-        objects = value._objects
+        if value._is_uniform:
+            return (value._unwrapped(),)
+        objects, codes = value._coded_objects()
         if isinstance(objects, Deferred) and len(objects) and not (self._literals or objects.kind is None):
             return (objects[0],)
-        return objects if len(objects) == 1 else drop_unused(objects, value._codes())[0]
+        return objects if len(objects) == 1 else drop_unused(objects, codes)[0]
 
-    def _with_checked_objects(self, value: NonTensorDataBase) -> NonTensorDataBase:
+    def _with_checked_objects(self, value: Any) -> Any:
         """Return objects that are checked, or will be when they are read from a file."""
-        objects = value._objects
+        objects = () if value._is_uniform else value._coded_objects()[0]
         if isinstance(objects, Deferred) and objects.kind is None and len(objects) <= value._batch_size.numel():
             new = value._shallow()
             new._objects = objects.checked(self._check_object)

@@ -17,12 +17,12 @@ from tensorclass.support.nearest import did_you_mean
 from tensorclass.support.printable import class_name, type_name
 from tensorclass.td import native
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import Collection, DeviceLike
+from tensorclass.td.collection import Collection, DeviceLike, holds_objects
 from tensorclass.td.dataframe_names import DataFrameNames, own_names
 from tensorclass.td.inherited_members import copy_inherited
 from tensorclass.td.keys import unravel_key_to_tuple
 from tensorclass.td.leaves.linked_list import LinkedList
-from tensorclass.td.leaves.nontensor import NonTensorData, NonTensorDataBase
+from tensorclass.td.leaves.nontensor import NonTensorData
 from tensorclass.td.printing.long_form import collection_facts, value_repr
 from tensorclass.td.same_named_classes import not_of_class
 from tensorclass.td.tensordict import TensorDict
@@ -385,8 +385,8 @@ class TensorClass(FromValues, DataFrameNames, metaclass=RecordMeta, is_base=True
         *path, last = unravel_key_to_tuple(key)
         holder: Any = self._find(tuple(path))
         current = holder._store.get(last) if isinstance(holder, TensorClass) else None
-        if isinstance(current, NonTensorDataBase):
-            item = value if isinstance(value, NonTensorDataBase) else NonTensorData(value)
+        if holds_objects(current):
+            item = value if holds_objects(value) else NonTensorData(value)
             holder._spec(last).check(holder, item)
         return super().set_at_(key, value, index, non_blocking=non_blocking)
 
@@ -600,7 +600,7 @@ class TensorClass(FromValues, DataFrameNames, metaclass=RecordMeta, is_base=True
 
 
 def _shown(value: Any) -> str:
-    return value_repr(value._unwrapped() if isinstance(value, NonTensorData) else value)
+    return value_repr(value._unwrapped() if holds_objects(value) and value._is_uniform else value)
 
 
 # batch_size, device and names are arguments of __init__ that are not fields. dataclasses.replace passes them on because

@@ -17,9 +17,8 @@ from typing_extensions import Self, dataclass_transform
 from tensorclass.support.nearest import did_you_mean
 from tensorclass.support.printable import class_name, printable, type_name
 from tensorclass.td import pytree
-from tensorclass.td.collection import Collection
+from tensorclass.td.collection import Collection, holds_objects
 from tensorclass.td.hidden_members import hide_member, with_members
-from tensorclass.td.leaves.nontensor_base import NonTensorDataBase
 from tensorclass.td.stores.lazy import LazyStacked
 from tensorclass.td.stores.store_classes import OnStore, on_store
 from tensorclass.td.tensordict import TensorDict
@@ -184,7 +183,7 @@ class TypedTensorDict(  # pyright: ignore[reportIncompatibleVariableOverride]  #
     def _fit(self, key: str, value: Any, non_blocking: bool = False) -> Value:
         """Return ``value`` as it is stored under ``key``: rows under the key of a column as that column."""
         spec = self._columns.get(key)
-        is_held = isinstance(value, (Tensor, Collection)) and not isinstance(value, NonTensorDataBase)
+        is_held = isinstance(value, (Tensor, Collection)) and not holds_objects(value)
         if spec is None or value is None or is_held:
             return super()._fit(key, value, non_blocking)
         return spec.fit_column(self, value, non_blocking)

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from tensorclass.support.extras import require
 from tensorclass.support.printable import plot_label
-from tensorclass.td.columns.ragged import Ragged
+from tensorclass.td.collection import content_kind
 from tensorclass.td.keys import NestedKey, dotted
+from tensorclass.td.leaves.content import Content
 from tensorclass.td.leaves.object_codes import to_lists
-from tensorclass.td.leaves.unbatched_tensor import UnbatchedTensor
 from tensorclass.td.printing.html_charts import Histogram, histogram
 from tensorclass.td.printing.number_previews import is_readable
 
@@ -62,9 +62,9 @@ def _columns(data: TensorCollection, keys: list[tuple[str, ...]]) -> list[tuple[
 
 
 def _histogram(value: Any) -> Histogram | None:
-    if isinstance(value, UnbatchedTensor):
-        value = value.data
-    while isinstance(value, Ragged):
+    if content_kind(value) is Content.TENSOR:
+        value = value._held()
+    while content_kind(value) is Content.RAGGED:
         value = value.compact().values
     if not isinstance(value, Tensor) or value.is_complex():
         return None

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from tensorclass.records.record import TensorClass
 from tensorclass.support.printable import type_name
-from tensorclass.td.collection import Collection
-from tensorclass.td.columns.buffer_column import BufferColumn
-from tensorclass.td.columns.ragged import Ragged
+from tensorclass.td.collection import content_kind
 from tensorclass.td.columns.text import Text
 from tensorclass.td.keys import dotted
-from tensorclass.td.leaves.nontensor import NonTensorData
-from tensorclass.td.leaves.nontensor_base import NonTensorDataBase
+from tensorclass.td.leaves.content import Content
 from tensorclass.td.leaves.object_codes import to_lists
-from tensorclass.td.leaves.unbatched_tensor import UnbatchedTensor
 from tensorclass.td.printing.number_previews import is_readable, number_writer
 from tensorclass.td.printing.print_options import OPTIONS
 from tensorclass.td.printing.short_form import line_width
@@ -118,29 +114,29 @@ def summary(self: TensorCollection) -> Summary:
 
 
 def _statistics(key: str, value: Any) -> _Statistics:
-    if isinstance(value, UnbatchedTensor):
-        value = value.data
+    content = content_kind(value)
+    if content is Content.TENSOR:
+        value = value._held()
     if isinstance(value, Tensor):
         return _of_numbers(key, value, str(value.dtype).removeprefix("torch."), None)
-    if isinstance(value, Ragged):
-        missing = int(value.missing.count_nonzero())
-        items = cast("Tensor | BufferColumn", value)
-        while isinstance(items, BufferColumn):
-            items = cast("Tensor | BufferColumn", items._packed()[0])
-        return _of_numbers(key, items, value._type_for_repr(), missing)
-    leaf: Any = value
-    name: str = leaf._type_for_repr() if isinstance(value, Collection) else type_name(leaf)
-    if isinstance(value, Text):
+    name: str = type_name(value) if content is None else value._type_for_repr()
+    if content is Content.RAGGED:
+        items: Any = value
+        while not isinstance(items, Tensor):
+            items = items._packed()[0]
+        return _of_numbers(key, items, name, int(value.missing.count_nonzero()))
+    if content is Content.TEXT:
         missing = int(value.missing.count_nonzero())
         rows: Any = value.reshape(-1)
         strings = rows[~rows.missing]
         return _Statistics(name, len(strings), missing, len(strings.unique().values) if len(strings) else 0)
-    if isinstance(value, NonTensorData):
-        is_none = value._objects[0] is None
+    if content is Content.OBJECTS and value._is_uniform:
+        is_none = value._unwrapped() is None
         count = value._batch_size.numel()
         return _Statistics(name, 0 if is_none else count, count if is_none else 0, 0 if is_none else 1)
-    if isinstance(value, NonTensorDataBase):
-        objects = [value._objects[code] for code in to_lists(value._codes().reshape(-1))]
+    if content is Content.OBJECTS:
+        held, codes = value._coded_objects()
+        objects = [held[code] for code in to_lists(codes.reshape(-1))]
         there = [one for one in objects if one is not None]
         return _Statistics(name, len(there), len(objects) - len(there), _different(there))
     return _Statistics(name, _UNKNOWN, _UNKNOWN, _UNKNOWN)
@@ -279,7 +275,7 @@ def _shown(rows: int, blocks: int) -> int:
 
 def _cells(name: str, value: Any) -> list[str]:
     """Return a column of the table: its name, and the text of each row."""
-    if isinstance(value, Text):
+    if content_kind(value) is Content.TEXT:
         return [name, *[text or "" for text in value.tolist()]]
     return [name, *map(_writer(value), value.tolist())]
 

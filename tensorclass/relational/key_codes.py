@@ -12,11 +12,11 @@ from torch import Tensor
 
 from tensorclass.support.extras import require
 from tensorclass.support.printable import type_name
-from tensorclass.td.collection import Collection
+from tensorclass.td.collection import Collection, content_kind
 from tensorclass.td.columns.text import Text
 from tensorclass.td.get import MISSING
 from tensorclass.td.keys import NestedKey, dotted, missing_key, unravel_key_to_tuple
-from tensorclass.td.leaves.nontensor_base import NonTensorDataBase
+from tensorclass.td.leaves.content import Content
 
 from .row_order import stable_order
 
@@ -154,9 +154,10 @@ def _codes_in_order(values: Tensor, order: Tensor) -> KeyCodes:
 
 
 def _codes_of(what: str, key: str, column: Any) -> KeyCodes:
-    if isinstance(column, Text):
+    content = content_kind(column)
+    if content is Content.TEXT:
         return _codes_of_text(column)
-    if isinstance(column, NonTensorDataBase):
+    if content is Content.OBJECTS:
         return _codes_of_objects(what, key, column)
     if not isinstance(column, Tensor) or column.is_nested or column.is_complex():
         raise TypeError(f"{what}: {key!r}: expected real numbers, text or hashable objects, got a {type_name(column)}")
@@ -197,7 +198,7 @@ def _encoded_by_arrow(column: Text) -> KeyCodes:
     return KeyCodes(ranks[indices].to(column._device or "cpu"), len(order) + int(encoded.null_count > 0))
 
 
-def _codes_of_objects(what: str, key: str, column: NonTensorDataBase) -> KeyCodes:
+def _codes_of_objects(what: str, key: str, column: Any) -> KeyCodes:
     objects: list[Any] = column.tolist() if column._batch_size else []
     if column._batch_size[1:]:
         objects = [_hashable(item) for item in objects]

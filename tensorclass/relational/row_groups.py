@@ -11,9 +11,9 @@ from torch import Tensor
 from tensorclass.records.fields import shown_value
 from tensorclass.support.nearest import did_you_mean
 from tensorclass.support.printable import type_name
-from tensorclass.td.collection import Collection
-from tensorclass.td.columns.ragged import Ragged
+from tensorclass.td.collection import Collection, content_kind
 from tensorclass.td.keys import NestedKey, dotted, unravel_key_to_tuple
+from tensorclass.td.leaves.content import Content
 from tensorclass.td.tensordict import TensorDict
 
 from .key_codes import KeyCodes, Keys, as_keys, key_codes, key_columns, leaf_keys
@@ -176,7 +176,7 @@ class RowGroups(Generic[T]):
         if not isinstance(column, Tensor) or column.is_nested or column.is_complex():
             name = key[0] if len(key) == 1 else key
             reduced = f"data.to_tensordict().set({name!r}, data[{name!r}].mean()).group_by(...)"
-            hint = f"; reduce each of its rows first: {reduced}" if issubclass(type(column), Ragged) else ""
+            hint = f"; reduce each of its rows first: {reduced}" if content_kind(column) is Content.RAGGED else ""
             raise TypeError(
                 f"agg: {dotted(key)}: {aggregation!r} takes a tensor of real numbers, got a {type_name(column)}{hint}"
             )

@@ -11,12 +11,10 @@ from torch import Tensor
 from tensorclass.convert.conversion_errors import ConversionError
 from tensorclass.support.nearest import did_you_mean
 from tensorclass.support.printable import type_name
-from tensorclass.td.collection import Collection
-from tensorclass.td.columns.buffer_column import BufferColumn
+from tensorclass.td.collection import Collection, content_kind, has_spans, holds_objects
 from tensorclass.td.columns.column import Column
-from tensorclass.td.columns.text import Text
 from tensorclass.td.keys import dotted
-from tensorclass.td.leaves.nontensor_base import NonTensorDataBase
+from tensorclass.td.leaves.content import Content
 from tensorclass.td.leaves.object_codes import to_lists
 from tensorclass.td.stack_and_cat import cat
 from tensorclass.td.tensordict import TensorDict
@@ -107,6 +105,11 @@ def _names_beside(left: Any, right: Any, keys: Sequence[tuple[str, ...]], suffix
 
 def _both(ours: Any, theirs: Any, key: Sequence[str]) -> Any:
     """Return the values of both sides as one column."""
+    contents = {content_kind(ours), content_kind(theirs)}
+    if contents == {Content.TEXT}:
+        return cat([ours, theirs])
+    if contents <= {Content.TEXT, Content.OBJECTS}:
+        return Column.from_list([*ours.tolist(), *theirs.tolist()])
     if isinstance(ours, Tensor) and isinstance(theirs, Tensor):
         if ours.shape[1:] != theirs.shape[1:]:
             raise ValueError(
@@ -115,10 +118,6 @@ def _both(ours: Any, theirs: Any, key: Sequence[str]) -> Any:
             )
         dtype = torch.promote_types(ours.dtype, theirs.dtype)
         return torch.cat([ours.detach().to(dtype), theirs.detach().to(dtype)])
-    if isinstance(ours, Text) and isinstance(theirs, Text):
-        return cat([ours, theirs])
-    if isinstance(ours, (Text, NonTensorDataBase)) and isinstance(theirs, (Text, NonTensorDataBase)):
-        return Column.from_list([*ours.tolist(), *theirs.tolist()])
     raise TypeError(
         f"join: {dotted(key)!r}: expected values of one kind, got a {type_name(ours)} and a {type_name(theirs)}"
     )
@@ -189,15 +188,16 @@ class _Filler:
             mask = alone.reshape(-1, *[1] * (column.ndim - 1))
             return torch.where(mask, _number_for(column, alone, dotted(key), value), column)
         value = None if value is _NOTHING and not isinstance(column, Tensor) else value
-        if isinstance(column, BufferColumn) and value is None:
+        is_buffer = has_spans(column)
+        if is_buffer and value is None:
             spans, nothing = column._spans(), torch.tensor([0, -1], device=alone.device)
             mask = alone.reshape(-1, *[1] * (spans.ndim - 1))
             return column._of(column._items, torch.where(mask, nothing, spans), column._names)
-        if isinstance(column, (BufferColumn, NonTensorDataBase)):
+        if is_buffer or holds_objects(column):
             rows: list[Any] = column.tolist()
             gone: list[bool] = to_lists(alone)
             filled = [value if empty else row for row, empty in zip(rows, gone, strict=True)]
-            cls: Any = type(column) if isinstance(column, BufferColumn) else Column
+            cls: Any = type(column) if is_buffer else Column
             return cls.from_list(filled)
         raise ValueError(
             f"join: {int(alone.sum())} rows have no partner, and {dotted(key)!r} (a {type_name(column)}) cannot be "
@@ -231,7 +231,7 @@ def _empty_like(column: Any, rows: int) -> Any:
     """Return rows in which everything is to be filled."""
     if isinstance(column, Tensor):
         return column.new_zeros((rows, *column.shape[1:]))
-    if isinstance(column, BufferColumn):
+    if has_spans(column):
         return column._of(column._items, column._spans().new_zeros((rows, *column._spans().shape[1:])))
     if isinstance(column, Collection) and column._is_tree():
         nested: Any = column

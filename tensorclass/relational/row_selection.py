@@ -10,9 +10,8 @@ from torch import Tensor
 
 from tensorclass.support.exact_types import DICT
 from tensorclass.support.nearest import did_you_mean
-from tensorclass.td.collection import Collection
-from tensorclass.td.columns.column import Column
-from tensorclass.td.columns.text import Text
+from tensorclass.td.collection import Collection, content_kind
+from tensorclass.td.leaves.content import Content
 from tensorclass.td.tensordict import TensorDict
 
 from .key_codes import Keys, as_keys, codes_of_columns, key_codes, key_columns, leaf_keys
@@ -69,7 +68,7 @@ def sort_by(self: T, by: Keys, *, descending: bool | Sequence[bool] = False) -> 
 
 
 def _has_missing(column: Any) -> bool:
-    if isinstance(column, Text):
+    if content_kind(column) is Content.TEXT:
         return bool((column._spans()[..., 1] < 0).any())
     return not isinstance(column, Tensor) and any(item is None for item in column.tolist())
 
@@ -114,7 +113,7 @@ def columns_of(data: TensorCollection, keys: Sequence[tuple[str, ...]], rows: Te
     result = TensorDict({}, [len(rows)], device=data._device)
     for key in keys:
         column: Any = data._find(key)
-        result[key] = column._at(rows) if isinstance(column, (Text, Column)) else column[rows]
+        result[key] = column[rows] if isinstance(column, Tensor) else column._at(rows)
     return trimmed(result)
 
 

@@ -8,12 +8,13 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from tensorclass import Text
 from tensorclass.scores.labels import common_codes, merge, translate
 from tensorclass.scores.metrics import declared_codes
 from tensorclass.scores.score_arrays import plain_value
 from tensorclass.scores.score_data import ScoreData
 from tensorclass.support.printable import class_name, type_name
+from tensorclass.td.collection import content_kind
+from tensorclass.td.leaves.content import Content
 
 __all__ = ["align"]
 
@@ -51,7 +52,8 @@ def align(*scores: _Score) -> list[_Score]:
     columns: list[dict[str, Any]] = [{} for _ in scores]
     for field in dataclasses.fields(scores[0]) if scores else ():
         values = [getattr(score, field.name) for score in scores]
-        if any(isinstance(value, Text) for value in values) and not all(isinstance(value, Text) for value in values):
+        are_texts = [content_kind(value) is Content.TEXT for value in values]
+        if any(are_texts) and not all(are_texts):
             raise ValueError(f"{field.name}: expected texts in each record or in none, got None in some")
         if not any(isinstance(value, Tensor) for value in values):
             for column, value in zip(columns, values, strict=True):

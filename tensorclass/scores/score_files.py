@@ -10,7 +10,6 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from tensorclass import Text
 from tensorclass.scores import families
 from tensorclass.scores.align import align
 from tensorclass.scores.ifeval import IFEvalScoreData
@@ -20,6 +19,8 @@ from tensorclass.support.atomic import whole_file
 from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.printable import class_name, printable, type_name
 from tensorclass.support.regular_files import reading_regular
+from tensorclass.td.collection import content_kind
+from tensorclass.td.leaves.content import Content
 
 __all__ = ["load_scores", "save_scores"]
 
@@ -53,7 +54,7 @@ def save_scores(scores: ScoreData, path: str | Path) -> None:
         value = getattr(scores, field.name)
         if isinstance(value, Tensor):
             value = value.detach().cpu().contiguous()
-        elif isinstance(value, Text):
+        elif content_kind(value) is Content.TEXT:
             value = value.tolist()
         elif not _is_plain(value):
             raise TypeError(

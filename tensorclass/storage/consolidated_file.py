@@ -25,8 +25,7 @@ from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.printable import printable
 from tensorclass.support.regular_files import reading_regular
 from tensorclass.td.buffer_operations import dense_tensors, mark, mark_positions
-from tensorclass.td.collection import DeviceLike, as_device
-from tensorclass.td.columns.buffer_column import BufferColumn
+from tensorclass.td.collection import DeviceLike, as_device, has_spans
 from tensorclass.td.jagged import all_packed
 from tensorclass.td.leaves.object_codes import CPU, nest_lists
 from tensorclass.td.memory import consolidated_buffer
@@ -169,9 +168,7 @@ def _copy(target: Tensor, source: Tensor) -> None:
 def _with_compact_columns(data: Any) -> Any:
     nodes: list[Any] = data._all_nodes()
     loose = any(
-        not node._is_compact
-        if isinstance(node, BufferColumn)
-        else node._holds_values() and type(node._store) is not dict
+        not node._is_compact if has_spans(node) else node._holds_values() and type(node._store) is not dict
         for node in nodes
     )
     return data._compacted() if loose else data

@@ -23,6 +23,7 @@ from tensorclass.support.printable import type_name
 from . import shapes
 from .device_names import DeviceLike as DeviceLike
 from .device_names import as_device as as_device
+from .leaves.content import Content
 from .shapes import Names
 from .tracing import knows_addresses
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from .base import TensorCollection
     from .buffer_operations import BufferMark
+    from .columns.buffer_column import BufferColumn
     from .leaves.leaf import Leaf
     from .stored_names import StoredNames
 
@@ -76,6 +78,8 @@ class Collection:
     _hidden_members: ClassVar[Mapping[str, Any] | None] = None
     #: whether native code may walk collections of this class: it is a tree that overrides none of ``native.METHODS``
     _NATIVE: ClassVar[bool] = False
+    #: what it holds: code outside of the engine asks for it in place of the class
+    _CONTENT: ClassVar[Content] = Content.TREE
     #: fields that have another name in files and tables; ``None`` if there are none
     _stored_names: ClassVar[StoredNames | None] = None
 
@@ -698,3 +702,18 @@ def call_on_value(function: Callable[..., Any], value: Any, *args: Any, **kwargs
 def is_tree(value: object) -> TypeGuard[TensorCollection]:
     """Return whether a value is a nested collection: not a tensor, and not another leaf."""
     return isinstance(value, Collection) and value._is_tree()
+
+
+def content_kind(value: object) -> Content | None:
+    """Return what a value of a collection holds; ``None`` for a tensor, and for what is no value of a collection."""
+    return value._CONTENT if isinstance(value, Collection) else None
+
+
+def holds_objects(value: object) -> TypeGuard[Leaf]:
+    """Return whether a value is a leaf that holds objects: one for all rows, or one for each."""
+    return isinstance(value, Collection) and value._CONTENT is Content.OBJECTS
+
+
+def has_spans(value: object) -> TypeGuard[BufferColumn]:
+    """Return whether a value is a column whose rows are spans of a buffer: text, or ragged rows."""
+    return isinstance(value, Collection) and value._CONTENT.has_spans

@@ -21,8 +21,9 @@ from tensorclass.records.fields import shown_annotation
 from tensorclass.records.record import TensorClass
 from tensorclass.support.printable import class_name, type_name
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import Collection
+from tensorclass.td.collection import Collection, content_kind
 from tensorclass.td.columns.ragged import Ragged
+from tensorclass.td.leaves.content import Content
 
 from .class_adapters import ClassAdapter, adapter_of, hints_of
 from .record_class import record_class_of, source_class_of
@@ -149,7 +150,9 @@ def restore_value(value: Any, hint: Any, problems: Problems, path: tuple[str, ..
     if isinstance(value, Tensor) and not value.requires_grad:
         return _as_number(value, one, typing.get_args(hint))
     rows: Any = value
-    return _as_lists(rows, one, typing.get_args(hint)) if isinstance(value, Ragged) and not rows.requires_grad else rows
+    if content_kind(value) is Content.RAGGED and not rows.requires_grad:
+        return _as_lists(rows, one, typing.get_args(hint))
+    return rows
 
 
 def _as_one_of(value: Any, hints: Sequence[Any], problems: Problems, path: tuple[str, ...]) -> Any:

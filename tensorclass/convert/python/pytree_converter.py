@@ -25,8 +25,8 @@ from tensorclass.convert.conversion_targets import entries
 from tensorclass.records.record import TensorClass
 from tensorclass.support.printable import class_name
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import Collection
-from tensorclass.td.leaves.nontensor import NonTensorData, NonTensorDataBase
+from tensorclass.td.collection import Collection, holds_objects
+from tensorclass.td.leaves.nontensor import NonTensorData
 from tensorclass.td.leaves.object_codes import to_lists
 from tensorclass.td.memory.mapped_tensor import MemoryMappedTensor
 from tensorclass.td.same_named_classes import namesake
@@ -132,7 +132,7 @@ class _PytreeReader:
         if isinstance(tree, Tensor):
             return tree
         if isinstance(tree, Collection):
-            if isinstance(tree, NonTensorDataBase) or (isinstance(tree, TensorDict) and TYPE in tree._store):
+            if holds_objects(tree) or (isinstance(tree, TensorDict) and TYPE in tree._store):
                 leaves[key] = PytreeLeaf
             return tree
         if node_type in _NUMBERS or isinstance(tree, (np.generic, int, float, complex)):
@@ -268,7 +268,7 @@ def _restore(value: Any, recorded: Any) -> Any:
     if not isinstance(value, TensorDict):
         if isinstance(value, Tensor):
             return value if recorded is None else _restore_leaf(value, recorded)
-        return value._unwrapped() if isinstance(value, NonTensorDataBase) else value
+        return value._unwrapped() if holds_objects(value) else value
     node = _node_of(value)
     if node is None:
         return value
@@ -312,13 +312,13 @@ def _in_order(node: PytreeNode, children: Mapping[str, Any], keys: Iterable[str]
 def _node_of(data: TensorDict) -> PytreeNode | None:
     """Return the recorded node of a collection, as far as its rows agree; ``None`` without one."""
     holder = data._store.get(TYPE)
-    if not isinstance(holder, NonTensorDataBase):
+    if not holds_objects(holder):
         return None
-    nodes = holder._objects
+    nodes, codes = holder._coded_objects()
     if len(nodes) == 1 and isinstance(nodes[0], PytreeNode):
         return nodes[0]
     if len(nodes) > 1:
-        nodes = tuple([nodes[code] for code in sorted({*to_lists(holder._codes().flatten())})]) or nodes[:1]
+        nodes = tuple([nodes[code] for code in sorted({*to_lists(codes.flatten())})]) or nodes[:1]
     if not nodes or not all(isinstance(node, PytreeNode) for node in nodes):
         return None
     first: PytreeNode = nodes[0]

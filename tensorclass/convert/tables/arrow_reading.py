@@ -22,6 +22,7 @@ from tensorclass.convert.conversion_steps import build_nested
 from tensorclass.support.help_links import help_link
 from tensorclass.td.columns.column import Column
 from tensorclass.td.columns.text import Text
+from tensorclass.td.leaves.content import Content, leaf_class
 from tensorclass.td.leaves.nontensor import NonTensorData, stack_of
 from tensorclass.td.leaves.object_codes import Deferred, codes_row_by_row, drop_unused, to_lists
 from tensorclass.td.leaves.unbatched_tensor import UnbatchedTensor
@@ -97,7 +98,7 @@ class ArrowColumnReader(NumberReader, ColumnReader):
             return self._of_objects(column, schema)
         if note.get("none") and _takes_none(schema) and column.null_count == len(column):
             return ReadColumn(None)
-        if note.get("objects") and purpose == "any":
+        if purpose == "any" and ("objects" in note or "kind" in note):
             return self._objects(column, schema, note)
         if isinstance(column.type, self.pa.BaseExtensionType):
             column = self._unextended(column)
@@ -386,6 +387,10 @@ class ArrowColumnReader(NumberReader, ColumnReader):
             objects, codes = objects[:1], torch.zeros_like(codes)
             made = self._object_values(objects, codes, mask, schema)
             return made._replace(value=NonTensorData(made.value._objects[0], batch_size=codes.shape))
+        cls = leaf_class(note.get("kind"), Content.OBJECTS)
+        is_taken = schema.spec is None or schema.is_undeclared or cls in schema.spec.types
+        if cls is not None and is_taken and mask is None:
+            return ReadColumn(cls._from_objects(objects, codes, None))
         return self._object_values(objects, codes, mask, schema)
 
     def _is_batch_level(self, levels: int, schema: ColumnSchema) -> bool:

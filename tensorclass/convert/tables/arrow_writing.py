@@ -23,7 +23,7 @@ from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.columns.column import Column
 from tensorclass.td.columns.ragged import Ragged
 from tensorclass.td.columns.text import Text
-from tensorclass.td.leaves.nontensor import NonTensorData, NonTensorDataBase
+from tensorclass.td.leaves.content import Content
 from tensorclass.td.stored_names import stored_name
 from tensorclass.td.stores.lazy.lazy_store import Parts
 
@@ -131,13 +131,14 @@ class ColumnWriter:
             return self._stacked(value, arrow_type)
         if isinstance(value, Tensor):
             return self._tensor(value, arrow_type)
-        if isinstance(value, BufferColumn):
+        content = value._CONTENT
+        if content.has_spans:
             return self._column(value, arrow_type)
-        held = value._held()
-        if held is not None:  # one tensor for all rows
+        if content is Content.TENSOR:
+            held = value._held()
             array, note = self._tensor(held.expand(count, *held.shape), arrow_type)
             return array, {**note, "unbatched": True}
-        if isinstance(value, NonTensorDataBase):
+        if content is Content.OBJECTS:
             return self._objects(value, arrow_type)
         return self._struct(value, path, arrow_type, data)
 
@@ -277,7 +278,7 @@ class ColumnWriter:
         inner, list_types = self._below_batch(arrow_type, sizes)
         flat: Any = value.reshape(-1) if len(sizes) > 1 else value
         flat = flat if flat.device is None or flat.device.type == "cpu" else flat.cpu()
-        array, note = self._strings(flat, inner) if isinstance(flat, Text) else self._ragged(flat, inner)
+        array, note = self._strings(flat, inner) if flat._CONTENT is Content.TEXT else self._ragged(flat, inner)
         return self._in_batch_lists(array, sizes, list_types), note
 
     def _strings(self, value: Text, arrow_type: Any) -> tuple[Any, dict[str, Any]]:
@@ -296,7 +297,7 @@ class ColumnWriter:
         if arrow_type is not None and not (is_list or getattr(arrow_type, "value_type", None) is not None):
             raise UnwritableColumn(f"a value for a column of {arrow_type}", "ragged rows")
         below = None if arrow_type is None else arrow_type.value_type
-        array, note = self._ragged(items, below) if isinstance(items, Ragged) else self._tensor(items, below)
+        array, note = self._tensor(items, below) if isinstance(items, Tensor) else self._ragged(items, below)
         if is_list and types.is_list(arrow_type) and len(array) > torch.iinfo(torch.int32).max:
             raise UnwritableColumn("lists of less than 2**31 items", f"{len(array)}", "ask for large lists in a schema")
         made = list_array(self.pa, spans, array, arrow_type if is_list else None)
@@ -323,11 +324,11 @@ class ColumnWriter:
 
     def _objects(self, value: Any, arrow_type: Any) -> tuple[Any, dict[str, Any]]:
         pa, types = self.pa, self.pa.types
-        codes = value._codes()
+        objects, codes = value._coded_objects()
         sizes = list(codes.shape)
         inner, list_types = self._below_batch(arrow_type, sizes)
         coded: Any = inner if inner is not None and types.is_dictionary(inner) else None
-        array = self._listed(value._objects, inner if coded is None else coded.value_type)
+        array = self._listed(objects, inner if coded is None else coded.value_type)
         flat = codes.reshape(-1)
         if coded is not None:
             encoded = array.dictionary_encode()
@@ -337,12 +338,14 @@ class ColumnWriter:
             array = array.take(pa.array(flat.numpy()))
         array = self._in_batch_lists(array, sizes, list_types)
         note: dict[str, Any] = {}
-        if isinstance(value, NonTensorData) and value._unwrapped() is not None:
+        if value._is_uniform and value._unwrapped() is not None:
             note["uniform"] = True
         if isinstance(value, Column):
             note["column"] = item_type_note(value.item_type)
         elif arrow_type is None and _reads_as_numbers(pa, array.type):
             note["objects"] = True
+        if value._KIND is not None and not value._is_uniform:
+            note["kind"] = value._KIND
         return array, note
 
     def _listed(self, objects: Sequence[Any], arrow_type: Any) -> Any:

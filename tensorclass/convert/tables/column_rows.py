@@ -17,6 +17,7 @@ from tensorclass.td.columns.column import Column, as_column
 from tensorclass.td.columns.item_types import decoded, encoded, predicate, shown
 from tensorclass.td.columns.text import Text
 from tensorclass.td.delegated.arguments import Nulls
+from tensorclass.td.leaves.content import Content
 
 from .arrow_numbers import nulls_of
 from .column_reader import ReadColumn, UnreadableColumn
@@ -77,7 +78,9 @@ def fill_missing(column: BufferColumn, schema: ColumnSchema, nulls: Nulls) -> Re
             column[missing] = schema.declared.made(default, Size(())).expand(Size((int(missing.sum()),)))
         except (TypeError, ValueError) as error:
             raise misfit(schema, error) from None
-    elif (schema.spec is not None and not schema.optional) or (nulls != "default" and not isinstance(column, Text)):
+    elif (schema.spec is not None and not schema.optional) or (
+        nulls != "default" and column._CONTENT is Content.RAGGED
+    ):
         spans = column._spans()
         column = column._same({SPANS: torch.stack((spans[..., 0], spans[..., 1].clamp(min=0)), -1)})
     return ReadColumn(column, mask)

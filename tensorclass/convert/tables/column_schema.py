@@ -15,8 +15,10 @@ from tensorclass.convert.conversion_targets import entry_target, target_class
 from tensorclass.records.fields import FieldSpec, Kind
 from tensorclass.records.record import TensorClass
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.collection import content_kind, holds_objects
 from tensorclass.td.columns.column_values import Declared
 from tensorclass.td.columns.ragged import Ragged
+from tensorclass.td.leaves.content import Content
 from tensorclass.td.leaves.nontensor import NonTensorDataBase
 from tensorclass.td.leaves.object_codes import Deferred, to_lists
 from tensorclass.td.tensordict import TensorDict
@@ -95,7 +97,7 @@ class ColumnSchema(NamedTuple):
 
     def typed(self, rows: Any) -> Any:
         """Return ragged rows without items, which show no dtype, in one that the field allows."""
-        is_ragged = isinstance(rows, Ragged)
+        is_ragged = content_kind(rows) is Content.RAGGED
         contract = row_contract(self.declared) if is_ragged else None
         if contract is None or contract.dtypes is None or rows.dtype in contract.dtypes or int(rows.lengths.sum()):
             return rows
@@ -158,9 +160,10 @@ def _fitted(spec: FieldSpec, value: Any, depth: int) -> Any:
 
 def _cast_to(spec: FieldSpec, given: Any) -> Any:
     column: Any = given
-    if isinstance(given, Ragged) and spec.column is not None and (contract := row_contract(spec.column)) is not None:
+    content = content_kind(given)
+    if content is Content.RAGGED and spec.column is not None and (contract := row_contract(spec.column)) is not None:
         return _cast_items(column, contract)
-    if isinstance(given, NonTensorDataBase) and spec.kind is Kind.OBJECT:
+    if content is Content.OBJECTS and spec.kind is Kind.OBJECT:
         return _cast_objects(spec, given)
     if isinstance(given, Tensor) and spec.contract is not None:
         return _cast(given, spec.contract)
@@ -185,7 +188,7 @@ def _dicts(columns: Mapping[str, Any], size: Sequence[int]) -> Any:
         below_it: Any = column
         column = _dicts(below_it, size) if isinstance(column, dict) else column
         items = [None] * len(rows) if column is None else column.flatten(0, len(size) - 1) if len(size) > 1 else column
-        listed_ones = items.tolist() if isinstance(items, NonTensorDataBase) else items
+        listed_ones = items.tolist() if holds_objects(items) else items
         for row, item in zip(rows, listed_ones, strict=True):
             row[key] = to_lists(item) if isinstance(item, Tensor) else item
     return object_column(rows, Size(size))
@@ -224,7 +227,7 @@ def preferred_dtype(contract: Contract) -> torch.dtype | None:
 def _cast_items(rows: Ragged[Any], contract: Contract) -> Ragged[Any]:
     """Cast ragged rows to the dtype of a contract, if no item changes."""
     items = rows.compact().values
-    while isinstance(items, Ragged):
+    while not isinstance(items, Tensor):
         items = items.values
     made = _cast(items, contract)
     return rows if made.dtype == items.dtype else rows.to(dtype=made.dtype)

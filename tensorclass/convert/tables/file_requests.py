@@ -12,9 +12,9 @@ from typing_extensions import TypedDict
 from tensorclass.convert.conversion_options import ConversionKwargs, ConversionOptions, TableOptions
 from tensorclass.convert.conversion_steps import C, build
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import DeviceLike
-from tensorclass.td.columns.ragged import Ragged
+from tensorclass.td.collection import DeviceLike, content_kind
 from tensorclass.td.delegated.arguments import Nulls
+from tensorclass.td.leaves.content import Content
 
 from .arrow import column_values, input_columns, read_table, to_arrow, with_rows
 from .column_names import flattened
@@ -131,7 +131,7 @@ def check_rows(data: TensorCollection, what: str) -> None:
 def _cast(values: dict[str, Any], dtype: torch.dtype) -> dict[str, Any]:
     return {
         key: value.to(dtype)
-        if isinstance(value, (Tensor, Ragged))
+        if isinstance(value, Tensor) or content_kind(value) is Content.RAGGED
         else _cast(cast("dict[str, Any]", value), dtype)
         if isinstance(value, dict)
         else value

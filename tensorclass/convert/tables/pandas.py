@@ -23,13 +23,14 @@ from tensorclass.support.extras import require
 from tensorclass.support.help_links import help_link
 from tensorclass.support.printable import class_name, type_name
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.collection import content_kind
 from tensorclass.td.columns.column import Column
 from tensorclass.td.columns.item_types import predicate
 from tensorclass.td.columns.ragged import Ragged
-from tensorclass.td.columns.text import Text
 from tensorclass.td.columns.utf8_rows import EncodingError
 from tensorclass.td.delegated.arguments import Nulls
 from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
+from tensorclass.td.leaves.content import Content
 from tensorclass.td.leaves.nontensor import stack_of
 from tensorclass.td.leaves.object_codes import codes_row_by_row
 from tensorclass.td.value_checks import as_tensor
@@ -316,7 +317,7 @@ class _PandasReader(ColumnReader):
             if tensor is not None:
                 return None
         made_rows: Any = undeclared_rows(rows, present)
-        if isinstance(made_rows, Text):
+        if content_kind(made_rows) is Content.TEXT:
             return fill_missing(made_rows, schema, self.options.nulls)
         if made_rows is None:
             return None
@@ -646,7 +647,7 @@ def _collect(pandas: Any, data: TensorCollection, separator: str | None, path: P
         rows: Any = value
         if isinstance(value, Tensor):
             columns[name] = _array(pandas, name, value)
-        elif isinstance(value, Ragged) and value.ragged_dims == 1:
+        elif content_kind(value) is Content.RAGGED and rows.ragged_dims == 1:
             if rows.dtype is torch.bfloat16:
                 raise _without_dtype(name, rows.dtype)
             columns[name] = pandas.Series(list(rows.numpy()), dtype=object)

@@ -19,11 +19,12 @@ from tensorclass.convert.conversion_steps import FAILED, C, build, object_column
 from tensorclass.convert.conversion_targets import target_class
 from tensorclass.support.printable import class_name, type_name
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.collection import has_spans, holds_objects
 from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.columns.ragged import Ragged
 from tensorclass.td.columns.text import Text
 from tensorclass.td.columns.utf8_rows import EncodingError
-from tensorclass.td.leaves.nontensor import NonTensorDataBase
+from tensorclass.td.leaves.content import Content
 from tensorclass.td.leaves.packed_tensor import as_packed_tensor
 from tensorclass.td.tensordict import TensorDict
 from tensorclass.td.value_checks import is_array
@@ -272,12 +273,12 @@ def _columns(data: TensorCollection, ndim: int, path: tuple[str, ...], problems:
     """Convert values to arrays, nested collections to dicts, each with its batch shape under the key ``None``."""
     columns: dict[Any, Any] = {None: tuple(data._batch_size[ndim:])}
     for key, value in named_items(data):
-        if isinstance(value, BufferColumn):
+        if has_spans(value):
             try:
                 columns[key] = _array_of_rows(value), len(data._batch_size)
             except EncodingError as error:
                 raise error.below(*path, key) from None
-        elif isinstance(value, NonTensorDataBase):
+        elif holds_objects(value):
             columns[key] = _array_of_objects(value), len(data._batch_size)
         elif isinstance(value, TensorCollection):
             columns[key] = _columns(value, len(data._batch_size), (*path, key), problems)
@@ -295,7 +296,7 @@ def _columns(data: TensorCollection, ndim: int, path: tuple[str, ...], problems:
 
 def _array_of_rows(value: BufferColumn) -> Any:
     """Convert text, or ragged rows, to an array: an array of numbers for each ragged row."""
-    if isinstance(value, Text):
+    if value._CONTENT is Content.TEXT:
         return _array_of(value.reshape(-1).tolist()).reshape(tuple(value.batch_size))
     rows: Any = value
     if rows.ragged_dims == 1:
@@ -306,11 +307,11 @@ def _array_of_rows(value: BufferColumn) -> Any:
     return items.reshape(tuple(rows.batch_size))
 
 
-def _array_of_objects(value: NonTensorDataBase) -> Any:
+def _array_of_objects(value: Any) -> Any:
     """Convert objects to an array: text, bytes, times and numbers in their own dtype, others in dtype object."""
-    items = _array_of(list(value._objects))
-    codes = value._codes().cpu()
-    return items[codes.reshape(-1).numpy()].reshape(tuple(codes.shape))
+    objects, codes = value._coded_objects()
+    items = _array_of(list(objects))
+    return items[codes.cpu().reshape(-1).numpy()].reshape(tuple(codes.shape))
 
 
 def _array_of(given: list[Any]) -> Any:

@@ -24,11 +24,8 @@ from tensorclass.distributed.process_groups import GroupCall
 from tensorclass.support.exact_types import DICT
 from tensorclass.support.printable import type_name
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import Collection
-from tensorclass.td.columns.buffer_column import BufferColumn
-from tensorclass.td.columns.ragged import Ragged
-from tensorclass.td.leaves.nontensor import NonTensorDataBase
-from tensorclass.td.leaves.unbatched_tensor import UnbatchedTensor
+from tensorclass.td.collection import Collection, content_kind
+from tensorclass.td.leaves.content import Content
 from tensorclass.td.memory.consolidated_buffer import is_sharded, parts_of, with_parts
 from tensorclass.td.stores.lazy.lazy_stack import LazyStacked
 from tensorclass.td.tensordict import TensorDict
@@ -119,7 +116,7 @@ def _with_columns(data: TensorCollection, layout: RecordLayout) -> ReductionInpu
     """
     data, finish = _densified(data)
     columns = {path: value_at(data, path) for path in layout.columns}
-    ragged: dict[Path, Any] = {path: column for path, column in columns.items() if isinstance(column, Ragged)}
+    ragged: dict[Path, Any] = {path: column for path, column in columns.items() if column._CONTENT is Content.RAGGED}
     items = {path: [*lengths_and_items(column)][-1].detach().clone() for path, column in ragged.items()}
     numbers = flatten_record(_numbers_of(data, items, ()))
     entries = {**layout.entries, **{path_name(path): str(ColumnForm.of(column)) for path, column in columns.items()}}
@@ -146,14 +143,12 @@ def _numbers_of(value: Any, items: dict[Path, Tensor], path: Path) -> TensorDict
     found: dict[str, Any] = {}
     for key, item in entries:
         below = (*path, str(key))
-        if isinstance(item, BufferColumn):
-            if below in items:
-                found[str(key)] = items[below]
-        elif isinstance(item, NonTensorDataBase):
-            continue
-        elif isinstance(item, TensorCollection) and not isinstance(item, UnbatchedTensor):
+        content = content_kind(item)
+        if content is Content.TREE:
             found[str(key)] = _numbers_of(item, items, below)
-        else:
+        elif below in items:
+            found[str(key)] = items[below]
+        elif content is None or content is Content.TENSOR:
             found[str(key)] = item
     made: TensorDict = object.__new__(TensorDict)
     made._store, made._batch_size = found, Size(())
@@ -275,14 +270,12 @@ def _names_in_tree_order(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
             yield where, ""
             if item.is_nested:
                 yield where, "offsets"
-        elif isinstance(item, Ragged):
-            yield where, ITEMS
-        elif isinstance(item, BufferColumn):
-            pass
-        elif isinstance(item, UnbatchedTensor):
-            yield where, ""
-        elif not isinstance(item, NonTensorDataBase):
+        elif item._CONTENT is Content.TREE:
             yield from _names_in_tree_order(item, where)
+        elif item._CONTENT is Content.RAGGED:
+            yield where, ITEMS
+        elif item._CONTENT is Content.TENSOR:
+            yield where, ""
 
 
 def structure_of(value: Any) -> str:

@@ -22,7 +22,7 @@ from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.printable import type_name
 from tensorclass.support.progress import bar, progress_of
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.leaves.nontensor import NonTensorDataBase
+from tensorclass.td.leaves.content import Content
 from tensorclass.td.stores.lazy.lazy_stack import LazyStacked
 
 from .executors import Location, Runner, runner_of
@@ -342,6 +342,6 @@ def _workers_write(out: Any, location: Location) -> bool:
 
 
 def _has_objects(node: Any) -> bool:
-    if isinstance(node, NonTensorDataBase) or (type(node._store) is not dict and not isinstance(node, LazyStacked)):
+    if node._CONTENT is Content.OBJECTS or (type(node._store) is not dict and not isinstance(node, LazyStacked)):
         return True
     return any(_has_objects(below) for below in node._nodes())

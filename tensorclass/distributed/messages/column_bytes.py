@@ -17,6 +17,7 @@ from tensorclass.td.columns import spans as span_functions
 from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.columns.ragged import Ragged
 from tensorclass.td.columns.text import Text
+from tensorclass.td.leaves.content import Content
 
 from .byte_tensors import as_bytes, padded, to_bytes
 
@@ -33,9 +34,10 @@ class ColumnForm(NamedTuple):
     @classmethod
     def of(cls, column: BufferColumn) -> ColumnForm:
         """Return the form of a column."""
-        if isinstance(column, Ragged):
-            return cls(False, column._batch_size, column.ragged_dims, column.dtype, column.item_shape)
-        return cls(True, column._batch_size, 1, torch.uint8, Size(()))
+        if column._CONTENT is Content.TEXT:
+            return cls(True, column._batch_size, 1, torch.uint8, Size(()))
+        rows: Any = column
+        return cls(False, rows._batch_size, rows.ragged_dims, rows.dtype, rows.item_shape)
 
     def __str__(self) -> str:
         if self.is_text:

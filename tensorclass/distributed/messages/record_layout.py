@@ -23,12 +23,12 @@ from tensorclass.storage.common.collection_tree import FileError, Source, as_lis
 from tensorclass.storage.common.object_json import decode
 from tensorclass.support.exact_types import DICT
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.collection import content_kind, has_spans
 from tensorclass.td.columns.buffer_column import BufferColumn
-from tensorclass.td.columns.column import Column, as_column
 from tensorclass.td.indexing import check_objects_in_files
-from tensorclass.td.leaves.nontensor import NonTensorData, NonTensorDataBase, stack_of
+from tensorclass.td.leaves.content import Content
+from tensorclass.td.leaves.nontensor import NonTensorData
 from tensorclass.td.leaves.object_codes import codes_row_by_row
-from tensorclass.td.leaves.unbatched_tensor import UnbatchedTensor
 from tensorclass.td.memory.consolidated_buffer import parts_of
 from tensorclass.td.memory.shared_memory import shown_size
 from tensorclass.td.stores.lazy.lazy_stack import LazyStacked
@@ -181,17 +181,17 @@ def _walk(value: Any, form: list[Any], leaves: list[Tensor]) -> bool:
             form += (key, item.__class__, item.layout)
             leaves += parts_of(item)
             needs_update = needs_update or item.is_nested
-        elif isinstance(item, NonTensorDataBase):
-            form += (key, isinstance(item, NonTensorData) or item._batch_size)
-        elif isinstance(item, BufferColumn):
-            form += (key, ColumnForm.of(item))
-        elif isinstance(item, UnbatchedTensor):
-            form += (key, UnbatchedTensor)
-            leaves.append(item._tensor)
-        else:
+        elif (content := item._CONTENT) is Content.TREE:
             form += (key, _BEGIN)
             needs_update = _walk(item, form, leaves) or needs_update
             form.append(_END)
+        elif content is Content.OBJECTS:
+            form += (key, item._is_uniform or item._batch_size)
+        elif content is Content.TENSOR:
+            form += (key, content)
+            leaves.append(item._held())
+        else:
+            form += (key, ColumnForm.of(item))
     return needs_update
 
 
@@ -226,22 +226,23 @@ class _LayoutParts(NamedTuple):
             return
         for key, item in value._now().items():
             below = (*path, key)
-            if isinstance(item, NonTensorDataBase):
-                each = "" if isinstance(item, NonTensorData) else f" for each row of {list(item._batch_size)}"
+            content = content_kind(item)
+            if content is Content.TREE:
+                self.add(item, below)
+            elif content is Content.OBJECTS:
+                each = "" if item._is_uniform else f" for each row of {list(item._batch_size)}"
                 self.entries[path_name(below)] = f"an object{each}"
                 self.objects.append(below)
-            elif isinstance(item, BufferColumn):
+            elif has_spans(item):
                 if item._spans().is_meta:
                     self.problems.append(f"{path_name(below)}: rows on the device meta have no values")
                 self.entries[path_name(below)] = str(ColumnForm.of(item))
                 self.columns.append(below)
-            elif isinstance(item, (Tensor, UnbatchedTensor)):
-                self._add_tensor(item, below)
             else:
-                self.add(item, below)
+                self._add_tensor(item, below)
 
-    def _add_tensor(self, item: Tensor | UnbatchedTensor, path: Path) -> None:
-        tensor = item if isinstance(item, Tensor) else item._tensor
+    def _add_tensor(self, item: Any, path: Path) -> None:
+        tensor = item if isinstance(item, Tensor) else item._held()
         leaves: list[collection_tree.TensorLeaf] = []
         node = describe_collection.describe_tensor(tensor, path, leaves, self.problems)
         prefix = "" if node["type"] == "tensor" and tensor is item else f"{node['type']} "
@@ -492,19 +493,17 @@ def _read_content(
         parent: Any = value_at(data, path[:-1])
         holder: Any = parent._store[path[-1]]
         new: Any
-        if isinstance(holder, NonTensorData):
+        if holder._is_uniform:
             new = NonTensorData(_decode_object(node, allow_pickle, origin, path), batch_size=holder._batch_size)
         else:
             items = as_list(node)
             if items is None or len(items) != holder._batch_size.numel():
                 raise ValueError(f"{origin}: {path_name(path)}: expected {holder._batch_size.numel()} objects")
             objects = tuple([_decode_object(item, allow_pickle, origin, path) for item in items])
-            new = stack_of(objects, codes_row_by_row(holder._batch_size), holder._device, None)
-            if issubclass(holder.__class__, Column):
-                try:
-                    new = as_column(new, holder._item_type)
-                except TypeError as error:
-                    raise TypeError(f"{origin}: {path_name(path)}: {error}. Nothing was written") from None
+            try:
+                new = holder._with_objects(objects, codes_row_by_row(holder._batch_size))
+            except TypeError as error:
+                raise TypeError(f"{origin}: {path_name(path)}: {error}. Nothing was written") from None
         _check_fits(parent, path, new, origin)
         read.append((path, holder, new))
     rows: list[tuple[Any, Any]] = []  #: old and new column
@@ -521,8 +520,7 @@ def _read_content(
 
     def write() -> None:
         for _, holder, new in read:
-            holder._objects = new._objects
-            holder._store = new._store
+            holder._take_objects(new)
         for holder, new in rows:
             holder._become(new)
 

@@ -13,13 +13,12 @@ from torch import Size, Tensor
 
 from tensorclass.records.record import TensorClass
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.columns.text import Text
 from tensorclass.td.jagged import packed
 from tensorclass.td.keys import dotted
-from tensorclass.td.leaves.nontensor import MetaData, NonTensorData, NonTensorDataBase
+from tensorclass.td.leaves.content import Content
+from tensorclass.td.leaves.leaf import Leaf
 from tensorclass.td.leaves.object_codes import drop_unused, to_lists
-from tensorclass.td.leaves.unbatched_tensor import UnbatchedTensor
 from tensorclass.td.memory.consolidated_buffer import WHOLE, is_sharded
 from tensorclass.td.stored_names import stored_name
 from tensorclass.td.stores.lazy.lazy_stack import LazyStacked
@@ -113,13 +112,14 @@ class _Describer:
     def node(self, value: Any, path: Path) -> Node:
         if isinstance(value, Tensor):
             return self._tensor(value, path)
-        if isinstance(value, NonTensorDataBase):
+        content = value._CONTENT
+        if content is Content.OBJECTS:
             return self._objects(value, path)
-        if isinstance(value, BufferColumn):
+        if content.has_spans:
             return self._column(value, path, value._batch_size)
-        if isinstance(value, UnbatchedTensor):
-            node = self._tensor(value._tensor, path)
-            node["type"] = "unbatched"
+        if content is Content.TENSOR:
+            node = self._tensor(value._held(), path)
+            node.update(type="unbatched", **kind_note(value))
             return node
         if len(path) > collection_tree.DEPTH:
             self.problems.append(
@@ -158,18 +158,26 @@ class _Describer:
         }
         return node
 
-    def _objects(self, value: NonTensorDataBase, path: Path) -> Node:
+    def _objects(self, value: Leaf, path: Path) -> Node:
         _check_size(value._batch_size, path, self.problems)
         try:
-            if isinstance(value, NonTensorData):
+            if value._is_uniform:
                 return _describe_object(value, self.allow_pickle)
             forms, codes = forms_of(value, self.allow_pickle)
         except Unwritable as error:
             self.problems.append(f"{dotted(path)}: {error}")
             return {}
         if self.object_arrays:
-            return describe_forms(forms, codes, path, self.leaves, self.problems)
-        return _forms_in_tree(forms, codes)
+            node = describe_forms(forms, codes, path, self.leaves, self.problems)
+        else:
+            node = _forms_in_tree(forms, codes)
+        node.update(kind_note(value))
+        return node
+
+
+def kind_note(value: Leaf) -> Node:
+    """Return the entry of a node that names the class of a leaf; without one, the type of the node says it."""
+    return {} if value._KIND is None else {"kind": value._KIND}
 
 
 def describe_tensor(value: Tensor, path: Path, leaves: list[TensorLeaf], problems: list[str]) -> Node:
@@ -203,7 +211,7 @@ def describe_tensor(value: Tensor, path: Path, leaves: list[TensorLeaf], problem
 def column_head(value: Any) -> Node:
     """Return the part of a column's node that precedes its entries."""
     spans = value._spans()
-    node: Node = {"type": "column", "column": "Text" if isinstance(value, Text) else "Ragged"}
+    node: Node = {"type": "column", "column": value._KIND}
     node["missing"] = not spans.is_meta and bool((spans[..., 1] < 0).any())
     if value._names is not None:
         node["names"] = list(value._names)
@@ -214,23 +222,21 @@ def column_head(value: Any) -> Node:
 ARRAYS_FROM = 1000
 
 
-def _describe_object(value: NonTensorData, allow_pickle: bool | None) -> Node:
-    data = encode(value._objects[0], allow_pickle)
+def _describe_object(value: Any, allow_pickle: bool | None) -> Node:
+    data = encode(value._unwrapped(), allow_pickle)
     node: Node = {"type": "object", "batch_size": list(value._batch_size), "data": data}
     if value._metadata is not None:
         node["metadata"] = encode(value._metadata, allow_pickle)
-    if isinstance(value, MetaData):
-        node["kind"] = "MetaData"
-    return node
+    return {**node, **kind_note(value)}
 
 
-def forms_of(value: NonTensorDataBase, allow_pickle: bool | None) -> tuple[list[Any], Tensor]:
+def forms_of(value: Leaf, allow_pickle: bool | None) -> tuple[list[Any], Tensor]:
     """Return the JSON forms of objects, and the codes, which index them.
 
     Raises:
         Unwritable: an object has no JSON form.
     """
-    objects, codes = drop_unused(value._objects, value._codes())
+    objects, codes = drop_unused(*value._coded_objects())
     return [encode(item, allow_pickle) for item in objects], codes
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeGuard
 
 import torch
@@ -16,12 +16,11 @@ from tensorclass.records.typed import TypedTensorDict
 from tensorclass.support.nearest import did_you_mean
 from tensorclass.support.printable import class_name
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import Collection
+from tensorclass.td.collection import Collection, holds_objects
 from tensorclass.td.columns import spans as span_functions
-from tensorclass.td.columns.buffer_column import BufferColumn
-from tensorclass.td.columns.ragged import Ragged
-from tensorclass.td.columns.text import Text
-from tensorclass.td.leaves.nontensor import MetaData, NonTensorData, NonTensorDataBase, stack_of
+from tensorclass.td.leaves.content import Content, leaf_class
+from tensorclass.td.leaves.leaf import Leaf
+from tensorclass.td.leaves.nontensor import NonTensorData, stack_of
 from tensorclass.td.leaves.object_codes import CPU, codes_row_by_row, to_lists
 from tensorclass.td.leaves.unbatched_tensor import UnbatchedTensor
 from tensorclass.td.stored_names import by_field, field_name, shown_names, stored_name
@@ -99,7 +98,7 @@ def _collection(node: Node, target: Any, source: Source, path: Path) -> Any:
             value = _rebuild(entry, None if below is None else below._store.get(key), source, (*path, key))
         shape = value._batch_size if isinstance(value, Collection) else value.shape
         if shape[:ndim] != size:
-            extendable = isinstance(value, Collection) and not isinstance(value, BufferColumn)
+            extendable = isinstance(value, Collection) and not value._CONTENT.has_spans
             if not extendable or len(shape) >= ndim:
                 raise source.damaged(
                     (*path, key), f"its shape {list(shape)} does not begin with the batch size {list(size)}"
@@ -251,6 +250,11 @@ def _tensor(node: Node, source: Source, path: Path) -> Tensor:
     return verify_checksum(value, node, 0, source, path) if source.verify else value
 
 
+def shared_tensor(node: Node, value: Tensor) -> Any:
+    """Return the leaf of one tensor for all rows, of the class that a node names: :class:`UnbatchedTensor` without."""
+    return (leaf_class(node.get("kind"), Content.TENSOR) or UnbatchedTensor)(value)
+
+
 def blank_reader(device: torch.device | None) -> collection_tree.TensorReader:
     """Return a reader of tensors without values: on the device ``meta``, or fake tensors of an active mode."""
     if device is None or device.type != "meta":
@@ -378,12 +382,13 @@ def column_of(
     Raises:
         FileError: a row lies outside of the buffer, or is not UTF-8; the dtype of a buffer is wrong.
     """
-    base = _COLUMNS.get(str(node.get("column")))
+    base = leaf_class(node.get("column"), Content.TEXT, Content.RAGGED)
     if base is None or type(node.get("missing")) is not bool:
         raise source.damaged(path, f"expected the description of a column, got {ascii(node.get('column'))[:40]}")
     if isinstance(items, Tensor) and not items.ndim:
         raise source.damaged(path, "expected a buffer of items, got one value")
-    if base is Text and not (isinstance(items, Tensor) and items.dtype is torch.uint8 and items.ndim == 1):
+    is_text = base._CONTENT is Content.TEXT
+    if is_text and not (isinstance(items, Tensor) and items.dtype is torch.uint8 and items.ndim == 1):
         got = f"{items.dtype} of {list(items.shape)}" if isinstance(items, Tensor) else "ragged items"
         raise source.damaged(path, f"expected the UTF-8 of its strings as uint8 of one dimension, got {got}")
     compact = False
@@ -394,7 +399,7 @@ def column_of(
             compact = total == len(items) and torch.equal(spans, span_functions.from_lengths(spans[..., 1]))
         names = parse_names(node.get("names"), spans.shape[:-1], source, path)
         made: Any = _column_class(base, target)._of(items, spans, names, compact=compact)
-        if (source.verify or source.check_text) and isinstance(made, Text):
+        if (source.verify or source.check_text) and is_text:
             made.check_encoding()
     except FileError:
         raise
@@ -407,9 +412,6 @@ def _column_class(base: Any, target: Any) -> Any:
     if isinstance(target, base):
         return target.__class__
     return target if isinstance(target, type) and issubclass(target, base) else base
-
-
-_COLUMNS: dict[str, Any] = {"Text": Text, "Ragged": Ragged}
 
 
 def _buffer_nodes(node: Node, names: tuple[str, ...], source: Source, path: Path) -> list[Node]:
@@ -427,7 +429,7 @@ def _buffer(node: Node, source: Source, path: Path) -> Tensor:
     return _tensor(node, source, path)
 
 
-def rebuild_objects(node: Node, target: Any, source: Source, path: Path) -> NonTensorDataBase:
+def rebuild_objects(node: Node, target: Any, source: Source, path: Path) -> Any:
     """Return objects whose texts lie in arrays. They are read when they are asked for, or now to verify them."""
     size = parse_size(node.get("batch_size"), source, path)
     if (same := _same_objects(target, size, source)) is not None:
@@ -454,32 +456,45 @@ def rebuild_objects(node: Node, target: Any, source: Source, path: Path) -> NonT
         if source.verify:
             objects.made()
         if not makes_fakes:
-            return stack_of(objects, codes, source.device, None)
+            return objects_of(node, objects, codes, source.device)
         listed = tuple([objects[code] for code in to_lists(codes.reshape(-1))])
-    return stack_of(listed, codes_row_by_row(size), source.device, None)
+    return objects_of(node, listed, codes_row_by_row(size), source.device)
 
 
-def _same_objects(target: Any, size: Size, source: Source) -> NonTensorDataBase | None:
+def objects_of(node: Node, objects: Sequence[Any], codes: Tensor, device: torch.device | None) -> Any:
+    """Return the leaf of objects and codes, of the class that a node names: of :class:`NonTensorStack` without one."""
+    cls = leaf_class(node.get("kind"), Content.OBJECTS)
+    return stack_of(objects, codes, device, None) if cls is None else cls._from_objects(objects, codes, device)
+
+
+def object_class(node: Node) -> Any:
+    """Return the class of one object for all rows that a node names: :class:`NonTensorData` without one."""
+    cls = leaf_class(node.get("kind"), Content.OBJECTS)
+    return NonTensorData if cls is None or not cls._is_uniform else cls
+
+
+def _same_objects(target: Any, size: Size, source: Source) -> Leaf | None:
     """Return the objects of the target, of which the file has copies."""
-    is_same = source.same_objects and isinstance(target, NonTensorDataBase) and target._batch_size == size
-    return target._shallow() if is_same else None
+    if source.same_objects and holds_objects(target) and target._batch_size == size:
+        return target._shallow()
+    return None
 
 
 def _objects(node: Node, target: Any, source: Source, path: Path) -> Any:
     size = parse_size(node.get("batch_size"), source, path)
     same = _same_objects(target, size, source)
-    if same is not None and (node["type"] != "object" or isinstance(same, NonTensorData)):
+    if same is not None and (node["type"] != "object" or same._is_uniform):
         return same
     try:
         if node["type"] == "object":
-            cls = MetaData if node.get("kind") == "MetaData" else NonTensorData
+            cls = object_class(node)
             value = decode(node["data"], source.allow_pickle)
             return cls(value, decode(node.get("metadata"), source.allow_pickle), batch_size=size, device=source.device)
         items = as_list(node["data"])
         if items is None or len(items) != size.numel():
             raise ValueError(f"expected {size.numel()} objects for the batch size {list(size)}")
         objects = tuple([decode(item, source.allow_pickle) for item in items])
-        return stack_of(objects, codes_row_by_row(size), source.device, None)
+        return objects_of(node, objects, codes_row_by_row(size), source.device)
     except KeyError as error:
         raise source.damaged(path, f"{error} is missing") from None
     except ValueError as error:
@@ -491,7 +506,7 @@ _MAKERS: dict[str, Callable[[Node, Any, Source, Path], Any]] = {
     "collection": _collection,
     "lazy_stack": _lazy_stack,
     "tensor": lambda node, target, source, path: _tensor(node, source, path),
-    "unbatched": lambda node, target, source, path: UnbatchedTensor(_tensor(node, source, path)),
+    "unbatched": lambda node, target, source, path: shared_tensor(node, _tensor(node, source, path)),
     "jagged": lambda node, target, source, path: read_jagged(node, source, path),
     "nested": _nested,
     "column": _column,

@@ -12,9 +12,8 @@ from torch import Size, Tensor
 
 from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.printable import type_name
-from tensorclass.td.collection import Collection
+from tensorclass.td.collection import Collection, holds_objects
 from tensorclass.td.keys import dotted
-from tensorclass.td.leaves.nontensor_base import NonTensorDataBase
 from tensorclass.td.stores.write_back import WrittenBack
 
 from .array_backend import Note
@@ -70,7 +69,7 @@ def _check_room(data: Any, rows: Any, path: tuple[str, ...], problems: list[str]
                 problems.append(f"{where}: its array has a fixed size; write the file with resizable=True")
         elif (column := data._column(key)) is not None:
             _check_column_room(store, key, column[2], row, where, problems)
-        elif isinstance(row, NonTensorDataBase) and data._node(key, "object_rows") is not None:
+        elif holds_objects(row) and data._node(key, "object_rows") is not None:
             continue
         elif isinstance(store[key], WrittenBack) and isinstance(row, Collection):
             _check_room(store[key], row, (*path, key), problems)
@@ -168,7 +167,7 @@ def _append_to_column(data: Any, key: str, group: Any, note: Note, rows: Any, un
 def _append_objects(data: Any, key: str, rows: Any, undo: list[Undo]) -> bool:
     """Append objects to those in rows of text; return whether that is possible."""
     found = data._node(key, "object_rows")
-    if found is None or not isinstance(rows, NonTensorDataBase):
+    if found is None or not holds_objects(rows):
         return False
     store, _, group, note = found
     arrays = [store.column_array(key, group, name)[0] for name in ("values", "spans")]

@@ -23,14 +23,15 @@ from tensorclass.td.base import TensorCollection
 from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.columns.text import Text
 from tensorclass.td.keys import dotted
-from tensorclass.td.leaves.nontensor import NonTensorDataBase
-from tensorclass.td.leaves.unbatched_tensor import UnbatchedTensor
+from tensorclass.td.leaves.content import Content
+from tensorclass.td.leaves.leaf import Leaf
 from tensorclass.td.stored_names import stored_name
 from tensorclass.td.stores.lazy.lazy_stack import LazyStacked
 
 from .array_backend import NATIVE, ArrayBackend, Note, NotWritable, Replaced, stored_as
 
 MODES = ("r", "r+", "w", "w-", "x", "a")
+_TENSOR: Note = {"type": "tensor"}  #: the note of a tensor whose dtype the format has
 
 
 def make_backend(name: str) -> ArrayBackend:
@@ -248,11 +249,13 @@ class ArrayFile:
             if value.is_nested:
                 return self._write_jagged(parent, name, value)
             return self._write_tensor(parent, name, value)
-        if isinstance(value, UnbatchedTensor):
-            return self._write_tensor(parent, name, value._tensor, "unbatched")
-        if isinstance(value, NonTensorDataBase):
+        content = value._CONTENT
+        if content is Content.TENSOR:
+            head = {"type": "unbatched", **describe_collection.kind_note(value)}
+            return self._write_tensor(parent, name, value._held(), head)
+        if content is Content.OBJECTS:
             return self._write_objects(parent, name, value)
-        if isinstance(value, BufferColumn):
+        if content.has_spans:
             return self._write_column(parent, name, value)
         group = self.backend.make_group(parent, name)
         self.write_collection(group, value)
@@ -272,10 +275,10 @@ class ArrayFile:
         for key in value._store:
             self.write_value(group, escaped(stored_name(cls, key)), value._store[key])
 
-    def _write_tensor(self, parent: Any, name: str, value: Tensor, kind: str = "tensor") -> Any:
+    def _write_tensor(self, parent: Any, name: str, value: Tensor, head: Note = _TENSOR) -> Any:
         values = None if self.writes_zeros else as_array(value)
         sums = [collection_tree.checksum_of(value)] if self.options.checksum else []
-        array = self.create_tensor(parent, name, value.shape, value.dtype, values, kind, sums)
+        array = self.create_tensor(parent, name, value.shape, value.dtype, values, head, sums)
         if self.progress_bar is not None:
             self.progress_bar.advance(value.numel() * value.element_size())
         return array
@@ -287,7 +290,7 @@ class ArrayFile:
         shape: Size,
         dtype: torch.dtype,
         values: np.ndarray[Any, Any] | None,
-        kind: str = "tensor",
+        head: Note = _TENSOR,
         sums: Sequence[int] = (),
     ) -> Any:
         """Create the array of a tensor, and its note.
@@ -298,17 +301,17 @@ class ArrayFile:
             shape: the shape of the tensor.
             dtype: the dtype of the tensor.
             values: the values; ``None`` for zeros.
-            kind: the type of its node, ``"tensor"`` or ``"unbatched"``.
+            head: the note without dtype and checksums: its type is ``"tensor"`` or ``"unbatched"``.
             sums: checksums of the values.
         """
         backend, options = self.backend, self.options
         array = backend.make_array(parent, name, shape, stored_as(dtype), values, options.arrays, options.resizable)
-        note: Note = {"type": kind}
+        note: Note = {**head}
         if dtype not in NATIVE:
             note["dtype"] = str(dtype).removeprefix("torch.")
         if sums:
             note["crc32"] = sums
-        if note != {"type": "tensor"} or not backend.protects_metadata:
+        if note != _TENSOR or not backend.protects_metadata:
             backend.write_note(array, note)
         return array
 
@@ -341,11 +344,11 @@ class ArrayFile:
         self._write_tensor(group, "spans", rows.spans)
         return group
 
-    def _write_objects(self, parent: Any, name: str, value: NonTensorDataBase) -> Any:
+    def _write_objects(self, parent: Any, name: str, value: Leaf) -> Any:
         node, _ = describe_collection.describe_value(value, (name,), self.options.allow_pickle)
         data = node.pop("data")
         if node["type"] == "objects" and len(data) >= describe_collection.ARRAYS_FROM and not self.writes_zeros:
-            return self._write_object_rows(parent, name, data, value._batch_size)
+            return self._write_object_rows(parent, name, data, value)
         plain = self.backend.can_hold_text
         texts: str | list[str]
         if node["type"] == "object":
@@ -359,14 +362,15 @@ class ArrayFile:
         self.backend.write_note(made, node)
         return made
 
-    def _write_object_rows(self, parent: Any, name: str, items: list[Any], size: Size) -> Any:
+    def _write_object_rows(self, parent: Any, name: str, items: list[Any], value: Leaf) -> Any:
         """Write many objects as rows of text, which are read without the others."""
         rows = describe_collection.as_strings(items)
         form = "json" if rows is None else "text"
         rows = Text.from_list(map(_json, items)) if rows is None else rows
-        return self._write_column(parent, name, rows.reshape(size), {"type": "object_rows", "form": form})
+        note = {"type": "object_rows", "form": form, **describe_collection.kind_note(value)}
+        return self._write_column(parent, name, rows.reshape(value._batch_size), note)
 
-    def text_rows(self, value: NonTensorDataBase, form: object, path: tuple[str, ...]) -> Text | None:
+    def text_rows(self, value: Leaf, form: object, path: tuple[str, ...]) -> Text | None:
         """Return objects as rows of text in the form of others; ``None`` if those are text, and an object is not.
 
         Args:

@@ -19,8 +19,7 @@ from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.printable import class_name
 from tensorclass.support.progress import bytes_of, progress_of
 from tensorclass.td import shapes
-from tensorclass.td.collection import Collection, DeviceLike, as_device
-from tensorclass.td.columns.buffer_column import BufferColumn
+from tensorclass.td.collection import Collection, DeviceLike, as_device, has_spans
 from tensorclass.td.keys import dotted
 from tensorclass.td.memory.mapped_files import Filename
 from tensorclass.td.shapes import Names
@@ -257,7 +256,7 @@ class GroupLoader:
                 result._check_entry(key, value)
             except (ValueError, TypeError, RuntimeError) as error:
                 wrong.append(str(error))
-            if isinstance(value, BufferColumn) and not cls._specs[key].optional and key not in store.in_memory:
+            if has_spans(value) and not cls._specs[key].optional and key not in store.in_memory:
                 note: Note | None = store.find(key)[1]
                 if note is None or note.get("missing") is not False:
                     wrong.append(
@@ -440,7 +439,7 @@ def save(
 
 def _bytes_to_write(data: Any) -> int:
     """Return the bytes of tensors, and of the rows of columns."""
-    columns = [node for node in data._all_nodes() if isinstance(node, BufferColumn)]
+    columns = [node for node in data._all_nodes() if has_spans(node)]
     return _bytes_of(data) + sum(column.nbytes() - _bytes_of(column) for column in columns)
 
 

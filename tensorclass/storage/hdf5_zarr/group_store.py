@@ -14,13 +14,11 @@ from tensorclass.storage.common import collection_tree, rebuild_collection
 from tensorclass.storage.common.collection_tree import FileError, Source
 from tensorclass.storage.common.object_json import TAG, decode
 from tensorclass.td import shapes
-from tensorclass.td.collection import Collection
+from tensorclass.td.collection import Collection, content_kind, has_spans
 from tensorclass.td.columns import spans as span_functions
-from tensorclass.td.columns.buffer_column import BufferColumn
-from tensorclass.td.columns.text import Text
-from tensorclass.td.leaves.nontensor import MetaData, NonTensorData, stack_of
+from tensorclass.td.leaves.content import Content
+from tensorclass.td.leaves.nontensor import stack_of
 from tensorclass.td.leaves.object_codes import codes_row_by_row, to_lists
-from tensorclass.td.leaves.unbatched_tensor import UnbatchedTensor
 from tensorclass.td.printing.field_previews import FirstRows
 from tensorclass.td.stored_names import is_stored_only, stored_name
 
@@ -338,7 +336,7 @@ class GroupStore(MutableMapping[str, "Value"]):
         if kind == "object_rows":
             return self._as_declared(key, self._object_rows(key, node, known, index))
         if kind == "unbatched":
-            value: Any = UnbatchedTensor(self.read(key, node, note))
+            value: Any = rebuild_collection.shared_tensor(known, self.read(key, node, note))
         elif kind == "jagged":
             value = self._jagged(key, node, known)
         elif kind in ("object", "objects", "text"):
@@ -374,7 +372,7 @@ class GroupStore(MutableMapping[str, "Value"]):
             for name in ("values", "spans"):
                 self.verify(key, *self.column_array(key, node, name))
             column = self.column(key, node, note or {})
-            if isinstance(column, Text):
+            if column._CONTENT is Content.TEXT:
                 try:
                     column.check_encoding()
                 except ValueError as error:
@@ -428,7 +426,7 @@ class GroupStore(MutableMapping[str, "Value"]):
                 raise ValueError(f"expected {shape.numel()} objects, found {len(items)}")
             if form == "json":
                 items = [decode(json.loads(item), pickles) for item in items]
-            return stack_of(tuple(items), codes_row_by_row(shape), device, None)
+            return rebuild_collection.objects_of(note, tuple(items), codes_row_by_row(shape), device)
 
     def _object_rows(self, key: str, node: Any, note: Note, index: tuple[Any, ...] | None = None) -> Any:
         """Read objects from rows of text: all of them, or some rows."""
@@ -441,7 +439,8 @@ class GroupStore(MutableMapping[str, "Value"]):
             if note.get("form") != "text":
                 items = [decode(json.loads(item), pickles) for item in items]
         size = rows._batch_size
-        stack = stack_of(tuple(items), codes_row_by_row(size or Size((1,))), self.owner()._device, None)
+        codes = codes_row_by_row(size or Size((1,)))
+        stack = rebuild_collection.objects_of(note, tuple(items), codes, self.owner()._device)
         return stack if size else stack[0]
 
     def _one(self, value: Any, note: Note | None = None, metadata: Any = None) -> Any:
@@ -451,8 +450,7 @@ class GroupStore(MutableMapping[str, "Value"]):
         if self.file.options.objects_as_stack and size:
             codes = torch.zeros((), dtype=torch.int64, device="cpu").expand(size)  # takes no memory
             return stack_of((value,), codes, device, None)
-        cls = MetaData if note is not None and note.get("kind") == "MetaData" else NonTensorData
-        return cls(value, metadata, batch_size=size, device=device)
+        return rebuild_collection.object_class(note or {})(value, metadata, batch_size=size, device=device)
 
     def placeholder(self, key: str, device: torch.device | None = None) -> Any:
         """Return a value with the shape and dtype of an entry: for arrays, an expanded tensor that takes no memory."""
@@ -466,7 +464,7 @@ class GroupStore(MutableMapping[str, "Value"]):
         if kind == "tensor" or kind == "unbatched":
             zero = torch.zeros((), dtype=self.dtype(key, node, note), device=device or self.owner()._device)
             value = zero.expand(self.shape(key, node))
-            return value if kind == "tensor" else UnbatchedTensor(value)
+            return value if kind == "tensor" else rebuild_collection.shared_tensor(note or {}, value)
         if kind == "column":
             return self._column_placeholder(key, node, note or {}, device or self.owner()._device)
         return self._value(key, node, note)
@@ -487,19 +485,19 @@ class GroupStore(MutableMapping[str, "Value"]):
     def shown(self, key: str) -> Any:
         """Return a value for printing: :meth:`placeholder`, but the first rows of text."""
         value = self.placeholder(key)
-        if not isinstance(value, Text) or value.ndim != 1:
+        if content_kind(value) is not Content.TEXT or value.ndim != 1:
             return value
         node, note = self.find(key)
         first = self.column(key, node, note or {}, (slice(0, _SHOWN_ROWS),))
         rest = value.spans[first.shape[0] :]
-        return Text._of(first._items, torch.cat([first.spans, rest]), value._names)
+        return value._of(first._items, torch.cat([first.spans, rest]), value._names)
 
     def preview(self, key: str) -> Any:
         """Return a value for printing: its outline, with a function that reads its first rows."""
         if key in self.in_memory or key in self.children:
             return self[key]
         outline = self.placeholder(key)
-        if isinstance(outline, UnbatchedTensor):
+        if content_kind(outline) is Content.TENSOR:
             return self[key]
 
         def first_rows(count: int) -> Any:
@@ -508,7 +506,7 @@ class GroupStore(MutableMapping[str, "Value"]):
         if isinstance(outline, Tensor) and not outline.is_nested:
             is_small = not outline.ndim or not self.owner()._batch_size
             return self[key] if is_small else FirstRows(outline, first_rows)
-        is_column = isinstance(outline, BufferColumn) and outline._batch_size
+        is_column = has_spans(outline) and outline._batch_size
         return FirstRows(outline, first_rows) if is_column else outline
 
     # -- writing ------------------------------------------------------------------------------------------------------

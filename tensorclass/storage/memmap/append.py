@@ -30,11 +30,10 @@ from tensorclass.support.printable import class_name, printable, type_name
 from tensorclass.support.progress import bytes_of, progress_of
 from tensorclass.support.regular_files import file_type, open_regular
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.columns.buffer_column import BufferColumn
+from tensorclass.td.collection import content_kind, has_spans, holds_objects
 from tensorclass.td.keys import dotted
-from tensorclass.td.leaves.nontensor import NonTensorData, NonTensorDataBase
+from tensorclass.td.leaves.content import Content
 from tensorclass.td.leaves.object_codes import codes_row_by_row
-from tensorclass.td.leaves.unbatched_tensor import UnbatchedTensor
 from tensorclass.td.memory.mapped_files import Filename, write_values
 from tensorclass.td.same_named_classes import namesake
 from tensorclass.td.stored_names import stored_name
@@ -216,7 +215,7 @@ class AppendPlan:
     def _column(self, node: Node, value: Any, path: collection_tree.Path, batch_size: list[int]) -> Node:
         """Append items and spans, whose starts are shifted by the items that are there."""
         name = str(node.get("column"))
-        if not isinstance(value, BufferColumn) or describe_collection.column_head(value)["column"] != name:
+        if not has_spans(value) or describe_collection.column_head(value)["column"] != name:
             return self._differ(node, path, f"a {name}", _type_in_words(value))
         entries: dict[str, Node] = node["entries"]
         values_node, spans_node = entries["values"], entries["spans"]
@@ -249,9 +248,9 @@ class AppendPlan:
 
     def _unbatched(self, node: Node, value: Any, path: collection_tree.Path) -> Node:
         dtype, size, held = self._form(node, path)
-        if not isinstance(value, UnbatchedTensor):
+        if content_kind(value) is not Content.TENSOR:
             return self._differ(node, path, "a tensor that is one for all rows", _type_in_words(value))
-        own = value._tensor
+        own = value._held()
         if own.dtype != dtype or own.shape != size:
             expected = f"{dtype} of the shape {list(size)}"
             return self._differ(node, path, expected, f"{own.dtype} of {list(own.shape)}")
@@ -259,7 +258,7 @@ class AppendPlan:
         return node
 
     def _objects(self, node: Node, value: Any, path: collection_tree.Path, size: Size, count: int) -> Node:
-        if not isinstance(value, NonTensorDataBase):
+        if not holds_objects(value):
             return self._differ(node, path, "objects", _type_in_words(value))
         try:
             forms, codes = describe_collection.forms_of(value, self.folders.allow_pickle)
@@ -267,7 +266,7 @@ class AppendPlan:
             self.problems.append(f"{dotted(path)}: {error}")
             return node
         total = [size[0] + count, *size[1:]]
-        if node["type"] == "object" and isinstance(value, NonTensorData) and forms == [node.get("data")]:
+        if node["type"] == "object" and value._is_uniform and forms == [node.get("data")]:
             return {**node, "batch_size": total}
         if node["type"] in collection_tree.OBJECT_ARRAYS:
             grown = self._object_arrays(node, forms, codes, path, total)
@@ -278,6 +277,8 @@ class AppendPlan:
         grown = describe_collection.describe_forms(
             [*old_forms, *forms], torch.cat((old_codes, codes + len(old_forms))), path, leaves, self.problems
         )
+        if node["type"] != "object" and "kind" in node:
+            grown["kind"] = node["kind"]
         if self.has_checksums:
             describe_collection.add_checksums(leaves)
         self.files += [AppendedFile(leaf.path, leaf.buffer, 0, leaf.tensor) for leaf in leaves]
@@ -317,7 +318,8 @@ class AppendPlan:
             return memmap_folder.map_tensor(*self.folders.find(key, buffer), dtype, shape, "r")
 
         strings = rebuild_collection.rebuild_objects(node, None, self.source._replace(read=read), path)
-        return list(strings._objects), strings._codes()
+        objects, codes = strings._coded_objects()
+        return list(objects), codes
 
     def _stack(self, node: Node, rows: Any, path: collection_tree.Path, count: int) -> Node:
         """Rows are further items of a lazy stack along dimension 0, and rows of each item for other dimensions."""

@@ -22,8 +22,7 @@ from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.printable import printable, type_name
 from tensorclass.support.progress import progress_of
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import Collection, DeviceLike, as_device
-from tensorclass.td.columns.buffer_column import BufferColumn
+from tensorclass.td.collection import Collection, DeviceLike, as_device, has_spans
 from tensorclass.td.get import MISSING
 from tensorclass.td.hidden_members import with_members
 from tensorclass.td.jagged import all_packed
@@ -198,11 +197,11 @@ def _with_cpu_arrays(data: Any, arrays: list[Tensor]) -> Any:
 
 def _with_empty_rows(data: Any) -> Any:
     """Return the collection with columns whose rows are empty: rows of other lengths are appended, not written."""
-    if not any(isinstance(node, BufferColumn) for node in data._all_nodes()):
+    if not any(has_spans(node) for node in data._all_nodes()):
         return data
     if not data._holds_values():
         return data._with_parts([_with_empty_rows(part) for part in data._store.items_])
-    if isinstance(data, BufferColumn):
+    if has_spans(data):
         empty = data._allocated(data._batch_size)
         empty._names = data._names
         return empty

@@ -12,7 +12,7 @@ from typing_extensions import Self, TypeVar
 from tensorclass.support.printable import type_name
 from tensorclass.td import shapes
 from tensorclass.td.collection import DeviceLike, as_device
-from tensorclass.td.leaves.nontensor import CODES, NonTensorStack
+from tensorclass.td.leaves.nontensor import CODES, NonTensorStack, stack_of
 from tensorclass.td.leaves.nontensor_base import NonTensorDataBase
 from tensorclass.td.leaves.object_codes import (
     Deferred,
@@ -243,6 +243,9 @@ class Column(NonTensorStack, Generic[T]):
     def _take_content(self, source: Any) -> None:
         self._objects = source._objects
         self._store = {CODES: source._codes()}
+
+    def _with_objects(self, objects: Sequence[Any], codes: Tensor) -> Any:
+        return as_column(stack_of(objects, codes, self._device, None), self._item_type)
 
     def _as_held(self, source: NonTensorDataBase) -> NonTensorDataBase:
         return self._of(source._objects, source._codes(), self._item_type, self._device, self._names)

@@ -16,6 +16,7 @@ from tensorclass.td import native, shapes
 from tensorclass.td.collection import DeviceLike
 from tensorclass.td.columns import spans as span_functions
 from tensorclass.td.delegated.engine_functions import ragged_from_arrow
+from tensorclass.td.leaves.content import Content, register_kind
 from tensorclass.td.leaves.object_codes import nest_lists, to_lists
 from tensorclass.td.safe_unpickling import allow_class
 from tensorclass.td.value_checks import as_tensor, is_array
@@ -69,6 +70,8 @@ class Ragged(RowReductions, Generic[Row]):
     """
 
     __slots__ = ()
+    _CONTENT = Content.RAGGED
+    _KIND = "Ragged"
     _row_reader = ".tensor() or .tolist()"
     _CONTENT_HINT = "; its items are in `values`"
 
@@ -682,4 +685,5 @@ def as_ragged(
 
 
 allow_class(Ragged)
+register_kind(Ragged)
 native.tell("bind_column", Ragged, SPANS, False)

@@ -16,6 +16,7 @@ from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.columns import spans as span_functions
 from tensorclass.td.delegated.engine_functions import text_from_arrow
 from tensorclass.td.keys import dotted
+from tensorclass.td.leaves.content import Content, register_kind
 from tensorclass.td.leaves.nontensor_base import NonTensorDataBase
 from tensorclass.td.leaves.object_codes import flatten_lists, nest_lists, to_lists
 from tensorclass.td.safe_unpickling import allow_class
@@ -82,6 +83,8 @@ class Text(BufferColumn):
 
         def _packed(self) -> tuple[Tensor, Tensor]: ...
 
+    _CONTENT = Content.TEXT
+    _KIND = "Text"
     _row_reader = "str()"
     _keeps_items = True
     _new_length = span_functions.MISSING_LENGTH
@@ -659,4 +662,5 @@ def _described(data: object) -> str:
 
 
 allow_class(Text)
+register_kind(Text)
 native.tell("bind_column", Text, SPANS, True)

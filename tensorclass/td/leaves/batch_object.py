@@ -14,6 +14,7 @@ from tensorclass.td.collection import Collection
 from tensorclass.td.keys import dotted
 from tensorclass.td.safe_unpickling import allow_class
 
+from .leaf import Leaf
 from .nontensor import NonTensorData
 from .nontensor_base import NonTensorDataBase
 from .object_codes import same_object, to_lists
@@ -118,16 +119,18 @@ class BatchObject(NonTensorData):
         return NonTensorData(self._objects[0], batch_size=self._batch_size, device=self._device)
 
 
-def one_object(rows: NonTensorDataBase) -> Any:
+def one_object(rows: Leaf) -> Any:
     """Return the object that all rows share.
 
     Raises:
         RowsDiffer: they differ.
     """
-    objects = rows._objects
+    if rows._is_uniform:
+        return rows._unwrapped()
+    objects, coded = rows._coded_objects()
     if len(objects) and all(same_object(objects[0], other) for other in objects[1:]):
         return objects[0]  # codes are not read: fake tensors have none
-    codes = to_lists(rows._codes().reshape(-1))
+    codes = to_lists(coded.reshape(-1))
     if not codes:
         return None
     first = objects[codes[0]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, KeysView
+from collections.abc import Callable, Iterator, KeysView, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
@@ -39,6 +39,9 @@ from tensorclass.td.stack_and_cat import Combining, _shared_names
 from tensorclass.td.storage_state import Storing
 from tensorclass.td.torch_functions import TorchFunctions
 
+from .content import Content
+from .object_codes import codes_row_by_row, flatten_lists
+
 if TYPE_CHECKING:
     from tensorclass.td.collection import Collection, Store
     from tensorclass.td.keys import NestedKey
@@ -71,9 +74,9 @@ class Leaf(
     tensors over the batch, on which shape operations and indices act, under names that no user sees. The rest of the
     content is in slots, which ``_like`` of the subclass hands on.
 
-    A subclass says what it holds (``_leaves``, ``_held``, ``_content``), how several are joined (``_stack``, ``_cat``,
-    ``_where``), how rows are written (``_check_rows``, ``_write_checked``, ``_copy``) and what operations on numbers do
-    (``_on_numbers``, by default nothing).
+    A subclass says what it holds (``_CONTENT``, ``_leaves``, ``_held``, ``_content``), how several are joined
+    (``_stack``, ``_cat``, ``_where``), how rows are written (``_check_rows``, ``_write_checked``, ``_copy``) and what
+    operations on numbers do (``_on_numbers``, by default nothing).
     """
 
     __slots__ = ()
@@ -86,6 +89,40 @@ class Leaf(
 
     def _same(self, store: Store) -> Self:
         return self._like(store, self._batch_size, self._names)
+
+    # -- what it holds, for files, messages, tables and operations on rows --------------------------------------------
+
+    _CONTENT: ClassVar[Content] = Content.OBJECTS
+    #: whether it is the same object or tensor for all rows
+    _is_uniform: ClassVar[bool] = False
+    #: the name of its class in files, by ``register_kind``; ``None``: they hold what it holds, and not its class
+    _KIND: ClassVar[str | None] = None
+
+    def _coded_objects(self) -> tuple[Sequence[Any], Tensor]:
+        """Return its rows as objects, and int64 codes over the batch, which index them."""
+        rows: Any = self
+        return tuple(flatten_lists(rows.tolist(), len(self._batch_size))[0]), codes_row_by_row(self._batch_size)
+
+    @classmethod
+    def _from_objects(cls, objects: Sequence[Any], codes: Tensor, device: torch.device | None) -> Any:
+        """Return the leaf of objects and codes: the inverse of :meth:`_coded_objects`."""
+        raise NotImplementedError
+
+    def _with_objects(self, objects: Sequence[Any], codes: Tensor) -> Any:
+        """Return a leaf like this one with other objects and codes. Raise a ``TypeError`` if an object does not fit."""
+        return self._from_objects(objects, codes, self._device)
+
+    def _take_objects(self, new: Any) -> None:
+        """Take over the objects of a checked leaf of :meth:`_with_objects`, in place."""
+        self._copy(new)
+
+    def _stands_in_file(self) -> bool:
+        """Return whether its content is in a file that other processes read."""
+        return False
+
+    def _holds(self, index: tuple[Any, ...], rows: Any) -> bool:
+        """Return whether such rows are there already, so that writing them into a file changes nothing."""
+        return False
 
     # -- walks of a tree end here -------------------------------------------------------------------------------------
 

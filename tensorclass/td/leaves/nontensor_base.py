@@ -132,6 +132,17 @@ class NonTensorDataBase(FullLeaf):
 
     # -- what it holds ------------------------------------------------------------------------------------------------
 
+    def _coded_objects(self) -> tuple[Sequence[Any], Tensor]:
+        return self._objects, self._codes()
+
+    @classmethod
+    def _from_objects(cls, objects: Sequence[Any], codes: Tensor, device: torch.device | None) -> Any:
+        return registry.stack_of(objects, codes, device, None)
+
+    def _take_objects(self, new: Any) -> None:
+        self._objects = new._objects
+        self._store = new._store
+
     def _codes(self, start: int = 0) -> Tensor:
         """Return the codes: for each position the index of its object in ``_objects``, counted from ``start``."""
         raise NotImplementedError

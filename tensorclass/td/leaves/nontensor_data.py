@@ -361,6 +361,8 @@ class MetaData(NonTensorData):
 
     __slots__ = ()
 
+    _KIND = "MetaData"
+
     #: the class or classes of which the object must be an instance
     _takes: ClassVar[Any] = None
     _subclasses: ClassVar[dict[Any, type[MetaData]]] = {}

@@ -18,6 +18,8 @@ class Uniform(Leaf):
 
     __slots__ = ()
 
+    _is_uniform = True
+
     def _check_batch_size(self, size: Size, path: tuple[str, ...]) -> None:
         pass
 

@@ -27,6 +27,7 @@ from tensorclass.td.stack_and_cat import _append_dims, _where_value
 from tensorclass.td.torch_functions import HANDLERS
 from tensorclass.td.value_checks import shape_of
 
+from .content import Content
 from .leaf import FullLeaf
 from .number_operations import number_result
 from .object_codes import to_lists
@@ -62,6 +63,7 @@ class UnbatchedTensor(Uniform, FullLeaf):
 
     __slots__ = ("_tensor",)
 
+    _CONTENT = Content.TENSOR
     _has_numbers = True
     _CONTENT_HINT = "; its tensor is in `data`"
     _row_reader = ".data"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from torch import Size, Tensor
 from typing_extensions import Self
 
 from tensorclass import (
+    ConversionError,
     NonTensorData,
     NonTensorStack,
     TensorClass,
@@ -25,9 +28,13 @@ from tensorclass import (
     lazy_stack,
     stack,
 )
+from tensorclass.distributed.messages import record_layout
+from tensorclass.td.leaves import content
+from tensorclass.td.leaves.content import register_kind
 from tensorclass.td.leaves.leaf import FullLeaf, Leaf
 from tests import strategies as draw
 from tests.operations import SHAPE_OPERATIONS
+from tests.storage.formats import FORMATS
 
 CODES = "<codes>"
 WORDS = ("a", "b", "c")
@@ -37,6 +44,8 @@ class Words(Leaf):
     """A word for each position: an index into words that all leaves share."""
 
     __slots__ = ("_words",)
+
+    _KIND = "tests.Words"
 
     _words: Sequence[str]
 
@@ -76,16 +85,26 @@ class Words(Leaf):
     def __reduce__(self) -> Any:
         return Words, (self.codes, self._words)
 
+    def _coded_objects(self) -> tuple[Sequence[Any], Tensor]:
+        return self._words, self.codes
+
+    @classmethod
+    def _from_objects(cls, objects: Sequence[Any], codes: Tensor, device: torch.device | None) -> Any:
+        return cls(codes, objects)
+
     def _resized(self, batch_size: Size) -> Any:
         return self.expand(batch_size)
 
     def _copy(self, source: Any, non_blocking: bool = False) -> Any:
-        self.codes.copy_(source.codes)
+        self._store, self._words = dict(source._store), source._words
         return self
 
     def _check_rows(self, rows: Any, ndim: int, row_ndim: int, path: tuple[str, ...]) -> None:
         if not isinstance(rows, Words):
             raise RuntimeError(f"{path}: expected Words, got {type(rows).__name__}")
+
+
+register_kind(Words)
 
 
 def words(size: Sequence[int]) -> Words:
@@ -272,3 +291,96 @@ def test_a_field_of_a_record_holds_it() -> None:
     record = Sentence(x=torch.zeros(4), w=words([4]), batch_size=[4])
     assert record[1:].w.tolist() == [*"bca"]
     assert stack([record, record]).w.shape == (2, 4)
+
+
+# -- outside of the engine, which knows its content and not its class -------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [4, 1200])  # many objects are written as arrays
+@pytest.mark.parametrize("name", FORMATS)
+def test_files_hold_it(name: str, count: int, tmp_path: Path) -> None:
+    path, data = tmp_path / "data", sample((count,))
+    FORMATS[name].save(data, path)
+    loaded = FORMATS[name].load(path)
+    assert held(loaded).tolist() == held(loaded["n"]).tolist() == held(data).tolist()
+
+
+def test_a_file_whose_reader_lacks_the_class_holds_objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sample().save(tmp_path / "data")
+    monkeypatch.setattr(content, "_kinds", {})
+    loaded = TensorDict.load(tmp_path / "data")
+    assert type(loaded.get("w")) is NonTensorStack
+    assert loaded["w"] == [*"abca"]
+
+
+def test_another_class_cannot_take_its_name_in_files() -> None:
+    with pytest.raises(ValueError, match=r"files name .*Words 'tests.Words' already"):
+        register_kind(type("Others", (Words,), {"__slots__": ()}))
+
+
+def test_rows_are_appended_to_a_file(tmp_path: Path) -> None:
+    sample().memmap(tmp_path / "data")
+    TensorDict.append_memmap(tmp_path / "data", sample((2,)))
+    assert held(TensorDict.load_memmap(tmp_path / "data")).tolist() == [*"abcaab"]
+
+
+def test_a_message_describes_it() -> None:
+    data = sample()
+    flat = record_layout.flatten_record(data)
+    assert flat.layout.objects == (("n", "w"), ("w",))
+    lookup = record_layout.lookup_in({(("x",), ""): data["x"]}, "here")
+    made = record_layout.rebuild_record(record_layout.describe_record(data, "send"), None, lookup, "here")
+    assert held(made).tolist() == held(made["n"]).tolist() == [*"abca"]
+
+
+def test_a_message_is_written_into_it() -> None:
+    source, target = sample(), sample()
+    source["w"], holder = Words([2, 2, 1, 1]), target.get("w")
+    layout = record_layout.flatten_record(source).layout
+    assert layout.digest == record_layout.flatten_record(target).layout.digest
+    record_layout.read_content(record_layout.content_of(source, layout, "send"), target, layout, "here")()
+    assert target.get("w") is holder
+    assert held(target).tolist() == [*"ccbb"]
+
+
+def test_rows_are_sorted_joined_and_counted_by_it() -> None:
+    data = TensorDict({"x": torch.arange(4), "w": words([4])}, [4])
+    assert held(data.sort_by("w")).tolist() == [*"aabc"]
+    assert held(data.unique("w")).tolist() == [*"abc"]
+    assert held(data.value_counts("w"))[0].tolist() == "a"
+    assert held(data[2:].join(data.select("w"), "w")).tolist() == [*"caa"]
+    other = TensorDict({"x": torch.arange(2), "y": words([2])}, [2])
+    assert data.join(other, "x", how="left").get("y").tolist() == ["a", "b", None, None]
+    counts, groups = data.group_by("w").agg(n=("x", "sum")), data.summary()
+    assert held(counts).tolist() == [*"abc"]
+    assert groups[groups.key == "w"].unique.tolist() == [3]
+
+
+@pytest.mark.skipif(find_spec("pyarrow") is None, reason="needs pyarrow")
+def test_tables_hold_it() -> None:
+    data = TensorDict({"x": torch.arange(4), "w": words([4])}, [4])
+    assert held(TensorDict.from_arrow(data.to_arrow())).tolist() == [*"abca"]
+    assert data.to_arrow()["w"].to_pylist() == [*"abca"]
+    assert data.to_struct_array()["w"].tolist() == [*"abca"]
+
+
+def test_a_record_names_the_field_that_lacks_it() -> None:
+    class Sentence(TensorClass):
+        x: Tensor
+        w: Words
+
+    assert held(Sentence.from_dict({"x": torch.zeros(4), "w": words([4])}, batch_size=[4])).tolist() == [*"abca"]
+    with pytest.raises(ConversionError) as raised:
+        Sentence.from_dict({"x": torch.zeros(4), "w": "text"}, batch_size=[4])
+    assert [problem.path for problem in raised.value.problems] == [("w",)]
+
+
+def test_a_field_of_objects_takes_it() -> None:
+    class Sentence(TensorClass, stack_objects=True):
+        x: Tensor
+        w: str
+
+    record = Sentence(x=torch.zeros(4), w=words([4]), batch_size=[4])
+    assert record.get("w").tolist() == [*"abca"]
+    with pytest.raises(TypeError, match="expected str, got int"):
+        Sentence(x=torch.zeros(1), w=Words([0], (1,)), batch_size=[1])
