@@ -40,9 +40,10 @@ def test_verdicts_that_do_not_pair_up_are_an_error() -> None:
         mcnemar(np.array([True]), np.array([True, False]))
 
 
-def test_negative_counts_are_an_error() -> None:
-    with pytest.raises(ValueError, match="at least 0"):
-        mcnemar_p_value(-1, 2)
+@pytest.mark.parametrize("counted", [(-1, 2), (2, -1)])
+def test_negative_counts_are_an_error(counted: tuple[int, int]) -> None:
+    with pytest.raises(ValueError, match=f"at least 0, got {counted[0]} and {counted[1]}"):
+        mcnemar_p_value(*counted)
 
 
 runs = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(1, 3)), min_size=2, max_size=30).map(
