@@ -33,7 +33,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.which import ROOT, relative, tests_of
+from tests.which import ROOT, files_of, relative
 
 if TYPE_CHECKING:
     import pytest
@@ -291,7 +291,7 @@ def run(module: str, options: Any) -> tuple[int, int, int]:
     equal = equal_mutants()
     counted = [mutant for mutant in mutants if mutant.key not in equal]
     survived = 0
-    with copied(module, options.tests or tests_of(module)) as copy:
+    with copied(module, options.tests or files_of(module)) as copy:
         begin = time.monotonic()
         copy.measure(options.limit)
         files = " ".join(copy.files[:-1])

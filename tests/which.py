@@ -41,11 +41,11 @@ def own(module: str) -> str | None:
 def table(text: str | None = None) -> list[tuple[str, list[str]]]:
     """Return the lines of the table: a module, and its test files relative to ``tests``."""
     lines = (TABLE.read_text(encoding="utf-8") if text is None else text).splitlines()
-    rows = [line.partition(":") for line in lines if line and not line.startswith("#")]
+    rows = [line.partition("#")[0].partition(":") for line in lines if line and not line.startswith("#")]
     return [(module.strip(), files.split()) for module, _, files in rows]
 
 
-def tests_of(module: str) -> list[str]:
+def files_of(module: str) -> list[str]:
     """Return the test files of a module.
 
     Args:
@@ -81,7 +81,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("modules", nargs="+", metavar="MODULE", help="path, or dotted name")
     try:
-        print(*dict.fromkeys(file for module in parser.parse_args().modules for file in tests_of(module)), sep="\n")
+        print(*dict.fromkeys(file for module in parser.parse_args().modules for file in files_of(module)), sep="\n")
     except ValueError as error:
         print(error, file=sys.stderr)
         return 2
