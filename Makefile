@@ -13,7 +13,7 @@ JOBS   ?= auto
 CONSTRAINTS ?= constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test clients pytest test-long sanitize versions wheels release-check lint format typecheck types stubs docs bench programs clean
+.PHONY: help demo test clients pytest mutate test-long sanitize versions wheels release-check lint format typecheck types stubs docs bench programs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,15 @@ $(CLIENTS)/.made: $(NATIVE) Makefile
 	@touch $@
 clients: $(CLIENTS)/.made ## tests with libraries that use tensordict (TorchRL), in an environment of their own
 	@$(CLIENTS)/bin/python -m pytest -n 0 tests/compat tests/examples/test_replay_buffer.py $(ARGS)
+
+# mutmut makes the mistakes, coverage says which test runs which line; in a folder of their own, with no other package
+MUTMUT := $(VENV)/mutmut
+$(MUTMUT)/.made: $(READY) Makefile
+	@$(BIN)/python -m pip install -q --no-deps --target $(MUTMUT) --upgrade mutmut==3.8.1 coverage==7.17.3
+	@touch $@
+mutate: export PYTHONPATH := $(abspath $(MUTMUT))
+mutate: $(MUTMUT)/.made ## do tests notice mistakes in a module? (ARGS="tensorclass/td/packing.py --sample 30")
+	@$(BIN)/python -m tests.mutate $(ARGS)
 
 test-long: $(READY) ## searches that take hours: all lines, all files, many rounds (ARGS="--only interrupts")
 	@$(BIN)/python -m tests.long $(ARGS)

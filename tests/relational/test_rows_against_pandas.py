@@ -263,6 +263,16 @@ def test_a_filter_reads_only_its_rows_of_a_file(tmp_path: Any) -> None:
             "how: expected one of 'inner', .*outer joins are called 'full'",
         ),
         (lambda d: d.join(d.select("text"), "label"), KeyError, "join: there is no key 'label'"),
+        (
+            lambda d: d.join(TensorDict({"label": torch.zeros(4, 2, dtype=torch.int64)}, [4]), "label"),
+            ValueError,
+            r"join: 'label': expected rows of one shape, got \[\] and \[2\]",
+        ),
+        (
+            lambda d: d.join(TensorDict({"label": torch.zeros(4, 1, dtype=torch.int64)}, [4]), "label"),
+            ValueError,
+            r"join: 'label': expected rows of one shape, got \[\] and \[1\]",
+        ),
         (lambda d: d.random_split([1, 2]), ValueError, "expected lengths that sum to the 4 rows"),
         (lambda d: d.train_test_split(1.5), ValueError, "test_size: expected a fraction"),
     ],

@@ -6,7 +6,7 @@ import shutil
 import signal
 import stat
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,22 @@ def test_a_folder_that_is_not_finished_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert os.listdir(tmp_path) == []
+
+
+def test_a_process_that_is_forked_leaves_the_draft_of_its_parent(tmp_path: Path) -> None:
+    writer = whole_file(tmp_path / "result.json")
+    with writer as file:
+        file.write(b"{}")
+        file.flush()
+        child = os.fork()
+        if not child:
+            with suppress(BaseException):
+                writer.__exit__(KeyError, KeyError("in the child"), None)
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert len(os.listdir(tmp_path)) == 1
+    assert os.listdir(tmp_path) == ["result.json"]
+    assert (tmp_path / "result.json").read_text() == "{}"
 
 
 def test_a_folder_takes_the_place_of_an_empty_one(tmp_path: Path) -> None:

@@ -168,3 +168,12 @@ def test_forms_that_look_alike_are_told_apart() -> None:
     for left, right in pairs:
         assert layout_of(left).digest != layout_of(right).digest
         assert differences(layout_of(left).entries, layout_of(right).entries)
+
+
+def test_layouts_are_kept_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layouts, "_layouts", {})
+    monkeypatch.setattr(layouts, "_MOST_LAYOUTS", 3)
+    found = [len(layouts._layouts) for size in range(8) if layout_of(TensorDict({"a": torch.zeros(size)}))]
+    assert found == [1, 2, 3, 1, 2, 3, 1, 2]
+    one = TensorDict({"a": torch.zeros(7)})
+    assert layout_of(one) is layout_of(one.clone())
