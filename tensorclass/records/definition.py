@@ -316,4 +316,4 @@ def _strict_setattr(self: Any, name: str, value: Any) -> None:
     object.__setattr__(self, name, value)
 
 
-RecordMeta._define = staticmethod(define)  # type: ignore[method-assign]
+RecordMeta._define = staticmethod(define)  # type: ignore[assignment]

@@ -22,6 +22,7 @@ from tensorclass.td.printing.text_previews import for_all_rows, object_text
 from tensorclass.td.safe_unpickling import allow_class
 from tensorclass.td.shapes import Names
 
+from .content import register_kind
 from .nontensor_base import NonTensorDataBase
 from .object_codes import CPU, codes_along, fill_lists, same_object
 from .row_independent import Uniform
@@ -432,3 +433,4 @@ registry.register(NonTensorData)
 for _cls in (NonTensorData, MetaData):
     pytree.register(_cls)
     allow_class(_cls, "tensorclass.td.leaves.nontensor")
+register_kind(MetaData)
