@@ -28,12 +28,12 @@ DECLARATION = '''
 from typing import Any
 
 from tensorclass.convert.conversion_steps import C
-from tensorclass.td.delegated.arguments import Source
+from tensorclass.td.delegated.arguments import TableSource
 
 METHODS_OF = "TableFiles"
 
 
-def from_x(cls: type[C], path: Source, *, lines: int = 3, **kwargs: Any) -> C:
+def from_x(cls: type[C], path: TableSource, *, lines: int = 3, **kwargs: Any) -> C:
     """Read an X file.
 
     Args:
@@ -48,7 +48,7 @@ def from_x(cls: type[C], path: Source, *, lines: int = 3, **kwargs: Any) -> C:
     """
 
 
-def to_x(data: TensorCollection, path: Source) -> None:
+def to_x(data: TensorCollection, path: TableSource) -> None:
     """Write an X file.
 
     Args:
@@ -60,7 +60,7 @@ MADE = '''
     @classmethod
     @delegated("package.x_files")
     def from_x(
-        cls, path: Source, *, auto_batch_size: bool = False, batch_dims: int | None = None,
+        cls, path: TableSource, *, auto_batch_size: bool = False, batch_dims: int | None = None,
         device: DeviceLike | None = None, batch_size: BatchSize = None, separator: str | None = None,
         dtype: torch.dtype | None = None, lines: int = 3, columns: Sequence[str] | None = None,
         rename: Mapping[str, str] | None = None, nulls: Nulls = "default", strict: bool = True, **kwargs: Any
@@ -88,7 +88,7 @@ MADE = '''
         ...
 
     @delegated("package.x_files")
-    def to_x(self: TableFiles, path: Source) -> None:
+    def to_x(self: TableFiles, path: TableSource) -> None:
         """Write an X file.
 
         Args:

@@ -25,7 +25,7 @@ from .fx_tracing import as_call
 from .interaction import InteractionType, as_interaction_type, interaction_type
 from .module_base import DISCARDED, MissingKeys, T, TensorDictModuleBase, as_keys, missing_keys, names_of
 from .outputs import write
-from .randomness import RandomSource, Source
+from .randomness import GeneratorLike, RandomSource
 from .skipping import SKIPPING, skips
 
 #: a class or function that makes a distribution from its parameters, given by keyword
@@ -120,7 +120,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         cache_dist: bool = False,
         n_empirical_estimate: int = 1000,
         num_samples: int | Size | Sequence[int] | None = None,
-        generator: Source | None = None,
+        generator: GeneratorLike | None = None,
     ) -> None:
         super().__init__()
         name = type_name(self)

@@ -13,7 +13,7 @@ from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import FlatKey, NestedKey, is_nested_key, unravel_key
 
 #: a generator, a seed, or the key of either
-Source: TypeAlias = "torch.Generator | int | NestedKey"
+GeneratorLike: TypeAlias = "torch.Generator | int | NestedKey"
 
 #: exclusive upper bound of drawn seeds, which must fit into int64
 _SEEDS = 2**62
@@ -60,7 +60,7 @@ class RandomSource:
 
     __slots__ = ("_name", "generator", "key", "seed")
 
-    def __init__(self, source: Source, name: str) -> None:
+    def __init__(self, source: GeneratorLike, name: str) -> None:
         self._name: str = name
         self.generator: torch.Generator | None = None
         self.seed: int | None = None

@@ -35,7 +35,7 @@ from tensorclass.td.memory.mapped_files import Filename, pieces
 from tensorclass.td.memory.shared_memory import share
 
 from .common import collection_tree, describe_collection, rebuild_collection, sealed_json
-from .common.collection_tree import FileError, Node, Source, TensorLeaf, as_dict, as_list
+from .common.collection_tree import FileError, Node, TensorLeaf, TreeSource, as_dict, as_list
 from .common.file_paths import check_parent, loading, path_of
 from .common.object_json import TAG
 from .common.prefetch import check_threads, result_or_future
@@ -281,7 +281,7 @@ def from_consolidated(
         return view(memory, dtype, shape, start)
 
     reader = rebuild_collection.blank_reader(target or CPU) if blank else read
-    source = Source(name, reader, None, allow_pickle, strict, read_strings=read)
+    source = TreeSource(name, reader, None, allow_pickle, strict, read_strings=read)
     loaded = rebuild_collection.rebuild(node, cls, source)
     spans.check()
     return loaded if target is None or blank else loaded.to(target)

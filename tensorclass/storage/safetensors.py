@@ -31,7 +31,7 @@ from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
 from tensorclass.td.memory.mapped_files import Filename
 
 from .common import collection_tree, describe_collection, rebuild_collection, sealed_json
-from .common.collection_tree import FileError, Node, Source, as_dict
+from .common.collection_tree import FileError, Node, TreeSource, as_dict
 from .common.file_paths import check_parent, loading, path_of
 from .common.object_json import TAG
 
@@ -110,7 +110,7 @@ def load_safetensors(
             return value
 
         reader = rebuild_collection.placing(read, target)
-        source = Source(name, reader, target, False, strict, verify=verify, read_strings=read)
+        source = TreeSource(name, reader, target, False, strict, verify=verify, read_strings=read)
         return rebuild_collection.rebuild(node, cls, source)
 
 

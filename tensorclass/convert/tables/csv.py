@@ -20,7 +20,7 @@ from tensorclass.records.record import TensorClass
 from tensorclass.support.extras import require
 from tensorclass.support.printable import printable
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.delegated.arguments import Source, Target
+from tensorclass.td.delegated.arguments import TableSource, Target
 
 from .arrow_text import is_text
 from .file_columns import chosen_columns, column_types, kept_columns, optional_text, time_types
@@ -57,7 +57,7 @@ _OTHER_NAMES = {
 _GROUPS = ("ReadOptions", "ParseOptions", "ConvertOptions")
 
 
-def from_csv(cls: type[C], path: Source, **kwargs: Any) -> C:
+def from_csv(cls: type[C], path: TableSource, **kwargs: Any) -> C:
     r"""Read a CSV file: one value per column, with the number of rows as batch size.
 
     The fields of a record decide how text is read: ``Int[Tensor, ""]`` as integers, ``str`` as text, even if it
@@ -87,7 +87,7 @@ def from_csv(cls: type[C], path: Source, **kwargs: Any) -> C:
     return read_file(CSVReader, cls, "from_csv", path, kwargs)
 
 
-def iter_csv(cls: type[C], path: Source, *, batch_size: int, **kwargs: Any) -> Batches[C]:
+def iter_csv(cls: type[C], path: TableSource, *, batch_size: int, **kwargs: Any) -> Batches[C]:
     """Iterate over the rows of a CSV file in batches. The file can be larger than memory.
 
     Args:

@@ -12,7 +12,7 @@ import torch
 from tensorclass.convert.conversion_steps import C
 from tensorclass.support.extras import require
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.delegated.arguments import Source, Target
+from tensorclass.td.delegated.arguments import TableSource, Target
 
 from .file_requests import flat_table
 from .file_sources import EXTRA, TableFile, naming_file, public_names, sorted_options, written_file
@@ -29,7 +29,7 @@ _OTHER_NAMES = {
 _MAGIC = b"ARROW1"
 
 
-def from_feather(cls: type[C], path: Source, *, memory_map: bool = True, **kwargs: Any) -> C:
+def from_feather(cls: type[C], path: TableSource, *, memory_map: bool = True, **kwargs: Any) -> C:
     """Read a Feather file (Arrow's IPC format): one value per column, with the number of rows as batch size.
 
     Columns are converted as by :meth:`from_arrow`, and ``from_feather`` restores what :meth:`to_feather` wrote. It
@@ -59,7 +59,9 @@ def from_feather(cls: type[C], path: Source, *, memory_map: bool = True, **kwarg
     return read_file(FeatherReader, cls, "from_feather", path, {"memory_map": memory_map, **kwargs})
 
 
-def iter_feather(cls: type[C], path: Source, *, batch_size: int, memory_map: bool = True, **kwargs: Any) -> Batches[C]:
+def iter_feather(
+    cls: type[C], path: TableSource, *, batch_size: int, memory_map: bool = True, **kwargs: Any
+) -> Batches[C]:
     """Iterate over the rows of a Feather file in batches. The file can be larger than memory.
 
     Args:

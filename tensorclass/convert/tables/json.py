@@ -21,7 +21,7 @@ from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.printable import printable, type_name
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.columns.utf8_rows import EncodingError
-from tensorclass.td.delegated.arguments import Source, Target
+from tensorclass.td.delegated.arguments import TableSource, Target
 
 from .column_names import flattened, named_items
 from .file_columns import nested_types, time_types
@@ -53,7 +53,7 @@ _HEAD = 64
 _ROWS = 4096
 
 
-def from_json(cls: type[C], path: Source, *, lines: bool | None = None, **kwargs: Any) -> C:
+def from_json(cls: type[C], path: TableSource, *, lines: bool | None = None, **kwargs: Any) -> C:
     """Read a JSON file: one value per column, with the number of rows as batch size.
 
     The file has an array of objects, one per row, or an object with a list per column. Objects inside them become
@@ -82,7 +82,9 @@ def from_json(cls: type[C], path: Source, *, lines: bool | None = None, **kwargs
     return read_file(JSONReader, cls, "from_json", path, {"lines": lines, **kwargs})
 
 
-def iter_json(cls: type[C], path: Source, *, batch_size: int, lines: bool | None = None, **kwargs: Any) -> Batches[C]:
+def iter_json(
+    cls: type[C], path: TableSource, *, batch_size: int, lines: bool | None = None, **kwargs: Any
+) -> Batches[C]:
     """Iterate over the rows of a JSON file in batches. The file can be larger than memory.
 
     Args:

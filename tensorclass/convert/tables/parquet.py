@@ -10,7 +10,7 @@ from typing import Any
 from tensorclass.convert.conversion_steps import C
 from tensorclass.support.extras import require
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.delegated.arguments import Source, Target
+from tensorclass.td.delegated.arguments import TableSource, Target
 
 from .file_requests import flat_table
 from .file_sources import EXTRA, TableFile, naming_file, sorted_options, written_file
@@ -30,7 +30,7 @@ _OTHER_NAMES = {
 _BUFFER = 1 << 20
 
 
-def from_parquet(cls: type[C], path: Source, **kwargs: Any) -> C:
+def from_parquet(cls: type[C], path: TableSource, **kwargs: Any) -> C:
     """Read a Parquet file: one value per column, with the number of rows as batch size.
 
     Columns are converted as by :meth:`from_arrow`, and ``from_parquet`` restores what :meth:`to_parquet` wrote. The
@@ -59,7 +59,7 @@ def from_parquet(cls: type[C], path: Source, **kwargs: Any) -> C:
     return read_file(ParquetReader, cls, "from_parquet", path, {"memory_map": True, **kwargs})
 
 
-def iter_parquet(cls: type[C], path: Source, *, batch_size: int, **kwargs: Any) -> Batches[C]:
+def iter_parquet(cls: type[C], path: TableSource, *, batch_size: int, **kwargs: Any) -> Batches[C]:
     """Iterate over the rows of a Parquet file in batches. The file can be larger than memory.
 
     Args:

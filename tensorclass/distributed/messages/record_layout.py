@@ -19,7 +19,7 @@ from torch import Size, Tensor
 
 from tensorclass.records.record import TensorClass
 from tensorclass.storage.common import collection_tree, describe_collection, rebuild_collection, sealed_json
-from tensorclass.storage.common.collection_tree import FileError, Source, as_list
+from tensorclass.storage.common.collection_tree import FileError, TreeSource, as_list
 from tensorclass.storage.common.object_json import decode
 from tensorclass.support.exact_types import DICT
 from tensorclass.td.base import TensorCollection
@@ -392,13 +392,13 @@ def rebuild_record(
         FileError: the text is damaged, or does not fit ``target``. It is a ValueError.
     """
     return rebuild_collection.rebuild(
-        sealed_json.parse_json(text, origin), target, Source(origin, lookup, device, allow_pickle)
+        sealed_json.parse_json(text, origin), target, TreeSource(origin, lookup, device, allow_pickle)
     )
 
 
 def specs_in(text: bytes | bytearray, origin: str) -> list[TensorSpec]:
     """Return the specs of the tensors that a JSON of :func:`describe_record` names, in the order of the layout."""
-    source = Source(origin, rebuild_collection.blank_reader(None))
+    source = TreeSource(origin, rebuild_collection.blank_reader(None))
     specs: list[TensorSpec] = []
     for path, component, node in collection_tree.tensor_nodes(sealed_json.parse_json(text, origin)):
         if component == "offsets":

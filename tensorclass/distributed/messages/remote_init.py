@@ -18,7 +18,7 @@ from torch.distributed import distributed_c10d as c10d
 
 from tensorclass.distributed.process_groups import as_timeout, finish_pending
 from tensorclass.storage.common import collection_tree, describe_collection, rebuild_collection, sealed_json
-from tensorclass.storage.common.collection_tree import FileError, Source, as_list
+from tensorclass.storage.common.collection_tree import FileError, TreeSource, as_list
 from tensorclass.td.collection import DeviceLike, as_device
 from tensorclass.td.memory.consolidated_buffer import flat_of, gathered, spans_of, view
 
@@ -149,7 +149,7 @@ def _deserialize(
         spans.add(start, start + count, path)
         return view(memory, dtype, shape, start)
 
-    received = rebuild_collection.rebuild(node, cls, Source(origin, read, device, allow_pickle))
+    received = rebuild_collection.rebuild(node, cls, TreeSource(origin, read, device, allow_pickle))
     spans.check()
     return received
 

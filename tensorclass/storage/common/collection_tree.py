@@ -113,7 +113,7 @@ def none_fields(node: Node) -> list[Any]:
     return as_list((as_dict(node.get("class")) or {}).get("none")) or []
 
 
-class Source(NamedTuple):
+class TreeSource(NamedTuple):
     """The file of a tree, and how a collection is made from it."""
 
     file: str  #: the path, for errors
@@ -213,7 +213,7 @@ def stated_names(given: object) -> list[Any] | None:
     return names if names and any(name is not None for name in names) else None
 
 
-def parse_size(given: Any, source: Source, path: Path) -> Size:
+def parse_size(given: Any, source: TreeSource, path: Path) -> Size:
     """Return the shape that a file gives; raise if it is none, or too large."""
     form: object = given
     if type(form) is list:
@@ -229,7 +229,7 @@ def parse_size(given: Any, source: Source, path: Path) -> Size:
     raise source.damaged(path, f"expected a shape, got {str(given)[:80]}")
 
 
-def parse_dtype(given: Any, source: Source, path: Path) -> torch.dtype:
+def parse_dtype(given: Any, source: TreeSource, path: Path) -> torch.dtype:
     """Return the dtype that a file names; raise if it is unknown."""
     found = DTYPES.get(given) if isinstance(given, str) else None
     if found is None:
@@ -237,7 +237,7 @@ def parse_dtype(given: Any, source: Source, path: Path) -> torch.dtype:
     return found
 
 
-def parse_names(given: Any, size: Size, source: Source, path: Path) -> Any:
+def parse_names(given: Any, size: Size, source: TreeSource, path: Path) -> Any:
     """Return the names that a file gives for the dimensions of a batch size; raise if they do not fit it."""
     if given is None:
         return None

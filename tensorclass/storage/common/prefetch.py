@@ -11,13 +11,13 @@ import torch
 from torch import Size, Tensor
 
 from . import collection_tree
-from .collection_tree import FileError, Node, Path, Source, TensorOpener
+from .collection_tree import FileError, Node, Path, TensorOpener, TreeSource
 
 
 @contextmanager
 def prefetching(
-    node: Node, source: Source, open_tensor: TensorOpener, num_threads: int
-) -> Generator[Source, None, None]:
+    node: Node, source: TreeSource, open_tensor: TensorOpener, num_threads: int
+) -> Generator[TreeSource, None, None]:
     """Start threads that read the tensors of a tree in the order of :func:`.rebuild`; give a source of them.
 
     If a file cannot be opened, prefetching stops there, and the given source raises when it reads the tensor.

@@ -30,13 +30,13 @@ from tensorclass.td.stores.store_classes import dense_class
 from tensorclass.td.tensordict import TensorDict
 
 from . import collection_tree
-from .collection_tree import FileError, Node, Path, Source, Unfit, as_dict, as_list, at_key, parse_names, parse_size
+from .collection_tree import FileError, Node, Path, TreeSource, Unfit, as_dict, as_list, at_key, parse_names, parse_size
 from .object_json import decode
 from .stored_objects import StoredObjects
 from .unimported_classes import stand_in
 
 
-def rebuild(node: Any, target: type[TensorCollection] | TensorCollection | None, source: Source) -> Any:
+def rebuild(node: Any, target: type[TensorCollection] | TensorCollection | None, source: TreeSource) -> Any:
     """Return the collection of a tree.
 
     Args:
@@ -62,7 +62,7 @@ def rebuild(node: Any, target: type[TensorCollection] | TensorCollection | None,
         raise source.damaged((), "its metadata is nested too deep") from None
 
 
-def _rebuild(node: Any, target: Any, source: Source, path: Path) -> Any:
+def _rebuild(node: Any, target: Any, source: TreeSource, path: Path) -> Any:
     found = as_dict(node)
     if found is None:
         raise source.damaged(path, f"expected the description of a value, got {str(node)[:40]}")
@@ -73,7 +73,7 @@ def _rebuild(node: Any, target: Any, source: Source, path: Path) -> Any:
     return make(found, target, source, path)
 
 
-def _collection(node: Node, target: Any, source: Source, path: Path) -> Any:
+def _collection(node: Node, target: Any, source: TreeSource, path: Path) -> Any:
     source.check_depth(path)
     cls = target_class(node, target)
     size = parse_size(node.get("batch_size"), source, path)
@@ -143,7 +143,9 @@ def target_class(node: Node, target: Any) -> Any:
     return stand_in(named)
 
 
-def _record(cls: type[TensorClass], node: Node, target: Any, size: Size, names: Any, source: Source, path: Path) -> Any:
+def _record(
+    cls: type[TensorClass], node: Node, target: Any, size: Size, names: Any, source: TreeSource, path: Path
+) -> Any:
     """Make a record without its constructor, since ``__post_init__`` ran before it was saved.
 
     Shapes and dtypes are checked; elements are not, since that would read all of them.
@@ -191,7 +193,7 @@ def _record(cls: type[TensorClass], node: Node, target: Any, size: Size, names: 
     return record
 
 
-def names_by_field(cls: type[Collection], names: Iterable[str], source: Source, path: Path) -> dict[str, str]:
+def names_by_field(cls: type[Collection], names: Iterable[str], source: TreeSource, path: Path) -> dict[str, str]:
     """Return the names of entries in a file by the keys that a class has for them.
 
     Raises:
@@ -219,7 +221,7 @@ def names_in_tree(cls: Any, node: Node, path: Path) -> Path:
     return tuple(names)
 
 
-def _lazy_stack(node: Node, target: Any, source: Source, path: Path) -> Any:
+def _lazy_stack(node: Node, target: Any, source: TreeSource, path: Path) -> Any:
     parts, dim, name = as_list(node.get("parts")), node.get("stack_dim"), node.get("stack_dim_name")
     if not parts or not (name is None or isinstance(name, str)):
         raise source.damaged(path, "a lazy stack without items")
@@ -244,7 +246,7 @@ def _lazy_stack(node: Node, target: Any, source: Source, path: Path) -> Any:
         raise source.damaged(path, str(error)) from None
 
 
-def _tensor(node: Node, source: Source, path: Path) -> Tensor:
+def _tensor(node: Node, source: TreeSource, path: Path) -> Tensor:
     dtype = collection_tree.parse_dtype(node.get("dtype"), source, path)
     value = source.read(path, "", dtype, parse_size(node.get("shape"), source, path))
     return verify_checksum(value, node, 0, source, path) if source.verify else value
@@ -279,7 +281,7 @@ def placing(read: collection_tree.TensorReader, device: torch.device | None) -> 
     return lambda path, buffer, dtype, shape, /: read(path, buffer, dtype, shape).to(device)
 
 
-def verify_checksum(value: Tensor, node: Node, buffer: int, source: Source, path: Path) -> Tensor:
+def verify_checksum(value: Tensor, node: Node, buffer: int, source: TreeSource, path: Path) -> Tensor:
     """Return a buffer of a tensor, compared with its checksum if the source says so.
 
     Args:
@@ -309,7 +311,7 @@ def needs_no_values(device: torch.device | None) -> bool:
     return active is not None
 
 
-def read_jagged(node: Node, source: Source, path: Path) -> Tensor:
+def read_jagged(node: Node, source: TreeSource, path: Path) -> Tensor:
     """Read a jagged tensor; raise if its offsets do not fit its values."""
     rows = node.get("rows")
     values = _tensor(node, source, path)
@@ -332,7 +334,7 @@ def _jagged_of(values: Tensor, offsets: Tensor) -> Tensor:
     return ragged  # type: ignore[no-any-return]
 
 
-def _nested(node: Node, target: Any, source: Source, path: Path) -> Tensor:
+def _nested(node: Node, target: Any, source: TreeSource, path: Path) -> Tensor:
     """Read a nested tensor of torch's older layout, which the peer writes: the values, and the shape of each row."""
     if source.verify:
         raise source.damaged(path, "verify=True needs checksums, and another program wrote this without any")
@@ -351,7 +353,7 @@ def _nested(node: Node, target: Any, source: Source, path: Path) -> Tensor:
     return _jagged_of(source.read(path, "", dtype, shape), offsets)
 
 
-def _column(node: Node, target: Any, source: Source, path: Path) -> Any:
+def _column(node: Node, target: Any, source: TreeSource, path: Path) -> Any:
     source.check_depth(path)
     values_node, spans_node = _buffer_nodes(node, ("values", "spans"), source, path)
     below = (*path, "values")
@@ -366,7 +368,7 @@ def _column(node: Node, target: Any, source: Source, path: Path) -> Any:
 
 
 def column_of(
-    node: Node, items: Any, spans: Tensor, target: Any, source: Source, path: Path, *, chosen: bool = False
+    node: Node, items: Any, spans: Tensor, target: Any, source: TreeSource, path: Path, *, chosen: bool = False
 ) -> Any:
     """Return the column of a buffer and spans of a file. Both are checked.
 
@@ -414,7 +416,7 @@ def _column_class(base: Any, target: Any) -> Any:
     return target if isinstance(target, type) and issubclass(target, base) else base
 
 
-def _buffer_nodes(node: Node, names: tuple[str, ...], source: Source, path: Path) -> list[Node]:
+def _buffer_nodes(node: Node, names: tuple[str, ...], source: TreeSource, path: Path) -> list[Node]:
     """Return the nodes of the buffers of a column or of strings."""
     entries = as_dict(node.get("entries")) or {}
     found = [as_dict(entries.get(name)) for name in names]
@@ -423,13 +425,13 @@ def _buffer_nodes(node: Node, names: tuple[str, ...], source: Source, path: Path
     return [one or {} for one in found]
 
 
-def _buffer(node: Node, source: Source, path: Path) -> Tensor:
+def _buffer(node: Node, source: TreeSource, path: Path) -> Tensor:
     if node.get("type") != "tensor":
         raise source.damaged(path, f"expected a tensor, got {ascii(node.get('type'))[:40]}")
     return _tensor(node, source, path)
 
 
-def rebuild_objects(node: Node, target: Any, source: Source, path: Path) -> Any:
+def rebuild_objects(node: Node, target: Any, source: TreeSource, path: Path) -> Any:
     """Return objects whose texts lie in arrays. They are read when they are asked for, or now to verify them."""
     size = parse_size(node.get("batch_size"), source, path)
     if (same := _same_objects(target, size, source)) is not None:
@@ -473,14 +475,14 @@ def object_class(node: Node) -> Any:
     return NonTensorData if cls is None or not cls._is_uniform else cls
 
 
-def _same_objects(target: Any, size: Size, source: Source) -> Leaf | None:
+def _same_objects(target: Any, size: Size, source: TreeSource) -> Leaf | None:
     """Return the objects of the target, of which the file has copies."""
     if source.same_objects and holds_objects(target) and target._batch_size == size:
         return target._shallow()
     return None
 
 
-def _objects(node: Node, target: Any, source: Source, path: Path) -> Any:
+def _objects(node: Node, target: Any, source: TreeSource, path: Path) -> Any:
     size = parse_size(node.get("batch_size"), source, path)
     same = _same_objects(target, size, source)
     if same is not None and (node["type"] != "object" or same._is_uniform):
@@ -502,7 +504,7 @@ def _objects(node: Node, target: Any, source: Source, path: Path) -> Any:
 
 
 #: makes the value of a node of each type, for the target of :func:`rebuild`
-_MAKERS: dict[str, Callable[[Node, Any, Source, Path], Any]] = {
+_MAKERS: dict[str, Callable[[Node, Any, TreeSource, Path], Any]] = {
     "collection": _collection,
     "lazy_stack": _lazy_stack,
     "tensor": lambda node, target, source, path: _tensor(node, source, path),

@@ -12,7 +12,7 @@ import torch
 from torch import Size
 
 from tensorclass.storage.common import collection_tree, rebuild_collection
-from tensorclass.storage.common.collection_tree import Source
+from tensorclass.storage.common.collection_tree import TreeSource
 from tensorclass.storage.common.file_paths import loading, path_of
 from tensorclass.storage.common.unimported_classes import stand_in
 from tensorclass.support.interrupts import uninterrupted
@@ -90,7 +90,7 @@ class GroupLoader:
     def __init__(self, file: ArrayFile, options: LoadOptions) -> None:
         self.file: ArrayFile = file
         self.options: LoadOptions = options
-        self.source: Source = Source(file.path, collection_tree.no_tensor, options.device)
+        self.source: TreeSource = TreeSource(file.path, collection_tree.no_tensor, options.device)
         self.seen: set[object] = set()  #: addresses of visited groups
 
     def on_group(self, cls: type[Any], store: GroupStore, size: Size, names: Names) -> Any:

@@ -11,7 +11,7 @@ from torch import Size, Tensor
 
 from tensorclass.records.record import TensorClass
 from tensorclass.storage.common import collection_tree, rebuild_collection
-from tensorclass.storage.common.collection_tree import FileError, Source
+from tensorclass.storage.common.collection_tree import FileError, TreeSource
 from tensorclass.storage.common.object_json import TAG, decode
 from tensorclass.td import shapes
 from tensorclass.td.collection import Collection, content_kind, has_spans
@@ -114,9 +114,9 @@ class GroupStore(MutableMapping[str, "Value"]):
         return self._group
 
     @property
-    def source(self) -> Source:
+    def source(self) -> TreeSource:
         """The file, for checks of what it says."""
-        return Source(self.file.path, collection_tree.no_tensor)
+        return TreeSource(self.file.path, collection_tree.no_tensor)
 
     def damaged(self, key: str, why: str) -> FileError:
         """Return an error that names the file and the key."""
@@ -397,7 +397,7 @@ class GroupStore(MutableMapping[str, "Value"]):
 
         with self.file.reading((*self.path, key)):
             shape = list(backend.find(node, "values").shape)
-        source = Source(self.file.path, read, verify=verify)
+        source = TreeSource(self.file.path, read, verify=verify)
         return rebuild_collection.read_jagged({**note, "shape": shape}, source, (*self.path, key))
 
     def _objects(self, key: str, node: Any, note: Note, kind: str) -> Any:

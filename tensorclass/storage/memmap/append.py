@@ -124,9 +124,9 @@ class AppendPlan:
     files: list[AppendedFile] = field(default_factory=list[AppendedFile])
 
     @property
-    def source(self) -> collection_tree.Source:
+    def source(self) -> collection_tree.TreeSource:
         """The folder, for checks of its metadata."""
-        return collection_tree.Source(self.file, collection_tree.no_tensor)
+        return collection_tree.TreeSource(self.file, collection_tree.no_tensor)
 
     def rows_of(self, rows: TensorCollection) -> int:
         """Return the number of rows to append."""

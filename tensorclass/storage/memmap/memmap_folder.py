@@ -18,7 +18,7 @@ import torch
 from torch import Size, Tensor
 
 from tensorclass.storage.common import collection_tree, describe_collection, rebuild_collection, sealed_json
-from tensorclass.storage.common.collection_tree import FileError, Source, TensorLeaf, TensorReader, as_dict
+from tensorclass.storage.common.collection_tree import FileError, TensorLeaf, TensorReader, TreeSource, as_dict
 from tensorclass.storage.common.prefetch import prefetching
 from tensorclass.support.atomic import acquire_folder, swapped_folder, whole_file
 from tensorclass.support.folder_locks import FolderLock
@@ -70,9 +70,9 @@ class LoadOptions(NamedTuple):
     verify: bool = False  #: compare the values with their checksums
     robust_key: bool = True  #: ``False`` prefers files that have unescaped keys as names, in a folder of the peer
 
-    def source(self, file: str, read: TensorReader, read_strings: TensorReader) -> Source:
+    def source(self, file: str, read: TensorReader, read_strings: TensorReader) -> TreeSource:
         """Return the source of a tree."""
-        return Source(
+        return TreeSource(
             file, read, self.device or CPU, self.allow_pickle, self.strict, self.same_objects, self.verify,
             read_strings=read_strings,
         )  # fmt: skip

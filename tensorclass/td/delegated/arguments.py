@@ -13,6 +13,6 @@ Nulls: TypeAlias = Literal["default", "raise", "fill", "mask"]
 #: jagged tensor, a lazy stack of rows, an error
 RaggedForm: TypeAlias = Literal["column", "jagged", "lazy", "raise"]
 #: a path, a pattern such as ``"part-*.csv"``, several of them, or a file that is open for bytes
-Source: TypeAlias = str | os.PathLike[str] | IO[bytes] | Sequence[str | os.PathLike[str]]
+TableSource: TypeAlias = str | os.PathLike[str] | IO[bytes] | Sequence[str | os.PathLike[str]]
 #: a path, or a file that is open for bytes
 Target: TypeAlias = str | os.PathLike[str] | IO[bytes]

@@ -11,7 +11,7 @@ from typing_extensions import Self
 
 from tensorclass.td.collection import Collection, DeviceLike
 
-from .arguments import BatchSize, Nulls, Source, Target
+from .arguments import BatchSize, Nulls, TableSource, Target
 from .declaration import delegated
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class TableFiles(Collection):
     @classmethod
     @delegated("tensorclass.convert.tables.csv")
     def from_csv(
-        cls, path: Source, *, auto_batch_size: bool = False, batch_dims: int | None = None,
+        cls, path: TableSource, *, auto_batch_size: bool = False, batch_dims: int | None = None,
         device: DeviceLike | None = None, batch_size: BatchSize = None, separator: str | None = None,
         dtype: torch.dtype | None = None, columns: Sequence[str] | None = None, rename: Mapping[str, str] | None = None,
         nulls: Nulls = "default", strict: bool = True, **kwargs: Any
@@ -77,7 +77,7 @@ class TableFiles(Collection):
     @classmethod
     @delegated("tensorclass.convert.tables.csv")
     def iter_csv(
-        cls, path: Source, *, batch_size: int, drop_last: bool = False, device: DeviceLike | None = None,
+        cls, path: TableSource, *, batch_size: int, drop_last: bool = False, device: DeviceLike | None = None,
         separator: str | None = None, dtype: torch.dtype | None = None, columns: Sequence[str] | None = None,
         rename: Mapping[str, str] | None = None, nulls: Nulls = "default", strict: bool = True,
         progress: bool | None = None, pbar: bool | None = None, **kwargs: Any
@@ -153,7 +153,7 @@ class TableFiles(Collection):
     @classmethod
     @delegated("tensorclass.convert.tables.feather")
     def from_feather(
-        cls, path: Source, *, auto_batch_size: bool = False, batch_dims: int | None = None,
+        cls, path: TableSource, *, auto_batch_size: bool = False, batch_dims: int | None = None,
         device: DeviceLike | None = None, batch_size: BatchSize = None, separator: str | None = None,
         dtype: torch.dtype | None = None, columns: Sequence[str] | None = None, memory_map: bool = True,
         rename: Mapping[str, str] | None = None, nulls: Nulls = "default", strict: bool = True, **kwargs: Any
@@ -201,7 +201,7 @@ class TableFiles(Collection):
     @classmethod
     @delegated("tensorclass.convert.tables.feather")
     def iter_feather(
-        cls, path: Source, *, batch_size: int, drop_last: bool = False, device: DeviceLike | None = None,
+        cls, path: TableSource, *, batch_size: int, drop_last: bool = False, device: DeviceLike | None = None,
         separator: str | None = None, dtype: torch.dtype | None = None, columns: Sequence[str] | None = None,
         memory_map: bool = True, rename: Mapping[str, str] | None = None, nulls: Nulls = "default", strict: bool = True,
         progress: bool | None = None, pbar: bool | None = None, **kwargs: Any
@@ -284,7 +284,7 @@ class TableFiles(Collection):
     @classmethod
     @delegated("tensorclass.convert.tables.json")
     def from_json(
-        cls, path: Source, *, auto_batch_size: bool = False, batch_dims: int | None = None,
+        cls, path: TableSource, *, auto_batch_size: bool = False, batch_dims: int | None = None,
         device: DeviceLike | None = None, batch_size: BatchSize = None, separator: str | None = None,
         dtype: torch.dtype | None = None, lines: bool | None = None, columns: Sequence[str] | None = None,
         rename: Mapping[str, str] | None = None, nulls: Nulls = "default", strict: bool = True, **kwargs: Any
@@ -331,7 +331,7 @@ class TableFiles(Collection):
     @classmethod
     @delegated("tensorclass.convert.tables.json")
     def iter_json(
-        cls, path: Source, *, batch_size: int, drop_last: bool = False, device: DeviceLike | None = None,
+        cls, path: TableSource, *, batch_size: int, drop_last: bool = False, device: DeviceLike | None = None,
         separator: str | None = None, dtype: torch.dtype | None = None, lines: bool | None = None,
         columns: Sequence[str] | None = None, rename: Mapping[str, str] | None = None, nulls: Nulls = "default",
         strict: bool = True, progress: bool | None = None, pbar: bool | None = None, **kwargs: Any
@@ -412,7 +412,7 @@ class TableFiles(Collection):
     @classmethod
     @delegated("tensorclass.convert.tables.parquet")
     def from_parquet(
-        cls, path: Source, *, auto_batch_size: bool = False, batch_dims: int | None = None,
+        cls, path: TableSource, *, auto_batch_size: bool = False, batch_dims: int | None = None,
         device: DeviceLike | None = None, batch_size: BatchSize = None, separator: str | None = None,
         dtype: torch.dtype | None = None, columns: Sequence[str] | None = None, rename: Mapping[str, str] | None = None,
         nulls: Nulls = "default", strict: bool = True, **kwargs: Any
@@ -459,7 +459,7 @@ class TableFiles(Collection):
     @classmethod
     @delegated("tensorclass.convert.tables.parquet")
     def iter_parquet(
-        cls, path: Source, *, batch_size: int, drop_last: bool = False, device: DeviceLike | None = None,
+        cls, path: TableSource, *, batch_size: int, drop_last: bool = False, device: DeviceLike | None = None,
         separator: str | None = None, dtype: torch.dtype | None = None, columns: Sequence[str] | None = None,
         rename: Mapping[str, str] | None = None, nulls: Nulls = "default", strict: bool = True,
         progress: bool | None = None, pbar: bool | None = None, **kwargs: Any

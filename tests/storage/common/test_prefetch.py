@@ -14,7 +14,7 @@ from torch import Size, Tensor
 from tensorclass import TensorClass, TensorDict, UnbatchedTensor, lazy_stack
 from tensorclass.storage import FileError
 from tensorclass.storage.common import collection_tree, describe_collection, prefetch, rebuild_collection
-from tensorclass.storage.common.collection_tree import Source
+from tensorclass.storage.common.collection_tree import TreeSource
 from tensorclass.storage.common.prefetch import prefetching
 
 
@@ -135,7 +135,7 @@ def test_values_for_a_device_are_read_by_threads_in_their_order() -> None:
         main.append((*path, part))
         return tensors[path, part]
 
-    with prefetching(node, Source("file", read), opened, 3) as source:
+    with prefetching(node, TreeSource("file", read), opened, 3) as source:
         found = rebuild_collection.rebuild(node, None, source)
     assert all(map(torch.equal, values(found), values(saved)))
     assert len(threads) == len(tensors) - 1
