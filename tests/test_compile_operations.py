@@ -87,7 +87,7 @@ UNTRACED = {
     "from_pydantic": "makes a class",
     "from_struct_array": "a structured array of numpy",
 }
-if torch.torch_version.TorchVersion(torch.__version__) >= (2, 15):
+if torch.torch_version.TorchVersion(torch.__version__) >= (2, 14):
     UNTRACED["load_state_dict"] = "the attribute _metadata of an OrderedDict, also in Module.state_dict"
 
 
