@@ -401,13 +401,7 @@ class BufferColumn(RowByRow):
     # -- devices ------------------------------------------------------------------------------------------------------
 
     def _placed(self, device: torch.device, non_blocking: bool) -> Self:
-        items, spans = self._packed()
-        return self._of(
-            items.to(device, non_blocking=non_blocking),
-            spans.to(device, non_blocking=non_blocking),
-            self._names,
-            compact=True,
-        )
+        return self._moved(device, None, non_blocking, False, None)
 
     def _moved(
         self,
