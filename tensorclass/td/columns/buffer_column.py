@@ -309,7 +309,8 @@ class BufferColumn(RowByRow):
 
     @native.tries("index_column")
     def _at(self, index: Any) -> Any:
-        kind: type[Any] = type(index)
+        given: object = index
+        kind = type(given)
         spans: Any = self._store[SPANS]
         size = self._batch_size
         if not size:
