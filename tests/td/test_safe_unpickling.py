@@ -253,3 +253,10 @@ def test_a_record_of_a_class_in_a_function_is_copied() -> None:
     for copied in (copy.copy(data), copy.deepcopy(data)):
         assert type(copied) is type(data)
         assert torch.equal(copied.x, data.x)
+
+
+@pytest.mark.parametrize("module", ["tensorclass.td.nontensor", "tensorclass.td.leaves.nontensor", "its own"])
+@pytest.mark.parametrize("cls", [NonTensorData, MetaData], ids=lambda cls: cls.__name__)
+def test_files_name_a_class_by_the_modules_that_it_was_in(cls: type, module: str) -> None:
+    named = class_named(cls.__module__ if module == "its own" else module, cls.__name__)
+    assert found(named, object) is cls

@@ -310,7 +310,8 @@ class BufferColumn(RowByRow):
 
     @native.tries("index_column")
     def _at(self, index: Any) -> Any:
-        kind: type[Any] = type(index)
+        given: object = index
+        kind = type(given)
         spans: Any = self._store[SPANS]
         size = self._batch_size
         if not size:
@@ -402,13 +403,7 @@ class BufferColumn(RowByRow):
     # -- devices ------------------------------------------------------------------------------------------------------
 
     def _placed(self, device: torch.device, non_blocking: bool) -> Self:
-        items, spans = self._packed()
-        return self._of(
-            items.to(device, non_blocking=non_blocking),
-            spans.to(device, non_blocking=non_blocking),
-            self._names,
-            compact=True,
-        )
+        return self._moved(device, None, non_blocking, False, None)
 
     def _moved(
         self,

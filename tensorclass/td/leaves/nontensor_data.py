@@ -254,7 +254,9 @@ class NonTensorData(Uniform, NonTensorDataBase):
         return super().__getitem__(index)
 
     _at = __getitem__  # type: ignore[assignment]
-    _padded = NonTensorDataBase._padded  # new positions have no object
+
+    def _padded(self, pairs: Sequence[tuple[int, int]], value: float) -> Any:
+        return NonTensorDataBase._padded(self, pairs, value)  # new positions have no object
 
     def _as_held(self, source: NonTensorDataBase) -> NonTensorDataBase:
         return source._like({}, self._batch_size) if isinstance(source, NonTensorData) else source

@@ -3,14 +3,14 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 from typing_extensions import Self
-from tensorclass.td.leaves.leaf import Leaf
+from tensorclass.td.leaves.row_by_row import RowByRow
 from tensorclass.td.columns.column_nodes import SPANS as SPANS
 from tensorclass.td.indexing import Index
 from tensorclass.td.columns.ragged import Ragged
 
 Items: TypeAlias = Tensor | Ragged[Any]
 
-class BufferColumn(Leaf):
+class BufferColumn(RowByRow):
     __slots__ = ("_is_compact", "_items", "_room")
 
     def __init_subclass__(cls, **kwargs: Any) -> None: ...
@@ -22,6 +22,7 @@ class BufferColumn(Leaf):
     def missing(self) -> Tensor: ...
     def compact(self) -> Self: ...
     def nbytes(self) -> int: ...
+    def __repr__(self) -> str: ...
     def __getitem__(self, index: Index) -> Self: ...  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
     def clone(self, recurse: bool = True, *, memory_format: torch.memory_format = ...) -> Self: ...
     def contiguous(self, *, canonical: bool = False, inplace: bool = False) -> Self: ...

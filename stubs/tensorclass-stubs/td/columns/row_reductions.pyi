@@ -3,7 +3,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 from typing_extensions import Self
-from tensorclass.td.columns.buffer_column import BufferColumn
+from tensorclass.td.columns.item_numbers import ItemNumbers
 
 Extreme = Literal["amax", "amin"]
 
@@ -13,7 +13,7 @@ def row_extremes(items: Tensor, rows: Tensor, count: int, extreme: Extreme) -> T
 def positions_of_extremes(items: Tensor, rows: Tensor, starts: Tensor, extreme: Extreme) -> Tensor: ...
 def row_softmax(items: Tensor, rows: Tensor, count: int) -> Tensor: ...
 
-class RowReductions(BufferColumn):
+class RowReductions(ItemNumbers):
     __slots__ = ()
 
     def sum(self, *, dtype: torch.dtype | None = None) -> Tensor: ...  # type: ignore[override]
