@@ -23,6 +23,7 @@ from tensorclass import (
     TensorClass,
     TensorCollection,
     TensorDict,
+    Text,
     UnbatchedTensor,
     is_tensor_collection,
     lazy_stack,
@@ -303,6 +304,36 @@ def test_files_hold_it(name: str, count: int, tmp_path: Path) -> None:
     FORMATS[name].save(data, path)
     loaded = FORMATS[name].load(path)
     assert held(loaded).tolist() == held(loaded["n"]).tolist() == held(data).tolist()
+
+
+class Tags(Text):
+    """Strings with a class of their own."""
+
+    __slots__ = ()
+    _KIND = "tests.Tags"
+
+
+class Scale(UnbatchedTensor):
+    """A tensor of all rows with a class of its own."""
+
+    __slots__ = ()
+    _KIND = "tests.Scale"
+
+
+register_kind(Tags)
+register_kind(Scale)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_files_hold_the_class_of_rows_and_of_a_tensor_of_all_rows(name: str, tmp_path: Path) -> None:
+    path, data = tmp_path / "data", TensorDict({"tags": Tags(["a", "bc"]), "scale": Scale(torch.ones(3))}, [2])
+    FORMATS[name].save(data, path)
+    loaded = FORMATS[name].load(path)
+    tags, scale = loaded.get("tags"), loaded.get("scale")
+    assert type(tags) is Tags
+    assert tags.tolist() == ["a", "bc"]
+    assert type(scale) is Scale
+    assert torch.equal(scale.data, torch.ones(3))
 
 
 def test_a_file_whose_reader_lacks_the_class_holds_objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

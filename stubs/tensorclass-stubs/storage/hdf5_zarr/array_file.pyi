@@ -10,7 +10,7 @@ from tensorclass.support.interrupts import Uninterrupted
 from tensorclass.support.progress import Bar
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.columns.text import Text
-from tensorclass.td.leaves.nontensor import NonTensorDataBase
+from tensorclass.td.leaves.leaf import Leaf
 from tensorclass.storage.hdf5_zarr.array_backend import ArrayBackend, Note
 
 MODES: tuple[str, str, str, str, str, str]
@@ -60,10 +60,10 @@ class ArrayFile:
         shape: Size,
         dtype: torch.dtype,
         values: np.ndarray[Any, Any] | None,
-        kind: str = "tensor",
+        head: Note = ...,
         sums: Sequence[int] = (),
     ) -> Any: ...
-    def text_rows(self, value: NonTensorDataBase, form: object, path: tuple[str, ...]) -> Text | None: ...
+    def text_rows(self, value: Leaf, form: object, path: tuple[str, ...]) -> Text | None: ...
 
 def check(value: Any, path: tuple[str, ...], what: str, allow_pickle: bool) -> None: ...
 def collection_note(value: Any, backend: ArrayBackend) -> Note: ...
