@@ -201,7 +201,9 @@ class Devices(Casts):
             )  # fmt: skip
             return self._take_values(moved) if inplace else moved._cast_from(self)
         device, dtype, non_blocking, other = _arguments(args, device, dtype, bool(non_blocking), other)
-        if isinstance(other, Tensor):
+        if other is None:
+            pass
+        elif isinstance(other, Tensor):
             device, dtype = device or other.device, dtype or other.dtype
         elif isinstance(other, Devices):
             if _is_described(other):
@@ -212,7 +214,10 @@ class Devices(Casts):
         if target == self._device or target is None:
             result = self if changes_only_place else self._moved(target, dtype, non_blocking, copy, memory_format)
         elif changes_only_place and batch_size is None:
-            result = self._moved_as_one(target, non_blocking)
+            there: Self = buffer_operations.moved(self, target, non_blocking)
+            result = there._placed(target, non_blocking)
+            if there is not self:
+                buffer_operations.hand_over(there, result)
         else:
             result = self._moved(target, dtype, non_blocking, copy, memory_format)
         if batch_size is not None:
@@ -239,14 +244,6 @@ class Devices(Casts):
         if likes:
             device, other = likes[0].device if device is None else device, None
         return cast, args, device, other
-
-    def _moved_as_one(self, device: torch.device, non_blocking: bool) -> Self:
-        """Return the values on another device, by one transfer if they lie in one buffer."""
-        there: Self = buffer_operations.moved(self, device, non_blocking)
-        result = there._placed(device, non_blocking)
-        if there is not self:
-            buffer_operations.hand_over(there, result)
-        return result
 
     def _as_described(self, attrs: Any, non_blocking: bool) -> Self:
         """Convert each tensor to the device and the dtype that ``attrs()`` of another collection has under its key."""
