@@ -184,10 +184,8 @@ def moved(data: Any, device: torch.device, non_blocking: bool) -> Any:
         The moved collection. ``data`` itself if it is on the device already, has fewer than two buffers or is not
         consolidated.
     """
-    if not knows_addresses():
-        return data
     first = next(iter(data._arrays()), None)
-    if first is None or first.device == device:
+    if first is None or first.device == device or not knows_addresses():
         return data
     found = None if getattr(data, "_buffer", None) is None else buffer_of(data)
     if found is not None:

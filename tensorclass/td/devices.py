@@ -201,7 +201,9 @@ class Devices(Casts):
             )  # fmt: skip
             return self._take_values(moved) if inplace else moved._cast_from(self)
         device, dtype, non_blocking, other = _arguments(args, device, dtype, bool(non_blocking), other)
-        if isinstance(other, Tensor):
+        if other is None:
+            pass
+        elif isinstance(other, Tensor):
             device, dtype = device or other.device, dtype or other.dtype
         elif isinstance(other, Devices):
             if _is_described(other):
@@ -212,7 +214,10 @@ class Devices(Casts):
         if target == self._device or target is None:
             result = self if changes_only_place else self._moved(target, dtype, non_blocking, copy, memory_format)
         elif changes_only_place and batch_size is None:
-            result = self._moved_as_one(target, non_blocking)
+            there: Self = buffer_operations.moved(self, target, non_blocking)
+            result = there._placed(target, non_blocking)
+            if there is not self:
+                buffer_operations.hand_over(there, result)
         else:
             result = self._moved(target, dtype, non_blocking, copy, memory_format)
         if batch_size is not None:
@@ -234,19 +239,11 @@ class Devices(Casts):
         dtypes = [arg for arg in (dtype, *args) if isinstance(arg, torch.dtype)]
         if not (dtypes or likes):
             return self, args, device, other
-        cast = with_members(self).type(dtypes[0] if dtypes else likes[0].dtype, cast_filter=cast_filter)
+        cast = self.type(dtypes[0] if dtypes else likes[0].dtype, cast_filter=cast_filter)
         args = tuple([arg for arg in args if not isinstance(arg, (torch.dtype, Tensor))])
         if likes:
             device, other = likes[0].device if device is None else device, None
         return cast, args, device, other
-
-    def _moved_as_one(self, device: torch.device, non_blocking: bool) -> Self:
-        """Return the values on another device, by one transfer if they lie in one buffer."""
-        there: Self = buffer_operations.moved(self, device, non_blocking)
-        result = there._placed(device, non_blocking)
-        if there is not self:
-            buffer_operations.hand_over(there, result)
-        return result
 
     def _as_described(self, attrs: Any, non_blocking: bool) -> Self:
         """Convert each tensor to the device and the dtype that ``attrs()`` of another collection has under its key."""
@@ -291,21 +288,13 @@ class Devices(Casts):
                 return made  # type: ignore[no-any-return]
         if dtype is not None and not (numbers and self._CASTS_INTEGERS) and is_inexact(dtype):
             return self._moved_inexact(device, dtype, non_blocking, copy, memory_format)
+        store = {**self._store}
         if device is None and not copy and memory_format is None:
-            store = {**self._store}
             for key, value in member_items(store):
                 store[key] = value.to(dtype)
             return self._same(store)
-        kwargs: dict[str, Any] = {"non_blocking": non_blocking, "copy": copy}
-        if device is not None:
-            kwargs["device"] = device
-        if dtype is not None:
-            kwargs["dtype"] = dtype
-        if memory_format is not None:
-            kwargs["memory_format"] = memory_format
-        store = {**self._store}
         for key, value in member_items(store):
-            store[key] = value.to(**kwargs)
+            store[key] = value.to(device, dtype, non_blocking, copy=copy, memory_format=memory_format)
         return self._on(store, self._device if device is None else device)
 
     def _moved_inexact(
@@ -318,19 +307,18 @@ class Devices(Casts):
     ) -> Self:
         """:meth:`_moved` with a floating or complex dtype, to which only floating and complex tensors are cast."""
         moves = device is not None or copy or memory_format is not None
-        kwargs: dict[str, Any] = {"non_blocking": non_blocking, "copy": copy}
-        if device is not None:
-            kwargs["device"] = device
-        if memory_format is not None:
-            kwargs["memory_format"] = memory_format
         store: Store = {}
         for key, value in self._now().items():
             if isinstance(value, Devices):
                 store[key] = value._moved(device, dtype, non_blocking, copy, memory_format, False)
-            elif value.is_floating_point() or value.is_complex():
-                store[key] = value.to(dtype=dtype, **kwargs) if moves else value.to(dtype)
+            elif not (value.is_floating_point() or value.is_complex()):
+                store[key] = value
+                if moves:
+                    store[key] = value.to(device, None, non_blocking, copy=copy, memory_format=memory_format)
+            elif moves:
+                store[key] = value.to(device, dtype, non_blocking, copy=copy, memory_format=memory_format)
             else:
-                store[key] = value.to(**kwargs) if moves else value
+                store[key] = value.to(dtype)
         return self._on(store, self._device if device is None else device)
 
     def _take_values(self, source: Collection) -> Self:

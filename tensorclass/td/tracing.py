@@ -17,3 +17,11 @@ def knows_addresses() -> bool:
     Compiled code must not: a guard on an address fails for the next object.
     """
     return not is_dynamo_compiling()
+
+
+def may_cache() -> bool:
+    """Return whether a function may keep a result for its next calls.
+
+    Compiled code must not: it guards what it finds in a cache, and is compiled again when that grows.
+    """
+    return not is_dynamo_compiling()

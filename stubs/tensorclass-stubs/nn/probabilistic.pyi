@@ -7,7 +7,7 @@ from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import FlatKey, NestedKey
 from tensorclass.nn.interaction import InteractionType
 from tensorclass.nn.module_base import MissingKeys, T, TensorDictModuleBase
-from tensorclass.nn.randomness import Source
+from tensorclass.nn.randomness import GeneratorLike
 
 DistributionClass: TypeAlias = Callable[..., Distribution]
 
@@ -38,7 +38,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         cache_dist: bool = False,
         n_empirical_estimate: int = 1000,
         num_samples: int | Size | Sequence[int] | None = None,
-        generator: Source | None = None,
+        generator: GeneratorLike | None = None,
     ) -> None: ...
     @property
     def dist_params_keys(self) -> list[FlatKey]: ...

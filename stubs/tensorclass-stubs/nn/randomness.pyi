@@ -6,7 +6,7 @@ import torch
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import FlatKey, NestedKey
 
-Source: TypeAlias = "torch.Generator | int | NestedKey"
+GeneratorLike: TypeAlias = "torch.Generator | int | NestedKey"
 
 @contextmanager
 def drawing_from(generator: torch.Generator) -> Generator[None, None, None]: ...
@@ -17,7 +17,7 @@ class RandomSource:
     key: FlatKey | None
     __slots__ = ("_name", "generator", "key", "seed")
 
-    def __init__(self, source: Source, name: str) -> None: ...
+    def __init__(self, source: GeneratorLike, name: str) -> None: ...
     def resolved(
         self, data: TensorCollection, device: torch.device
     ) -> tuple[torch.Generator | None, Callable[[torch.Generator], None] | None]: ...

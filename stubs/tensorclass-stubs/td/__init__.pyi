@@ -44,13 +44,14 @@ from tensorclass.td.modes import (
 )
 from tensorclass.td.packing import PackLayout as PackLayout
 from tensorclass.td.padding import pad as pad, pad_sequence as pad_sequence, unpad_sequence as unpad_sequence
+from tensorclass.td.prepared_index import convert_ellipsis_to_idx as convert_ellipsis_to_idx
 from tensorclass.td.printing.print_options import (
     get_printoptions as get_printoptions,
     set_printoptions as set_printoptions,
 )
 from tensorclass.td.repr_parser import parse_tensor_dict_string as parse_tensor_dict_string
 from tensorclass.td.shape_operations import expand_as_right as expand_as_right, expand_right as expand_right
-from tensorclass.td.shapes import convert_ellipsis_to_idx as convert_ellipsis_to_idx, infer_size_impl as infer_size_impl
+from tensorclass.td.shapes import infer_size_impl as infer_size_impl
 from tensorclass.td.stack_and_cat import (
     cat as cat,
     merge_tensordicts as merge_tensordicts,

@@ -4,6 +4,7 @@ from typing import Any, ClassVar, TypeAlias, TypeGuard, overload
 import torch
 from torch import Size, Tensor
 from typing_extensions import Self
+from tensorclass.td.device_names import DeviceLike as DeviceLike, as_device as as_device
 from tensorclass.td.leaves.content import Content
 from numpy.typing import NDArray
 from tensorclass.td.base import TensorCollection
@@ -12,11 +13,8 @@ from tensorclass.td.leaves.leaf import Leaf
 
 Value: TypeAlias = Tensor | TensorCollection | Leaf
 Store: TypeAlias = MutableMapping[str, Value]
-DeviceLike: TypeAlias = torch.device | str | int
 functorch: Any
 
-def as_device(device: DeviceLike | None) -> torch.device | None: ...
-def named_device(device: DeviceLike) -> torch.device: ...
 def no_dataset(collection: Collection) -> str: ...
 
 class Collection:
@@ -51,7 +49,6 @@ class Collection:
     def device(self) -> torch.device | None: ...
     @device.setter
     def device(self, value: DeviceLike) -> None: ...
-    def clear_device_(self) -> Self: ...
     @property
     def names(self) -> list[str | None]: ...
     @names.setter

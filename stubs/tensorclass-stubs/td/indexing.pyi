@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 IndexItem: TypeAlias = int | slice | EllipsisType | bool | Tensor | Sequence[int] | Sequence[bool] | range | NDArray[Any] | None
 Index: TypeAlias = IndexItem | tuple[IndexItem, ...]
 ObjectRows: TypeAlias = tuple[tuple[str, ...], Any, Any]
-
-def prepare_index(index: Any, batch_size: Size, keep_masks: bool = False, writing: bool = False) -> tuple[Any, ...]: ...
 NO_DIMS: Size
 
 class Indexing(Collection):

@@ -8,9 +8,8 @@ from inspect import signature
 from types import FunctionType
 from typing import Any, TypeVar
 
-from torch.compiler import is_dynamo_compiling
-
 from tensorclass.support.nearest import did_you_mean
+from tensorclass.td.tracing import may_cache
 
 from .familiar_keywords import keyword_advice
 
@@ -80,7 +79,7 @@ def delegated(module: str, name: str | None = None) -> Callable[[F], F]:
         def load_and_call(*args: Any, **kwargs: Any) -> Any:
             nonlocal target
             function = load()
-            if not is_dynamo_compiling():
+            if may_cache():
                 target = function
             return function(*args, **kwargs)
 

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Size, Tensor
-from torch.compiler import is_dynamo_compiling
+
+from tensorclass.td.tracing import may_cache
 
 from .consolidated_buffer import TensorSpan, spans_of
 
@@ -41,7 +42,7 @@ _MANY_KNOWN = 64
 
 def layout_of(tensors: Sequence[Tensor]) -> BufferLayout:
     """Return the layout in which dense tensors lie one after the other; see ``spans_of``."""
-    if is_dynamo_compiling():  # which would guard the known ones
+    if not may_cache():
         return BufferLayout(*spans_of(tensors))
     kinds = tuple([(tensor.dtype, tensor.shape) for tensor in tensors])
     known = _KNOWN.get(kinds)

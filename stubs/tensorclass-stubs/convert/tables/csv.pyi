@@ -3,13 +3,13 @@ from collections.abc import Generator, Mapping
 from typing import Any
 from tensorclass.convert.conversion_steps import C
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.delegated.arguments import Source, Target
+from tensorclass.td.delegated.arguments import TableSource, Target
 from tensorclass.convert.tables.row_batches import Batches, TableReader
 
 METHODS_OF: str
 
-def from_csv(cls: type[C], path: Source, **kwargs: Any) -> C: ...
-def iter_csv(cls: type[C], path: Source, *, batch_size: int, **kwargs: Any) -> Batches[C]: ...
+def from_csv(cls: type[C], path: TableSource, **kwargs: Any) -> C: ...
+def iter_csv(cls: type[C], path: TableSource, *, batch_size: int, **kwargs: Any) -> Batches[C]: ...
 def to_csv(data: TensorCollection, path: Target, *, separator: str | None = None, **kwargs: Any) -> None: ...
 
 class CSVReader(TableReader[C]):

@@ -3,15 +3,15 @@ from collections.abc import Mapping
 from typing import Any, Literal
 from tensorclass.convert.conversion_steps import C
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.delegated.arguments import Source, Target
+from tensorclass.td.delegated.arguments import TableSource, Target
 from tensorclass.convert.tables.partitioned_files import PartitionedReader
 from tensorclass.convert.tables.row_batches import Batches
 
 METHODS_OF: str
 
-def from_feather(cls: type[C], path: Source, *, memory_map: bool = True, **kwargs: Any) -> C: ...
+def from_feather(cls: type[C], path: TableSource, *, memory_map: bool = True, **kwargs: Any) -> C: ...
 def iter_feather(
-    cls: type[C], path: Source, *, batch_size: int, memory_map: bool = True, **kwargs: Any
+    cls: type[C], path: TableSource, *, batch_size: int, memory_map: bool = True, **kwargs: Any
 ) -> Batches[C]: ...
 def to_feather(
     data: TensorCollection,

@@ -3,14 +3,14 @@ from collections.abc import Generator, Mapping
 from typing import Any
 from tensorclass.convert.conversion_steps import C
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.delegated.arguments import Source, Target
+from tensorclass.td.delegated.arguments import TableSource, Target
 from tensorclass.convert.tables.row_batches import Batches, TableReader
 
 METHODS_OF: str
 
-def from_json(cls: type[C], path: Source, *, lines: bool | None = None, **kwargs: Any) -> C: ...
+def from_json(cls: type[C], path: TableSource, *, lines: bool | None = None, **kwargs: Any) -> C: ...
 def iter_json(
-    cls: type[C], path: Source, *, batch_size: int, lines: bool | None = None, **kwargs: Any
+    cls: type[C], path: TableSource, *, batch_size: int, lines: bool | None = None, **kwargs: Any
 ) -> Batches[C]: ...
 def to_json(
     data: TensorCollection, path: Target, *, separator: str | None = None, lines: bool | None = None, **kwargs: Any

@@ -3,14 +3,14 @@ from collections.abc import Mapping
 from typing import Any
 from tensorclass.convert.conversion_steps import C
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.delegated.arguments import Source, Target
+from tensorclass.td.delegated.arguments import TableSource, Target
 from tensorclass.convert.tables.partitioned_files import PartitionedReader
 from tensorclass.convert.tables.row_batches import Batches
 
 METHODS_OF: str
 
-def from_parquet(cls: type[C], path: Source, **kwargs: Any) -> C: ...
-def iter_parquet(cls: type[C], path: Source, *, batch_size: int, **kwargs: Any) -> Batches[C]: ...
+def from_parquet(cls: type[C], path: TableSource, **kwargs: Any) -> C: ...
+def iter_parquet(cls: type[C], path: TableSource, *, batch_size: int, **kwargs: Any) -> Batches[C]: ...
 def to_parquet(data: TensorCollection, path: Target, *, separator: str | None = None, **kwargs: Any) -> None: ...
 
 class ParquetReader(PartitionedReader[C]):

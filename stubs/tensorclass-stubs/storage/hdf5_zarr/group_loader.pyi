@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 import torch
 from torch import Size
-from tensorclass.storage.common.collection_tree import Source
+from tensorclass.storage.common.collection_tree import TreeSource
 from tensorclass.td.collection import DeviceLike
 from tensorclass.td.memory.mapped_files import Filename
 from tensorclass.td.shapes import Names
@@ -34,7 +34,7 @@ def open_group(parent: GroupStore, key: str, name: str, cls: type[Any]) -> Any: 
 class GroupLoader:
     file: ArrayFile
     options: LoadOptions
-    source: Source
+    source: TreeSource
     seen: set[object]
 
     def __init__(self, file: ArrayFile, options: LoadOptions) -> None: ...

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 from torch import Size, Tensor
 from tensorclass.storage.common import collection_tree
-from tensorclass.storage.common.collection_tree import Source, TensorReader
+from tensorclass.storage.common.collection_tree import TensorReader, TreeSource
 from tensorclass.support.folder_locks import FolderLock
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.memory.mapped_files import Filename
@@ -37,7 +37,7 @@ class LoadOptions(NamedTuple):
     verify: bool = False
     robust_key: bool = True
 
-    def source(self, file: str, read: TensorReader, read_strings: TensorReader) -> Source: ...
+    def source(self, file: str, read: TensorReader, read_strings: TensorReader) -> TreeSource: ...
     def check_mode(self) -> None: ...
 
 def save_folder(data: TensorCollection, prefix: Filename, options: SaveOptions, then: Callable[[], T]) -> T: ...

@@ -6,5 +6,5 @@ from typing import IO, Literal, TypeAlias
 BatchSize: TypeAlias = Sequence[int] | int | None
 Nulls: TypeAlias = Literal["default", "raise", "fill", "mask"]
 RaggedForm: TypeAlias = Literal["column", "jagged", "lazy", "raise"]
-Source: TypeAlias = str | os.PathLike[str] | IO[bytes] | Sequence[str | os.PathLike[str]]
+TableSource: TypeAlias = str | os.PathLike[str] | IO[bytes] | Sequence[str | os.PathLike[str]]
 Target: TypeAlias = str | os.PathLike[str] | IO[bytes]

@@ -4,7 +4,7 @@ from typing import Any, Literal
 import torch
 from typing_extensions import Self
 from tensorclass.td.collection import Collection, DeviceLike
-from tensorclass.td.delegated.arguments import BatchSize, Nulls, Source, Target
+from tensorclass.td.delegated.arguments import BatchSize, Nulls, TableSource, Target
 from tensorclass.td.delegated.declaration import delegated
 from tensorclass.convert.tables.row_batches import Batches
 
@@ -15,7 +15,7 @@ class TableFiles(Collection):
     @delegated("tensorclass.convert.tables.csv")
     def from_csv(
         cls,
-        path: Source,
+        path: TableSource,
         *,
         auto_batch_size: bool = False,
         batch_dims: int | None = None,
@@ -33,7 +33,7 @@ class TableFiles(Collection):
     @delegated("tensorclass.convert.tables.csv")
     def iter_csv(
         cls,
-        path: Source,
+        path: TableSource,
         *,
         batch_size: int,
         drop_last: bool = False,
@@ -54,7 +54,7 @@ class TableFiles(Collection):
     @delegated("tensorclass.convert.tables.feather")
     def from_feather(
         cls,
-        path: Source,
+        path: TableSource,
         *,
         auto_batch_size: bool = False,
         batch_dims: int | None = None,
@@ -73,7 +73,7 @@ class TableFiles(Collection):
     @delegated("tensorclass.convert.tables.feather")
     def iter_feather(
         cls,
-        path: Source,
+        path: TableSource,
         *,
         batch_size: int,
         drop_last: bool = False,
@@ -102,7 +102,7 @@ class TableFiles(Collection):
     @delegated("tensorclass.convert.tables.json")
     def from_json(
         cls,
-        path: Source,
+        path: TableSource,
         *,
         auto_batch_size: bool = False,
         batch_dims: int | None = None,
@@ -121,7 +121,7 @@ class TableFiles(Collection):
     @delegated("tensorclass.convert.tables.json")
     def iter_json(
         cls,
-        path: Source,
+        path: TableSource,
         *,
         batch_size: int,
         drop_last: bool = False,
@@ -145,7 +145,7 @@ class TableFiles(Collection):
     @delegated("tensorclass.convert.tables.parquet")
     def from_parquet(
         cls,
-        path: Source,
+        path: TableSource,
         *,
         auto_batch_size: bool = False,
         batch_dims: int | None = None,
@@ -163,7 +163,7 @@ class TableFiles(Collection):
     @delegated("tensorclass.convert.tables.parquet")
     def iter_parquet(
         cls,
-        path: Source,
+        path: TableSource,
         *,
         batch_size: int,
         drop_last: bool = False,

@@ -4,11 +4,12 @@ from typing import Any
 import torch
 from torch import Size, Tensor
 from typing_extensions import Self
+from tensorclass.td.memory.filled_tensors import FilledTensors
 from tensorclass.td.memory.mapped_files import Filename
 
 MODES: tuple[str, str]
 
-class MemoryMappedTensor(Tensor):
+class MemoryMappedTensor(FilledTensors, Tensor):
     __torch_function__: Any = ...
 
     def __new__(
@@ -63,55 +64,6 @@ class MemoryMappedTensor(Tensor):
     def from_handler(
         cls, handler: torch.UntypedStorage, dtype: torch.dtype, shape: Sequence[int], index: Any = None
     ) -> Self: ...
-    @classmethod
-    def empty(
-        cls,
-        *size: Any,
-        dtype: torch.dtype | None = None,
-        filename: Filename | None = None,
-        existsok: bool = False,
-        device: torch.device | str | None = None,
-        shape: Sequence[int] | int | None = None,
-    ) -> Self: ...
-    @classmethod
-    def zeros(
-        cls,
-        *size: Any,
-        dtype: torch.dtype | None = None,
-        filename: Filename | None = None,
-        existsok: bool = False,
-        device: torch.device | str | None = None,
-        shape: Sequence[int] | int | None = None,
-    ) -> Self: ...
-    @classmethod
-    def ones(
-        cls,
-        *size: Any,
-        dtype: torch.dtype | None = None,
-        filename: Filename | None = None,
-        existsok: bool = False,
-        device: torch.device | str | None = None,
-        shape: Sequence[int] | int | None = None,
-    ) -> Self: ...
-    @classmethod
-    def full(
-        cls,
-        *size: Any,
-        fill_value: Any = None,
-        dtype: torch.dtype | None = None,
-        filename: Filename | None = None,
-        existsok: bool = False,
-        device: torch.device | str | None = None,
-        shape: Sequence[int] | int | None = None,
-    ) -> Self: ...
-    @classmethod
-    def empty_like(cls, input: Tensor, *, filename: Filename | None = None) -> Self: ...
-    @classmethod
-    def zeros_like(cls, input: Tensor, *, filename: Filename | None = None) -> Self: ...
-    @classmethod
-    def ones_like(cls, input: Tensor, *, filename: Filename | None = None) -> Self: ...
-    @classmethod
-    def full_like(cls, input: Tensor, fill_value: Any, *, filename: Filename | None = None) -> Self: ...
     @property
     def filename(self) -> str: ...
     @filename.setter
@@ -136,5 +88,3 @@ class MemoryMappedTensor(Tensor):
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor: ...
 
 MemmapTensor = MemoryMappedTensor
-
-def as_shape(shape: Any) -> Size: ...

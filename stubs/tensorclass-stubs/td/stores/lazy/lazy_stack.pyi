@@ -6,6 +6,11 @@ from typing_extensions import Self
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike
 from tensorclass.td.tensordict import TensorDict
+from tensorclass.td.stores.lazy.lazy_functions import (
+    dense_stack_tds as dense_stack_tds,
+    lazy_stack as lazy_stack,
+    maybe_dense_stack as maybe_dense_stack,
+)
 from tensorclass.td.stores.lazy.lazy_keys import LazyKeys
 from tensorclass.td.stores.lazy.lazy_rows import LazyRows
 from tensorclass.td.stores.lazy.lazy_shapes import LazyShaping
@@ -26,21 +31,6 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
 
 BY_PART: tuple[str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str]
 UNDONE_BY_PART: tuple[str, str, str, str]
-
-def lazy_stack(
-    input: Sequence[T],
-    dim: int = 0,
-    *,
-    out: T | None = None,
-    device: DeviceLike | None = None,
-    stack_dim_name: str | None = None,
-    strict_shape: bool = False,
-    **forms: Any,
-) -> T: ...
-def maybe_dense_stack(
-    input: Sequence[T], dim: int = 0, *, out: T | None = None, strict: bool = False, **kwargs: Any
-) -> T: ...
-def dense_stack_tds(td_list: Sequence[T] | T, dim: int | None = None) -> T: ...
 
 class LazyStackedTensorDict(LazyStacked, TensorDict):  # pyright: ignore[reportIncompatibleVariableOverride]
     __slots__ = ()
