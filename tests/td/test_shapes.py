@@ -541,3 +541,149 @@ def test_shapes_whose_number_of_elements_would_wrap_around_are_errors() -> None:
                 change(TensorDict({}, size), *shape)
     with pytest.raises(RuntimeError, match="expected sizes below"):
         TensorDict({}, [2**62, 4]).flatten()
+
+
+S = Size
+
+#: what is refused, the class of the error and all that it says, without links to the guide
+ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
+    (lambda: shapes.as_size("ab"), TypeError, "batch_size: expected an int or a sequence of ints, got 'ab'"),
+    (lambda: shapes.as_size(1.5), TypeError, "batch_size: expected an int or a sequence of ints, got 1.5"),
+    (
+        lambda: shapes.check_size(S((2, -1))),
+        RuntimeError,
+        "batch_size: expected sizes that are not negative, got [2, -1]",
+    ),
+    (
+        lambda: shapes.check_largest([3, 2**63]),
+        RuntimeError,
+        f"batch_size: expected sizes below 2**63, got [3, {2**63}]",
+    ),
+    (
+        lambda: shapes.wrap_dim(0, 0),
+        IndexError,
+        "dimension 0 is out of range: there are no batch dimensions; give batch_size= when you make the collection",
+    ),
+    (
+        lambda: shapes.wrap_dim(2, 2),
+        IndexError,
+        "batch dimension out of range: expected it in [-2, 1], got 2; other dimensions are those of single values",
+    ),
+    (lambda: shapes.wrap_dims((0, -2), 2), RuntimeError, "a dimension appears twice in (0, -2)"),
+    (lambda: shapes.reshaped((4,), (-1, -1)), RuntimeError, "only one dimension of [-1, -1] can be -1"),
+    (lambda: shapes.reshaped((4,), (-1, -2)), RuntimeError, "invalid shape [-1, -2]: a size is negative"),
+    (lambda: shapes.flat_range(S((2, 3)), 1, 0), RuntimeError, "flatten: start_dim 1 comes after end_dim 0"),
+    (
+        lambda: shapes.permutation(2, [0]),
+        ValueError,
+        "permute: expected 2 dims, one for each batch dimension, got (0,)",
+    ),
+    (lambda: shapes.permutation(2, [0, 0]), ValueError, "permute: each batch dimension must appear once, got (0, 0)"),
+    (
+        lambda: shapes.movement(2, (0, 1), 0),
+        RuntimeError,
+        "movedim: source (0, 1) and destination 0 differ in length",
+    ),
+    (
+        lambda: shapes.unsqueezed_dim(2, 3),
+        IndexError,
+        "unsqueeze: expected a dim in [-3, 2] for 2 batch dimensions, got 3",
+    ),
+    (
+        lambda: shapes.expanded(S((2, 3)), (3,)),
+        RuntimeError,
+        "expand: [3] has fewer dimensions than the batch size [2, 3]",
+    ),
+    (
+        lambda: shapes.expanded(S((2, 3)), (2, 4)),
+        RuntimeError,
+        "expand: the batch size [2, 3] cannot be expanded to [2, 4]",
+    ),
+    (
+        lambda: shapes.expanded(S((3,)), (-1, 3)),
+        RuntimeError,
+        "expand: -1 keeps the size of an existing dimension; the new ones in [-1, 3] need a size",
+    ),
+    (
+        lambda: shapes.repeated(S((2, 3)), (4,)),
+        RuntimeError,
+        "repeat: expected at least 2 repeats, one per batch dimension, got (4,)",
+    ),
+    (lambda: shapes.repeated(S((2,)), (-1,)), RuntimeError, "repeat: repeats cannot be negative, got (-1,)"),
+    (lambda: shapes.split_sizes(3, -1), RuntimeError, "split: split_size must be positive, got -1"),
+    (
+        lambda: shapes.split_sizes(3, [1, 1]),
+        RuntimeError,
+        "split: the sizes [1, 1] must be non-negative and sum to 3",
+    ),
+    (
+        lambda: shapes.slice_length(slice(None, None, -1), 3),
+        ValueError,
+        "a slice of a tensor needs a positive step; use .flip() to reverse a dimension",
+    ),
+    (
+        lambda: shapes.indexed(S((2, 3)), (slice(None), 3)),
+        IndexError,
+        "index 3 is out of bounds for batch dimension 1 with size 3",
+    ),
+    (
+        lambda: shapes.as_names("ab", 2),
+        TypeError,
+        "names: expected a sequence with one name or None for each batch dimension, got 'ab'",
+    ),
+    (
+        lambda: shapes.as_names(["a"], 2),
+        ValueError,
+        "names: expected 2 of them, one for each batch dimension (None: no name), got ['a']",
+    ),
+    (lambda: shapes.as_names([1, "a"], 2), TypeError, "names: expected strings or None, got 1"),  # type: ignore[list-item]
+    (
+        lambda: shapes.as_names(["a", "a"], 2),
+        ValueError,
+        "names: expected a different name for each dimension, got ['a', 'a']",
+    ),
+    (
+        lambda: shapes.infer_size_impl([2, -2], 4),
+        RuntimeError,
+        "expected sizes that are -1 or not negative, got [2, -2]",
+    ),
+    (lambda: shapes.infer_size_impl([-1, -1], 4), RuntimeError, "expected -1 for at most one size, got [-1, -1]"),
+    (lambda: shapes.infer_size_impl([3], 4), RuntimeError, "a shape [3] cannot hold 4 items"),
+    (lambda: shapes.infer_size_impl([3, -1], 4), RuntimeError, "a shape [3, -1] cannot hold 4 items"),
+    (lambda: shapes.infer_size_impl([0, -1], 0), RuntimeError, "a shape [0, -1] cannot hold 0 items"),
+    (lambda: shapes.convert_ellipsis_to_idx((..., ...), [2]), RuntimeError, "an index can hold one ... only"),
+    (
+        lambda: shapes.convert_ellipsis_to_idx((0, ..., 0), [2]),
+        RuntimeError,
+        "too many indices: 2 for 1 dimensions",
+    ),
+]
+
+
+@pytest.mark.parametrize("call, error, message", ERRORS, ids=[message[:40] for *_, message in ERRORS])
+def test_an_error_says_what_was_expected_and_what_came(
+    call: Callable[[], Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error) as found:
+        call()
+    assert str(found.value).startswith(message)
+    assert str(found.value).removeprefix(message).lstrip("\n. (;").partition(":")[0] in ("", "see https", "https")
+
+
+@given(st.lists(st.integers(0, 4), max_size=4), st.data())
+def test_an_open_size_is_what_is_left(shape: list[int], data: st.DataObject) -> None:
+    count = math.prod(shape)
+    assert shapes.infer_size_impl(shape, count) == shape
+    if shape and count:
+        dim = data.draw(st.integers(0, len(shape) - 1))
+        assert shapes.infer_size_impl([*shape[:dim], -1, *shape[dim + 1 :]], count) == shape
+
+
+@given(st.integers(0, 2), st.integers(0, 2), st.integers(0, 3))
+def test_an_ellipsis_stands_for_the_dimensions_between(before: int, behind: int, rest: int) -> None:
+    size = [2] * (before + behind + rest)
+    index = (*[0] * before, ..., None, *[1] * behind)
+    expected = (*[0] * before, *[slice(None)] * rest, None, *[1] * behind)
+    assert shapes.convert_ellipsis_to_idx(index, size) == expected
+    same = (0, None)
+    assert shapes.convert_ellipsis_to_idx(same, size) is same
