@@ -440,13 +440,14 @@ def texts() -> dict[Path, str]:
 
 def main(arguments: list[str]) -> int:
     """Write the files, or say which differ (``--check``)."""
-    wrong = [path for path, text in texts().items() if path.read_text() != text]
+    # made once: what goes from one file is found by comparing another with what it was before
+    wrong = {path: text for path, text in texts().items() if path.read_text() != text}
     if "--check" in arguments:
         for path in wrong:
             print(f"{path.relative_to(ROOT)}: does not fit the converters; run make stubs")
         return 1 if wrong else 0
-    for path in wrong:
-        path.write_text(texts()[path])
+    for path, text in wrong.items():
+        path.write_text(text)
         print(path.relative_to(ROOT))
     return 0
 

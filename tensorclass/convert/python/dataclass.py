@@ -6,7 +6,7 @@ The functions ``from_x`` of the package, which make record classes, too, are in 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
 from typing_extensions import Unpack
 
@@ -18,9 +18,6 @@ from tensorclass.td.base import TensorCollection
 
 from .class_adapters import ATTRS, DATACLASS, PYDANTIC
 from .instance_values import from_instance, to_instance, to_record
-
-if TYPE_CHECKING:
-    pass
 
 METHODS_OF = "ClassInstances"
 

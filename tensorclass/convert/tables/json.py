@@ -326,6 +326,7 @@ class JSONReader(TableReader[C]):
         if self.lines:
             return self._of_lines(text, self._schema)
         found = _decoded(self.request.what, file, text)
+        del text  # a whole file
         if isinstance(found, dict):
             columns = _columns_of_object(cast("dict[str, Any]", found))
             return self.pa.table({name: self._column(name, items) for name, items in columns.items()})
