@@ -1,4 +1,4 @@
-"""What a value of a collection holds, and the names of leaves in files.
+"""Contents of values: objects, strings, rows or a tensor; and the names of leaves in files.
 
 Files, messages, tables and operations on rows ask a value for its :class:`Content`, and not for its class. A new leaf
 says it with one attribute.
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class Content(enum.Enum):
-    """What a value holds that is no tensor. It says which methods return it."""
+    """The content of a value that is no tensor. It says which methods return the parts."""
 
     TREE = enum.auto()  #: values under keys: a nested collection
     TENSOR = enum.auto()  #: one tensor for all rows: ``_held()``
@@ -21,7 +21,7 @@ class Content(enum.Enum):
 
     @property
     def has_spans(self) -> bool:
-        """Whether rows are spans of a buffer, so that the value is based on :class:`BufferColumn`."""
+        """True if rows are spans of a buffer; the value is then based on :class:`BufferColumn`."""
         return self is Content.TEXT or self is Content.RAGGED
 
 

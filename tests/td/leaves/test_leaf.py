@@ -411,7 +411,10 @@ def test_a_field_of_objects_takes_it() -> None:
         x: Tensor
         w: str
 
-    record = Sentence(x=torch.zeros(4), w=words([4]), batch_size=[4])
+    good: Any = words([4])
+    record = Sentence(x=torch.zeros(4), w=good, batch_size=[4])
     assert record.get("w").tolist() == [*"abca"]
+    numbers: Any = (1,)
+    bad: Any = Words([0], numbers)
     with pytest.raises(TypeError, match="expected str, got int"):
-        Sentence(x=torch.zeros(1), w=Words([0], (1,)), batch_size=[1])
+        Sentence(x=torch.zeros(1), w=bad, batch_size=[1])
