@@ -174,12 +174,13 @@ class Copy:
         import pytest
 
         os.environ.setdefault("TENSORCLASS_TEST_DATA", str(ROOT.parent / "shared" / "data"))
-        os.environ |= {"TENSORCLASS_NATIVE": "0", "PYTHONPATH": str(self.root), "PYTEST_XDIST_AUTO_NUM_WORKERS": "0"}
+        os.environ |= {"TENSORCLASS_NATIVE": "0", "PYTHONPATH": str(self.root)}
         os.chdir(self.root)
         sys.path[:] = [str(self.root), *(path for path in sys.path if path not in ("", str(ROOT)))]
         for name in [name for name in sys.modules if name.partition(".")[0] in ("tests", "tensorclass", "conftest")]:
             del sys.modules[name]
         options = ["-q", "-n", "0", "-p", "no:randomly", "-p", "no:cacheprovider", "--no-header", "--tb=short"]
+        options += ["--basetemp", str(self.root.parent / "t")]  # removed with the copy
         options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of plugins that are imported already
         return int(pytest.main([*options, *arguments], plugins=[plugin]))
 
