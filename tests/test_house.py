@@ -17,7 +17,7 @@ MOST = {
     "modules in the largest circle of imports": 0,
     "lines of code of the package": 71_300,
     "lines of code of td/": 22_700,
-    "lines of C++": 3_300,
+    "lines of C++": 2_600,
     "modules of more than 700 lines": 1,
     "words of the glossary": 20,
 }

@@ -64,8 +64,8 @@ def arities() -> dict[str, int]:
     """Return how many arguments each function takes; some take fewer, too."""
     sources = Path(native.__file__).parent / "source"
     text = "".join([file.read_text() for file in sources.glob("*.h")])
-    fixed = {name: int(count) for name, count in re.findall(r"OPERATION\((\w+), (\d)\)", text)}
-    return {**dict.fromkeys(native_code.functions(), 3), **fixed, "stack": 2, "cat": 2, "fill_record": 7}
+    fixed = {name: int(count) for name, count in re.findall(r"(?:OPERATION|FUNCTION)\((\w+), (\d)\)", text)}
+    return {**dict.fromkeys(native_code.functions(), 3), **fixed, "fill_record": 7}
 
 
 def test_functions_check_what_they_are_called_with() -> None:

@@ -8,61 +8,65 @@
 
 #include <ATen/ATen.h>
 #include <ATen/PythonTorchFunctionTLS.h>
-#include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <c10/util/SmallVector.h>
 #include <c10/util/safe_numerics.h>
 #include <torch/csrc/Exceptions.h>
 
 #include <structmember.h>
 
+#include <algorithm>
+#include <utility>
+
 namespace tensorclass {
 
 using Sizes = c10::SmallVector<int64_t, 6>;
-using Tensors = std::vector<at::Tensor>;
+using Tensors = c10::SmallVector<at::Tensor, 8>;
 
-// What `bind` hands over from Python.
+// What Python hands over at the start, which lives as long as the program.
 struct Bound {
-    PyTypeObject* tensor = nullptr;      // torch.Tensor
-    PyTypeObject* size = nullptr;        // torch.Size
-    PyTypeObject* collection = nullptr;  // td.collection.Collection
-    PyTypeObject* tensordict = nullptr;  // td.tensordict.TensorDict, once it is made
-    Py_ssize_t store = 0, batch_size = 0, device = 0, names = 0, lock = 0, context = 0, buffer = 0;
-    PyObject* is_plain = nullptr;        // "_NATIVE"
-    PyObject* no_dims = nullptr;         // torch.Size([])
-    PyObject* empty = nullptr;           // ()
+    PyTypeObject *tensor, *size, *collection;              // torch.Tensor, torch.Size, td.collection.Collection
+    PyTypeObject* tensordict;                              // td.tensordict.TensorDict, once it is made
+    Py_ssize_t store, batch_size, device, names, lock, context;  // slots of collections
+    PyObject *copied, *resized, *permuted, *cast;          // how a `with` statement undoes operations: td/context.py
+    PyObject *is_plain, *no_dims, *empty;                  // "_NATIVE", torch.Size([]), ()
 };
-extern Bound bound;
+inline Bound bound{};
 
 // An owned reference.
 class Ref {
 public:
-    Ref() = default;
-    explicit Ref(PyObject* object) : object_(object) {}
+    explicit Ref(PyObject* object = nullptr) : object_(object) {}
     Ref(Ref&& other) noexcept : object_(other.release()) {}
     Ref& operator=(Ref&& other) noexcept {
-        PyObject* before = object_;
-        object_ = other.release();
-        Py_XDECREF(before);
+        const Ref before(std::exchange(object_, other.release()));
         return *this;
     }
-    Ref(const Ref&) = delete;
-    Ref& operator=(const Ref&) = delete;
     ~Ref() { Py_XDECREF(object_); }
-    static Ref borrowed(PyObject* object) {
-        Py_XINCREF(object);
-        return Ref(object);
-    }
+    static Ref borrowed(PyObject* object) { return Ref(Py_XNewRef(object)); }
+    Ref copy() const { return borrowed(object_); }
     PyObject* get() const { return object_; }
-    PyObject* release() {
-        PyObject* object = object_;
-        object_ = nullptr;
-        return object;
-    }
+    PyObject* release() { return std::exchange(object_, nullptr); }
     explicit operator bool() const { return object_ != nullptr; }
 
 private:
-    PyObject* object_ = nullptr;
+    PyObject* object_;
 };
+using Refs = c10::ArrayRef<Ref>;
+
+inline Ref none() { return Ref::borrowed(Py_None); }
+inline Ref yes() { return Ref::borrowed(Py_True); }
+
+// Thrown where an operation is left to the Python code.
+struct NotNative {};
+// Thrown where a call into Python has set an error.
+struct PythonError {};
+
+// What a call into Python has returned.
+inline Ref owned(PyObject* made) {
+    if (made == nullptr) throw PythonError();
+    return Ref(made);
+}
+inline Ref as_long(int64_t number) { return owned(PyLong_FromLongLong(number)); }
 
 // A name that lives as long as the program.
 inline PyObject* interned(const char* text) {
@@ -71,39 +75,24 @@ inline PyObject* interned(const char* text) {
     return made;
 }
 
-// Thrown where an operation is left to the Python code.
-struct NotNative {};
-// Thrown where a call into Python has set an error.
-struct PythonError {};
-
-inline Ref as_long(int64_t number) {
-    Ref made(PyLong_FromLongLong(number));
-    if (!made) throw PythonError();
-    return made;
-}
-
 inline PyObject*& slot(PyObject* object, Py_ssize_t offset) {
     return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + offset);
 }
-// Replace what a slot refers to.
-inline void replace(PyObject*& place, PyObject* value) {
-    PyObject* before = place;
-    place = Py_NewRef(value);
-    Py_XDECREF(before);
-}
-// Where a slot of a class lies in its instances.
-inline Py_ssize_t offset_of(PyObject* cls, const char* name) {
-    Ref member(PyObject_GetAttrString(cls, name));
-    if (!member) throw PythonError();
-    if (Py_TYPE(member.get()) != &PyMemberDescr_Type) {
-        PyErr_Format(PyExc_TypeError, "%s is no slot", name);
-        throw PythonError();
+// Find where slots of a class lie in its instances. False: an error is set.
+inline bool find_slots(PyTypeObject* cls, std::initializer_list<std::pair<const char*, Py_ssize_t*>> slots) {
+    for (const auto& [name, offset] : slots) {
+        const Ref member(PyObject_GetAttrString(reinterpret_cast<PyObject*>(cls), name));
+        if (!member) return false;
+        if (Py_TYPE(member.get()) != &PyMemberDescr_Type) return PyErr_Format(PyExc_TypeError, "%s is no slot", name);
+        *offset = reinterpret_cast<PyMemberDescrObject*>(member.get())->d_member->offset;
     }
-    return reinterpret_cast<PyMemberDescrObject*>(member.get())->d_member->offset;
+    return true;
 }
 
 inline PyObject* store_of(PyObject* collection) { return slot(collection, bound.store); }
 inline PyObject* batch_size_of(PyObject* collection) { return slot(collection, bound.batch_size); }
+inline bool has_names(PyObject* collection) { return slot(collection, bound.names) != Py_None; }
+inline bool is_locked(PyObject* collection) { return slot(collection, bound.lock) != Py_None; }
 
 // A class of the package has Collection next to the end of its bases, which is quicker to see than to search.
 inline bool is_collection(PyObject* value) {
@@ -113,18 +102,19 @@ inline bool is_collection(PyObject* value) {
     return (count > 1 && PyTuple_GET_ITEM(bases, count - 2) == collection) || PyObject_TypeCheck(value, bound.collection);
 }
 
-// Whether native code may treat an object as a tree of values: a collection on a dict, of a class that overrides none of
-// the methods, and not made halfway.
-inline bool is_plain(PyObject* value) {
-    if (!is_collection(value) || _PyType_Lookup(Py_TYPE(value), bound.is_plain) != Py_True) return false;
-    PyObject *store = store_of(value), *size = batch_size_of(value);
+// Whether a collection is on a dict, and not made halfway.
+inline bool is_made(PyObject* collection) {
+    PyObject *store = store_of(collection), *size = batch_size_of(collection);
     return store != nullptr && PyDict_CheckExact(store) && size != nullptr && PyTuple_Check(size) &&
-           slot(value, bound.device) != nullptr && slot(value, bound.names) != nullptr &&
-           slot(value, bound.lock) != nullptr;
+           slot(collection, bound.device) != nullptr && slot(collection, bound.names) != nullptr &&
+           slot(collection, bound.lock) != nullptr;
+}
+// Whether native code may treat an object as a tree of values: a collection whose class overrides none of the methods.
+inline bool is_plain(PyObject* value) {
+    return is_collection(value) && _PyType_Lookup(Py_TYPE(value), bound.is_plain) == Py_True && is_made(value);
 }
 // Whether this is a TensorDict itself: any key fits, and no method is another class's.
 inline bool is_tensordict(PyObject* value) { return Py_TYPE(value) == bound.tensordict && is_plain(value); }
-inline bool has_names(PyObject* collection) { return slot(collection, bound.names) != Py_None; }
 
 // Whether a value is a tensor that torch's kernels take as it is; subclasses have a say of their own.
 inline bool is_tensor(PyObject* value) {
@@ -132,69 +122,52 @@ inline bool is_tensor(PyObject* value) {
     const c10::TensorImpl* impl = THPVariable_Unpack(value).unsafeGetTensorImpl();
     return !impl->has_symbolic_sizes_strides() && !impl->is_nested();
 }
+inline Ref wrap(at::Tensor tensor) { return owned(THPVariable_Wrap(std::move(tensor))); }
 
-// Modes of torch that see calls of functions (and tracing, which records sizes) need the calls from Python.
-inline bool calls_are_watched() {
-    return at::impl::torch_function_mode_enabled() || c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Tracer);
+// Memory that another thread can write meanwhile: what is checked is what is used.
+template <class T>
+T read_once(const T* address) {
+    return *static_cast<const volatile T*>(address);
 }
 
-// Whether a tensor stands for another one: inside of transforms of torch.func, functionalization, and modes.
-inline bool is_wrapper(const at::Tensor& tensor) {
-    static const c10::DispatchKeySet wrappers({c10::DispatchKey::FuncTorchBatched,
-                                               c10::DispatchKey::FuncTorchGradWrapper, c10::DispatchKey::Python,
-                                               c10::DispatchKey::Functionalize});
-    return tensor.key_set().has_any(wrappers) || c10::impl::TorchDispatchModeTLS::stack_len() > 0;
-}
-
-// Whether the memory of a tensor is its content: no wrapper of torch.func, no fake or lazily negated tensor.
-inline bool has_own_memory(const at::Tensor& tensor) {
-    static const c10::DispatchKeySet wrapped(
-        {c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchGradWrapper, c10::DispatchKey::Python,
-         c10::DispatchKey::Functionalize, c10::DispatchKey::Conjugate, c10::DispatchKey::Negative,
-         c10::DispatchKey::ZeroTensor});
-    return tensor.device().is_cpu() && tensor.layout() == at::kStrided && !tensor.key_set().has_any(wrapped) &&
-           c10::impl::TorchDispatchModeTLS::stack_len() == 0;
-}
+// -- sizes ------------------------------------------------------------------------------------------------------------
 
 // Ints of Python, not bools or others that have an __index__.
 inline int64_t as_int(PyObject* number) {
-    if (!PyLong_CheckExact(number)) throw NotNative();
     int overflow = 0;
-    const int64_t value = PyLong_AsLongLongAndOverflow(number, &overflow);
-    if (overflow != 0) throw NotNative();
+    const int64_t value = PyLong_CheckExact(number) ? PyLong_AsLongLongAndOverflow(number, &overflow) : 0;
+    if (overflow != 0 || !PyLong_CheckExact(number)) throw NotNative();
     return value;
 }
 
-inline Sizes sizes_of(PyObject* size) {
-    if (!PyTuple_Check(size)) throw NotNative();
+// The ints of a tuple or a list, or one int.
+inline Sizes sizes_of(PyObject* given) {
+    if (PyLong_CheckExact(given)) return {as_int(given)};
+    if (!PyTuple_Check(given) && !PyList_CheckExact(given)) throw NotNative();
     Sizes sizes;
-    const Py_ssize_t count = PyTuple_GET_SIZE(size);
-    for (Py_ssize_t i = 0; i < count; ++i) sizes.push_back(as_int(PyTuple_GET_ITEM(size, i)));
+    const Py_ssize_t count = PySequence_Fast_GET_SIZE(given);
+    for (Py_ssize_t i = 0; i < count; ++i) sizes.push_back(as_int(PySequence_Fast_GET_ITEM(given, i)));
     return sizes;
 }
-inline Ref as_size(c10::ArrayRef<int64_t> sizes) {
+inline Ref as_size(c10::IntArrayRef sizes) {
     if (sizes.empty()) return Ref::borrowed(bound.no_dims);
-    Ref made(bound.size->tp_alloc(bound.size, static_cast<Py_ssize_t>(sizes.size())));  // a subclass of tuple
-    if (!made) throw PythonError();
-    for (size_t i = 0; i < sizes.size(); ++i) {
-        PyTuple_SET_ITEM(made.get(), static_cast<Py_ssize_t>(i), as_long(sizes[i]).release());
-    }
+    Ref made = owned(bound.size->tp_alloc(bound.size, static_cast<Py_ssize_t>(sizes.size())));  // a subclass of tuple
+    for (size_t i = 0; i < sizes.size(); ++i) PyTuple_SET_ITEM(made.get(), i, as_long(sizes[i]).release());
     return made;
 }
 
-// Whether two sizes have the same ints. False: they differ, or are no ints of Python.
-inline bool is_same_size(PyObject* first, PyObject* second) {
-    if (first == second) return true;
-    const Py_ssize_t ndim = PyTuple_GET_SIZE(first);
-    if (PyTuple_GET_SIZE(second) != ndim) return false;
-    for (Py_ssize_t dim = 0; dim < ndim; ++dim) {
-        PyObject *a = PyTuple_GET_ITEM(first, dim), *b = PyTuple_GET_ITEM(second, dim);
-        int overflow = 0, other_overflow = 0;
-        if (!PyLong_CheckExact(a) || !PyLong_CheckExact(b)) return false;
-        const int64_t size = PyLong_AsLongLongAndOverflow(a, &overflow);
-        if (size != PyLong_AsLongLongAndOverflow(b, &other_overflow) || overflow != 0 || other_overflow != 0) return false;
+// Whether sizes begin with those of a tuple.
+inline bool begins_with(c10::IntArrayRef own, PyObject* batch_size) {
+    const auto ndim = static_cast<size_t>(PyTuple_GET_SIZE(batch_size));
+    if (own.size() < ndim) return false;
+    for (size_t dim = 0; dim < ndim; ++dim) {
+        if (as_int(PyTuple_GET_ITEM(batch_size, dim)) != own[dim]) return false;
     }
     return true;
+}
+// Whether a tensor can be stored in a collection of this batch size and without a device as it is.
+inline bool fits(PyObject* value, PyObject* batch_size) {
+    return is_tensor(value) && begins_with(THPVariable_Unpack(value).sizes(), batch_size);
 }
 
 // Products and sums of sizes, which are left to Python where they do not fit into 64 bits.
@@ -209,34 +182,30 @@ inline int64_t plus(int64_t one, int64_t other) {
     return sum;
 }
 
-// Memory that another thread can write meanwhile: what is checked is what is used.
-template <class T>
-T read_once(const T* address) {
-    return *static_cast<const volatile T*>(address);
+// The position of a dimension, counted from the front.
+inline int64_t wrapped(int64_t dim, int64_t ndim) {
+    if (dim < -ndim || dim >= ndim) throw NotNative();
+    return dim < 0 ? dim + ndim : dim;
 }
 
-// A collection; steals no references. What it is made of is owned before it is: making it can run Python code.
-inline Ref make_of(PyTypeObject* cls, PyObject* store, PyObject* batch_size, PyObject* device, PyObject* names) {
-    Ref kept_store = Ref::borrowed(store), kept_size = Ref::borrowed(batch_size), kept_device = Ref::borrowed(device),
-        kept_names = Ref::borrowed(names);
-    PyObject* made = cls->tp_alloc(cls, 0);
-    if (made == nullptr) throw PythonError();
-    slot(made, bound.store) = kept_store.release();
-    slot(made, bound.batch_size) = kept_size.release();
-    slot(made, bound.device) = kept_device.release();
-    slot(made, bound.names) = kept_names.release();
-    slot(made, bound.lock) = Py_NewRef(Py_None);
-    return Ref(made);
-}
-// A collection of the class and on the device of another.
-inline Ref make(PyObject* like, PyObject* store, PyObject* batch_size, PyObject* names) {
-    return make_of(Py_TYPE(like), store, batch_size, slot(like, bound.device), names);
+// -- collections and dicts --------------------------------------------------------------------------------------------
+
+// A collection. What it is made of is owned before it is: making it can run Python code.
+inline Ref make(PyTypeObject* cls, Ref store, Ref batch_size, Ref device = none(), Ref names = none()) {
+    Ref made = owned(cls->tp_alloc(cls, 0));
+    slot(made.get(), bound.store) = store.release();
+    slot(made.get(), bound.batch_size) = batch_size.release();
+    slot(made.get(), bound.device) = device.release();
+    slot(made.get(), bound.names) = names.release();
+    slot(made.get(), bound.lock) = Py_NewRef(Py_None);
+    return made;
 }
 
-inline Ref wrap(at::Tensor tensor) {
-    PyObject* wrapped = THPVariable_Wrap(std::move(tensor));
-    if (wrapped == nullptr) throw PythonError();
-    return Ref(wrapped);
+// Set how a `with` statement undoes an operation: by an inverse, with an argument if it takes one.
+inline void set_inverse(PyObject* result, PyObject* source, PyObject* inverse, const Ref& argument = Ref()) {
+    const Ref reference = owned(PyWeakref_NewRef(source, nullptr));
+    Ref context = owned(PyTuple_Pack(argument ? 4 : 3, bound.empty, inverse, reference.get(), argument.get()));
+    Py_XSETREF(slot(result, bound.context), context.release());
 }
 
 // Dicts are owned while they are read or written: a key of a class of its own can run Python code.
@@ -259,59 +228,6 @@ inline Ref lookup(PyObject* dict, PyObject* key) {
 #endif
 }
 
-// -- trees ------------------------------------------------------------------------------------------------------------
-
-// The entries of a dict at one moment, owned. Nothing else loops over a dict: no Python code runs while they are taken, and
-// whoever changes the dict afterwards does not change them.
-class Entries {
-public:
-    struct Entry {
-        PyObject *key, *value;
-    };
-    explicit Entries(PyObject* dict) {
-        entries_.reserve(PyDict_GET_SIZE(dict));
-        Py_ssize_t position = 0;
-        PyObject *key, *value;
-        while (PyDict_Next(dict, &position, &key, &value)) entries_.push_back({Py_NewRef(key), Py_NewRef(value)});
-    }
-    Entries(const Entries&) = delete;
-    Entries& operator=(const Entries&) = delete;
-    ~Entries() {
-        for (const Entry& entry : entries_) {
-            Py_DECREF(entry.key);
-            Py_DECREF(entry.value);
-        }
-    }
-    const Entry* begin() const { return entries_.begin(); }
-    const Entry* end() const { return entries_.end(); }
-    size_t size() const { return entries_.size(); }
-
-private:
-    c10::SmallVector<Entry, 8> entries_;
-};
-
-// The items of a list at one moment, owned.
-class Items {
-public:
-    explicit Items(PyObject* list) {
-        items_.reserve(PyList_GET_SIZE(list));
-        for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) items_.push_back(Py_NewRef(PyList_GET_ITEM(list, i)));
-    }
-    Items(const Items&) = delete;
-    Items& operator=(const Items&) = delete;
-    ~Items() {
-        for (PyObject* item : items_) Py_DECREF(item);
-    }
-    PyObject* const* begin() const { return items_.begin(); }
-    PyObject* const* end() const { return items_.end(); }
-    PyObject* operator[](size_t i) const { return items_[i]; }
-    size_t size() const { return items_.size(); }
-    operator c10::ArrayRef<PyObject*>() const { return items_; }
-
-private:
-    c10::SmallVector<PyObject*, 16> items_;
-};
-
 // A level of a nested structure. What is nested more deeply is left to Python, which raises where it contains itself.
 class Nesting {
 public:
@@ -327,26 +243,55 @@ private:
     static inline thread_local int depth = 0;
 };
 
-// What a level of a collection is beside its values.
+// The entries of a dict at one moment, owned: no Python code runs while they are taken, and whoever changes the dict
+// afterwards does not change them. Nothing but this and `Tree` loops over a dict.
+using Entries = c10::SmallVector<std::pair<Ref, Ref>, 8>;
+inline Entries entries_of(PyObject* dict) {
+    Entries entries;
+    Py_ssize_t position = 0;
+    PyObject *key, *value;
+    while (PyDict_Next(dict, &position, &key, &value)) entries.emplace_back(Ref::borrowed(key), Ref::borrowed(value));
+    return entries;
+}
+
+// A copy of a dict with what `change(key, value)` makes of each value. Null: it returned null.
+template <class Change>
+Ref changed_copy(PyObject* dict, const Change& change) {
+    const Nesting level;
+    Ref copy = owned(PyDict_Copy(dict));
+    for (const auto& [key, value] : entries_of(copy.get())) {
+        const Ref changed = change(key.get(), value.get());
+        if (!changed) return Ref();
+        if (changed.get() != value.get()) put(copy.get(), key.get(), changed.get());
+    }
+    return copy;
+}
+
+// -- trees ------------------------------------------------------------------------------------------------------------
+
+// The dict behind a level of a tree: a plain collection, or a dict that stands for one.
+inline PyObject* dict_behind(PyObject* level) { return PyDict_CheckExact(level) ? level : store_of(level); }
+
+// What a level of a collection is beside its values; of a dict there is nothing more.
 struct Level {
     Ref collection, size, device, names;
     uint32_t position, above;  // among the levels of a tree, and of the level that it is a value of
 
     explicit Level(PyObject* of, uint32_t at = 0, uint32_t above_it = 0)
-        : collection(Ref::borrowed(of)), size(Ref::borrowed(batch_size_of(of))),
-          device(Ref::borrowed(slot(of, bound.device))), names(Ref::borrowed(slot(of, bound.names))), position(at),
-          above(above_it) {}
-
-    bool is_root() const { return position == 0; }
-
-    Py_ssize_t ndim() const { return PyTuple_GET_SIZE(size.get()); }
-    bool has_names() const { return names.get() != Py_None; }
-    // The same on another store.
-    Ref on(PyObject* store) const { return like(store, size.get(), names.get()); }
-    // A collection of the same class, on the same device.
-    Ref like(PyObject* store, PyObject* batch_size, PyObject* names_of_it) const {
-        return make_of(Py_TYPE(collection.get()), store, batch_size, device.get(), names_of_it);
+        : collection(Ref::borrowed(of)), position(at), above(above_it) {
+        if (PyDict_CheckExact(of)) return;
+        size = Ref::borrowed(batch_size_of(of));
+        device = Ref::borrowed(slot(of, bound.device));
+        names = Ref::borrowed(slot(of, bound.names));
     }
+    bool is_root() const { return position == 0; }
+    int64_t ndim() const { return PyTuple_GET_SIZE(size.get()); }
+    // A collection of the same class, on the same device.
+    Ref like(Ref store, Ref batch_size, Ref its_names) const {
+        return make(Py_TYPE(collection.get()), std::move(store), std::move(batch_size), device.copy(), std::move(its_names));
+    }
+    // The same on another store.
+    Ref on(Ref store) const { return like(std::move(store), size.copy(), names.copy()); }
 };
 
 // A plain collection with all that is below it at one moment, owned: keys and values are taken once, together. So a result
@@ -361,21 +306,22 @@ public:
         uint32_t level = 0;  // that it is an entry of
     };
 
-    explicit Tree(PyObject* collection) { count_ = take(collection, 0); }
+    // `dicts` stand for nested collections, too.
+    explicit Tree(PyObject* collection, bool dicts = false) : dicts_(dicts) { count_ = take(collection, 0); }
     Tree(const Tree&) = delete;
     Tree& operator=(const Tree&) = delete;
 
     const Level& root() const { return levels_[0]; }
-    size_t size() const { return count_; }  // the entries of the root
+    uint32_t size() const { return count_; }  // the entries of the root
     const c10::SmallVector<Node, 8>& nodes() const { return nodes_; }
-    const std::vector<Level>& levels() const { return levels_; }
-    bool has_others() const { return others_ > 0; }
-    bool has_names_below() const { return names_below_; }
+    const c10::SmallVector<Level, 2>& levels() const { return levels_; }
+    bool has_others() const { return others_; }
+    bool has_names() const { return names_; }
 
     // The tensors of all levels, in order.
     Tensors tensors() const {
         Tensors found;
-        found.reserve(tensors_);
+        found.reserve(nodes_.size());
         for (const Node& node : nodes_) {
             if (node.kind == Kind::Tensor) found.push_back(THPVariable_Unpack(node.value.get()));
         }
@@ -388,41 +334,36 @@ public:
     // what a value becomes that is neither a tensor nor a plain tree, `done(result, level)` finishes each level.
     template <class Shape>
     Ref rebuilt(Tensors& tensors, const Shape& shape) const {
-        if (tensors.size() != tensors_) throw NotNative();
-        Building<Shape> building{*this, tensors, shape};
-        return building.level(count_);
+        return Building<Shape>{*this, tensors.begin(), shape}.level(count_);
     }
 
 private:
     c10::SmallVector<Node, 8> nodes_;
-    std::vector<Level> levels_;  // the root, then the others in the order of the nodes
-    size_t tensors_ = 0, others_ = 0;
+    c10::SmallVector<Level, 2> levels_;  // the root, then the others in the order of the nodes
     uint32_t count_ = 0;
-    bool names_below_ = false;
+    bool others_ = false, names_ = false;
+    const bool dicts_;
 
     // Append the entries of a level and of those below it. Return how many are its own.
     uint32_t take(PyObject* collection, uint32_t above) {
         const Nesting nesting;
         const auto level = static_cast<uint32_t>(levels_.size());
-        levels_.emplace_back(collection, level, above);
-        if (level > 0 && levels_.back().has_names()) names_below_ = true;
-        const Ref store = Ref::borrowed(store_of(collection));
+        const Level& own = levels_.emplace_back(collection, level, above);
+        names_ = names_ || (own.names && own.names.get() != Py_None);
+        const Ref store = Ref::borrowed(dict_behind(collection));
+        nodes_.reserve(nodes_.size() + PyDict_GET_SIZE(store.get()));
         Py_ssize_t position = 0;
         uint32_t count = 0;
         PyObject *key, *value;
         for (; PyDict_Next(store.get(), &position, &key, &value); ++count) {
-            const size_t own = nodes_.size();
-            nodes_.push_back({Ref::borrowed(key), Ref::borrowed(value), Kind::Other, 0, level});
-            if (is_tensor(value)) {
-                nodes_[own].kind = Kind::Tensor;
-                ++tensors_;
-            } else if (is_plain(value)) {
-                nodes_[own].kind = Kind::Level;
-                const uint32_t below = take(value, level);
-                nodes_[own].count = below;
-            } else {
-                ++others_;
-            }
+            const size_t at = nodes_.size();
+            const Kind kind = is_tensor(value)                                           ? Kind::Tensor
+                              : is_plain(value) || (dicts_ && PyDict_CheckExact(value)) ? Kind::Level
+                                                                                         : Kind::Other;
+            nodes_.push_back({Ref::borrowed(key), Ref::borrowed(value), kind, 0, level});
+            others_ = others_ || kind == Kind::Other;
+            const uint32_t below = kind == Kind::Level ? take(value, level) : 0;
+            nodes_[at].count = below;
         }
         return count;
     }
@@ -430,38 +371,80 @@ private:
     template <class Shape>
     struct Building {
         const Tree& tree;
-        Tensors& tensors;
+        at::Tensor* next_tensor;
         const Shape& shape;
-        size_t next_node = 0, next_level = 0, next_tensor = 0;
+        size_t next_node = 0, next_level = 0;
 
         Ref level(uint32_t count) {
             const Level& source = tree.levels_[next_level++];
-            Ref store(PyDict_New());
-            if (!store) throw PythonError();
+            Ref store = owned(PyDict_New());
             for (uint32_t i = 0; i < count; ++i) {
                 const Node& node = tree.nodes_[next_node++];
-                const Ref value = node.kind == Kind::Tensor  ? wrap(std::move(tensors[next_tensor++]))
+                const Ref value = node.kind == Kind::Tensor  ? wrap(std::move(*next_tensor++))
                                   : node.kind == Kind::Level ? level(node.count)
                                                              : shape.other(node.value.get());
                 put(store.get(), node.key.get(), value.get());
             }
-            const Ref size = shape.size(source);
-            Ref result = source.like(store.get(), size.get(), shape.names(source));
+            Ref result = source.like(std::move(store), shape.size(source), shape.names(source));
             shape.done(result.get(), source);
             return result;
         }
     };
 };
 
+// Trees beside another one: the values that they have under its keys, owned.
+class Beside {
+public:
+    // `exact`: they have no more keys.
+    Beside(const Tree& first, Refs others, bool exact = true) : first_(first), count_(others.size()), exact_(exact) {
+        values_.reserve(first.nodes().size() * count_);  // so that none moves
+        take(others, first.size());
+    }
+    // The values under the key of a node.
+    Refs operator[](size_t node) const { return {values_.data() + node * count_, count_}; }
+
+private:
+    const Tree& first_;
+    const size_t count_;
+    const bool exact_;
+    c10::SmallVector<Ref, 8> values_;
+    size_t next_ = 0;
+
+    void take(Refs levels, uint32_t entries) {
+        c10::SmallVector<Ref, 8> stores;
+        for (const Ref& level : levels) {
+            if (!PyDict_CheckExact(level.get()) && !is_plain(level.get())) throw NotNative();
+            stores.push_back(Ref::borrowed(dict_behind(level.get())));
+            if (exact_ && PyDict_GET_SIZE(stores.back().get()) != static_cast<Py_ssize_t>(entries)) throw NotNative();
+        }
+        for (uint32_t i = 0; i < entries; ++i) {
+            const size_t at = next_++;
+            const Tree::Node& node = first_.nodes()[at];
+            for (const Ref& store : stores) {
+                values_.push_back(lookup(store.get(), node.key.get()));
+                if (!values_.back()) throw NotNative();
+            }
+            if (node.kind == Tree::Kind::Level) take((*this)[at], node.count);
+        }
+    }
+};
+
+// Results of another shape: they have no names, and nothing else is to be done.
+struct Reshaped {
+    static Ref names(const Level&) { return none(); }
+    static void done(PyObject*, const Level&) {}
+};
 // The same tree: only its tensors are others.
 struct Kept {
-    static Ref size(const Level& level) { return Ref::borrowed(level.size.get()); }
-    static PyObject* names(const Level& level) { return level.names.get(); }
+    static Ref size(const Level& level) { return level.size.copy(); }
+    static Ref names(const Level& level) { return level.names.copy(); }
     static Ref other(PyObject*) { throw NotNative(); }
     static void done(PyObject*, const Level&) {}
 };
 
-// The arguments of a method behind the collection; the last ones can be missing.
+// -- calls ------------------------------------------------------------------------------------------------------------
+
+// The arguments of a call; those that are missing are left to Python, unless there is a default.
 class Arguments {
 public:
     Arguments(PyObject* const* first, Py_ssize_t count) : items_(first), count_(count) {}
@@ -470,21 +453,44 @@ public:
         if (position >= count_) throw NotNative();
         return items_[position];
     }
-    Arguments from(Py_ssize_t position) const { return {items_ + position, count_ - position}; }
     PyObject* get(Py_ssize_t position, PyObject* missing) const { return position < count_ ? items_[position] : missing; }
+    // The ints from a position on, given one by one or as one sequence.
+    Sizes ints(Py_ssize_t position) const {
+        if (count_ == position + 1) return sizes_of(items_[position]);
+        Sizes sizes;
+        for (Py_ssize_t i = position; i < count_; ++i) sizes.push_back(as_int(items_[i]));
+        return sizes;
+    }
 
 private:
     PyObject* const* items_;
     Py_ssize_t count_;
 };
 
-// -- calls ------------------------------------------------------------------------------------------------------------
+// Modes of torch that see calls of functions (and tracing, which records sizes) need the calls from Python.
+inline bool calls_are_watched() {
+    return at::impl::torch_function_mode_enabled() || c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Tracer);
+}
+
+// Run an operation with the warnings of kernels as those of Python.
+template <class Operation>
+Ref with_warnings(const Operation& operation) {
+    Ref result;  // outlives the handler, which raises warnings that are errors
+    torch::PyWarningHandler warnings;
+    try {
+        result = operation();
+    } catch (...) {
+        warnings.set_in_exception();
+        throw;
+    }
+    return result;
+}
 
 // Call `run`. Return None where it throws, and where it returns null, as the operation is left to Python. So are errors of
 // torch and of Python, as Python raises better ones, but for interrupts, and for nesting that is too deep: trying again at
 // each level would not end.
 template <class Run>
-PyObject* unless_left(Run&& run) {
+PyObject* unless_left(const Run& run) {
     try {
         Ref result = run();
         if (result) return result.release();
@@ -501,52 +507,28 @@ PyObject* unless_left(Run&& run) {
     Py_RETURN_NONE;
 }
 
-// Run an operation whose kernels can warn; modes of torch that watch calls see those of Python.
-template <class Operation>
-PyObject* attempt(Operation&& operation) {
+// What methods of Python try: a function of the arguments. A call that they would refuse is left to them.
+using Operation = Ref (*)(const Arguments&);
+template <Operation operation, Py_ssize_t most, bool kernels, bool plain>
+PyObject* call(PyObject*, PyObject* const* args, Py_ssize_t given) {
+    if (given < 1 || given > most || (plain && !is_plain(args[0])) || calls_are_watched()) Py_RETURN_NONE;
     return unless_left([&] {
-        Ref result;  // outlives the handler, which raises warnings that are errors
-        if (calls_are_watched()) return result;
-        torch::PyWarningHandler warnings;
-        try {
-            result = operation();
-        } catch (...) {
-            warnings.set_in_exception();
-            throw;
-        }
-        return result;
+        const Arguments arguments(args, given);
+        if constexpr (kernels) return with_warnings([&] { return operation(arguments); });
+        return operation(arguments);
     });
 }
-
-// Run an operation without kernels.
-template <class Operation>
-PyObject* attempt_quietly(Operation&& operation) {
-    return unless_left([&] { return calls_are_watched() ? Ref() : operation(); });
-}
+constexpr Py_ssize_t MANY = PY_SSIZE_T_MAX;
 
 }  // namespace tensorclass
 
-namespace tensorclass {
-
-inline PyCFunction as_function(PyObject* (*function)(PyObject*, PyObject* const*, Py_ssize_t)) {
-    return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function));
-}
-inline PyObject* wrong_count(const char* name, Py_ssize_t expected, Py_ssize_t given) {
-    return PyErr_Format(PyExc_TypeError, "%s: expected %zd arguments, got %zd", name, expected, given);
-}
-
-}  // namespace tensorclass
-
-// A line of a table of functions: py_<name> is called with so many arguments.
-#define METHOD(name, expected)                                                                     \
-    {#name, as_function([](PyObject*, PyObject* const* args, Py_ssize_t given) -> PyObject* {      \
-         return given == expected ? py_##name(args) : wrong_count(#name, expected, given);         \
-     }),                                                                                           \
-     METH_FASTCALL, nullptr}
-// The same for what methods of Python try: a call that they would refuse is left to them.
-#define OPERATION(name, expected)                                                                  \
-    {#name, as_function([](PyObject*, PyObject* const* args, Py_ssize_t given) -> PyObject* {      \
-         return given == expected ? py_##name(args) : Py_NewRef(Py_None);                          \
-     }),                                                                                           \
-     METH_FASTCALL, nullptr}
+// A line of a table of functions, with the greatest number of arguments: of a plain collection, run by kernels;
+#define OPERATION(name, most) METHOD(name, (tensorclass::call<name, most, true, true>))
+// of a plain collection, without kernels;
+#define QUIET_OPERATION(name, most) METHOD(name, (tensorclass::call<name, most, false, true>))
+// of something else, which the function looks at.
+#define FUNCTION(name, most) METHOD(name, (tensorclass::call<name, most, true, false>))
+#define QUIET_FUNCTION(name, most) METHOD(name, (tensorclass::call<name, most, false, false>))
+#define METHOD(name, function) \
+    {#name, reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function)), METH_FASTCALL, nullptr}
 #define END_OF_METHODS {nullptr, nullptr, 0, nullptr}

@@ -3,7 +3,7 @@
 // Only functions whose results are rounded once, so that they equal those of torch's kernels bit by bit.
 #pragma once
 
-#include "levels.h"
+#include "tensors.h"
 
 #include <cmath>
 
@@ -37,82 +37,58 @@ struct One {
     T operator[](int64_t) const { return value; }
 };
 
-template <class T, class Second>
-void run_loop(Loop loop, const T* a, Second b, T* out, int64_t count) {
+template <class T, class Result, class Second>
+void run_loop(Loop loop, const T* a, Second b, Result* out, int64_t count) {
     const auto run = [&](auto function) {
         for (int64_t i = 0; i < count; ++i) out[i] = function(a[i], b[i]);
     };
-    switch (loop) {
-        case Loop::Add: return run([](T x, T y) { return x + y; });
-        case Loop::Sub: return run([](T x, T y) { return x - y; });
-        case Loop::Rsub: return run([](T x, T y) { return y - x; });
-        case Loop::Mul: return run([](T x, T y) { return x * y; });
-        case Loop::Div: return run([](T x, T y) { return x / y; });
-        case Loop::Rdiv: return run([](T x, T y) { return T(1) / x * y; });  // as tensors divide numbers
-        case Loop::Neg: return run([](T x, T) { return -x; });
-        case Loop::Abs: return run([](T x, T) { return std::abs(x); });
-        case Loop::Square: return run([](T x, T) { return x * x; });
-        case Loop::Reciprocal: return run([](T x, T) { return T(1) / x; });
-        case Loop::Zero: return run([](T, T) { return T(0); });
-        default: throw NotNative();
+    if constexpr (std::is_same_v<Result, bool>) {
+        switch (loop) {
+            case Loop::Eq: return run([](T x, T y) { return x == y; });
+            case Loop::Ne: return run([](T x, T y) { return x != y; });
+            case Loop::Lt: return run([](T x, T y) { return x < y; });
+            case Loop::Le: return run([](T x, T y) { return x <= y; });
+            case Loop::Gt: return run([](T x, T y) { return x > y; });
+            case Loop::Ge: return run([](T x, T y) { return x >= y; });
+            default: throw NotNative();
+        }
+    } else {
+        switch (loop) {
+            case Loop::Add: return run([](T x, T y) { return x + y; });
+            case Loop::Sub: return run([](T x, T y) { return x - y; });
+            case Loop::Rsub: return run([](T x, T y) { return y - x; });
+            case Loop::Mul: return run([](T x, T y) { return x * y; });
+            case Loop::Div: return run([](T x, T y) { return x / y; });
+            case Loop::Rdiv: return run([](T x, T y) { return T(1) / x * y; });  // as tensors divide numbers
+            case Loop::Neg: return run([](T x, T) { return -x; });
+            case Loop::Abs: return run([](T x, T) { return std::abs(x); });
+            case Loop::Square: return run([](T x, T) { return x * x; });
+            case Loop::Reciprocal: return run([](T x, T) { return T(1) / x; });
+            case Loop::Zero: return run([](T, T) { return T(0); });
+            default: throw NotNative();
+        }
     }
 }
 
-template <class T, class Second>
-void run_comparison(Loop loop, const T* a, Second b, bool* out, int64_t count) {
-    const auto run = [&](auto function) {
-        for (int64_t i = 0; i < count; ++i) out[i] = function(a[i], b[i]);
-    };
-    switch (loop) {
-        case Loop::Eq: return run([](T x, T y) { return x == y; });
-        case Loop::Ne: return run([](T x, T y) { return x != y; });
-        case Loop::Lt: return run([](T x, T y) { return x < y; });
-        case Loop::Le: return run([](T x, T y) { return x <= y; });
-        case Loop::Gt: return run([](T x, T y) { return x > y; });
-        case Loop::Ge: return run([](T x, T y) { return x >= y; });
-        default: throw NotNative();
-    }
-}
-
-template <class T, class Second>
-at::Tensor loop_result(Loop loop, const at::Tensor& value, Second second) {
-    const T* given = value.const_data_ptr<T>();
-    if (compares(loop)) {
-        at::Tensor result = new_tensor(value.sizes(), at::kBool);
-        run_comparison(loop, given, second, result.mutable_data_ptr<bool>(), value.numel());
-        return result;
-    }
-    at::Tensor result = new_tensor(value.sizes(), value.scalar_type());
-    run_loop(loop, given, second, result.mutable_data_ptr<T>(), value.numel());
-    return result;
-}
-
-template <class T, class Second>
-void loop_in_place(Loop loop, const at::Tensor& value, Second second) {
-    T* given = value.mutable_data_ptr<T>();
-    run_loop(loop, given, second, given, value.numel());
-}
-
-// Call `function` with a pointer whose type is that of the elements of a real tensor.
+// Call `function(type, second)` with a pointer whose type is that of the elements of a real tensor, and the second operand: a
+// number, or a tensor of the same dtype.
 template <class Function>
-decltype(auto) with_type(const at::Tensor& value, Function&& function) {
-    return value.scalar_type() == at::kFloat ? function(static_cast<float*>(nullptr))
-                                             : function(static_cast<double*>(nullptr));
+void with_type(const at::Tensor& value, double second, const Function& function) {
+    if (value.scalar_type() == at::kDouble) return function(static_cast<double*>(nullptr), One<double>{second});
+    function(static_cast<float*>(nullptr), One<float>{static_cast<float>(second)});
 }
-
-template <class T>
-Each<T> each_of(const at::Tensor& other, T*) {
-    return {other.const_data_ptr<T>()};
-}
-template <class T>
-One<T> each_of(double number, T*) {
-    return {static_cast<T>(number)};
+template <class Function>
+void with_type(const at::Tensor& value, const at::Tensor& second, const Function& function) {
+    if (value.scalar_type() == at::kDouble) {
+        return function(static_cast<double*>(nullptr), Each<double>{second.const_data_ptr<double>()});
+    }
+    function(static_cast<float*>(nullptr), Each<float>{second.const_data_ptr<float>()});
 }
 
 // A copy of a tensor, or zeros like it.
 inline at::Tensor bytes_like(Loop loop, const at::Tensor& value) {
     at::Tensor result = new_tensor(value.sizes(), value.scalar_type());
-    const size_t count = value.numel() * value.element_size();
+    const size_t count = value.numel() * value.itemsize();
     if (count == 0) return result;
     if (loop == Loop::Zeros) {
         std::memset(result.mutable_data_ptr(), 0, count);
@@ -125,13 +101,22 @@ inline at::Tensor bytes_like(Loop loop, const at::Tensor& value) {
 // `value` is small and real; the other operand is a number, or a tensor of the same shape and dtype.
 template <class Other>
 at::Tensor loop_over(Loop loop, const at::Tensor& value, const Other& other) {
-    return with_type(value, [&]<class T>(T* type) { return loop_result<T>(loop, value, each_of(other, type)); });
+    at::Tensor result = new_tensor(value.sizes(), compares(loop) ? at::kBool : value.scalar_type());
+    with_type(value, other, [&]<class T>(T*, auto second) {
+        const T* given = value.const_data_ptr<T>();
+        if (compares(loop)) return run_loop(loop, given, second, result.mutable_data_ptr<bool>(), value.numel());
+        run_loop(loop, given, second, result.mutable_data_ptr<T>(), value.numel());
+    });
+    return result;
 }
-// In place. `is_new`: nobody else has seen the tensor, so its version stays.
+// In place.
 template <class Other>
-void loop_over_(Loop loop, const at::Tensor& value, const Other& other, bool is_new = false) {
-    with_type(value, [&]<class T>(T* type) { loop_in_place<T>(loop, value, each_of(other, type)); });
-    if (!is_new) value.unsafeGetTensorImpl()->bump_version();
+void loop_over_(Loop loop, const at::Tensor& value, const Other& other) {
+    with_type(value, other, [&]<class T>(T*, auto second) {
+        T* given = value.mutable_data_ptr<T>();
+        run_loop(loop, static_cast<const T*>(given), second, given, value.numel());
+    });
+    value.unsafeGetTensorImpl()->bump_version();
 }
 
 }  // namespace tensorclass

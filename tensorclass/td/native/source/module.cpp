@@ -1,74 +1,54 @@
 // The module: one unit of compilation, as torch's headers take longer than this code.
-#include "collections.h"
 #include "constructing.h"
 #include "dictionary.h"
 #include "copies.h"
 #include "indexing.h"
 #include "joining.h"
-#include "pointwise.h"
 #include "shapes.h"
 #include "writing.h"
-
-namespace tensorclass {
-Bound bound;
-Inverses inverses;
-Leaves leaves;
-}  // namespace tensorclass
 
 using namespace tensorclass;
 
 // bind(Tensor, Size, Collection): tell the module what it works on, before anything else is called.
-static PyObject* py_bind(PyObject* const* args) {
-    if (!PyType_Check(args[0]) || !PyType_Check(args[1]) || !PyType_Check(args[2])) {
-        PyErr_SetString(PyExc_TypeError, "bind: expected Tensor, Size and Collection");
+static PyObject* py_bind(PyObject*, PyObject* args) {
+    PyTypeObject *tensor, *size, *collection;
+    PyTypeObject* type = &PyType_Type;
+    if (!PyArg_ParseTuple(args, "O!O!O!", type, &tensor, type, &size, type, &collection)) return nullptr;
+    if (!find_slots(collection, {{"_store", &bound.store}, {"_batch_size", &bound.batch_size}, {"_device", &bound.device},
+                                 {"_names", &bound.names}, {"_lock", &bound.lock}, {"_context", &bound.context}})) {
         return nullptr;
     }
-    try {
-        bound.store = offset_of(args[2], "_store");
-        bound.batch_size = offset_of(args[2], "_batch_size");
-        bound.device = offset_of(args[2], "_device");
-        bound.names = offset_of(args[2], "_names");
-        bound.lock = offset_of(args[2], "_lock");
-        bound.context = offset_of(args[2], "_context");
-        bound.buffer = offset_of(args[2], "_buffer");
-    } catch (const PythonError&) {
-        return nullptr;
-    }
-    bound.tensor = reinterpret_cast<PyTypeObject*>(Py_NewRef(args[0]));
-    bound.collection = reinterpret_cast<PyTypeObject*>(Py_NewRef(args[2]));
-    bound.size = reinterpret_cast<PyTypeObject*>(Py_NewRef(args[1]));
+    bound.tensor = reinterpret_cast<PyTypeObject*>(Py_NewRef(tensor));
+    bound.size = reinterpret_cast<PyTypeObject*>(Py_NewRef(size));
+    bound.collection = reinterpret_cast<PyTypeObject*>(Py_NewRef(collection));
     bound.is_plain = interned("_NATIVE");
     bound.no_dims = bound.size->tp_alloc(bound.size, 0);
     bound.empty = PyTuple_New(0);
-    if (bound.no_dims == nullptr || bound.empty == nullptr) return nullptr;
-    Py_RETURN_NONE;
+    return bound.no_dims == nullptr || bound.empty == nullptr ? nullptr : Py_NewRef(Py_None);
 }
 
 // bind_tensordict(TensorDict): the class itself, whose base is already in use when it is made.
-static PyObject* py_bind_tensordict(PyObject* const* args) {
-    if (!PyType_Check(args[0])) {
-        PyErr_SetString(PyExc_TypeError, "bind_tensordict: expected a class");
-        return nullptr;
-    }
-    bound.tensordict = reinterpret_cast<PyTypeObject*>(Py_NewRef(args[0]));
+static PyObject* py_bind_tensordict(PyObject*, PyObject* cls) {
+    if (!PyType_Check(cls)) return PyErr_Format(PyExc_TypeError, "bind_tensordict: expected a class");
+    bound.tensordict = reinterpret_cast<PyTypeObject*>(Py_NewRef(cls));
     Py_RETURN_NONE;
 }
 
-static PyMethodDef bind_methods[] = {METHOD(bind, 3), METHOD(bind_tensordict, 1), END_OF_METHODS};
+// bind_inverses(copied, resized, permuted, cast): how a `with` statement undoes operations; see td/context.py.
+static PyObject* py_bind_inverses(PyObject*, PyObject* args) {
+    if (!PyArg_ParseTuple(args, "OOOO", &bound.copied, &bound.resized, &bound.permuted, &bound.cast)) return nullptr;
+    Py_INCREF(args);  // and with it what is in it
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef bind_methods[] = {{"bind", py_bind, METH_VARARGS, nullptr},
+                                     {"bind_tensordict", py_bind_tensordict, METH_O, nullptr},
+                                     {"bind_inverses", py_bind_inverses, METH_VARARGS, nullptr},
+                                     END_OF_METHODS};
 
 // One table for each family, at the end of its header.
-static PyMethodDef* families[] = {
-    bind_methods,
-    constructor_methods,
-    dictionary_methods,
-    copy_methods,
-    index_methods,
-    join_methods,
-    leaf_methods,
-    pointwise_methods,
-    shape_methods,
-    write_methods,
-};
+static PyMethodDef* families[] = {bind_methods, constructor_methods, dictionary_methods, copy_methods,  index_methods,
+                                  join_methods, leaf_methods,        pointwise_methods,  shape_methods, write_methods};
 
 static PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, "_native", "Operations on collections, compiled.", -1, nullptr,

@@ -3,14 +3,12 @@
 // All tensors are looked at before the first is written. What could fail is left, with nothing written, to Python.
 #pragma once
 
-#include "collections.h"
 #include "indexing.h"
-#include "levels.h"
+#include "pointwise.h"
 
 #include <ATen/Dispatch.h>
 
 #include <array>
-#include <optional>
 
 namespace tensorclass {
 
@@ -100,9 +98,8 @@ inline bool select_rows(PyObject* index, const Sizes& batch, Selection& selectio
     } else if (!PyTuple_CheckExact(index)) {
         return false;
     }
-    selection.views.emplace(ByViews{{}, index});
-    Ref whole;
-    return as_views(index, static_cast<int64_t>(batch.size()), selection.views->views, whole);
+    selection.views.emplace(index, static_cast<int64_t>(batch.size()));
+    return true;
 }
 
 // Whether rows of a batch size belong at an index.
@@ -114,20 +111,16 @@ inline bool fits(const Selection& selection, PyObject* collection, const Sizes& 
     return selection.selects(batch, rows);
 }
 
-// One number, as an element of a dtype.
+// One number, as an element of a dtype. Thrown: the dtype is another one.
 using Element = std::array<char, 16>;
 
-inline bool as_element(const c10::Scalar& number, at::ScalarType dtype, Element& element) {
-    switch (dtype) {
-        case at::kByte: case at::kChar: case at::kShort: case at::kInt: case at::kLong: case at::kBool: case at::kHalf:
-        case at::kBFloat16: case at::kFloat: case at::kDouble: case at::kComplexFloat: case at::kComplexDouble: break;
-        default: return false;
-    }
+inline Element as_element(const c10::Scalar& number, at::ScalarType dtype) {
+    Element element;
     AT_DISPATCH_ALL_TYPES_AND_COMPLEX_AND3(at::kBool, at::kHalf, at::kBFloat16, dtype, "as_element", [&] {
         const scalar_t converted = number.to<scalar_t>();
         std::memcpy(element.data(), &converted, sizeof(converted));
     });
-    return true;
+    return element;
 }
 
 inline void repeat_element(char* target, size_t bytes, const Element& element, size_t itemsize) {
@@ -145,7 +138,7 @@ public:
 
     // Look at one write. False: it is left to Python.
     bool add(const at::Tensor& target, const at::Tensor& source) {
-        if (!is_writable(target) || !is_ordinary(source) || !is_unrecorded(source, records_gradients_)) return false;
+        if (!is_writable(target) || !is_untracked(source)) return false;
         Step step{target, source};
         if (!add_direct(step)) {
             if (selection_.has_positions()) return false;
@@ -165,7 +158,8 @@ public:
         Step step{target};
         place(step);
         if (step.bytes * (selection_.has_positions() ? selection_.count : 1) > SMALL) return false;
-        if (is_index(target) || !as_element(number, target.scalar_type(), step.element)) return false;
+        if (is_index(target)) return false;
+        step.element = as_element(number, target.scalar_type());
         steps_.push_back(std::move(step));
         return true;
     }
@@ -192,13 +186,8 @@ private:
         Element element{};
     };
     const Selection& selection_;
-    std::vector<Step> steps_;
+    c10::SmallVector<Step, 4> steps_;
     bool kernels_ = false;
-    const bool records_gradients_ = c10::GradMode::is_enabled();
-
-    bool is_writable(const at::Tensor& target) const {
-        return is_ordinary(target) && is_unrecorded(target, records_gradients_);
-    }
 
     // Whether a write to a tensor would change the index.
     bool is_index(const at::Tensor& target) const {
@@ -259,129 +248,85 @@ private:
     }
 };
 
-// The entries of a source: a plain collection or a dict. Null for others.
-inline PyObject* entries_of(PyObject* source) {
-    if (PyDict_CheckExact(source)) return source;
-    return is_plain(source) ? store_of(source) : nullptr;
-}
-
-// Look at the values of `given` (with `whole`: at those of the store) and at those that they are written into. `dicts`
-// can stand for nested collections.
-inline bool add_all(PyObject* store, PyObject* given, bool whole, bool dicts, Writes& writes) {
-    const Nesting level;
-    const Ref kept_store = Ref::borrowed(store), kept_given = Ref::borrowed(given);
-    for (const auto& [key, found] : Entries(whole ? store : given)) {
-        if (!PyUnicode_CheckExact(key)) return false;
-        const Ref other = lookup(whole ? given : store, key);
-        PyObject *current = whole ? found : other.get(), *value = whole ? other.get() : found;
-        if (!other) return false;
-        if (is_tensor(current)) {
-            if (!is_tensor(value) || !writes.add(THPVariable_Unpack(current), THPVariable_Unpack(value))) return false;
-            continue;
+// Look at the values of `source`, a collection or a dict (with `whole`: at those of the target), and at those that they are
+// written into.
+inline bool add_all(PyObject* target, PyObject* source, bool whole, Writes& writes) {
+    const Tree tree(whole ? target : source, /*dicts=*/true);
+    if (tree.has_others()) return false;
+    const Ref other = Ref::borrowed(whole ? source : target);
+    const Beside rows(tree, other, /*exact=*/false);
+    for (size_t i = 0; i < tree.nodes().size(); ++i) {
+        const Tree::Node& node = tree.nodes()[i];
+        PyObject *current = node.value.get(), *value = rows[i][0].get();
+        if (!whole) std::swap(current, value);
+        if (!PyUnicode_CheckExact(node.key.get())) return false;
+        if (node.kind == Tree::Kind::Level) {  // records check their classes
+            if (!PyDict_CheckExact(value) && Py_TYPE(value) != Py_TYPE(current)) return false;
+        } else if (!is_tensor(current) || !is_tensor(value) ||
+                   !writes.add(THPVariable_Unpack(current), THPVariable_Unpack(value))) {
+            return false;
         }
-        if (!is_plain(current)) return false;
-        PyObject* below = entries_of(value);
-        if (below == nullptr) return false;
-        if (below == value ? !dicts : Py_TYPE(value) != Py_TYPE(current)) return false;  // records check their classes
-        if (!add_all(store_of(current), below, whole, dicts, writes)) return false;
     }
     return true;
 }
 
 inline bool fill_all(PyObject* collection, const c10::Scalar& number, Writes& writes) {
     const Tree tree(collection);
-    if (tree.has_others()) return false;
-    for (const at::Tensor& tensor : tree.tensors()) {
-        if (!writes.add(tensor, number)) return false;
-    }
-    return true;
+    return !tree.has_others() && are_all(tree.tensors(), [&](const at::Tensor& tensor) { return writes.add(tensor, number); });
 }
-
-// A number of Python, exactly.
-inline bool as_number(PyObject* value, c10::Scalar& number) {
-    if (PyBool_Check(value)) {
-        number = c10::Scalar(value == Py_True);
-    } else if (PyLong_CheckExact(value)) {
-        number = c10::Scalar(as_int(value));
-    } else if (PyFloat_CheckExact(value)) {
-        number = c10::Scalar(PyFloat_AS_DOUBLE(value));
-    } else {
-        return false;
-    }
-    return true;
-}
-
-inline Ref done(bool written) { return Ref::borrowed(written ? Py_True : Py_None); }
 
 // write(collection, index, value): `collection[index] = value`, rows or a number. True if all is written.
-inline PyObject* py_write(PyObject* const* args) {
+inline Ref write(const Arguments& args) {
     PyObject *collection = args[0], *value = args[2];
-    if (!is_plain(collection) || !is_untransformed()) Py_RETURN_NONE;
-    if (!PyLong_Check(value) && !PyFloat_CheckExact(value) && !is_plain(value)) Py_RETURN_NONE;
-    return attempt([&] {
-        const Sizes batch = sizes_of(batch_size_of(collection));
-        Selection selection;
-        c10::Scalar number;
-        if (!select_rows(args[1], batch, selection)) return done(false);
-        Writes writes(selection);
-        if (!is_plain(value)) {
-            if (!as_number(value, number) || !fill_all(collection, number, writes)) return done(false);
-        } else if (!fits(selection, collection, batch, sizes_of(batch_size_of(value))) ||
-                   !add_all(store_of(collection), store_of(value), false, false, writes)) {
-            return done(false);
-        }
-        writes.run();
-        return done(true);
-    });
+    c10::Scalar number;
+    const bool rows = is_plain(value);
+    if (!is_untransformed() || (!rows && !as_number(value, number))) return Ref();
+    const Sizes batch = sizes_of(batch_size_of(collection));
+    Selection selection;
+    if (!select_rows(args[1], batch, selection)) return Ref();
+    if (rows && !fits(selection, collection, batch, sizes_of(batch_size_of(value)))) return Ref();
+    Writes writes(selection);
+    if (!(rows ? add_all(collection, value, false, writes) : fill_all(collection, number, writes))) return Ref();
+    writes.run();
+    return yes();
 }
 
-// write_all(collection, source, whole, non_blocking): the values of a source (or all of the collection) in place, as `update_` does.
-inline PyObject* py_write_all(PyObject* const* args) {
-    if (!is_plain(args[0]) || !is_untransformed()) Py_RETURN_NONE;
-    PyObject* entries = entries_of(args[1]);
-    if (entries == nullptr) Py_RETURN_NONE;
-    return attempt([&] {
-        Selection all;
-        all.whole = true;
-        Writes writes(all);
-        if (!add_all(store_of(args[0]), entries, args[2] == Py_True, true, writes)) return done(false);
-        writes.run();
-        return done(true);
-    });
+// write_all(collection, source, whole, non_blocking): the values of a source (or all of the collection) in place, as `update_`
+// does. True if all is written.
+inline Ref write_all(const Arguments& args) {
+    if (!is_untransformed() || (!PyDict_CheckExact(args[1]) && !is_plain(args[1]))) return Ref();
+    Selection all;
+    all.whole = true;
+    Writes writes(all);
+    if (!add_all(args[0], args[1], args[2] == Py_True, writes)) return Ref();
+    writes.run();
+    return yes();
 }
 
 // write_key(collection, key, value): the tensor under a key in place, as `set_` does. The collection.
-inline PyObject* py_write_key(PyObject* const* args) {
-    if (!is_plain(args[0]) || !PyUnicode_CheckExact(args[1]) || !is_tensor(args[2])) Py_RETURN_NONE;
-    return attempt([&] {
-        const Ref found = lookup(store_of(args[0]), args[1]);
-        PyObject* current = found.get();
-        if (current == nullptr || !is_tensor(current) || !is_untransformed()) return done(false);
-        Selection all;
-        all.whole = true;
-        Writes writes(all);
-        if (!writes.add(THPVariable_Unpack(current), THPVariable_Unpack(args[2]))) return done(false);
-        writes.run();
-        return Ref::borrowed(args[0]);
-    });
+inline Ref write_key(const Arguments& args) {
+    if (!is_untransformed() || !PyUnicode_CheckExact(args[1]) || !is_tensor(args[2])) return Ref();
+    const Ref current = lookup(store_of(args[0]), args[1]);
+    Selection all;
+    all.whole = true;
+    Writes writes(all);
+    const bool known = current && is_tensor(current.get()) && is_tensor(args[2]);
+    if (!known || !writes.add(THPVariable_Unpack(current.get()), THPVariable_Unpack(args[2]))) return Ref();
+    writes.run();
+    return Ref::borrowed(args[0]);
 }
 
 // are_tensors_of(entries, batch_size): whether a dict has only tensors of this batch size, under strings.
-inline PyObject* py_are_tensors_of(PyObject* const* args) {
-    if (!PyDict_Check(args[0])) Py_RETURN_NONE;
-    return attempt([&] {
-        const Sizes size = sizes_of(args[1]);
-        for (const auto& [key, value] : Entries(args[0])) {
-            if (!PyUnicode_CheckExact(key) || !is_tensor(value)) return done(false);
-            const c10::IntArrayRef own = THPVariable_Unpack(value).sizes();
-            if (own.size() < size.size() || !std::equal(size.begin(), size.end(), own.begin())) return done(false);
-        }
-        return done(true);
-    });
+inline Ref are_tensors_of(const Arguments& args) {
+    if (!PyDict_Check(args[0]) || !PyTuple_Check(args[1])) return Ref();
+    for (const auto& [key, value] : entries_of(args[0])) {
+        if (!PyUnicode_CheckExact(key.get()) || !fits(value.get(), args[1])) return Ref();
+    }
+    return yes();
 }
 
-inline PyMethodDef write_methods[] = {
-    OPERATION(write, 3), OPERATION(write_all, 4), OPERATION(write_key, 3), OPERATION(are_tensors_of, 2), END_OF_METHODS,
-};
+// The kernels copy, and none of the copies that are made here warns.
+inline PyMethodDef write_methods[] = {QUIET_OPERATION(write, 3), QUIET_OPERATION(write_all, 4), QUIET_OPERATION(write_key, 3),
+                                      QUIET_FUNCTION(are_tensors_of, 2), END_OF_METHODS};
 
 }  // namespace tensorclass
