@@ -1,4 +1,4 @@
-"""What code asks before it does something that torch.compile or a transform of ``torch.func`` cannot trace."""
+"""Questions of code that does what torch.compile or a transform of ``torch.func`` cannot trace."""
 
 from __future__ import annotations
 
