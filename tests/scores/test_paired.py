@@ -199,3 +199,12 @@ def test_the_seed_and_the_name_fix_the_ways_that_the_test_draws() -> None:
 
     assert p_value() == p_value(seed=0, name="")
     assert len({p_value(), p_value(seed=1), p_value(name="other")}) > 1
+
+
+def test_the_test_is_named_whatever_the_interval() -> None:
+    a, b, one = np.array([1.0, 0, 0, 0]), np.array([1.0, 1, 1, 0]), np.ones(4)
+    shares = paired_difference(a, one, b, one)
+    others = paired_difference(a, one, b, one, share=False)
+    assert shares.test == others.test
+    assert isinstance(shares.test, str)
+    assert shares.test not in ("", "none")
