@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -13,7 +13,6 @@ from typing_extensions import Self
 from . import native
 from .collection import Collection, call_on_value
 from .foreach import kernel_of
-from .hidden_members import with_members
 from .operands import Operands
 
 _ADD, _ADD_ = kernel_of("add"), kernel_of("add_")
@@ -27,11 +26,6 @@ class Operators(Operands):
     """The operators of tensors."""
 
     __slots__ = ()
-
-    if TYPE_CHECKING:
-
-        def neg(self) -> Self: ...
-        def abs(self) -> Self: ...
 
     def __add__(self, other: Collection | Tensor | complex) -> Self:
         return self._operate(_ADD, other)
@@ -108,14 +102,8 @@ class Operators(Operands):
     def __ipow__(self, other: Collection | Tensor | complex) -> Self:
         return self._binary_(_POW_, other) if isinstance(other, OPERANDS) else _NO_OPERAND
 
-    def __neg__(self) -> Self:
-        return with_members(self).neg()
-
     def __pos__(self) -> Self:
         return self
-
-    def __abs__(self) -> Self:
-        return with_members(self).abs()
 
     def __invert__(self) -> Self:
         return self._same({key: call_on_value(_inverted, value) for key, value in self._now().items()})

@@ -20,7 +20,7 @@ from typing_extensions import Self
 from . import in_place_checks, native
 from .collection import Collection, has_no_numbers
 from .foreach import kernel_of, run_kernel
-from .hidden_members import member_items, member_values
+from .hidden_members import member_items, member_values, with_members
 from .indexing import _broadcasts
 from .operands import WiderOperand
 from .operators import Operators
@@ -160,6 +160,12 @@ class Pointwise(Operators):
     ge: Binary = pairwise("ge", "Mask of elements greater than or equal to ``other``", "[False,  True]")
 
     # -- with a factor or several operands ----------------------------------------------------------------------------
+
+    def __neg__(self) -> Self:
+        return with_members(self).neg()
+
+    def __abs__(self) -> Self:
+        return with_members(self).abs()
 
     def add(self, other: Collection | Tensor | complex, *, alpha: complex | None = None, default: Any = None) -> Self:
         """``self + alpha * other``, element by element; ``torch.add``.
