@@ -24,6 +24,8 @@ PACKAGE = Path(tensorclass.__file__).parent
 
 #: generated from the converters, whose examples run there
 collect_ignore = [str(path) for path in PACKAGE.glob("td/delegated/*.py") if path.read_text().startswith("# Generated")]
+if find_spec("mutmut") is None:  # which `make mutate` brings
+    collect_ignore.append(str(PACKAGE.parent / "tests" / "mutants.py"))
 
 
 def pytest_configure() -> None:

@@ -17,6 +17,7 @@ from torch import Size, Tensor
 
 from tensorclass import TensorDict, lazy_stack
 from tensorclass.td import shapes
+from tensorclass.td.prepared_index import convert_ellipsis_to_idx
 from tests import strategies as draw
 from tests.checks import outcome
 
@@ -661,9 +662,9 @@ ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: shapes.infer_size_impl([3], 4), RuntimeError, "a shape [3] cannot hold 4 items"),
     (lambda: shapes.infer_size_impl([3, -1], 4), RuntimeError, "a shape [3, -1] cannot hold 4 items"),
     (lambda: shapes.infer_size_impl([0, -1], 0), RuntimeError, "a shape [0, -1] cannot hold 0 items"),
-    (lambda: shapes.convert_ellipsis_to_idx((..., ...), [2]), RuntimeError, "an index can hold one ... only"),
+    (lambda: convert_ellipsis_to_idx((..., ...), [2]), RuntimeError, "an index can hold one ... only"),
     (
-        lambda: shapes.convert_ellipsis_to_idx((0, ..., 0), [2]),
+        lambda: convert_ellipsis_to_idx((0, ..., 0), [2]),
         RuntimeError,
         "too many indices: 2 for 1 dimensions",
     ),
@@ -693,6 +694,6 @@ def test_an_ellipsis_stands_for_the_dimensions_between(before: int, behind: int,
     size = [2] * (before + behind + rest)
     index = (*[0] * before, ..., None, *[1] * behind)
     expected = (*[0] * before, *[slice(None)] * rest, None, *[1] * behind)
-    assert shapes.convert_ellipsis_to_idx(index, size) == expected
+    assert convert_ellipsis_to_idx(index, size) == expected
     same = (0, None)
-    assert shapes.convert_ellipsis_to_idx(same, size) is same
+    assert convert_ellipsis_to_idx(same, size) is same

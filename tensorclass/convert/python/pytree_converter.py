@@ -314,9 +314,9 @@ def _node_of(data: TensorDict) -> PytreeNode | None:
     holder = data._store.get(TYPE)
     if not holds_objects(holder):
         return None
+    if holder._is_uniform and isinstance(only := holder._unwrapped(), PytreeNode):  # most nodes: no codes are needed
+        return only
     nodes, codes = holder._coded_objects()
-    if len(nodes) == 1 and isinstance(nodes[0], PytreeNode):
-        return nodes[0]
     if len(nodes) > 1:
         nodes = tuple([nodes[code] for code in sorted({*to_lists(codes.flatten())})]) or nodes[:1]
     if not nodes or not all(isinstance(node, PytreeNode) for node in nodes):

@@ -19,7 +19,7 @@ from tensorclass.convert.conversion_steps import FAILED, C, build, object_column
 from tensorclass.convert.conversion_targets import target_class
 from tensorclass.support.printable import class_name, type_name
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import has_spans, holds_objects
+from tensorclass.td.collection import content_kind
 from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.columns.ragged import Ragged
 from tensorclass.td.columns.text import Text
@@ -272,13 +272,15 @@ class _StructArrayReader:
 def _columns(data: TensorCollection, ndim: int, path: tuple[str, ...], problems: Problems) -> dict[Any, Any]:
     """Convert values to arrays, nested collections to dicts, each with its batch shape under the key ``None``."""
     columns: dict[Any, Any] = {None: tuple(data._batch_size[ndim:])}
+    value: Any
     for key, value in named_items(data):
-        if has_spans(value):
+        content = content_kind(value)
+        if content is Content.TEXT or content is Content.RAGGED:
             try:
                 columns[key] = _array_of_rows(value), len(data._batch_size)
             except EncodingError as error:
                 raise error.below(*path, key) from None
-        elif holds_objects(value):
+        elif content is Content.OBJECTS:
             columns[key] = _array_of_objects(value), len(data._batch_size)
         elif isinstance(value, TensorCollection):
             columns[key] = _columns(value, len(data._batch_size), (*path, key), problems)

@@ -79,6 +79,12 @@ class NonTensorDataBase(FullLeaf):
         new._metadata = self._metadata
         return new
 
+    def _same(self, store: Store) -> Self:  # inside vmap without dimensions, yet with objects for each row
+        new: Any = Collection._same(self, store)
+        new._objects = self._objects
+        new._metadata = self._metadata
+        return new
+
     # -- no tensors: those of the store are codes ----------------------------------------------------------------------
 
     def _content(self) -> tuple[Any, ...]:

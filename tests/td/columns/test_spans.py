@@ -11,7 +11,6 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tensorclass.td.columns import spans as spans_module
 from tensorclass.td.columns.spans import (
-    batch_of,
     check,
     check_lengths,
     check_readable,
@@ -54,7 +53,6 @@ def test_rows_of_lengths_lie_one_after_the_other(rows: list[int]) -> None:
 def test_lengths_have_any_shape() -> None:
     spans = from_lengths(torch.tensor([[2, -1], [0, 3]]))
     assert spans.tolist() == [[[0, 2], [2, -1]], [[2, 0], [2, 3]]]
-    assert batch_of(spans) == (2, 2)
     assert counts_of(spans).tolist() == [[2, 0], [0, 3]]
     assert row_numbers(spans).tolist() == [0, 0, 3, 3, 3]
     assert positions(spans).tolist() == [0, 1, 2, 3, 4]

@@ -51,7 +51,8 @@ struct Prefix : Reshaped {
         if (inverse == nullptr) return;
         Sizes all(order);  // dimensions of the level's own stay
         while (!order.empty() && static_cast<int64_t>(all.size()) < source.ndim()) all.push_back(all.size());
-        set_inverse(result, source.collection.get(), inverse, order.empty() ? Ref() : as_size(all));
+        const Ref size = as_size(all);
+        set_inverse(result, source.collection.get(), inverse, order.empty() ? Ref() : owned(PySequence_Tuple(size.get())));
     }
 
     // The collection with `leaf` of each tensor. `copies`: it copies those that are not contiguous.
