@@ -83,7 +83,8 @@ class NonTensorDataBase(FullLeaf):
         new: Any = Collection._same(self, store)
         new._objects = self._objects
         new._metadata = self._metadata
-        return new
+        same: Self = new
+        return same
 
     # -- no tensors: those of the store are codes ----------------------------------------------------------------------
 
