@@ -18,7 +18,7 @@ MOST = {
     "lines of code of the package": 71_300,
     "lines of code of td/": 22_700,
     "lines of C++": 2_600,
-    "modules of more than 700 lines": 1,
+    "modules of more than 700 lines": 0,
     "words of the glossary": 20,
 }
 

@@ -23,8 +23,8 @@ from tensorclass.records.record import TensorClass
 from tensorclass.support.extras import require
 from tensorclass.support.printable import class_name, type_name
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import content_kind
 from tensorclass.td.leaves.content import Content
+from tensorclass.td.leaves.leaf import content_kind
 from tensorclass.td.leaves.nontensor import MetaData, NonTensorData, NonTensorStack
 from tensorclass.td.leaves.unbatched_tensor import UnbatchedTensor
 from tensorclass.td.memory.mapped_tensor import MemoryMappedTensor

@@ -15,10 +15,10 @@ import torch
 from torch import Size, Tensor
 
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import holds_objects
 from tensorclass.td.get import MISSING, NO_DEFAULT
 from tensorclass.td.inherited_members import replace_member
 from tensorclass.td.keys import FlatKey, NestedKey
+from tensorclass.td.leaves.leaf import holds_objects
 from tensorclass.td.leaves.nontensor import NonTensorData, NonTensorStack
 from tensorclass.td.stores.lazy.lazy_stack import LazyStackedTensorDict
 from tensorclass.td.stores.sub_tensordict import SubTensorDict

@@ -18,7 +18,8 @@ from tensorclass.nn.module_base import TensorDictModuleBase
 from tensorclass.nn.params import TensorDictParams
 from tensorclass.records.record import TensorClass
 from tensorclass.support.printable import class_name, type_name
-from tensorclass.td.collection import Collection, holds_objects
+from tensorclass.td.collection import Collection
+from tensorclass.td.leaves.leaf import holds_objects
 from tensorclass.td.leaves.nontensor import MetaData, NonTensorData, NonTensorStack
 from tensorclass.td.leaves.nontensor_base import NonTensorDataBase
 from tensorclass.td.stores.lazy.lazy_stack import LazyStackedTensorDict

@@ -21,9 +21,10 @@ from tensorclass.records.record import OPTIONS, RecordMeta
 from tensorclass.records.record import TensorClass as StrictRecord
 from tensorclass.support.printable import type_name
 from tensorclass.td import registry, value_checks
-from tensorclass.td.collection import Collection, holds_objects
+from tensorclass.td.collection import Collection
 from tensorclass.td.get import MISSING
 from tensorclass.td.keys import NestedKey
+from tensorclass.td.leaves.leaf import holds_objects
 
 if TYPE_CHECKING:
     from tensorclass.td.collection import Value

@@ -21,11 +21,12 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.compiler import is_compiling
 
 from tensorclass.support.printable import type_name
-from tensorclass.td.collection import Collection, content_kind, functorch
+from tensorclass.td.collection import Collection, functorch
 from tensorclass.td.columns.column_values import Declared
 from tensorclass.td.columns.ragged import Ragged
 from tensorclass.td.columns.spans import counts_of
 from tensorclass.td.leaves.content import Content
+from tensorclass.td.leaves.leaf import content_kind
 from tensorclass.td.value_checks import as_tensor, batch_mismatch
 
 from .contract import Contract

@@ -13,8 +13,9 @@ from tensorclass.records.fields import FieldSpec, shown_value
 from tensorclass.records.record import TensorClass
 from tensorclass.td import value_checks as entering
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import Collection, holds_objects
+from tensorclass.td.collection import Collection
 from tensorclass.td.leaves.batch_object import ADVICE, RowsDiffer
+from tensorclass.td.leaves.leaf import holds_objects
 from tensorclass.td.stored_names import all_names, shown_names
 from tensorclass.td.value_checks import BatchMismatch, as_tensor
 

@@ -9,8 +9,8 @@ import torch
 from torch import Generator, Tensor
 from torch.utils.data import Sampler
 
-from tensorclass.td.collection import has_spans
 from tensorclass.td.columns.buffer_column import BufferColumn
+from tensorclass.td.leaves.leaf import has_spans
 from tensorclass.td.leaves.object_codes import to_lists
 
 

@@ -31,8 +31,8 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from tensorclass.support.parent_process import end_with_parent
-from tensorclass.td.collection import has_spans
 from tensorclass.td.columns.buffer_column import column_rebuild
+from tensorclass.td.leaves.leaf import has_spans
 from tensorclass.td.memory.shared_memory import new_storage
 from tensorclass.td.pickle_buffers import PickledTensor
 

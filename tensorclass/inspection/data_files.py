@@ -17,11 +17,11 @@ import torch
 from tensorclass.support.extras import require
 from tensorclass.support.printable import printable
 from tensorclass.support.regular_files import content_of, reading_regular
-from tensorclass.td.collection import content_kind
 from tensorclass.td.columns.ragged import Ragged
 from tensorclass.td.delegated.arguments import Nulls
 from tensorclass.td.keys import unravel_key_to_tuple
 from tensorclass.td.leaves.content import Content
+from tensorclass.td.leaves.leaf import content_kind
 from tensorclass.td.tensordict import TensorDict
 
 #: rows that are read at once

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from tensorclass.support.printable import printable
-from tensorclass.td.collection import Collection, content_kind
+from tensorclass.td.collection import Collection
 from tensorclass.td.leaves.content import Content
+from tensorclass.td.leaves.leaf import content_kind
 from tensorclass.td.leaves.object_codes import to_lists
 
 from .data_files import opened

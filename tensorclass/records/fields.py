@@ -28,14 +28,14 @@ from tensorclass.support.help_links import help_link
 from tensorclass.support.printable import class_name, printable, type_name
 from tensorclass.td import shapes, value_checks
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import Collection, has_spans, holds_objects, is_tree
+from tensorclass.td.collection import Collection, is_tree
 from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.columns.column import Column
 from tensorclass.td.columns.column_values import Declared
 from tensorclass.td.columns.ragged import Ragged
 from tensorclass.td.columns.spans import first_row
 from tensorclass.td.leaves.batch_object import BatchObject, RowsDiffer, one_object
-from tensorclass.td.leaves.leaf import Leaf
+from tensorclass.td.leaves.leaf import Leaf, has_spans, holds_objects
 from tensorclass.td.leaves.nontensor import NonTensorData, NonTensorDataBase, NonTensorStack
 from tensorclass.td.leaves.object_codes import Deferred, drop_unused, flatten_lists
 from tensorclass.td.modes import LIST_TO_STACK

@@ -17,10 +17,11 @@ from tensorclass.support.nearest import did_you_mean
 from tensorclass.support.printable import class_name, type_name
 from tensorclass.td import native
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import Collection, DeviceLike, holds_objects
+from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.dataframe_names import DataFrameNames, own_names
 from tensorclass.td.inherited_members import copy_inherited
 from tensorclass.td.keys import unravel_key_to_tuple
+from tensorclass.td.leaves.leaf import holds_objects
 from tensorclass.td.leaves.linked_list import LinkedList
 from tensorclass.td.leaves.nontensor import NonTensorData
 from tensorclass.td.printing.long_form import collection_facts, value_repr

@@ -17,8 +17,9 @@ from typing_extensions import Self, dataclass_transform
 from tensorclass.support.nearest import did_you_mean
 from tensorclass.support.printable import class_name, printable, type_name
 from tensorclass.td import pytree
-from tensorclass.td.collection import Collection, holds_objects
+from tensorclass.td.collection import Collection
 from tensorclass.td.hidden_members import hide_member, with_members
+from tensorclass.td.leaves.leaf import holds_objects
 from tensorclass.td.stores.lazy import LazyStacked
 from tensorclass.td.stores.store_classes import OnStore, on_store
 from tensorclass.td.tensordict import TensorDict

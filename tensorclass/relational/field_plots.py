@@ -11,9 +11,9 @@ from torch import Tensor
 
 from tensorclass.support.extras import require
 from tensorclass.support.printable import plot_label
-from tensorclass.td.collection import content_kind
 from tensorclass.td.keys import NestedKey, dotted
 from tensorclass.td.leaves.content import Content
+from tensorclass.td.leaves.leaf import content_kind
 from tensorclass.td.leaves.object_codes import to_lists
 from tensorclass.td.printing.html_charts import Histogram, histogram
 from tensorclass.td.printing.number_previews import is_readable

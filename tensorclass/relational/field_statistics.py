@@ -11,10 +11,10 @@ from torch import Tensor
 
 from tensorclass.records.record import TensorClass
 from tensorclass.support.printable import type_name
-from tensorclass.td.collection import content_kind
 from tensorclass.td.columns.text import Text
 from tensorclass.td.keys import dotted
 from tensorclass.td.leaves.content import Content
+from tensorclass.td.leaves.leaf import content_kind
 from tensorclass.td.leaves.object_codes import to_lists
 from tensorclass.td.printing.number_previews import is_readable, number_writer
 from tensorclass.td.printing.print_options import OPTIONS

@@ -12,11 +12,12 @@ from torch import Tensor
 
 from tensorclass.support.extras import require
 from tensorclass.support.printable import type_name
-from tensorclass.td.collection import Collection, content_kind
+from tensorclass.td.collection import Collection
 from tensorclass.td.columns.text import Text
 from tensorclass.td.get import MISSING
 from tensorclass.td.keys import NestedKey, dotted, missing_key, unravel_key_to_tuple
 from tensorclass.td.leaves.content import Content
+from tensorclass.td.leaves.leaf import content_kind
 
 from .row_order import stable_order
 

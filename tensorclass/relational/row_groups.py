@@ -11,9 +11,10 @@ from torch import Tensor
 from tensorclass.records.fields import shown_value
 from tensorclass.support.nearest import did_you_mean
 from tensorclass.support.printable import type_name
-from tensorclass.td.collection import Collection, content_kind
+from tensorclass.td.collection import Collection
 from tensorclass.td.keys import NestedKey, dotted, unravel_key_to_tuple
 from tensorclass.td.leaves.content import Content
+from tensorclass.td.leaves.leaf import content_kind
 from tensorclass.td.tensordict import TensorDict
 
 from .key_codes import KeyCodes, Keys, as_keys, key_codes, key_columns, leaf_keys

@@ -11,10 +11,11 @@ from torch import Tensor
 from tensorclass.convert.conversion_errors import ConversionError
 from tensorclass.support.nearest import did_you_mean
 from tensorclass.support.printable import type_name
-from tensorclass.td.collection import Collection, content_kind, has_spans, holds_objects
+from tensorclass.td.collection import Collection
 from tensorclass.td.columns.column import Column
 from tensorclass.td.keys import dotted
 from tensorclass.td.leaves.content import Content
+from tensorclass.td.leaves.leaf import content_kind, has_spans, holds_objects
 from tensorclass.td.leaves.object_codes import to_lists
 from tensorclass.td.stack_and_cat import cat
 from tensorclass.td.tensordict import TensorDict

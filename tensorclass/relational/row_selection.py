@@ -10,8 +10,9 @@ from torch import Tensor
 
 from tensorclass.support.exact_types import DICT
 from tensorclass.support.nearest import did_you_mean
-from tensorclass.td.collection import Collection, content_kind
+from tensorclass.td.collection import Collection
 from tensorclass.td.leaves.content import Content
+from tensorclass.td.leaves.leaf import content_kind
 from tensorclass.td.tensordict import TensorDict
 
 from .key_codes import Keys, as_keys, codes_of_columns, key_codes, key_columns, leaf_keys

@@ -13,8 +13,8 @@ from tensorclass.scores.metrics import declared_codes
 from tensorclass.scores.score_arrays import plain_value
 from tensorclass.scores.score_data import ScoreData
 from tensorclass.support.printable import class_name, type_name
-from tensorclass.td.collection import content_kind
 from tensorclass.td.leaves.content import Content
+from tensorclass.td.leaves.leaf import content_kind
 
 __all__ = ["align"]
 

@@ -19,8 +19,8 @@ from tensorclass.support.atomic import whole_file
 from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.printable import class_name, printable, type_name
 from tensorclass.support.regular_files import reading_regular
-from tensorclass.td.collection import content_kind
 from tensorclass.td.leaves.content import Content
+from tensorclass.td.leaves.leaf import content_kind
 
 __all__ = ["load_scores", "save_scores"]
 

@@ -25,8 +25,9 @@ from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.printable import printable
 from tensorclass.support.regular_files import reading_regular
 from tensorclass.td.buffer_operations import dense_tensors, mark, mark_positions
-from tensorclass.td.collection import DeviceLike, as_device, has_spans
+from tensorclass.td.collection import DeviceLike, as_device
 from tensorclass.td.jagged import all_packed
+from tensorclass.td.leaves.leaf import has_spans
 from tensorclass.td.leaves.object_codes import CPU, nest_lists
 from tensorclass.td.memory import consolidated_buffer
 from tensorclass.td.memory.buffer_layout import BufferLayout, layout_of

@@ -1,7 +1,6 @@
 """The core of a collection: a store of values under string keys, and the metadata that makes it behave like one tensor.
 
-The families of operations (indexing, shaping, ...) are classes of their own, one module each, that are based on
-:class:`Collection`; :mod:`tensorclass.td.base` combines them.
+Families of operations (indexing, shaping, ...) are classes in modules of their own, which :mod:`.base` combines.
 """
 
 from __future__ import annotations
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 
     from .base import TensorCollection
     from .buffer_operations import BufferMark
-    from .columns.buffer_column import BufferColumn
     from .leaves.leaf import Leaf
     from .stored_names import StoredNames
 
@@ -45,19 +43,16 @@ functorch: Any = torch._C._functorch  # pyright: ignore[reportAttributeAccessIss
 
 def no_dataset(collection: Collection) -> str:
     """Return the error message for a collection without batch dimensions whose rows are counted or loaded."""
-    name = type_name(collection)
     return (
-        f"this {name} has the batch size [], so it is one sample and has no rows to count or load. Give it the batch "
-        f"size of its values, {name}(..., batch_size=[n]) or .auto_batch_size_(1), or put it into a list of samples"
-        + help_link("no-batch-size")
-    )
+        f"this {type_name(collection)} has the batch size [], so it is one sample and has no rows to count or load. Give it the batch "
+        f"size of its values, {type_name(collection)}(..., batch_size=[n]) or .auto_batch_size_(1), or put it into a list of samples"
+    ) + help_link("no-batch-size")
 
 
 class Collection:
     """A store plus a batch size, a device, dimension names and a lock.
 
-    Only :meth:`_like`, its variants and the constructors set the slots. Operations whose results are correct by
-    construction end in :meth:`_like`, which checks nothing.
+    Only constructors, and :meth:`_like` and its variants, set the slots. The latter check nothing.
     """
 
     __slots__ = ("__weakref__", "_batch_size", "_buffer", "_context", "_device", "_lock", "_names", "_store")
@@ -702,18 +697,3 @@ def call_on_value(function: Callable[..., Any], value: Any, *args: Any, **kwargs
 def is_tree(value: object) -> TypeGuard[TensorCollection]:
     """Return whether a value is a nested collection: not a tensor, and not another leaf."""
     return isinstance(value, Collection) and value._is_tree()
-
-
-def content_kind(value: object) -> Content | None:
-    """Return what a value of a collection holds; ``None`` for a tensor, and for what is no value of a collection."""
-    return value._CONTENT if isinstance(value, Collection) else None
-
-
-def holds_objects(value: object) -> TypeGuard[Leaf]:
-    """Return whether a value is a leaf that holds objects: one for all rows, or one for each."""
-    return isinstance(value, Collection) and value._CONTENT is Content.OBJECTS
-
-
-def has_spans(value: object) -> TypeGuard[BufferColumn]:
-    """Return whether a value is a column whose rows are spans of a buffer: text, or ragged rows."""
-    return isinstance(value, Collection) and value._CONTENT.has_spans

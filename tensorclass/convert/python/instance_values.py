@@ -21,9 +21,10 @@ from tensorclass.records.fields import shown_annotation
 from tensorclass.records.record import TensorClass
 from tensorclass.support.printable import class_name, type_name
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import Collection, content_kind
+from tensorclass.td.collection import Collection
 from tensorclass.td.columns.ragged import Ragged
 from tensorclass.td.leaves.content import Content
+from tensorclass.td.leaves.leaf import content_kind
 
 from .class_adapters import ClassAdapter, adapter_of, hints_of
 from .record_class import record_class_of, source_class_of

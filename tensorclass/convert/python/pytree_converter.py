@@ -25,7 +25,8 @@ from tensorclass.convert.conversion_targets import entries
 from tensorclass.records.record import TensorClass
 from tensorclass.support.printable import class_name
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import Collection, holds_objects
+from tensorclass.td.collection import Collection
+from tensorclass.td.leaves.leaf import holds_objects
 from tensorclass.td.leaves.nontensor import NonTensorData
 from tensorclass.td.leaves.object_codes import to_lists
 from tensorclass.td.memory.mapped_tensor import MemoryMappedTensor

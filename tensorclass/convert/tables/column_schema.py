@@ -15,10 +15,10 @@ from tensorclass.convert.conversion_targets import entry_target, target_class
 from tensorclass.records.fields import FieldSpec, Kind
 from tensorclass.records.record import TensorClass
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import content_kind, holds_objects
 from tensorclass.td.columns.column_values import Declared
 from tensorclass.td.columns.ragged import Ragged
 from tensorclass.td.leaves.content import Content
+from tensorclass.td.leaves.leaf import content_kind, holds_objects
 from tensorclass.td.leaves.nontensor import NonTensorDataBase
 from tensorclass.td.leaves.object_codes import Deferred, to_lists
 from tensorclass.td.tensordict import TensorDict

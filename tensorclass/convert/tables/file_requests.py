@@ -12,9 +12,10 @@ from typing_extensions import TypedDict
 from tensorclass.convert.conversion_options import ConversionKwargs, ConversionOptions, TableOptions
 from tensorclass.convert.conversion_steps import C, build
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import DeviceLike, content_kind
+from tensorclass.td.collection import DeviceLike
 from tensorclass.td.delegated.arguments import Nulls
 from tensorclass.td.leaves.content import Content
+from tensorclass.td.leaves.leaf import content_kind
 
 from .arrow import column_values, input_columns, read_table, to_arrow, with_rows
 from .column_names import flattened

@@ -23,7 +23,6 @@ from tensorclass.support.extras import require
 from tensorclass.support.help_links import help_link
 from tensorclass.support.printable import class_name, type_name
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import content_kind
 from tensorclass.td.columns.column import Column
 from tensorclass.td.columns.item_types import predicate
 from tensorclass.td.columns.ragged import Ragged
@@ -31,6 +30,7 @@ from tensorclass.td.columns.utf8_rows import EncodingError
 from tensorclass.td.delegated.arguments import Nulls
 from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
 from tensorclass.td.leaves.content import Content
+from tensorclass.td.leaves.leaf import content_kind
 from tensorclass.td.leaves.nontensor import stack_of
 from tensorclass.td.leaves.object_codes import codes_row_by_row
 from tensorclass.td.value_checks import as_tensor

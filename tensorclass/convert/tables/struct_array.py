@@ -19,12 +19,12 @@ from tensorclass.convert.conversion_steps import FAILED, C, build, object_column
 from tensorclass.convert.conversion_targets import target_class
 from tensorclass.support.printable import class_name, type_name
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import content_kind
 from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.columns.ragged import Ragged
 from tensorclass.td.columns.text import Text
 from tensorclass.td.columns.utf8_rows import EncodingError
 from tensorclass.td.leaves.content import Content
+from tensorclass.td.leaves.leaf import content_kind
 from tensorclass.td.leaves.packed_tensor import as_packed_tensor
 from tensorclass.td.tensordict import TensorDict
 from tensorclass.td.value_checks import is_array

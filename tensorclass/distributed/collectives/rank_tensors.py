@@ -24,8 +24,9 @@ from tensorclass.distributed.process_groups import GroupCall
 from tensorclass.support.exact_types import DICT
 from tensorclass.support.printable import type_name
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import Collection, content_kind
+from tensorclass.td.collection import Collection
 from tensorclass.td.leaves.content import Content
+from tensorclass.td.leaves.leaf import content_kind
 from tensorclass.td.memory.consolidated_buffer import is_sharded, parts_of, with_parts
 from tensorclass.td.stores.lazy.lazy_stack import LazyStacked
 from tensorclass.td.tensordict import TensorDict

@@ -23,10 +23,10 @@ from tensorclass.storage.common.collection_tree import FileError, TreeSource, as
 from tensorclass.storage.common.object_json import decode
 from tensorclass.support.exact_types import DICT
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import content_kind, has_spans
 from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.indexing import check_objects_in_files
 from tensorclass.td.leaves.content import Content
+from tensorclass.td.leaves.leaf import content_kind, has_spans
 from tensorclass.td.leaves.nontensor import NonTensorData
 from tensorclass.td.leaves.object_codes import codes_row_by_row
 from tensorclass.td.memory.consolidated_buffer import parts_of

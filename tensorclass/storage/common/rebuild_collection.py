@@ -16,10 +16,10 @@ from tensorclass.records.typed import TypedTensorDict
 from tensorclass.support.nearest import did_you_mean
 from tensorclass.support.printable import class_name
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import Collection, holds_objects
+from tensorclass.td.collection import Collection
 from tensorclass.td.columns import spans as span_functions
 from tensorclass.td.leaves.content import Content, leaf_class
-from tensorclass.td.leaves.leaf import Leaf
+from tensorclass.td.leaves.leaf import Leaf, holds_objects
 from tensorclass.td.leaves.nontensor import NonTensorData, stack_of
 from tensorclass.td.leaves.object_codes import CPU, codes_row_by_row, to_lists
 from tensorclass.td.leaves.unbatched_tensor import UnbatchedTensor

@@ -12,8 +12,9 @@ from torch import Size, Tensor
 
 from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.printable import type_name
-from tensorclass.td.collection import Collection, holds_objects
+from tensorclass.td.collection import Collection
 from tensorclass.td.keys import dotted
+from tensorclass.td.leaves.leaf import holds_objects
 from tensorclass.td.stores.write_back import WrittenBack
 
 from .array_backend import Note

@@ -19,8 +19,9 @@ from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.printable import class_name
 from tensorclass.support.progress import bytes_of, progress_of
 from tensorclass.td import shapes
-from tensorclass.td.collection import Collection, DeviceLike, as_device, has_spans
+from tensorclass.td.collection import Collection, DeviceLike, as_device
 from tensorclass.td.keys import dotted
+from tensorclass.td.leaves.leaf import has_spans
 from tensorclass.td.memory.mapped_files import Filename
 from tensorclass.td.shapes import Names
 from tensorclass.td.stored_names import field_name

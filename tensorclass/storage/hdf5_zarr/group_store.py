@@ -14,9 +14,10 @@ from tensorclass.storage.common import collection_tree, rebuild_collection
 from tensorclass.storage.common.collection_tree import FileError, TreeSource
 from tensorclass.storage.common.object_json import TAG, decode
 from tensorclass.td import shapes
-from tensorclass.td.collection import Collection, content_kind, has_spans
+from tensorclass.td.collection import Collection
 from tensorclass.td.columns import spans as span_functions
 from tensorclass.td.leaves.content import Content
+from tensorclass.td.leaves.leaf import content_kind, has_spans
 from tensorclass.td.leaves.nontensor import stack_of
 from tensorclass.td.leaves.object_codes import codes_row_by_row, to_lists
 from tensorclass.td.printing.field_previews import FirstRows

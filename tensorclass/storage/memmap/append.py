@@ -30,9 +30,9 @@ from tensorclass.support.printable import class_name, printable, type_name
 from tensorclass.support.progress import bytes_of, progress_of
 from tensorclass.support.regular_files import file_type, open_regular
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import content_kind, has_spans, holds_objects
 from tensorclass.td.keys import dotted
 from tensorclass.td.leaves.content import Content
+from tensorclass.td.leaves.leaf import content_kind, has_spans, holds_objects
 from tensorclass.td.leaves.object_codes import codes_row_by_row
 from tensorclass.td.memory.mapped_files import Filename, write_values
 from tensorclass.td.same_named_classes import namesake

@@ -22,11 +22,12 @@ from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.printable import printable, type_name
 from tensorclass.support.progress import progress_of
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import Collection, DeviceLike, as_device, has_spans
+from tensorclass.td.collection import Collection, DeviceLike, as_device
 from tensorclass.td.get import MISSING
 from tensorclass.td.hidden_members import with_members
 from tensorclass.td.jagged import all_packed
 from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
+from tensorclass.td.leaves.leaf import has_spans
 from tensorclass.td.leaves.nontensor import is_non_tensor
 from tensorclass.td.leaves.object_codes import CPU
 from tensorclass.td.memory.consolidated_buffer import joined, parts_of

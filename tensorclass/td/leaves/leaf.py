@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, KeysView, Sequence
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeGuard
 
 import torch
 from torch import Size, Tensor
@@ -15,7 +15,7 @@ from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.printable import type_name
 from tensorclass.td import shapes
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import call_on_value
+from tensorclass.td.collection import Collection, call_on_value
 from tensorclass.td.converting import Converting
 from tensorclass.td.creation import Creation
 from tensorclass.td.delegated.memory_map_methods import MemoryMaps
@@ -43,7 +43,8 @@ from .content import Content
 from .object_codes import codes_row_by_row, flatten_lists
 
 if TYPE_CHECKING:
-    from tensorclass.td.collection import Collection, Store
+    from tensorclass.td.collection import Store
+    from tensorclass.td.columns.buffer_column import BufferColumn
     from tensorclass.td.keys import NestedKey
     from tensorclass.td.shapes import Names
 
@@ -536,3 +537,21 @@ class FullLeaf(Leaf, TensorCollection):
 
 copy_inherited(FullLeaf)  # first: members of TensorCollection precede those that a Leaf inherits
 copy_inherited(Leaf)
+
+
+# -- what code above the engine asks of a value ------------------------------------------------------------------------
+
+
+def content_kind(value: object) -> Content | None:
+    """Return what a value of a collection holds; ``None`` for a tensor, and for what is no value of a collection."""
+    return value._CONTENT if isinstance(value, Collection) else None
+
+
+def holds_objects(value: object) -> TypeGuard[Leaf]:
+    """Return whether a value is a leaf that holds objects: one for all rows, or one for each."""
+    return isinstance(value, Collection) and value._CONTENT is Content.OBJECTS
+
+
+def has_spans(value: object) -> TypeGuard[BufferColumn]:
+    """Return whether a value is a column whose rows are spans of a buffer: text, or ragged rows."""
+    return isinstance(value, Collection) and value._CONTENT.has_spans

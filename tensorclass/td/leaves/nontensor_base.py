@@ -24,7 +24,7 @@ from tensorclass.td.shapes import Names
 from tensorclass.td.stack_and_cat import _where_value
 from tensorclass.td.value_checks import contains_itself, holds
 
-from .leaf import FullLeaf
+from .leaf import FullLeaf, Leaf
 from .linked_list import LinkedList
 from .object_codes import (
     Deferred,
@@ -80,11 +80,10 @@ class NonTensorDataBase(FullLeaf):
         return new
 
     def _same(self, store: Store) -> Self:  # inside vmap without dimensions, yet with objects for each row
-        new: Any = Collection._same(self, store)
+        new = super(Leaf, self)._same(store)
         new._objects = self._objects
         new._metadata = self._metadata
-        same: Self = new
-        return same
+        return new
 
     # -- no tensors: those of the store are codes ----------------------------------------------------------------------
 
