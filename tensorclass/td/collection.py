@@ -45,8 +45,8 @@ def no_dataset(collection: Collection) -> str:
     """Return the error message for a collection without batch dimensions whose rows are counted or loaded."""
     return (
         f"this {type_name(collection)} has the batch size [], so it is one sample and has no rows to count or load. "
-        f"Give it the batch size of its values, {type_name(collection)}(..., batch_size=[n]) or .auto_batch_size_(1), or "
-        "put it into a list of samples"
+        f"Give it the batch size of its values, {type_name(collection)}(..., batch_size=[n]) or .auto_batch_size_(1), "
+        "or put it into a list of samples"
     ) + help_link("no-batch-size")
 
 
