@@ -1,7 +1,7 @@
 """Which tests to run after a change to a module: ``python -m tests.which tensorclass/td/packing.py ...``.
 
 The tests of ``x.py`` are those of ``test_x.py`` in the same folder of ``tests/``. Other modules have a line in
-``tests/which_tests.txt``: up to three files that run most of the module, by measured coverage, in less than a minute.
+``tests/which_tests.txt``: up to three files that use most of it.
 Examples in docstrings of the module are tests, too.
 """
 

@@ -296,8 +296,11 @@ def _refreshed() -> Writer:
 
 
 def _saved_by_command() -> Writer:
+    from tensorclass.cli import _parser
     from tensorclass.scores import load_scores
     from tensorclass.scores.scores_command import run
+
+    given = vars(_parser().parse_args(["scores", "log", "--json", "--seed", "0"]))  # with the default of each option
 
     def write(path: Path, number: int) -> None:
         rows = [
@@ -318,11 +321,8 @@ def _saved_by_command() -> Writer:
         log = path.with_name("samples_task.jsonl")
         log.write_text("".join(json.dumps(row) + "\n" for row in rows))
         told = io.StringIO()
-        given = Namespace(
-            files=[str(log)], compare=False, json=True, save=str(path), seed=0, filter=None, ray=False, ray_address=None
-        )
         with contextlib.redirect_stdout(told), contextlib.redirect_stderr(told):
-            code = run(given)
+            code = run(Namespace(**{**given, "files": [str(log)], "save": str(path)}))
         if code == 130:
             raise KeyboardInterrupt
         if code:

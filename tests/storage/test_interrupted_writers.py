@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="coun
 #: those that take milliseconds a point; ``python -m tests.storage.interrupts --all`` has more, and all points
 WRITERS = (
     "whole_folder", "swapped_folder", "folder", "archive", "safetensors", "consolidated", "mapped file", "append",
-    "open h5", "new folder", "refresh", "checksums", "json",
+    "open h5", "new folder", "refresh", "checksums", "json", "scores --save",
 )  # fmt: skip
 
 

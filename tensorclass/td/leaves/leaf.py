@@ -107,7 +107,7 @@ class Leaf(
     @classmethod
     def _from_objects(cls, objects: Sequence[Any], codes: Tensor, device: torch.device | None) -> Any:
         """Return the leaf of objects and codes: the inverse of :meth:`_coded_objects`."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{cls.__name__} cannot be made of objects: it needs _from_objects")
 
     def _with_objects(self, objects: Sequence[Any], codes: Tensor) -> Any:
         """Return a leaf like this one with other objects and codes. Raise a ``TypeError`` if an object does not fit."""
