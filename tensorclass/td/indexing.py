@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import torch
 from torch import Size, Tensor
-from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from tensorclass.support.exact_types import DICT
@@ -158,7 +157,7 @@ class Indexing(Collection):
                 raise IndexError(shapes.too_many_indices(consumed, batch_size))
         source = self._now()
         store: Store | None = None
-        if type(item) is Tensor and item.dtype is torch.int64 and item.ndim == 1 and not is_dynamo_compiling():
+        if type(item) is Tensor and item.dtype is torch.int64 and item.ndim == 1 and kernels_run():
             store = _gathered(source, item)
         if store is None:
             try:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from torch import Size, Tensor
-from torch.compiler import is_dynamo_compiling
 
 from tensorclass.support.printable import printable, type_name
 
 from . import first_class_dims, shapes
 from .collection import functorch
+from .tracing import has_values
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,7 +29,7 @@ _is_wrapped: Callable[[Tensor], bool] = functorch.is_functorch_wrapped_tensor  #
 
 def _is_read(index: Tensor) -> bool:
     """Return whether Python reads the values of an index: of one on the CPU that nothing traces or transforms."""
-    return not is_dynamo_compiling() and index.is_cpu and not _is_wrapped(index)
+    return index.is_cpu and not _is_wrapped(index) and has_values(index)
 
 
 def prepare_index(index: Any, batch_size: Size, keep_masks: bool = False, writing: bool = False) -> tuple[Any, ...]:
@@ -163,7 +163,7 @@ _LARGE_MASK = 2000
 
 def _positions_of(mask: Tensor) -> Sequence[Tensor]:
     """Return the positions of the true elements of a mask, a tensor for each dimension."""
-    if type(mask) is Tensor and _is_read(mask) and mask.numel() >= _LARGE_MASK:
+    if type(mask) is Tensor and mask.numel() >= _LARGE_MASK and _is_read(mask):
         try:
             array: NDArray[Any] = mask.numpy()
         except RuntimeError:  # torch stands in for it

@@ -32,6 +32,7 @@ from .collection import Collection, functorch
 from .first_class_dims import is_bound
 from .safe_unpickling import allow_class, is_allowed
 from .shapes import Names
+from .tracing import sizes_are_known
 from .value_checks import all_begin_with, explained, refuse_strided_nested
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ def _fit(new: TensorCollection) -> None:
     """Set the batch size to the leading dimensions that all values share, at most as many as before."""
     size: Size | None = new._batch_size
     ndim = len(new._batch_size)
-    if not is_dynamo_compiling():  # comparing with the old size would make it a constant of the graph
+    if sizes_are_known():
         if not ndim:
             refuse_strided_nested(new._store)
             return

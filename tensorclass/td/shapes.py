@@ -17,11 +17,11 @@ from typing import Any, SupportsIndex, TypeAlias
 
 import torch
 from torch import Size, Tensor
-from torch.compiler import is_dynamo_compiling
 
 from tensorclass.support.help_links import help_link
 
 from .first_class_dims import is_bound
+from .tracing import sizes_are_known
 
 Names: TypeAlias = tuple[str | None, ...] | None
 
@@ -71,7 +71,7 @@ def check_largest(sizes: Iterable[int]) -> None:
 
     Symbolic sizes are left out, as comparing them would become a guard of the compiled function.
     """
-    if is_dynamo_compiling():
+    if not sizes_are_known():
         return
     for size in sizes:
         if size.__class__ is int and size > LARGEST:
@@ -163,7 +163,7 @@ def reshaped(batch_size: tuple[int, ...], shape: tuple[int, ...]) -> Size:
         if known == 0 or count % known != 0:
             raise _invalid_shape(shape, batch_size)
         shape = (*shape[:free], count // known, *shape[free + 1 :])
-    if not is_dynamo_compiling() and count.__class__ is int and not 0 < count <= LARGEST:
+    if sizes_are_known() and count.__class__ is int and not 0 < count <= LARGEST:
         check_largest(shape)
     return Size(shape)
 

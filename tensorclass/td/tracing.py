@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
 from torch._C import _are_functorch_transforms_active as _transforms_active
 from torch.compiler import is_dynamo_compiling
 
+#: whether a vmap hides the numbers of a tensor
+is_batched: Callable[[Tensor], bool] = torch._C._functorch.is_batchedtensor  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+
 
 def kernels_run() -> bool:
-    """Return whether one call for a list of tensors runs: there are none inside of vmap, nor for collections traced."""
+    """Return whether kernels run as they are called, so that the faster of two is worth a question.
+
+    Compiled code makes its own, and inside of vmap there are none for lists of tensors.
+    """
     return not is_dynamo_compiling() and not _transforms_active()
 
 
@@ -17,6 +27,24 @@ def knows_addresses() -> bool:
     Compiled code must not: a guard on an address fails for the next object.
     """
     return not is_dynamo_compiling()
+
+
+def sizes_are_known() -> bool:
+    """Return whether sizes may be compared where nothing depends on it but an error or the time.
+
+    Compiled code must not: the comparison is a guard, and other sizes are compiled again.
+    """
+    return not is_dynamo_compiling()
+
+
+def has_values(tensor: Tensor) -> bool:
+    """Return whether numbers can be read: not on meta or of fake tensors, while a program is traced, or in a vmap."""
+    return not (is_dynamo_compiling() or tensor.is_meta or is_fake(tensor) or is_batched(tensor))
+
+
+def is_fake(tensor: Tensor) -> bool:
+    """Return whether a tensor stands for one in a traced program."""
+    return tensor.__class__ is not Tensor and tensor.__class__.__module__.startswith("torch._subclasses")
 
 
 def may_cache() -> bool:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 
 import torch
 from torch import Size, Tensor
-from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from tensorclass.support.printable import type_name
@@ -29,6 +28,7 @@ from tensorclass.td.prepared_index import prepare_index
 from tensorclass.td.safe_unpickling import allow_function, found
 from tensorclass.td.shapes import Names
 from tensorclass.td.stack_and_cat import _append_dims
+from tensorclass.td.tracing import has_values, is_batched, is_fake, knows_addresses
 
 from . import column_nodes
 from .column_nodes import SPANS as SPANS
@@ -144,12 +144,12 @@ class BufferColumn(RowByRow):
         items, spans = self._items, self._spans()
         if self._keeps_spans(spans):
             return items, spans
-        if span_functions.has_values(spans):
+        if has_values(spans):
             run = span_functions.run_of(spans)
             if run is not None:
                 first, total = run
                 return (items if total == len(items) else items[first : first + total]), self._packed_spans()
-        elif span_functions.is_fake(spans):
+        elif is_fake(spans):
             fake: Any = spans
             if getattr(fake, "fake_mode", None) is not None and fake.fake_mode.shape_env is None:
                 return items, spans  # no sizes that depend on values
@@ -161,7 +161,7 @@ class BufferColumn(RowByRow):
 
     def _keeps_spans(self, spans: Tensor) -> bool:
         """Return whether the buffer stays as it is where the items of the rows are asked for."""
-        return self._is_compact or spans.is_meta or span_functions.is_hidden(spans)
+        return self._is_compact or spans.is_meta or is_batched(spans)
 
     def _taken(self, positions: Tensor) -> Items:
         """Return items at some positions of the buffer."""
@@ -181,12 +181,12 @@ class BufferColumn(RowByRow):
             >>> rows.values.shape, rows.compact().values
             (torch.Size([6]), tensor([4, 5, 6, 1, 2]))
         """
-        if self._is_compact or span_functions.is_hidden(self._spans()):
+        if self._is_compact or is_batched(self._spans()):
             return self
         items, spans = self._packed()
         if not isinstance(items, Tensor):
             items = items.compact()
-        elif span_functions.has_values(spans) and _are_few(items.nbytes, items):
+        elif has_values(spans) and _are_few(items.nbytes, items):
             items = items.clone()
         return self._of(items, spans, self._names, compact=True)
 
@@ -194,7 +194,7 @@ class BufferColumn(RowByRow):
         items: Any = self._items
         while not isinstance(items, Tensor):
             items = items._items
-        is_readable = span_functions.has_values(self._spans())
+        is_readable = has_values(self._spans())
         return self.compact() if is_readable and _are_few(self.nbytes(), items) else self
 
     def _compacted(self) -> Self:
@@ -221,7 +221,7 @@ class BufferColumn(RowByRow):
             return f"one is a {type_name(self)}, the other a {type_name(other)}"
         if other._batch_size != self._batch_size:
             return f"the batch sizes are {list(self._batch_size)} and {list(other._batch_size)}"
-        if not (span_functions.has_values(self._spans()) and span_functions.has_values(other._spans())):
+        if not (has_values(self._spans()) and has_values(other._spans())):
             return None
         return self._first_difference(other)
 
@@ -325,7 +325,7 @@ class BufferColumn(RowByRow):
         elif kind is slice:
             found = spans[index]
             size = found.shape[:-1]
-        elif kind is Tensor and index.dtype is torch.int64 and index.ndim == 1 and span_functions.has_values(index):
+        elif kind is Tensor and index.dtype is torch.int64 and index.ndim == 1 and has_values(index):
             try:
                 found = span_functions.take(spans, index) if spans.is_contiguous() else spans[index]
             except (IndexError, RuntimeError):  # negative, or out of range
@@ -363,7 +363,7 @@ class BufferColumn(RowByRow):
         """Return whether items share memory with the buffer."""
         if not isinstance(items, Tensor) or not isinstance(self._items, Tensor):
             return True
-        if not span_functions.has_values(self._spans()):  # _packed() gives the buffer or a copy
+        if not has_values(self._spans()):  # _packed() gives the buffer or a copy
             return False
         return items._base is not None or items.untyped_storage().data_ptr() == self._items.untyped_storage().data_ptr()
 
@@ -505,7 +505,7 @@ class BufferColumn(RowByRow):
             or not isinstance(items, Tensor)
             or old.requires_grad
             or items.requires_grad
-            or not span_functions.has_values(self._spans())
+            or not has_values(self._spans())
         ):
             self._room = None
             self._items = type(self)._join([old, items])
@@ -551,12 +551,12 @@ class BufferColumn(RowByRow):
     def _show_content(self, new: Any, dim: int, level: int, count: int) -> None:
         items = self._items
         if not isinstance(items, Tensor):
-            if any(_is_batched(leaf) for leaf in items._leaves()):
+            if any(is_batched(leaf) for leaf in items._leaves()):
                 raise RuntimeError(
                     f"vmap: the result has a {type_name(self)} with ragged items that differ for each mapped row; "
                     "compute it outside of vmap, on the whole column"
                 )
-        elif _is_batched(items) and functorch.maybe_get_level(items) == level:
+        elif is_batched(items) and functorch.maybe_get_level(items) == level:
             shown = functorch._remove_batch_dim(items, level, count, 0)
             shifts = torch.arange(count, device=shown.device) * shown.shape[1]
             shifts = shifts.reshape(count, *(1,) * (new.ndim - 1 - dim))
@@ -662,7 +662,7 @@ def _shared_buffers(columns: list[Any]) -> set[int]:
 
     It would guard each id, and the tensors of the next call have others.
     """
-    if is_dynamo_compiling():
+    if not knows_addresses():
         return set()
     uses = Counter([id(column._items) for column in columns])
     return {buffer for buffer, count in uses.items() if count > 1}
@@ -680,4 +680,3 @@ def _rebuild(cls: Any, items: Items, spans: Tensor, names: Any, locked: bool) ->
 
 column_rebuild: Any = _rebuild
 _is_wrapped: Any = functorch.is_functorch_wrapped_tensor  # true inside vmap, grad, ...
-_is_batched: Any = functorch.is_batchedtensor

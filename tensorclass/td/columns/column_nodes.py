@@ -27,6 +27,7 @@ from tensorclass.td import pytree
 from tensorclass.td.collection import Collection, functorch
 from tensorclass.td.columns import spans as span_functions
 from tensorclass.td.shapes import Names
+from tensorclass.td.tracing import has_values
 
 SPANS = "<spans>"  # a key that no user would write
 _KEYS = ("items", "spans")
@@ -59,11 +60,7 @@ def _is_traced(tensor: Any) -> bool:
     """Return whether a tensor has no values to read: on meta, fake, functional, or hidden by a vmap."""
     while isinstance(tensor, Collection):
         tensor = getattr(tensor, "_items", None)
-    return (
-        not isinstance(tensor, Tensor)
-        or not span_functions.has_values(tensor)
-        or functorch.is_functorch_wrapped_tensor(tensor)
-    )
+    return not isinstance(tensor, Tensor) or not has_values(tensor) or functorch.is_functorch_wrapped_tensor(tensor)
 
 
 def _is_differentiating() -> bool:

@@ -13,6 +13,7 @@ from tensorclass.support.printable import type_name
 from tensorclass.td.collection import Collection
 from tensorclass.td.columns import spans as span_functions
 from tensorclass.td.leaves.number_operations import number_result
+from tensorclass.td.tracing import is_batched
 from tensorclass.td.value_checks import is_array
 
 from .buffer_column import BufferColumn
@@ -94,7 +95,7 @@ class ItemNumbers(BufferColumn):
     def _operand(self, operand: Any) -> Any:
         """Return the operand of the items in order: of another column, or of a tensor over the batch."""
         if isinstance(operand, ItemNumbers):
-            if span_functions.is_hidden(self._spans()):
+            if is_batched(self._spans()):
                 if operand._spans() is not self._spans():
                     span_functions.check_readable(self._spans())
                 return operand._items

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from tensorclass.support.nearest import did_you_mean
+from tensorclass.td.tracing import has_values, is_batched
 
 from . import spans as span_functions
 
@@ -62,8 +63,8 @@ def padded_length(spans: Tensor, length: int | None, multiple_of: int | None) ->
         longest = -(-longest // multiple_of) * multiple_of
     if length is None:
         return longest
-    if not span_functions.has_values(spans):
-        if not span_functions.is_hidden(spans):  # part of the traced program
+    if not has_values(spans):
+        if not is_batched(spans):  # part of the traced program
             is_long_enough = (lengths <= longest).all()
             torch._assert_async(is_long_enough, "to_padded: a row has more items than length=")  # pyright: ignore[reportPrivateImportUsage]
     elif bool((lengths > longest).any()):
@@ -95,7 +96,7 @@ def pad_rows(items: Tensor, spans: Tensor, length: int, padding: complex = 0, si
         mask = steps >= 0
     else:
         mask = steps < lengths
-    if span_functions.has_values(spans):
+    if has_values(spans):
         if not len(items):
             return Padded(items.new_full((*mask.shape, *items.shape[1:]), padding), mask)
     else:

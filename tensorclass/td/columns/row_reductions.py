@@ -15,6 +15,7 @@ from typing_extensions import Self
 
 from tensorclass.td.columns import spans as span_functions
 from tensorclass.td.reductions import RowsOfItems
+from tensorclass.td.tracing import has_values
 
 from .item_numbers import ItemNumbers
 
@@ -233,7 +234,7 @@ class RowReductions(ItemNumbers):
         return positions_of_extremes(items, rows, starts, extreme).reshape(shape)
 
     def _check_no_empty_row(self, what: str) -> None:
-        if not span_functions.has_values(self._spans()):
+        if not has_values(self._spans()):
             return
         empty = self.lengths == 0
         if bool(empty.any()):

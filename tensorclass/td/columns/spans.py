@@ -5,16 +5,11 @@ A length of -1 marks a row without a value. Such a row has no items.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
-from torch.compiler import is_dynamo_compiling
 
-from tensorclass.td.collection import functorch
 from tensorclass.td.leaves.object_codes import to_lists
-
-_is_batched: Callable[[Tensor], bool] = functorch.is_batchedtensor
+from tensorclass.td.tracing import is_batched
 
 #: the length of a row without a value
 MISSING_LENGTH = -1
@@ -107,28 +102,13 @@ def row_numbers(spans: Tensor) -> Tensor:
     return torch.repeat_interleave(torch.arange(counts.shape[0], device=spans.device), counts)
 
 
-def has_values(tensor: Tensor) -> bool:
-    """Return whether numbers can be read: not on meta or of fake tensors, while a program is traced, or in a vmap."""
-    return not (is_dynamo_compiling() or tensor.is_meta or is_fake(tensor) or is_hidden(tensor))
-
-
-def is_fake(tensor: Tensor) -> bool:
-    """Return whether a tensor stands for one in a traced program."""
-    return tensor.__class__ is not Tensor and tensor.__class__.__module__.startswith("torch._subclasses")
-
-
-def is_hidden(spans: Tensor) -> bool:
-    """Return whether a vmap hides the lengths of rows."""
-    return _is_batched(spans)
-
-
 def check_readable(spans: Tensor) -> None:
     """Raise if a vmap hides the lengths of rows.
 
     Raises:
         RuntimeError: so it is.
     """
-    if is_hidden(spans):
+    if is_batched(spans):
         raise RuntimeError(
             "vmap: this needs the lengths of the rows, which differ and are hidden inside of vmap; pad the rows with "
             "to_padded(length=...), or compute it outside of vmap, on the whole column"

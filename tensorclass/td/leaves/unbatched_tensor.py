@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import torch
 from torch import Size, Tensor
-from torch.compiler import is_dynamo_compiling
 from torch.utils import _pytree
 from typing_extensions import Self
 
@@ -25,6 +24,7 @@ from tensorclass.td.shape_operations import _canonical
 from tensorclass.td.shapes import Names
 from tensorclass.td.stack_and_cat import _append_dims, _where_value
 from tensorclass.td.torch_functions import HANDLERS
+from tensorclass.td.tracing import has_values
 from tensorclass.td.value_checks import shape_of
 
 from .content import Content
@@ -426,10 +426,9 @@ class UnbatchedTensor(Uniform, FullLeaf):
         a, b = self._tensor, other._tensor
         if a is b:
             return True
-        unknown = is_dynamo_compiling() or functorch.maybe_current_level() or a.is_meta or b.is_meta
-        if unknown or a.requires_grad or b.requires_grad or a.dtype != b.dtype or a.device != b.device:
+        if a.requires_grad or b.requires_grad or a.dtype != b.dtype or a.device != b.device:
             return False
-        return torch.equal(a, b)
+        return has_values(a) and has_values(b) and torch.equal(a, b)
 
     def _stack(self, items: list[Any], dim: int) -> Any:
         self._check_joinable(UnbatchedTensor, items, None)

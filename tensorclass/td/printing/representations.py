@@ -95,7 +95,7 @@ class Printing(Collection):
 
     def _repr_html_(self) -> str | None:
         """Return what notebooks show, with fields that unfold; ``None`` (use the text) if that is off."""
-        if not OPTIONS.everywhere["html"] or is_dynamo_compiling():
+        if not OPTIONS.everywhere["html"]:
             return None
         from .html_form import html_text
 

@@ -19,14 +19,12 @@ from tensorclass.td.columns.spans import (
     first_row,
     from_lengths,
     from_offsets,
-    has_values,
-    is_fake,
-    is_hidden,
     positions,
     row_numbers,
     run_of,
     take,
 )
+from tensorclass.td.tracing import has_values, is_batched, is_fake
 
 lengths = st.lists(st.integers(-1, 4), max_size=8)
 pairs = st.lists(st.tuples(st.integers(0, 9), st.integers(-1, 4)), max_size=8)
@@ -173,7 +171,7 @@ def test_a_vmap_hides_lengths() -> None:
     seen: list[tuple[bool, bool]] = []
 
     def look(spans: Tensor) -> Tensor:
-        seen.append((is_hidden(spans), has_values(spans)))
+        seen.append((is_batched(spans), has_values(spans)))
         for function in (check_readable, positions, row_numbers):
             with pytest.raises(RuntimeError, match="vmap: this needs the lengths of the rows"):
                 function(spans)
@@ -181,10 +179,10 @@ def test_a_vmap_hides_lengths() -> None:
 
     def grad_look(numbers: Tensor) -> Tensor:
         spans = spans_of([(0, 2)])
-        seen.append((is_hidden(spans), has_values(spans)))
+        seen.append((is_batched(spans), has_values(spans)))
         return numbers.sum()
 
     torch.vmap(look)(torch.zeros(3, 1, 2, dtype=torch.int64))
     torch.func.grad(grad_look)(torch.ones(2))
     assert seen == [(True, False), (False, True)]
-    assert not is_hidden(spans_of([]))
+    assert not is_batched(spans_of([]))
