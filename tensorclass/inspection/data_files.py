@@ -44,8 +44,8 @@ class DataFile(ABC):
     #: ends of file names
     suffixes: tuple[str, ...] = ()
 
-    def __init_subclass__(cls, *, name: str = "", suffixes: tuple[str, ...] = ()) -> None:
-        cls.name, cls.suffixes = name, suffixes
+    def __init_subclass__(cls, *, format: str = "", suffixes: tuple[str, ...] = ()) -> None:
+        cls.name, cls.suffixes = format, suffixes
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -138,7 +138,7 @@ def as_dict(value: object) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
-class MemoryMapFolder(CollectionFile, name="memmap"):
+class MemoryMapFolder(CollectionFile, format="memmap"):
     """A folder of memory maps."""
 
     @classmethod
@@ -158,7 +158,7 @@ class MemoryMapFolder(CollectionFile, name="memmap"):
         return _class_of(json.loads(content_of(self.path / "meta.json")).get("_tensorclass"))
 
 
-class MemoryMapArchive(MemoryMapFolder, name="archive", suffixes=(".tdz", ".zip", ".td.zip")):
+class MemoryMapArchive(MemoryMapFolder, format="archive", suffixes=(".tdz", ".zip", ".td.zip")):
     """A zip archive of a folder of memory maps."""
 
     @classmethod
@@ -177,7 +177,7 @@ class MemoryMapArchive(MemoryMapFolder, name="archive", suffixes=(".tdz", ".zip"
         return _class_of(json.loads(texts[min(texts, key=len)]).get("_tensorclass"))
 
 
-class SafetensorsFile(CollectionFile, name="safetensors", suffixes=(".safetensors",)):
+class SafetensorsFile(CollectionFile, format="safetensors", suffixes=(".safetensors",)):
     """A safetensors file, of this package or of others."""
 
     @classmethod
@@ -200,7 +200,7 @@ class SafetensorsFile(CollectionFile, name="safetensors", suffixes=(".safetensor
         return _class_of(json.loads(self._notes() or "{}").get("tree"))
 
 
-class ConsolidatedFile(CollectionFile, name="consolidated", suffixes=(".td", ".tensordict")):
+class ConsolidatedFile(CollectionFile, format="consolidated", suffixes=(".td", ".tensordict")):
     """A file that ``consolidate`` wrote."""
 
     @classmethod
@@ -236,7 +236,7 @@ class _ArrayFile(CollectionFile, metaclass=ABCMeta):
             super().verify()
 
 
-class HDF5File(_ArrayFile, name="h5", suffixes=(".h5", ".hdf5", ".hdf")):
+class HDF5File(_ArrayFile, format="h5", suffixes=(".h5", ".hdf5", ".hdf")):
     """An HDF5 file, of this package or of others."""
 
     @classmethod
@@ -259,7 +259,7 @@ class HDF5File(_ArrayFile, name="h5", suffixes=(".h5", ".hdf5", ".hdf")):
         return None if text is None else _class_of(json.loads(bytes(text) if isinstance(text, bytes) else str(text)))
 
 
-class ZarrFolder(_ArrayFile, name="zarr", suffixes=(".zarr",)):
+class ZarrFolder(_ArrayFile, format="zarr", suffixes=(".zarr",)):
     """A zarr folder, of this package or of others."""
 
     @classmethod
@@ -278,7 +278,7 @@ class ZarrFolder(_ArrayFile, name="zarr", suffixes=(".zarr",)):
         return _class_of(as_dict(known.get("attributes")).get("tensorclass"))
 
 
-class TorchFile(CollectionFile, name="torch", suffixes=(".pt", ".pth")):
+class TorchFile(CollectionFile, format="torch", suffixes=(".pt", ".pth")):
     """A file of ``torch.save`` that holds a collection, or a dict of tensors. Nothing of it is run."""
 
     @classmethod
@@ -331,7 +331,7 @@ def _generator(batches: Iterator[Any]) -> Generator[Any, None, None]:
     yield from batches
 
 
-class ParquetFile(TableFile, name="parquet", suffixes=(".parquet", ".pq")):
+class ParquetFile(TableFile, format="parquet", suffixes=(".parquet", ".pq")):
     """A Parquet file."""
 
     @classmethod
@@ -346,7 +346,7 @@ class ParquetFile(TableFile, name="parquet", suffixes=(".parquet", ".pq")):
         return int(parquet.read_metadata(self.path).num_rows)
 
 
-class ArrowFile(TableFile, name="arrow", suffixes=(".feather", ".arrow", ".ipc")):
+class ArrowFile(TableFile, format="arrow", suffixes=(".feather", ".arrow", ".ipc")):
     """A Feather file: Arrow's table on a disk."""
 
     @classmethod
@@ -357,7 +357,7 @@ class ArrowFile(TableFile, name="arrow", suffixes=(".feather", ".arrow", ".ipc")
         return iter(TensorDict.iter_feather(self.path, batch_size=rows, nulls=self._nulls))
 
 
-class CSVFile(TableFile, name="csv", suffixes=(".csv", ".csv.gz", ".tsv")):
+class CSVFile(TableFile, format="csv", suffixes=(".csv", ".csv.gz", ".tsv")):
     """A CSV file with names in its first line."""
 
     @classmethod
@@ -368,7 +368,7 @@ class CSVFile(TableFile, name="csv", suffixes=(".csv", ".csv.gz", ".tsv")):
         return iter(TensorDict.iter_csv(self.path, batch_size=rows, nulls=self._nulls, progress=False))
 
 
-class JSONLinesFile(TableFile, name="jsonl", suffixes=(".jsonl", ".ndjson", ".json", ".jsonl.gz")):
+class JSONLinesFile(TableFile, format="jsonl", suffixes=(".jsonl", ".ndjson", ".json", ".jsonl.gz")):
     """A file with one JSON object on each line."""
 
     @classmethod

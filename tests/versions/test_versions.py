@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -102,3 +103,17 @@ def test_a_row_has_every_column_and_says_what_was_not_run() -> None:
     *_, row = report.table([ROW]).splitlines()
     assert row == (r"| 3.12.1 | 2.15.0 | pinned | works | fails: a\|b | not run | not run | not run | 2026-11-23 abc |")
     assert row.replace(r"\|", "").count("|") == report.table([]).splitlines()[0].count("|")
+
+
+def test_no_class_gives_a_keyword_that_abc_meta_of_python_3_10_takes_for_itself() -> None:
+    own = {"mcls", "name", "bases", "namespace"}  # positional-only since 3.11
+    package = Path(__file__).parents[2] / "tensorclass"
+    found = [
+        f"{path.name}:{node.lineno}: {keyword.arg}="
+        for path in package.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+        for keyword in node.keywords
+        if keyword.arg in own
+    ]
+    assert found == []
