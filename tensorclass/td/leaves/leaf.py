@@ -12,7 +12,7 @@ from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from tensorclass.support.interrupts import uninterrupted
-from tensorclass.support.printable import type_name
+from tensorclass.support.printable import class_name, type_name
 from tensorclass.td import shapes
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection, call_on_value
@@ -107,7 +107,7 @@ class Leaf(
     @classmethod
     def _from_objects(cls, objects: Sequence[Any], codes: Tensor, device: torch.device | None) -> Any:
         """Return the leaf of objects and codes: the inverse of :meth:`_coded_objects`."""
-        raise NotImplementedError(f"{cls.__name__} cannot be made of objects: it needs _from_objects")
+        raise NotImplementedError(f"{class_name(cls)} cannot be made of objects: it needs _from_objects")
 
     def _with_objects(self, objects: Sequence[Any], codes: Tensor) -> Any:
         """Return a leaf like this one with other objects and codes. Raise a ``TypeError`` if an object does not fit."""
