@@ -129,7 +129,6 @@ _SKIPPED = (
     | m.ImportFrom()
     | m.If(test=m.Name("TYPE_CHECKING"))
     | m.Call(func=m.Name("len") | m.Name("isinstance") | m.Name("cast") | m.Name("TypeVar") | m.Name("ParamSpec"))
-    | m.FunctionDef(decorators=[m.AtLeastN(n=1), m.Decorator(decorator=m.Name("overload")), m.ZeroOrMore()])
     | m.FunctionDef(decorators=[m.ZeroOrMore(), m.Decorator(decorator=m.Name("overload")), m.ZeroOrMore()])
     | m.Expr(value=m.SimpleString() | m.ConcatenatedString() | m.Ellipsis())
     | m.Assign(targets=[m.AssignTarget(target=m.Name("__all__") | m.Name("__slots__"))])

@@ -29,7 +29,6 @@ from .conversion_errors import ConversionError, Problems
 from .conversion_options import ConversionOptions
 from .conversion_targets import VALUE_ERRORS, Target, entries, entry_target, target_class
 from .converter_registry import converter_of
-from .diagnosis import diagnose, without_undeclared
 from .python.record_class import matching_record_class
 
 C = TypeVar("C", bound=TensorCollection)
@@ -243,12 +242,16 @@ def build_nested(
     """
     cls, problems = target_class(target), options.problems
     if not options.strict:
+        from .diagnosis import without_undeclared
+
         values = without_undeclared(target, values, problems, path)
     size = options.batch_size
     # a record takes lists as columns only if it knows its rows; names need dimensions
     if options.auto and (issubclass(cls, TensorClass) or _named(values)):
         size = Size((_common_size(values, target) or ())[: options.batch_dims])
     if problems:  # it will not be made: find all problems
+        from .diagnosis import diagnose
+
         diagnose(target, values, size, problems, path)
         return FAILED
     try:
@@ -298,6 +301,8 @@ def note_cause(
         problems.contracts.append(error.below(*path))
         return
     known = len(problems)
+    from .diagnosis import diagnose
+
     diagnose(target, values, size, problems, path)
     if len(problems) == known:  # another error, such as one of __post_init__
         raise error.below(*path) if isinstance(error, Misfit) else error from None

@@ -25,8 +25,6 @@ from tensorclass.support.progress import progress_of
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.same_named_classes import namesake
 
-from .stage_run import run
-
 In = TypeVar("In", bound=TensorCollection, contravariant=True)
 Out = TypeVar("Out", bound=TensorCollection, covariant=True)
 First = TypeVar("First", bound=TensorCollection)
@@ -210,6 +208,8 @@ class Stage(nn.Module, Generic[In, Out]):
         """
         if not isinstance(record, self._types.takes):
             raise self._refusal(record)
+        from .stage_run import run
+
         return run(
             self, record, on, batch_size, num_workers, timeout, retries, bool(progress_of(self.name, progress, pbar))
         )

@@ -230,12 +230,12 @@ def _node(form: Any) -> PytreeNode:
 _DTYPES = {str(found).removeprefix("torch."): found for found in vars(torch).values() if isinstance(found, torch.dtype)}
 
 
-def _of_text(make: Callable[[str], Any]) -> Callable[[Any], Any]:
-    """Return a function that takes only text, for one that takes other objects, too."""
+def _of_text(make: Callable[[str], Any], what: str) -> Callable[[Any], Any]:
+    """Return a function that takes only text, for one that takes other objects, too. ``what`` says what the text is."""
 
     def read(text: Any) -> Any:
         if not isinstance(text, str):
-            raise TypeError("expected a text")
+            raise TypeError(f"expected {what}")
         return make(text)
 
     return read
@@ -262,7 +262,7 @@ _FORMS: dict[Any, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
         lambda text: base64.b64decode(text, validate=True),
     ),
     torch.dtype: ("dtype", lambda value: str(value).removeprefix("torch."), _DTYPES.__getitem__),
-    torch.device: ("device", str, _of_text(torch.device)),
+    torch.device: ("device", str, _of_text(torch.device, "the name of a device")),
     torch.Size: ("size", list, torch.Size),
     range: ("range", lambda value: [value.start, value.stop, value.step], lambda parts: range(*parts)),
     type(...): ("ellipsis", lambda value: None, lambda value: ...),
@@ -271,7 +271,7 @@ _FORMS: dict[Any, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
     datetime.time: ("time", datetime.time.isoformat, datetime.time.fromisoformat),
     datetime.timedelta: ("timedelta", _seconds, lambda parts: datetime.timedelta(*parts)),
     decimal.Decimal: ("decimal", str, decimal.Decimal),
-    uuid.UUID: ("uuid", str, _of_text(uuid.UUID)),
+    uuid.UUID: ("uuid", str, _of_text(uuid.UUID, "a text")),
     pathlib.PurePath: ("path", str, pathlib.Path),
 }
 _BY_NAME: dict[str, Callable[[Any], Any]] = {name: read for name, _, read in _FORMS.values()}
