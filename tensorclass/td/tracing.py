@@ -9,7 +9,7 @@ from torch import Tensor
 from torch._C import _are_functorch_transforms_active as _transforms_active
 from torch.compiler import is_dynamo_compiling
 
-#: whether a vmap hides the numbers of a tensor
+#: whether a tensor is a row of one inside of a vmap
 is_batched: Callable[[Tensor], bool] = torch._C._functorch.is_batchedtensor  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
 
 

@@ -27,7 +27,7 @@ from tensorclass.td import pytree
 from tensorclass.td.collection import Collection, functorch
 from tensorclass.td.columns import spans as span_functions
 from tensorclass.td.shapes import Names
-from tensorclass.td.tracing import has_values
+from tensorclass.td.tracing import has_values, is_batched
 
 SPANS = "<spans>"  # a key that no user would write
 _KEYS = ("items", "spans")
@@ -114,13 +114,17 @@ def unflatten(values: Iterable[Any], context: Any) -> Any:
     if not isinstance(items, (Tensor, Collection)) or not isinstance(spans, Tensor):
         return _with_other_objects(new, items, spans, rows)
     is_compact = False
+    if rows is None:  # traced code: its vmap maps over items and spans alike
+        is_mapped = _is_row(items)
+    else:
+        is_mapped = rows.level < _depth() and len(leaves) == 2 and _is_hidden(items, rows.level)
+    if is_mapped:
+        raise RuntimeError(
+            f"vmap: the items of a {class_name(cls)} are one buffer for all rows, so they cannot be mapped in this "
+            "call. Pass the collection itself as an argument, without chunk_size; or pad it first, with "
+            "to_padded()"
+        )
     if rows is not None:
-        if rows.level < _depth() and len(leaves) == 2 and _is_hidden(items, rows.level):
-            raise RuntimeError(
-                f"vmap: the items of a {class_name(cls)} are one buffer for all rows, so they cannot be mapped in this "
-                "call. Pass the collection itself as an argument, without chunk_size; or pad it first, with "
-                "to_padded()"
-            )
         if known and not _is_traced(spans) and not _is_traced(items):
             items, spans, is_compact = _fitting(cls, items, spans, rows)
         else:
@@ -138,6 +142,13 @@ def unflatten(values: Iterable[Any], context: Any) -> Any:
 def _depth() -> int:
     depth: int = functorch.get_dynamic_layer_stack_depth() if _transforms_active() else 0
     return depth
+
+
+def _is_row(items: Any) -> bool:
+    """Return whether items are a row of theirs, inside of a vmap."""
+    while isinstance(items, Collection):
+        items = getattr(items, "_items", None)
+    return isinstance(items, Tensor) and is_batched(items)
 
 
 def _is_hidden(items: Any, level: int) -> bool:

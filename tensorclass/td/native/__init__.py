@@ -21,10 +21,12 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from types import CodeType
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
@@ -104,15 +106,29 @@ def tries(name: str, *bound: object) -> Callable[[F], F]:
 
         functools.update_wrapper(method, function)
         # profilers and debuggers show the method, not this function, and tracebacks the line of the decorator
-        own = method.__code__
-        height = max(line for *_, line in own.co_lines() if line is not None) - own.co_firstlineno
-        method.__code__ = own.replace(
-            co_name=code.co_name, co_filename=code.co_filename, co_firstlineno=max(code.co_firstlineno - height, 1)
+        method.__code__ = _on_first_line(
+            method.__code__.replace(
+                co_name=code.co_name, co_filename=code.co_filename, co_firstlineno=code.co_firstlineno
+            )
         )
         TRIED.setdefault(name, []).append(method)
         return method  # type: ignore[return-value]
 
     return decorate
+
+
+def _on_first_line(code: CodeType) -> CodeType:
+    """Return code with all of its instructions on its first line.
+
+    The form of ``co_linetable`` is described in ``InternalDocs/code_objects.md`` of CPython (3.10:
+    ``Objects/lnotab_notes.txt``).
+    """
+    size = len(code.co_code)
+    if sys.version_info < (3, 11):  # pairs: bytes of code, lines
+        table = b"".join(bytes((min(254, size - at), 0)) for at in range(0, size, 254))
+    else:  # for each of up to eight instructions of two bytes: no columns, how many; lines
+        table = b"".join(bytes((0x80 | 13 << 3 | min(8, size // 2 - at) - 1, 0)) for at in range(0, size // 2, 8))
+    return code.replace(co_linetable=table)
 
 
 def _positional(

@@ -93,3 +93,19 @@ def test_an_exported_program_takes_other_rows(strict: bool) -> None:
         torch.testing.assert_close(found[:2], expected[:2])
         assert found[2].text.tolist() == other.text.tolist()[1:]
         assert found[2].numbers.tolist() == other.numbers.tolist()[1:]
+
+
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_a_compiled_vmap_does_not_take_items_for_rows(fullgraph: bool) -> None:
+    def scaled(rows: Ragged, factors: Tensor) -> Ragged:
+        mapped: Ragged = torch.vmap(lambda row, factor: row * factor)(rows, factors)
+        return mapped
+
+    torch._dynamo.reset()
+    rows, factors = Ragged([[1.0, 2.0], [3.0], []]), torch.arange(3.0)  # as many items as rows
+    compiled = torch.compile(scaled, backend="eager", fullgraph=fullgraph)
+    if fullgraph:
+        with pytest.raises(torch._dynamo.exc.Unsupported):
+            compiled(rows, factors)
+    else:  # the graph breaks
+        assert compiled(rows, factors).tolist() == scaled(rows, factors).tolist() == [[0.0, 0.0], [3.0], []]

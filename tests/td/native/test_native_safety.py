@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from tensorclass import NonTensorStack, TensorDict, Text, lazy_stack
+from tensorclass import NonTensorStack, Ragged, TensorDict, Text, lazy_stack
 from tensorclass.td import native
 from tests import fresh_python, native_code
 
@@ -130,6 +130,51 @@ def test_sizes_that_overflow_raise(size: list[int], change: str) -> None:
     data = TensorDict({}, size)
     with pytest.raises(RuntimeError):
         eval(f"data.{change}", {"data": data})
+
+
+def test_spans_of_another_dtype_are_not_read_as_pairs_of_int64() -> None:
+    for change in (lambda spans: spans.int(), lambda spans: spans[:, :1].contiguous()):
+        spans = torch.tensor([[0, 1], [1, 2], [3, 1]] * 4000)
+        column = Ragged(torch.arange(10.0), spans)
+        spans.data = change(spans)  # `from_spans` keeps the caller's tensor
+        taken = [column[torch.arange(12_000)]._spans() for _ in range(10)]
+        assert all(torch.equal(found, spans) for found in taken)
+
+
+def test_values_that_were_resized_are_not_joined_beyond_their_memory() -> None:
+    rows = []
+    for _ in range(2000):
+        tensor = torch.ones(3)
+        rows.append(TensorDict({"a": tensor}, [3]))
+        tensor.resize_(())
+    with pytest.raises(RuntimeError, match="a: zero-dimensional tensor"):
+        torch.cat(rows)
+    tensors = [torch.ones(1, 3), torch.ones(1, 3)]
+    planes = [TensorDict({"a": tensor}, [1, 3]) for tensor in tensors]
+    for tensor in tensors:
+        tensor.resize_(1)
+    for join in (torch.cat, torch.stack):
+        with pytest.raises((RuntimeError, IndexError)):
+            join(planes, 2 if join is torch.stack else 1)
+
+
+def test_a_collection_that_is_made_anew_in_the_middle_of_a_join_is_read_in_one_state() -> None:
+    class Key(str):
+        other: TensorDict | None = None
+
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            if Key.other is not None:
+                changed, Key.other = Key.other, None
+                changed.__init__({"k": torch.ones(5)}, [5])  # type: ignore[misc]
+            return str.__eq__(self, other)
+
+    first, second = TensorDict({}, [3]), TensorDict({"k": torch.ones(3)}, [3])
+    first._store[Key("k")] = torch.ones(3)
+    Key.other = second
+    joined = torch.cat([first, second])
+    assert joined.batch_size == joined["k"].shape
 
 
 def test_joining_lengths_that_overflow_raises() -> None:

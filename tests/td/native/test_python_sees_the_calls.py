@@ -180,7 +180,7 @@ def test_a_breakpoint_stops_in_the_body(what: str) -> None:
             self.set_continue()
 
     debugger = Debugger()
-    first = min(line for *_, line in code.co_lines() if line and line > code.co_firstlineno)
+    first = min(line for *_, line in code.co_lines() if line and line >= code.co_firstlineno)
     assert debugger.set_break(code.co_filename, first, funcname=code.co_name) is None
     before = sys.gettrace()
     try:
@@ -191,22 +191,35 @@ def test_a_breakpoint_stops_in_the_body(what: str) -> None:
     assert stops
 
 
+def test_a_method_with_native_code_is_on_its_own_first_line() -> None:
+    for methods in native.TRIED.values():
+        for method in methods:
+            code = method.__code__
+            own = inspect.unwrap(method).__code__
+            assert (code.co_filename, code.co_firstlineno) == (own.co_filename, own.co_firstlineno)
+            assert {line for *_, line in code.co_lines()} <= {code.co_firstlineno, None}, method
+
+
 def test_pdb_stops_where_a_method_begins() -> None:
     """Also in one whose call native code would know, and whose text is generated."""
     data, output = flat(), io.StringIO()
-    where = ("tensorclass.td.get.Reading.get", "tensorclass.td.set.Writing.set")
-    commands = "".join(f"break {name}\n" for name in where) + "continue\n" * 3
+    where = (
+        "tensorclass.td.get.Reading.get", "tensorclass.td.set.Writing.set",
+        "tensorclass.td.shape_operations.Shaping.reshape",
+    )  # fmt: skip
+    commands = "".join(f"break {name}\n" for name in where) + "continue\n" * 4
     debugger = pdb.Pdb(stdin=io.StringIO(commands), stdout=output, nosigint=True, readrc=False)
     debugger.prompt = ""
     before = sys.gettrace()
     try:
-        debugger.runcall(lambda: (data.get(("b", "c")), data.set("a", X)))
+        debugger.runcall(lambda: (data.get(("b", "c")), data.set("a", X), data.reshape(-1)))
     finally:
         sys.settrace(before)
         debugger.clear_all_breaks()
     shown = output.getvalue()
     assert re.search(r"get\.py\(\d+\)get\(\)", shown), shown
     assert re.search(r"set\.py\(\d+\)set\(\)", shown), shown
+    assert re.search(r"shape_operations\.py\(\d+\)reshape\(\)", shown), shown
 
 
 def classes() -> list[type]:

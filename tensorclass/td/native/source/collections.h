@@ -402,12 +402,14 @@ public:
     }
     // The values under the key of a node.
     Refs operator[](size_t node) const { return {values_.data() + node * count_, count_}; }
+    // The batch sizes beside a level, read with its values; empty for a dict.
+    Refs sizes(size_t level) const { return {sizes_.data() + level * count_, count_}; }
 
 private:
     const Tree& first_;
     const size_t count_;
     const bool exact_;
-    c10::SmallVector<Ref, 8> values_;
+    c10::SmallVector<Ref, 8> values_, sizes_;
     size_t next_ = 0;
 
     void take(Refs levels, uint32_t entries) {
@@ -415,6 +417,7 @@ private:
         for (const Ref& level : levels) {
             if (!PyDict_CheckExact(level.get()) && !is_plain(level.get())) throw NotNative();
             stores.push_back(Ref::borrowed(dict_behind(level.get())));
+            sizes_.push_back(PyDict_CheckExact(level.get()) ? Ref() : Ref::borrowed(batch_size_of(level.get())));
             if (exact_ && PyDict_GET_SIZE(stores.back().get()) != static_cast<Py_ssize_t>(entries)) throw NotNative();
         }
         for (uint32_t i = 0; i < entries; ++i) {

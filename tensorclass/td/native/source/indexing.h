@@ -171,8 +171,9 @@ struct ByPositions : Reshaped {
         struct Pair {
             int64_t start, stop;
         };
-        const bool pairs = spans.dim() == 2 && positions.dim() == 1 && spans.is_contiguous() &&
-                           positions.is_contiguous() && has_own_memory(spans) && has_own_memory(positions);
+        const bool pairs = spans.dim() == 2 && spans.size(1) == 2 && spans.scalar_type() == at::kLong &&
+                           positions.dim() == 1 && spans.is_contiguous() && positions.is_contiguous() &&
+                           has_own_memory(spans) && has_own_memory(positions);
         if (!pairs) return (*this)(spans);
         const int64_t count = positions.size(0), length = spans.size(0);
         at::Tensor taken = at::empty({count, 2}, spans.options());

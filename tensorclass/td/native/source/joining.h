@@ -35,6 +35,7 @@ struct JoinedSize {
 // False: left to the kernel.
 inline bool join_directly(const Column& parts, int64_t dim, bool stacked, at::Tensor& result) {
     const at::Tensor& first = *parts[0];
+    if (dim >= first.dim() + (stacked ? 1 : 0)) return false;  // it was resized after it was stored
     JoinedSize size{Sizes(first.sizes()), dim, stacked};
     size_t bytes = 0;
     for (int64_t i = 0; i < dim; ++i) {
@@ -80,13 +81,17 @@ public:
     Joining(Refs collections, int64_t dim, bool stacked)
         : tree_(collections[0].get()), rows_(tree_, collections.slice(1)), dim_(dim), stacked_(stacked) {
         if (tree_.has_names()) throw NotNative();
-        sizes_.push_back(joined_size(tree_.root(), collections.slice(1)));
+        sizes_.push_back(joined_size(tree_.root(), collections.slice(1), rows_.sizes(0)));
         columns_.reserve(tree_.nodes().size());
         for (size_t i = 0; i < tree_.nodes().size(); ++i) {
             const Refs row = rows_[i];
             switch (tree_.nodes()[i].kind) {
                 case Tree::Kind::Tensor: add_column(tree_.nodes()[i].value, row); break;
-                case Tree::Kind::Level: sizes_.push_back(joined_size(tree_.levels()[sizes_.size()], row)); break;
+                case Tree::Kind::Level: {
+                    const size_t level = sizes_.size();
+                    sizes_.push_back(joined_size(tree_.levels()[level], row, rows_.sizes(level)));
+                    break;
+                }
                 case Tree::Kind::Other: others_.push_back(row); break;
             }
         }
@@ -132,14 +137,14 @@ private:
         }
     }
 
-    // The batch size of a level of the result.
-    Sizes joined_size(const Level& first, Refs others) const {
+    // The batch size of a level of the result. The sizes are those that were read with the values.
+    Sizes joined_size(const Level& first, Refs others, Refs sizes) const {
         JoinedSize size{sizes_of(first.size.get()), dim_, stacked_};
         if (dim_ >= static_cast<int64_t>(size.size.size()) + (stacked_ ? 1 : 0) || !size.add(size.size)) throw NotNative();
-        for (const Ref& beside : others) {
-            PyObject* other = beside.get();
+        for (size_t i = 0; i < others.size(); ++i) {
+            PyObject* other = others[i].get();
             if (Py_TYPE(other) != Py_TYPE(first.collection.get()) || !is_plain(other) || has_names(other)) throw NotNative();
-            if (!size.add(sizes_of(batch_size_of(other)))) throw NotNative();
+            if (!size.add(sizes_of(sizes[i].get()))) throw NotNative();
         }
         return size.result();
     }

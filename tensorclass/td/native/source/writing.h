@@ -111,11 +111,16 @@ inline bool fits(const Selection& selection, PyObject* collection, const Sizes& 
     return selection.selects(batch, rows);
 }
 
-// One number, as an element of a dtype. Thrown: the dtype is another one.
+// One number, as an element of a dtype.
 using Element = std::array<char, 16>;
 
 inline Element as_element(const c10::Scalar& number, at::ScalarType dtype) {
     Element element;
+    switch (dtype) {
+        case at::kByte: case at::kChar: case at::kShort: case at::kInt: case at::kLong: case at::kBool: case at::kHalf:
+        case at::kBFloat16: case at::kFloat: case at::kDouble: case at::kComplexFloat: case at::kComplexDouble: break;
+        default: throw NotNative();  // what the dispatch throws takes long to make
+    }
     AT_DISPATCH_ALL_TYPES_AND_COMPLEX_AND3(at::kBool, at::kHalf, at::kBFloat16, dtype, "as_element", [&] {
         const scalar_t converted = number.to<scalar_t>();
         std::memcpy(element.data(), &converted, sizeof(converted));
