@@ -29,7 +29,7 @@ _is_wrapped: Callable[[Tensor], bool] = functorch.is_functorch_wrapped_tensor  #
 
 def _is_read(index: Tensor) -> bool:
     """Return whether Python reads the values of an index: of one on the CPU that nothing traces or transforms."""
-    return index.is_cpu and not _is_wrapped(index) and has_values(index)
+    return has_values(index) and index.is_cpu and not _is_wrapped(index)
 
 
 def prepare_index(index: Any, batch_size: Size, keep_masks: bool = False, writing: bool = False) -> tuple[Any, ...]:

@@ -7,6 +7,7 @@ import random
 import signal
 import sys
 import traceback
+from multiprocessing import forkserver
 
 import pytest
 
@@ -32,6 +33,7 @@ def test_an_interrupt_or_an_error_of_the_system_leaves_nothing(name: str, fault:
 
     def run() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        forkserver._forkserver._forkserver_pid = None  # type: ignore[attr-defined]  # one of another test is no child
         try:
             count, wrong = interrupts.tried(name, SAMPLES[name, fault], random.Random(3), fault)
             assert count
