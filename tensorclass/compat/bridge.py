@@ -254,7 +254,7 @@ class _Theirs:
         package = self._package
         content = content_kind(source)
         if content is Content.TENSOR:
-            return package.UnbatchedTensor(source._held(), batch_size=source._batch_size)
+            return package.UnbatchedTensor(source._wrapped_tensor(), batch_size=source._batch_size)
         if isinstance(source, Tensor):
             return self._tensor(source)
         if content is Content.RAGGED:

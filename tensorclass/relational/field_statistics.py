@@ -116,7 +116,7 @@ def summary(self: TensorCollection) -> Summary:
 def _statistics(key: str, value: Any) -> _Statistics:
     content = content_kind(value)
     if content is Content.TENSOR:
-        value = value._held()
+        value = value._wrapped_tensor()
     if isinstance(value, Tensor):
         return _of_numbers(key, value, str(value.dtype).removeprefix("torch."), None)
     name: str = type_name(value) if content is None else value._type_for_repr()

@@ -114,7 +114,7 @@ def columns_of(data: TensorCollection, keys: Sequence[tuple[str, ...]], rows: Te
     result = TensorDict({}, [len(rows)], device=data._device)
     for key in keys:
         column: Any = data._find(key)
-        result[key] = column[rows] if isinstance(column, Tensor) else column._at(rows)
+        result[key] = column[rows] if isinstance(column, Tensor) else column._index_value(rows)
     return trimmed(result)
 
 

@@ -410,7 +410,7 @@ class Applying(Collection):
             operands = [_other(table, other, key, default) for table, other in zip(tables, others, strict=True)]
             call = not isinstance(value, Collection) or call_on_nested or (is_leaf is not None and is_leaf(type(value)))
             if isinstance(value, Collection) and not value._is_tree() and (is_leaf is None or not is_leaf(type(value))):
-                if value._held() is not None:
+                if value._wrapped_tensor() is not None:
                     part = _applied(value, fn, join_key(path, key), *operands)
                     if part is not None:
                         store[key] = part if batch_size is None else part._resized(size)
@@ -461,7 +461,7 @@ class Applying(Collection):
                 result = current._changes(result._store)
                 if not result:
                     continue
-            elif isinstance(result, Collection) and current is not None and result._held() is None:
+            elif isinstance(result, Collection) and current is not None and result._wrapped_tensor() is None:
                 continue
             changes[key] = result
         return changes
@@ -503,10 +503,10 @@ def _applied(leaf: Any, fn: Callable[..., Any], *args: Any) -> Any:
 
     A leaf without a tensor is returned in a new holder.
     """
-    held = leaf._held()
+    held = leaf._wrapped_tensor()
     if held is None:
         return leaf._shallow()
-    name, operands = args[:1], [arg._held() if isinstance(arg, Collection) else arg for arg in args[1:]]
+    name, operands = args[:1], [arg._wrapped_tensor() if isinstance(arg, Collection) else arg for arg in args[1:]]
     result = fn(*name, held, *operands)
     return None if result is None else leaf._with_leaves(iter([_fit(name, result, Size(()))]))
 

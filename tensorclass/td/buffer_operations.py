@@ -59,7 +59,7 @@ def mark(data: Any, layout: BufferLayout | None = None) -> Any:
         data: the collection.
         layout: where its tensors are known to lie. Default: look at them.
     """
-    leaves = list(data._arrays())
+    leaves = list(data._leaves_and_buffers())
     if layout is None:
         flat = flat_of(leaves)
         if flat is None or len(flat.spans) < 2:
@@ -90,7 +90,7 @@ def buffer_of(data: Any, *methods: str, columns: bool = False) -> FoundBuffer | 
         return None
     leaves: list[Tensor] = []
     if not methods:
-        leaves += data._arrays()
+        leaves += data._leaves_and_buffers()
     elif not _collect(data, methods, columns, leaves):
         return None
     if known.layout.fits(leaves) and [*map(_pointer, leaves)] == known.pointers:
@@ -113,7 +113,7 @@ def _collect(data: Any, methods: tuple[str, ...], columns: bool, leaves: list[Te
         elif not value._is_tree():
             if not columns or not value._named_columns():  # type: ignore[attr-defined]
                 return False
-            leaves += value._arrays()
+            leaves += value._leaves_and_buffers()
         elif not _inherits(value.__class__, methods) or not _collect(value, methods, columns, leaves):
             return False
     return True
@@ -135,7 +135,7 @@ def dense_tensors(data: Any) -> list[Tensor] | None:
 def on_buffer(data: Any, layout: BufferLayout, memory: Tensor) -> Any:
     """Return a collection of the structure of ``data`` whose tensors lie in another buffer, and mark it."""
     tensors = layout.tensors_in(memory)
-    return mark_positions(data._with_arrays(iter(tensors)), layout, tensors)
+    return mark_positions(data._with_leaves_and_buffers(iter(tensors)), layout, tensors)
 
 
 def _have_same_layout(own: BufferMark | None, other: BufferMark | None, ours: Any, theirs: Any) -> bool:
@@ -184,13 +184,13 @@ def moved(data: Any, device: torch.device, non_blocking: bool) -> Any:
         The moved collection. ``data`` itself if it is on the device already, has fewer than two buffers or is not
         consolidated.
     """
-    first = next(iter(data._arrays()), None)
+    first = next(iter(data._leaves_and_buffers()), None)
     if first is None or first.device == device or not knows_addresses():
         return data
     found = None if getattr(data, "_buffer", None) is None else buffer_of(data)
     if found is not None:
         return on_buffer(data, found.layout, found.memory.to(device, non_blocking=non_blocking))
-    flat = flat_of(data._arrays())
+    flat = flat_of(data._leaves_and_buffers())
     if flat is None or len(flat.spans) < 2:
         return data
     there = FlatBuffer(flat.memory.to(device, non_blocking=non_blocking), flat.spans)
@@ -236,7 +236,7 @@ def pinned(data: Any) -> Any:
     Returns:
         ``None`` if there are fewer than two tensors, or one is not dense, not in main memory or requires a gradient.
     """
-    tensors = list(data._arrays())
+    tensors = list(data._leaves_and_buffers())
     if len(tensors) < 2 or not kernels_run() or not all(map(_is_dense, tensors)):
         return None
     spans, size = spans_of(tensors)
@@ -245,7 +245,7 @@ def pinned(data: Any) -> Any:
         return None
     targets = FlatBuffer(memory, spans).parts()
     _foreach_copy(targets, tensors)
-    return data._with_arrays(iter(targets))
+    return data._with_leaves_and_buffers(iter(targets))
 
 
 def page_locked(size: int) -> Tensor | None:

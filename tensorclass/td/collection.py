@@ -571,8 +571,8 @@ class Collection:
         """Return the collections that this one refers to other than as values: components or objects."""
         return ()
 
-    def _held(self) -> Tensor | None:
-        """Return the tensor of an unbatched tensor or of ragged rows; ``None`` for all other collections."""
+    def _wrapped_tensor(self) -> Tensor | None:
+        """Return the tensor in an unbatched tensor, or the items of ragged rows; ``None`` for all other collections."""
         return None
 
     def _tensor_of_all_rows(self) -> Tensor | None:
@@ -583,8 +583,8 @@ class Collection:
         """Yield the operands for the tensors of a leaf other than a tensor in an operation with ``operand``."""
         return iter(())
 
-    def _content(self) -> tuple[Any, ...]:
-        """Return the content of a leaf that is not a tensor. It has changed if one of these is another object."""
+    def _identity(self) -> tuple[Any, ...]:
+        """Return objects that identify the content of a leaf: it has changed if one of them is another object."""
         return tuple(self._now().values())
 
     def _leaves(self) -> Iterator[Tensor]:
@@ -626,11 +626,11 @@ class Collection:
             store[key] = value._with_leaves(leaves) if isinstance(value, Collection) else next(leaves)
         return self._same(store)
 
-    def _arrays(self) -> Iterator[Tensor]:
-        """Yield the tensors that hold all values: those of :meth:`_leaves`, and items and spans of columns."""
+    def _leaves_and_buffers(self) -> Iterator[Tensor]:
+        """Yield the tensors of :meth:`_leaves`, and the buffers of columns: items and spans."""
         for value in self._now().values():
             if isinstance(value, Collection):
-                yield from value._arrays()
+                yield from value._leaves_and_buffers()
             else:
                 yield value
 
@@ -645,11 +645,11 @@ class Collection:
             for value in self._now().values()
         )
 
-    def _with_arrays(self, buffers: Iterator[Tensor]) -> Self:
-        """Return the same tree with other tensors of the same shapes, in the order of :meth:`_arrays`."""
+    def _with_leaves_and_buffers(self, buffers: Iterator[Tensor]) -> Self:
+        """Return the same tree with other tensors of the same shapes, in the order of :meth:`_leaves_and_buffers`."""
         store = {**self._store}
         for key, value in store.items():
-            store[key] = value._with_arrays(buffers) if isinstance(value, Collection) else next(buffers)
+            store[key] = value._with_leaves_and_buffers(buffers) if isinstance(value, Collection) else next(buffers)
         return self._same(store)
 
     def _compacted(self) -> Self:

@@ -37,7 +37,7 @@ def kernel_of(name: str) -> Callable[..., Any]:
     SINGLE[kernel] = name.replace("maximum", "clamp_min").replace("minimum", "clamp_max")
     if name.endswith("_") and name != "zero_":  # zero_ fits every tensor
         IN_PLACE.add(kernel)
-    native.tell("know", kernel, SINGLE[kernel])
+    native.tell("bind_function", kernel, SINGLE[kernel])
     return kernel
 
 

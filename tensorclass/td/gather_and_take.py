@@ -19,7 +19,7 @@ class Gathering(Collection):
 
     if TYPE_CHECKING:
 
-        def _index(self, index: tuple[Any, ...]) -> Self: ...
+        def _index_prepared(self, index: tuple[Any, ...]) -> Self: ...
         def _done(self, result: Self, inplace: bool) -> Self: ...
 
     def gather(self, dim: int, index: Tensor, out: Self | None = None, *, inplace: bool = False) -> Self:
@@ -85,7 +85,7 @@ class Gathering(Collection):
             tensor([3, 1])
         """
         dim = shapes.wrap_dim(dim, len(self._batch_size))
-        return self._index((*(slice(None),) * dim, index))
+        return self._index_prepared((*(slice(None),) * dim, index))
 
     def masked_select(self, mask: Tensor, *, inplace: bool = False) -> Self:
         """Select the items at which a mask is true: ``data[mask]``.

@@ -149,7 +149,7 @@ def _first(item: tuple[str, Any]) -> str:
 def _is_leaf(value: Value, is_leaf: IsLeaf | None) -> bool:
     if is_leaf is not None:
         return is_leaf(type(value))
-    return not isinstance(value, Collection) or value._held() is not None
+    return not isinstance(value, Collection) or value._wrapped_tensor() is not None
 
 
 def default_is_leaf(cls: type) -> bool:

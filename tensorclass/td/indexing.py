@@ -62,13 +62,13 @@ def _gathered(source: Store, rows: Tensor) -> Store | None:
     if nested:  # not above: an error below would be tried again at each level, which takes twice the time at each
         for key, value in source.items():
             if isinstance(value, Indexing):
-                found[key] = value._at(rows)
+                found[key] = value._index_value(rows)
     return found
 
 
-def _at(value: Any, index: Any) -> Any:
-    """Return a value indexed along the batch, as a value of a collection: a row of text is a text."""
-    return value._at(index) if isinstance(value, Indexing) else value[index]
+def index_value(value: Any, index: Any) -> Any:
+    """Index a value of a collection along the batch. The result is a value again: a row of text is a ``Text``."""
+    return value._index_value(index) if isinstance(value, Indexing) else value[index]
 
 
 class Indexing(Collection):
@@ -119,14 +119,14 @@ class Indexing(Collection):
             if batch_size:
                 store = {**self._store}
                 for key, value in store.items():
-                    store[key] = value[index] if type(value) is Tensor else _at(value, index)
+                    store[key] = value[index] if type(value) is Tensor else index_value(value, index)
                 if not store and not -batch_size[0] <= index < batch_size[0]:
                     raise IndexError(f"index {index} is out of bounds for dimension 0 with size {batch_size[0]}")
                 size = NO_DIMS if len(batch_size) == 1 else batch_size[1:]
                 return self._like(store, size, None if self._names is None else self._names[1:] or None)
         elif kind is slice:
             if batch_size:
-                return self._index((index,))
+                return self._index_prepared((index,))
         elif kind is tuple and index and type(index[0]) is tuple and is_nested_key(index):
             return self._get_key(index)
         elif index is None:
@@ -138,18 +138,18 @@ class Indexing(Collection):
             prepared = prepare_index(index, batch_size)
         except first_class_dims.BoundIndex:
             return self._index_bound(*first_class_dims.split(index, batch_size, prepare_index))
-        indexed = self._index(prepared)
+        indexed = self._index_prepared(prepared)
         if self._batch_size is not batch_size and self._batch_size != batch_size:
             raise RuntimeError(f"the batch size changed from {list(batch_size)} while it was indexed")
         return indexed
 
-    def _at(self, index: Any) -> Self:
-        """Index as a value of a collection. Text differs: its ``text[3]`` is a string."""
+    def _index_value(self, index: Any) -> Self:
+        """Index as a value of a collection. Text overrides it: ``text[3]`` is a string, this a :class:`Text`."""
         rows: Self = self[index]
         return rows
 
-    def _index(self, index: tuple[Any, ...]) -> Self:
-        """Index with a prepared index."""
+    def _index_prepared(self, index: tuple[Any, ...]) -> Self:
+        """Index with the result of :func:`prepare_index`."""
         batch_size = self._batch_size
         item = index[0] if len(index) == 1 else index
         if len(index) > len(batch_size):  # None and bools add dimensions, or the index was made for another batch size
@@ -163,7 +163,8 @@ class Indexing(Collection):
         if store is None:
             try:
                 store = {
-                    key: value[item] if type(value) is Tensor else _at(value, item) for key, value in source.items()
+                    key: value[item] if type(value) is Tensor else index_value(value, item)
+                    for key, value in source.items()
                 }
             except RuntimeError:
                 if not jagged.any_nested(source.values()):
@@ -514,7 +515,7 @@ class Indexing(Collection):
 
 def lies_in_files(data: Collection) -> bool:
     """Return whether writes to a collection, or to one that it was locked with, go to files."""
-    leaves: Iterator[Tensor] = data._arrays()
+    leaves: Iterator[Tensor] = data._leaves_and_buffers()
     if any(type(leaf) is MemoryMappedTensor and leaf.is_in_file() for leaf in leaves):
         return True
     holders = [ref() for ref in data._lock or ()]

@@ -20,7 +20,7 @@ from . import in_place_checks, native, shapes
 from .collection import Collection
 from .get import MISSING
 from .hidden_members import with_members
-from .keys import NestedKey, tree_of, unravel_key_to_tuple
+from .keys import NestedKey, key_tree, unravel_key_to_tuple
 from .set import Writing, leaf_above
 from .tracing import kernels_run
 from .value_checks import Misfit, are_tensors_of, shape_of
@@ -181,7 +181,7 @@ class Updating(Writing):
             and self._write_at_once(input_dict_or_td, False, non_blocking)
         ):
             return self
-        wanted = None if keys_to_update is None else tree_of(keys_to_update)
+        wanted = None if keys_to_update is None else key_tree(keys_to_update)
         lock = self._lock
         if ignore_lock and lock is not None:
             self._unlock_below()
@@ -410,7 +410,7 @@ class Updating(Writing):
         """
         if keys_to_update is None and not kwargs and self._write_at_once(input_dict_or_td, False, non_blocking):
             return self
-        wanted = None if keys_to_update is None else tree_of(keys_to_update)
+        wanted = None if keys_to_update is None else key_tree(keys_to_update)
         sources = [_source_now(source) for source in (input_dict_or_td, kwargs or None) if source is not None]
         here = self._levels_now()
         for source in sources:
@@ -495,7 +495,7 @@ class Updating(Writing):
             >>> data.update_at_({"a": torch.ones(2)}, slice(1, None))["a"]
             tensor([0., 1., 1.])
         """
-        wanted = None if keys_to_update is None else tree_of(keys_to_update)
+        wanted = None if keys_to_update is None else key_tree(keys_to_update)
         self._require(input_dict_or_td, wanted)
         self[idx] = input_dict_or_td if wanted is None else _wanted_entries(input_dict_or_td, wanted)  # type: ignore[index]
         return self

@@ -143,7 +143,7 @@ class TensorClassPlugin(Plugin):
         arguments = list(zip(call.args, call.arg_kinds, call.arg_names, strict=True))
         if name in _PACKAGE:
             symbol = self.lookup_fully_qualified(f"tensorclass.{_PACKAGE[name]}")
-            held = [type for value in call.args[:3] for type in _held(value, ctx.api)]
+            held = [type for value in call.args[:3] for type in _types_in(value, ctx.api)]
             if symbol is None or not any(map(self._is_collection, held)):
                 return ctx.default_signature
             function = NameExpr(_PACKAGE[name])
@@ -208,7 +208,7 @@ class TensorClassPlugin(Plugin):
         return symbol is not None and isinstance(symbol.node, TypeInfo) and symbol.node.has_readable_member(name)
 
 
-def _held(value: Expression, api: CheckerPluginInterface) -> list[Type]:
+def _types_in(value: Expression, api: CheckerPluginInterface) -> list[Type]:
     """The type of an argument, and of what is in it if it is a sequence."""
     if isinstance(value, (ListExpr, TupleExpr)):  # one by one: what joins their types may not say what they are
         return [api.get_expression_type(item) for item in value.items if not isinstance(item, StarExpr)]

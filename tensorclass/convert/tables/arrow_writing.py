@@ -135,7 +135,7 @@ class ColumnWriter:
         if content.has_spans:
             return self._column(value, arrow_type)
         if content is Content.TENSOR:
-            held = value._held()
+            held = value._wrapped_tensor()
             array, note = self._tensor(held.expand(count, *held.shape), arrow_type)
             return array, {**note, "unbatched": True}
         if content is Content.OBJECTS:

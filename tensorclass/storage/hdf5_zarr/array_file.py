@@ -252,7 +252,7 @@ class ArrayFile:
         content = value._CONTENT
         if content is Content.TENSOR:
             head = {"type": "unbatched", **describe_collection.kind_note(value)}
-            return self._write_tensor(parent, name, value._held(), head)
+            return self._write_tensor(parent, name, value._wrapped_tensor(), head)
         if content is Content.OBJECTS:
             return self._write_objects(parent, name, value)
         if content.has_spans:

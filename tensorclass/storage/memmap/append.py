@@ -250,7 +250,7 @@ class AppendPlan:
         dtype, size, held = self._form(node, path)
         if content_kind(value) is not Content.TENSOR:
             return self._differ(node, path, "a tensor that is one for all rows", _type_in_words(value))
-        own = value._held()
+        own = value._wrapped_tensor()
         if own.dtype != dtype or own.shape != size:
             expected = f"{dtype} of the shape {list(size)}"
             return self._differ(node, path, expected, f"{own.dtype} of {list(own.shape)}")

@@ -155,7 +155,7 @@ class Column(NonTensorStack, Generic[T]):
 
         An index that leaves no batch dimension gives the object.
         """
-        rows = self._at(index)
+        rows = self._index_value(index)
         return rows.item() if not rows._batch_size and self._batch_size else rows
 
     def __iter__(self) -> Iterator[T]:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -215,7 +215,7 @@ class Column(NonTensorStack, Generic[T]):
         return describe_column(self)
 
     def _row_texts(self, count: int, width: int) -> list[str]:
-        rows = self._at(slice(None, count)).tolist() if self._batch_size else [self.item()]
+        rows = self._index_value(slice(None, count)).tolist() if self._batch_size else [self.item()]
         return [object_text(row, width) for row in rows]
 
     def _type_for_repr(self) -> str:
@@ -230,7 +230,9 @@ class Column(NonTensorStack, Generic[T]):
         prepared = prepare_index(index, self._batch_size, writing=True)
         size = shapes.indexed(self._batch_size, prepared)
         if not isinstance(value, NonTensorDataBase):
-            value = as_column(value, self._item_type, size) if size else Column([value], self._item_type)._at(0)
+            value = (
+                as_column(value, self._item_type, size) if size else Column([value], self._item_type)._index_value(0)
+            )
         self._become(self._write(prepared, value))
 
     def _become(self, source: Any) -> None:

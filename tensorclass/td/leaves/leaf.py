@@ -75,9 +75,9 @@ class Leaf(
     tensors over the batch, on which shape operations and indices act, under names that no user sees. The rest of the
     content is in slots, which ``_like`` of the subclass hands on.
 
-    A subclass says what it holds (``_CONTENT``, ``_leaves``, ``_held``, ``_content``), how several are joined
-    (``_stack``, ``_cat``, ``_where``), how rows are written (``_check_rows``, ``_write_checked``, ``_copy``) and what
-    operations on numbers do (``_on_numbers``, by default nothing).
+    A subclass says what it holds (``_CONTENT``, ``_leaves``, ``_wrapped_tensor``, ``_identity``), how
+    several are joined (``_stack``, ``_cat``, ``_where``), how rows are written (``_check_rows``, ``_write_checked``,
+    ``_copy``) and what operations on numbers do (``_on_numbers``, by default nothing).
     """
 
     __slots__ = ()
@@ -151,13 +151,13 @@ class Leaf(
     def _put_leaves(self, leaves: Iterator[Tensor]) -> None:
         pass
 
-    def _arrays(self) -> Iterator[Tensor]:
+    def _leaves_and_buffers(self) -> Iterator[Tensor]:
         yield from self._leaves()
 
     def _bytes(self) -> int:
         return sum(leaf.numel() * leaf.element_size() for leaf in self._leaves())
 
-    def _with_arrays(self, buffers: Iterator[Tensor]) -> Self:
+    def _with_leaves_and_buffers(self, buffers: Iterator[Tensor]) -> Self:
         return self._with_leaves(buffers)
 
     def _compacted(self) -> Self:
@@ -308,8 +308,8 @@ class Leaf(
     def _with_default(self, function: Callable[..., Any], other: Collection, default: Any) -> Any:
         return call_on_value(function, self, other)
 
-    def _along(self, name: str, dim: int) -> Any:
-        """Return the result of an operation on numbers along a batch dimension, such as ``cumsum``."""
+    def _cumulative(self, name: str, dim: int) -> Any:
+        """Return the result of the cumulative operation ``name``, such as ``cumsum``, along a batch dimension."""
         return self._shallow()
 
     def _values_and_indices(self, name: str, args: tuple[Any, ...], size: Size, names: Names) -> Any:
@@ -332,7 +332,7 @@ class Leaf(
         """
         return self._shallow()
 
-    def _moved(
+    def _to(
         self,
         device: torch.device | None,
         dtype: torch.dtype | None,
@@ -341,7 +341,7 @@ class Leaf(
         memory_format: torch.memory_format | None,
         numbers: bool = True,
     ) -> Self:
-        return self._shallow() if device is None else self._placed(device, non_blocking)
+        return self._shallow() if device is None else self._to_device(device, non_blocking)
 
     def _filtered_cast(self, *args: Any, **kwargs: Any) -> Self:
         return self._shallow()
@@ -393,7 +393,7 @@ def _along_dim(name: str, operation: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: Leaf, dim: int, dtype: torch.dtype | None = None) -> Any:
         if not self._has_numbers:
             raise self._no_numbers(name)
-        return self._along(name, shapes.wrap_dim(dim, len(self._batch_size)))
+        return self._cumulative(name, shapes.wrap_dim(dim, len(self._batch_size)))
 
     return _named(method, name, operation)
 

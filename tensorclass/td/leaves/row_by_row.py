@@ -47,7 +47,7 @@ class RowByRow(Leaf):
         if self._batch_size == batch_size:
             return self
         more = self.ndim - len(batch_size)
-        return self.expand(batch_size) if more <= 0 else self._at((0,) * more)
+        return self.expand(batch_size) if more <= 0 else self._index_value((0,) * more)
 
     def _reduce(self, function: Callable[..., Any], dim: Any, keepdim: bool, kwargs: dict[str, Any]) -> Any:
         """Return the first of several rows; where there is none, a row without a value."""
@@ -60,7 +60,7 @@ class RowByRow(Leaf):
             return absent
         result: Any = self._shallow()
         for d in sorted(dims, reverse=True):
-            result = result.narrow(d, 0, 1) if keepdim else result._index((slice(None),) * d + (0,))
+            result = result.narrow(d, 0, 1) if keepdim else result._index_prepared((slice(None),) * d + (0,))
         return result
 
     def _without_value(self, batch_size: Size) -> Any:
