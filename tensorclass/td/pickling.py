@@ -115,7 +115,7 @@ def rebuild_in_buffer(
 def _rebuild_tree(tree: tuple[Any, ...], tensors: Iterator[Tensor]) -> TensorCollection:
     keys, below, cls, *rest = tree
     store = {key: _rebuild_tree(below[key], tensors) if key in below else next(tensors) for key in keys}
-    return rebuild(cls, store, *rest)  # type: ignore[no-any-return]
+    return rebuild(cls, store, *rest)
 
 
 def rebuild(

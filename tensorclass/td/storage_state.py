@@ -94,7 +94,7 @@ class Sharing(Collection):
         leaves = [leaf for leaf in self._leaves_and_buffers() if not leaf.is_meta]
         check_shareable(leaves)
         locks = [node._lock for node in nodes]
-        with_members(self).lock_()
+        with_members(self).lock_()  # type: ignore[attr-defined]
         try:
             for leaf in leaves:
                 share(leaf)
