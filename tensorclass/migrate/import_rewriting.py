@@ -156,7 +156,7 @@ class ImportPlan(cst.CSTVisitor):
             root = self._package if local == PEER else local
             return ".".join(filter(None, [root, here.module[len(new.module) + 1 :], here.name])), used
         top, _, rest = here.module.partition(".")
-        if top == PACKAGE:  # its modules are found behind its name
+        if top == PACKAGE:  # its modules are attributes of the package
             self._beside[local].add(PACKAGE)
             return ".".join(filter(None, [self._package, rest, here.name])), used
         self._beside[local].add(here.module)

@@ -209,7 +209,7 @@ def scores_sheet(title: str, labels: Sequence[str], runs: Sequence[tuple[Sequenc
 
 
 def _add_method(by: dict[str, list[str]], name: str, one: Estimate | Difference, methods: Mapping[str, str]) -> None:
-    """Add a figure to those that have the same interval."""
+    """Add the name of a figure to the names of figures whose intervals are computed by the same method."""
     method = f"none ({one.reason})" if one.reason else methods.get(one.interval, one.interval)
     if one.clusters is not None:
         method = method.replace("over prompts", "over clusters of prompts")

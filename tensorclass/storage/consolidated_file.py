@@ -324,7 +324,7 @@ def _read(file: IO[bytes], name: str) -> tuple[int, Node, dict[tuple[collection_
 
 
 def _text(file: IO[bytes], end: int, name: str) -> tuple[bytes, int]:
-    """Return the text that ends before an offset of a file, with its length behind it, and where it begins."""
+    """Return the text that ends before an offset of a file, with its length after it, and where it begins."""
     if end >= 8:
         file.seek(end - 8)
         length = int.from_bytes(file.read(8), "little")

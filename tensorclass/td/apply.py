@@ -499,9 +499,9 @@ def _check_inplace(what: str, batch_size: object, device: object, names: object,
 
 
 def _applied(leaf: Any, fn: Callable[..., Any], *args: Any) -> Any:
-    """Return a leaf with the result of ``fn(*args)`` on its tensor, which is the argument behind the name.
+    """Return a leaf with the result of ``fn(name, tensor, *operands)``, where ``tensor`` is the one that it wraps.
 
-    A leaf without a tensor is returned in a new holder.
+    A leaf without a tensor is copied in a new holder. ``args``: the name, and the operands.
     """
     held = leaf._wrapped_tensor()
     if held is None:
@@ -512,7 +512,7 @@ def _applied(leaf: Any, fn: Callable[..., Any], *args: Any) -> Any:
 
 
 def _entries(other: Any) -> Any:
-    """Return the values of another collection by key, as they are now; ``None`` if it is none."""
+    """Return a snapshot of the values of a collection, or a dict itself; ``None`` for anything else."""
     entries: Any = other
     return other._now() if isinstance(other, Collection) else entries if isinstance(other, dict) else None
 

@@ -1,12 +1,12 @@
 """Operations on the buffer of a consolidated collection: one call for all of its tensors.
 
-:func:`mark` remembers where the tensors of a collection lie in their buffer. :func:`buffer_of` returns the buffer for
+:func:`mark` records where the tensors of a collection lie in their buffer. :func:`buffer_of` returns the buffer for
 as long as they are there. It compares the tensors with the mark at each call, since they can be replaced, resized, set
-to other memory or made to require a gradient by code that knows nothing of the mark. A mark that is untrue is removed.
-Values that are written in place are written to the buffer, so the mark stays true. It does not keep the buffer alive.
+to other memory or made to require a gradient by code that does not update the mark. An outdated mark is removed. Values
+that are written in place are written to the buffer, so the mark stays valid. It does not keep the buffer alive.
 
-Methods that take a few microseconds look for a mark only if the collection is locked, as ``consolidate`` returns it. To
-look at the lock takes some nanoseconds, so others do not pay.
+Methods that take a few microseconds look for a mark only if the collection is locked, as ``consolidate`` returns it.
+Reading the lock takes some nanoseconds, so other collections do not pay.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class FoundBuffer(NamedTuple):
 
 
 def _known_mark(data: Any) -> BufferMark | None:
-    """Return the mark of a collection, true or not. Compiled code does not look at memory."""
+    """Return the mark of a collection, which may be outdated. Compiled code has no addresses, and gets ``None``."""
     return getattr(data, "_buffer", None) if knows_addresses() else None
 
 
@@ -57,7 +57,7 @@ def mark(data: Any, layout: BufferLayout | None = None) -> Any:
 
     Args:
         data: the collection.
-        layout: where its tensors are known to lie. Default: look at them.
+        layout: where its tensors are known to lie. Default: found out from their addresses.
     """
     leaves = list(data._leaves_and_buffers())
     if layout is None:
@@ -205,7 +205,7 @@ def hand_over(data: Any, other: Any) -> None:
 
 
 def cast(data: Any, dtype: torch.dtype, integers: bool, *methods: str) -> Any:
-    """Cast a consolidated collection whose tensors have one dtype by one call; ``None`` if it is none.
+    """Cast a consolidated collection whose tensors have one dtype by one call; ``None`` for other collections.
 
     Args:
         data: the collection.
@@ -249,7 +249,7 @@ def pinned(data: Any) -> Any:
 
 
 def page_locked(size: int) -> Tensor | None:
-    """Return page-locked memory for a buffer; ``None`` without an accelerator, of which torch tells for a tensor."""
+    """Return page-locked memory for a buffer; ``None`` if torch has no accelerator."""
     if not torch.accelerator.is_available():
         return None
     return torch.empty(size, dtype=torch.uint8, device="cpu", pin_memory=True)
@@ -268,7 +268,7 @@ _COMPARISONS: frozenset[Any] = frozenset(
 
 
 def compared(function: Any, ours: Any, theirs: Any) -> Any:
-    """Compare two consolidated collections of one dtype by one call; ``None`` if they are no such.
+    """Compare two consolidated collections of one dtype by one call; ``None`` for other collections.
 
     Args:
         function: a function of two tensors. ``None`` is returned if it is no comparison.

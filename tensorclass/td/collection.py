@@ -74,7 +74,7 @@ class Collection:
     _hidden_members: ClassVar[Mapping[str, Any] | None] = None
     #: whether native code may walk collections of this class: it is a tree that overrides none of ``native.METHODS``
     _NATIVE: ClassVar[bool] = False
-    #: what it holds: code outside of the engine asks for it in place of the class
+    #: the kind of content, which code outside of the engine checks instead of the class
     _CONTENT: ClassVar[Content] = Content.TREE
     #: fields that have another name in files and tables; ``None`` if there are none
     _stored_names: ClassVar[StoredNames | None] = None
@@ -182,7 +182,7 @@ class Collection:
                 value._check_batch_size(size, (*path, key))
 
     def _check_behind(self, size: Size) -> None:
-        """Raise if the dimensions of a value behind the batch size do not fit. Records override this."""
+        """Raise if the dimensions of a value after the batch size do not fit. Records override this."""
         for value in self._now().values():
             if isinstance(value, Collection) and len(value._batch_size) < len(size):
                 value._check_behind(size)
@@ -298,7 +298,7 @@ class Collection:
     # -- arrays: for functions of other libraries that take something like one ----------------------------------------
 
     def _one_tensor(self) -> Tensor:
-        """Return the content as one tensor. Raise if it is none; the error says how to get tensors."""
+        """Return the content as one tensor. Collections raise, with advice how to get tensors; leaves override this."""
         key = next(iter(self._store), None)
         raise TypeError(
             f"a {type_name(self)} is no tensor and no array, but a collection of them by key; take one of them"
@@ -307,18 +307,18 @@ class Collection:
         )
 
     def _as_array(self, dtype: Any = None) -> NDArray[Any]:
-        """Return the content as one array, whatever its dtype; ``dtype``: what it becomes. Raise if it is none."""
+        """Return the content as one array, which the caller casts to ``dtype``. Raise as :meth:`_one_tensor` does."""
         return self._one_tensor().numpy()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        """Return an array, for :func:`numpy.asarray`. Raise if this is none."""
+        """Return an array, for :func:`numpy.asarray`. Collections raise; some leaves are arrays."""
         array = self._as_array(dtype)
         if copy is False and self._tensor_of_all_rows() is None:
             raise ValueError(f"a {type_name(self)} is an array only as a copy; give copy=None")
         return np.array(array, dtype, copy=copy)
 
     def __dlpack__(self, **options: Any) -> Any:
-        """Return a capsule with a tensor, for :func:`torch.as_tensor`. Raise if this is none."""
+        """Return a capsule with a tensor, for :func:`torch.as_tensor`. Collections raise; some leaves are tensors."""
         tensor: Any = self._one_tensor()
         return tensor.__dlpack__(**options)
 
@@ -530,7 +530,7 @@ class Collection:
     def _levels_now(self) -> Self:
         """Return this collection as it is now: copies of the dicts of all levels, with the same values and locks.
 
-        Operations that look at all values before they write into them go over it twice.
+        For operations that check all values before they write any: both loops then see the same keys.
         """
         store = self._store
         if type(store) is not DICT or not self._is_tree():

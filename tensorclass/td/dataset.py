@@ -79,7 +79,7 @@ def collate(
         mask_key: key of the masks: boolean tensors ``[samples, length]``, true at values that are not padding. One key
             is for a collection with a mask for each of ``pad_keys`` (or for the mask itself, if it is a field of a
             record that holds a tensor). A mapping gives the key of each mask: ``{"tokens": "mask"}``.
-        padding_side: ``"right"`` (default) pads behind the values, ``"left"`` before them.
+        padding_side: ``"right"`` (default) pads after the values, ``"left"`` before them.
 
     Returns:
         The batch.

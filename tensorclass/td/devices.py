@@ -234,7 +234,7 @@ class Devices(Casts):
     def _filtered(
         self, cast_filter: CastFilter, args: tuple[Any, ...], device: Any, dtype: torch.dtype | None, other: Any
     ) -> tuple[Self, tuple[Any, ...], Any, Any]:
-        """Cast with a filter. Return the result, and what the arguments of :meth:`to` say besides the dtype."""
+        """Cast with a filter. Return the result, and ``args, device, other`` of :meth:`to` without the dtype."""
         likes: list[Tensor] = [arg for arg in (other, *args) if isinstance(arg, Tensor)]
         dtypes = [arg for arg in (dtype, *args) if isinstance(arg, torch.dtype)]
         if not (dtypes or likes):

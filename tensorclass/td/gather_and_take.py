@@ -27,7 +27,7 @@ class Gathering(Collection):
 
         Args:
             dim: the batch dimension.
-            index: integer tensor with as many dimensions as the batch. Dimensions of the values behind the batch are
+            index: integer tensor with as many dimensions as the batch. Dimensions of the values after the batch are
                 taken whole.
             out: collection that the result is written to, and that is returned.
             inplace: change this collection and return it. Default: ``False``.

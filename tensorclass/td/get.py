@@ -135,7 +135,7 @@ class WalkedKeyView(KeyView):
 
 
 def _unraveled(key: Any) -> FlatKey:
-    """Return a key of which a view is asked whether it has it."""
+    """Return the flat form of a key that is looked up in a view of keys. Raise a ``TypeError`` if it is not a key."""
     try:
         return key if isinstance(key, str) else unravel_key(key)
     except TypeError:

@@ -112,7 +112,7 @@ class Indexing(Collection):
 
     @native.tries("index")
     def _rows_at(self, index: Any) -> Any:
-        """Return rows, or what a nested key leads to."""
+        """Return the rows at an index, or the value of a nested key."""
         kind: Any = index.__class__
         batch_size = self._batch_size
         if kind is int:
@@ -387,7 +387,7 @@ class Indexing(Collection):
         return True
 
     def _write_tensors(self, index: tuple[Any, ...], rows: Collection, row_ndim: int) -> bool:
-        """Write plain tensors into plain tensors of the same dtype, with one look at each before any is written.
+        """Write plain tensors into plain tensors of the same dtype. All are checked before any is written.
 
         Return ``False``, with nothing written, in all other cases.
         """
@@ -426,7 +426,7 @@ class Indexing(Collection):
             check_objects_in_files(self, index, objects)
 
     def _check_rows(self, rows: Collection, ndim: int, row_ndim: int, path: tuple[str, ...]) -> None:
-        """Raise if rows do not fit: their shapes behind the index, their types, or their new keys."""
+        """Raise if rows do not fit: their shapes after the index, their types, or their new keys."""
         store = self._store
         for key, row in rows._now().items():
             value = store.get(key)
@@ -556,8 +556,8 @@ def _broadcasts(got: Size, expected: Size) -> bool:
 
 
 def check_broadcast(path: tuple[str, ...], expected: Size, got: Size, row_ndim: int) -> None:
-    """Raise if rows of one shape behind the batch dimensions cannot be written into another shape."""
-    # with fewer dimensions behind the batch size, torch would align the batch dimensions of the rows with these
+    """Raise if rows of one shape after the batch dimensions cannot be written into another shape."""
+    # with fewer dimensions after the batch size, torch would align the batch dimensions of the rows with these
     if (row_ndim and len(got) < len(expected)) or not _broadcasts(got, expected):
         raise RuntimeError(
             f"{dotted(path)}: expected rows of shape {list(expected)} behind the batch dimensions, got {list(got)}; "

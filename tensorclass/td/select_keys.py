@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def _dict_at(tree: dict[str, Any], path: Sequence[str], key: str) -> dict[str, Any]:
-    """Return the dict at a path of a tree of dicts. Create missing dicts; replace collections on the way by dicts."""
+    """Return the dict at a path of a tree of dicts. Create missing dicts; replace collections on the path by dicts."""
     for name in path:
         found = tree.get(name)
         below: dict[str, Any] = found  # type: ignore[assignment]

@@ -577,7 +577,7 @@ V = TypeVar("V", Tensor, "TensorCollection")
 
 
 def expand_right(tensor: V, shape: Sequence[int]) -> V:
-    """Expand a tensor or a collection to a shape with additional dimensions behind its own.
+    """Expand a tensor or a collection to a shape with additional dimensions after its own.
 
     Args:
         tensor: tensor or collection.

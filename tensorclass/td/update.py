@@ -51,7 +51,7 @@ def restore(undo: list[Before]) -> None:
 
 
 def _source_now(source: Any) -> Any:
-    """Return a source as it is now, so that what is written is what was looked at."""
+    """Return a snapshot of a source, so that the values that were checked are those that are written."""
     if isinstance(source, Collection):
         return source._levels_now()
     if isinstance(source, Mapping):
@@ -308,7 +308,7 @@ class Updating(Writing):
 
     @native.tries("write_all")
     def _write_at_once(self, source: Any, whole: bool, non_blocking: bool) -> bool:
-        """Write the tensors of a source into those of this collection, with one look at each before one call.
+        """Write the tensors of a source into those of this collection by one call, after a check of all of them.
 
         Return ``False``, with nothing written, if a value needs more than a copy of the same shape.
 

@@ -106,7 +106,7 @@ class PartitionedReader(TableReader[C], metaclass=abc.ABCMeta):
         problems.check()
 
     def _align(self, table: Any, file: TableFile) -> Any:
-        """Give a table the columns of all files, with those in folder names."""
+        """Return a table with the columns of all files, those in the names of folders included."""
         pa = self.pa
         for field in self._schema:
             if field.name not in table.column_names:

@@ -216,7 +216,7 @@ class _LayoutParts(NamedTuple):
     problems: list[str]
 
     def add(self, value: Any, path: Path) -> None:
-        """Add what a value holds, in the order of :func:`_walk`."""
+        """Add the content of a value, in the order of :func:`_walk`."""
         if isinstance(value, LazyStacked):
             store: Any = value._store
             shown = f"a lazy stack of {len(store.items_)} parts in dimension {store.dim}"
@@ -319,7 +319,7 @@ def describe_with_tensors(
 
 
 def whole_record(data: TensorCollection, layout: RecordLayout, what: str, allow_pickle: bool = False) -> bytes:
-    """Return the JSON of :func:`describe_record` with the buffers of columns behind it, for :func:`rebuild_whole`."""
+    """Return the JSON of :func:`describe_record` with the buffers of columns after it, for :func:`rebuild_whole`."""
     node, leaves = describe_collection.describe(data, what, allow_pickle, object_arrays=False)
     text = as_json(node)
     plain = {spec[:2] for spec in layout.specs}

@@ -1,4 +1,4 @@
-"""Record classes that files name and the program has not imported.
+"""Stand-ins for record classes that a file names and the program has not imported.
 
 Their values are read as a ``TensorDict``, since an import would run code. A program that only copies files from one
 format to another wants the name of the class in the copy: within :func:`keep_class_names`, readers make a stand-in for

@@ -544,7 +544,7 @@ class GroupStore(MutableMapping[str, "Value"]):
     def _write(self, key: str, node: Any, note: Note | None, rows: Any, selection: Selection | None) -> None:
         dtype = self.dtype(key, node, note)
         backend = self.file.backend
-        if note is not None and "crc32" in note:  # it is that of the old values
+        if note is not None and "crc32" in note:  # it was computed from the old values
             backend.write_note(node, {name: value for name, value in note.items() if name != "crc32"})
         if selection is None:
             backend.write(node, (), as_array(rows.to(dtype)))

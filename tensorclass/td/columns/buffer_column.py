@@ -1,7 +1,7 @@
 """The base of columns whose rows are spans of one buffer: :class:`Ragged` and :class:`Text`.
 
 Operations on shapes and indices act on the spans, as on the tensor of any collection, and share the buffer. A row that
-is written goes behind the items of the buffer and gets a new span, so columns that share the buffer do not change.
+is written goes after the items of the buffer and gets a new span, so columns that share the buffer do not change.
 """
 
 from __future__ import annotations
@@ -516,7 +516,7 @@ class BufferColumn(RowByRow):
             room = old.new_empty((max(count + more, (count + more) * 3 // 2), *old.shape[1:]))
             room[:count] = old
         room[count : count + more] = items
-        self._room = None  # never a room that is not that of the buffer
+        self._room = None  # an interrupt must not leave a room that belongs to another buffer
         self._items = room[: count + more]
         self._room = room
 

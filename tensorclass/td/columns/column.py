@@ -48,7 +48,7 @@ class Column(NonTensorStack, Generic[T]):
     gives a Column.
 
     Args:
-        items: the objects, nested in lists for each batch dimension behind the first.
+        items: the objects, nested in lists for each batch dimension after the first.
         item_type: the annotation that objects fit, such as ``list[str]``. Default: any object.
         batch_size: the batch size, which says how deep ``items`` are nested. Default: ``[len(items)]``.
         device: the device of the collection that it belongs to. Objects are not moved.
@@ -320,7 +320,7 @@ def as_column(data: Any, item_type: Any = Any, batch_size: Size | None = None) -
     """Make a :class:`Column` from a sequence of objects, or from another column.
 
     Args:
-        data: a Column or other non-tensor data, or a sequence of objects, nested for each batch dimension behind the
+        data: a Column or other non-tensor data, or a sequence of objects, nested for each batch dimension after the
             first.
         item_type: the annotation that objects fit.
         batch_size: the batch size. Default: ``[len(data)]``.

@@ -44,7 +44,7 @@ def describe_column(column: Any) -> str:
 
 
 def values_of(column: BufferColumn) -> list[Tensor]:
-    """Return the buffers of a column, of which the bytes are shown.
+    """Return the buffers of a column, whose size in bytes is shown.
 
     Slices share the buffer of items. There are only as many items as the rows refer to.
     """

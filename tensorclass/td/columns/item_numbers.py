@@ -41,7 +41,7 @@ class ItemNumbers(BufferColumn):
 
     @property
     def item_shape(self) -> Size:
-        """The shape of an item behind the ragged dimensions.
+        """The shape of an item after the ragged dimensions.
 
         Example:
             >>> import torch

@@ -122,7 +122,7 @@ class Leaf(
         return False
 
     def _holds(self, index: tuple[Any, ...], rows: Any) -> bool:
-        """Return whether such rows are there already, so that writing them into a file changes nothing."""
+        """Return whether the content at an index equals ``rows``: writing them to a file would change nothing."""
         return False
 
     # -- walks of a tree end here -------------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ class Leaf(
         return []
 
     def _state_leaves(self) -> list[tuple[tuple[str, ...], Tensor]]:
-        """Return the tensors of a state dict with the end of their keys."""
+        """Return the tensors for a state dict, with the names that follow the key of this leaf."""
         return self._named_leaves()
 
     # -- no keys ------------------------------------------------------------------------------------------------------
@@ -313,7 +313,7 @@ class Leaf(
         return self._shallow()
 
     def _values_and_indices(self, name: str, args: tuple[Any, ...], size: Size, names: Names) -> Any:
-        """Return what a reduction keeps, twice: such a leaf has no largest row, and so no index of one."""
+        """Return the reduced leaf twice, as values and indices: without numbers there is no index of a maximum."""
         result = self._reduce(getattr, args[0], args[1], {}) if len(args) == 2 else self._shallow()
         return result, result._shallow()
 
@@ -543,7 +543,7 @@ copy_inherited(Leaf)
 
 
 def content_kind(value: object) -> Content | None:
-    """Return what a value of a collection holds; ``None`` for a tensor, and for what is no value of a collection."""
+    """Return the kind of content of a value; ``None`` for tensors, and for objects that no collection holds."""
     return value._CONTENT if isinstance(value, Collection) else None
 
 

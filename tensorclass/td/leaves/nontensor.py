@@ -1,4 +1,4 @@
-"""Values that are not tensors: text, objects, ``None``.
+"""Non-tensor data: :class:`NonTensorStack`, and the functions that make and recognize values that are not tensors.
 
 :class:`NonTensorData` is one object at every position of a batch. :class:`NonTensorStack` has an object for each
 position, stored like a categorical column: the distinct objects, and a tensor of codes over the batch. Operations on

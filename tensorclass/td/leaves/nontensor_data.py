@@ -1,6 +1,6 @@
-"""One object at every position of a batch.
+""":class:`NonTensorData` and :class:`MetaData`: one object for all positions of a batch.
 
-:class:`NonTensorData` is one object for the rows, whatever they are. Operations on shapes change the batch size alone.
+Operations on shapes change the batch size alone.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ class RowByRow(Leaf):
 
     __slots__ = ()
 
-    #: what there is at each position, for messages
+    #: the word for the content of one position in messages
     _ROW: ClassVar[str] = "a row"
 
     def _called(self) -> str:
@@ -50,7 +50,7 @@ class RowByRow(Leaf):
         return self.expand(batch_size) if more <= 0 else self._index_value((0,) * more)
 
     def _reduce(self, function: Callable[..., Any], dim: Any, keepdim: bool, kwargs: dict[str, Any]) -> Any:
-        """Return the first of several rows; where there is none, a row without a value."""
+        """Return the first row along the reduced dimensions; a row without a value if the batch is empty."""
         if isinstance(dim, str):
             return self._shallow()
         dims = tuple(range(self.ndim)) if dim is None else shapes.wrap_dims(dim, self.ndim)
@@ -64,5 +64,5 @@ class RowByRow(Leaf):
         return result
 
     def _without_value(self, batch_size: Size) -> Any:
-        """Return rows without a value."""
+        """Return rows that have no value, of a batch size."""
         raise NotImplementedError

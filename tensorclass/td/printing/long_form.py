@@ -149,7 +149,7 @@ def _short_name(name: str) -> str:
 
 
 def _short(value: Any, owner: Collection) -> str:
-    """Return one value in the compact form: its shape behind the batch dimensions of ``owner``."""
+    """Return one value in the compact form: its shape after the batch dimensions of ``owner``."""
     if value is None:
         return "None"
     if not hasattr(with_members(value), "shape"):  # in a lazy stack whose values have different shapes

@@ -155,7 +155,7 @@ for _name in (
 
 
 def _through(source: Any, forward: Callable[[Store], Store], result: Any) -> Any:
-    """Return the view that has the batch size, names and inverse of a plain result."""
+    """Return a view on ``source`` with the batch size, device and names of the plain result of an operation."""
     cls: type[Any] = source.__class__
     new = object.__new__(on_store(LegacyView, cls))
     new._store = ViewedValues(source, forward, result)
@@ -204,6 +204,6 @@ def install(is_on: Callable[[], bool | None]) -> None:
     for family in (Shaping, Permuting, LazyShaping):
         for name in OPERATIONS:
             if name in vars(family):
-                # calls of the package go through: nested collections need not be asked
+                # calls from this package get plain results, so native code may handle nested collections
                 wrapper = _in_front_of(vars(family)[name], is_on)
                 replace_member(family, name, wrapper, calls_nested=False)

@@ -87,7 +87,10 @@ class LazyRows(LazyParts):
         return folded(picked, list(shape), at)
 
     def _rows_of_parts(self, index: tuple[Any, ...]) -> list[tuple[Any, tuple[Any, ...], Any]]:
-        """Return for a write each part, an index into it, and a function that takes its rows from those to write."""
+        """Return for each part that a write concerns: the part, an index into it, the index of its rows in ``rows``.
+
+        The last is ``None`` if it gets all of ``rows``.
+        """
         plan = _split_index(index, self._batch_size, self._store.dim)
         items = self._store.items_
         if plan is not None:
