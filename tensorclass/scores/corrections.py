@@ -82,6 +82,6 @@ def _in_original_order(
     p_values: ArrayLike, order: NDArray[np.int64], adjusted: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return adjusted p-values, at most 1, at the positions ``order`` of the given ones, and NaN elsewhere."""
-    found = np.full(np.shape(p_values), nan)
-    found.flat[order] = np.minimum(adjusted, 1.0)
+    found = np.full_like(np.asarray(p_values, dtype=np.float64), nan)
+    np.put(found, order, np.minimum(adjusted, 1.0))
     return found
