@@ -142,7 +142,7 @@ class ImportPlan(cst.CSTVisitor):
             self._moved[local.value][chain[new[1]]] = new[0]
 
     def _code_for(self, local: str, module: str, names: list[str]) -> tuple[str, int] | None:
-        """Return the code in the place of a local name of a module with attributes, and how many of these it covers.
+        """Return new code for a module's local name and the attributes that follow, and how many of these it replaces.
 
         ``None`` if this package does not have the name.
         """

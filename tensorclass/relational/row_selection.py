@@ -119,7 +119,7 @@ def columns_of(data: TensorCollection, keys: Sequence[tuple[str, ...]], rows: Te
 
 
 def trimmed(rows: T) -> T:
-    """Let text, ragged rows and objects of chosen rows that are few go without the memory of the others.
+    """Copy text, ragged rows and objects if few rows were chosen, so that they do not keep the memory of all rows.
 
     Args:
         rows: a new collection; its values are replaced.

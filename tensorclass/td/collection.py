@@ -351,7 +351,7 @@ class Collection:
         )
 
     def _all_nodes(self) -> list[Collection]:
-        """Return this collection and all nested ones, each of them once; while traced, one for each place."""
+        """Return this collection and all nested ones, each of them once; while traced, once for each key."""
         nodes: list[Collection] = [self]
         if not knows_addresses():
             for node in nodes:  # grows during the loop

@@ -1,4 +1,4 @@
-"""Collections as plain dicts, arrays and lists."""
+"""Convert collections to plain dicts, arrays and lists."""
 
 from __future__ import annotations
 

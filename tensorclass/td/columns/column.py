@@ -1,4 +1,4 @@
-"""An object of one type for each row."""
+""":class:`Column`: an object of one type for each row."""
 
 from __future__ import annotations
 

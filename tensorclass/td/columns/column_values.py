@@ -1,4 +1,4 @@
-"""Make the column of a declared field from what people have: lists, arrays, one row, another column."""
+"""Make the column of a declared field from the values that users give: lists, arrays, one row, another column."""
 
 from __future__ import annotations
 

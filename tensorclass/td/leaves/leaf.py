@@ -272,7 +272,7 @@ class Leaf(
         raise NotImplementedError
 
     def _show_content(self, new: Any, dim: int, level: int, count: int) -> None:
-        """Give a copy outside of a vmap content that depends on the rows; see :mod:`~tensorclass.td.vmapping`."""
+        """Set content of ``new``, the result outside of a vmap, that differs between rows. Called by ``vmapping``."""
 
     # -- combining ----------------------------------------------------------------------------------------------------
 

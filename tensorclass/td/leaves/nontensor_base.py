@@ -387,7 +387,7 @@ class NonTensorDataBase(FullLeaf):
         return self
 
     def _as_held(self, source: NonTensorDataBase) -> NonTensorDataBase:
-        """Convert data of this batch size to the class that it has here after it is written in place."""
+        """Convert ``source``, of this batch size, to the class of this holder, whose content it replaces."""
         raise NotImplementedError
 
     def update(
