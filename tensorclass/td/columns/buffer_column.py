@@ -160,7 +160,7 @@ class BufferColumn(RowByRow):
         return spans if self._keeps_spans(spans) else span_functions.from_lengths(spans[..., 1])
 
     def _keeps_spans(self, spans: Tensor) -> bool:
-        """Return whether the spans can stay when rows are packed: they are packed already, or cannot be read."""
+        """Return whether the buffer stays as it is where the items of the rows are asked for."""
         return self._is_compact or spans.is_meta or span_functions.is_hidden(spans)
 
     def _taken(self, positions: Tensor) -> Items:

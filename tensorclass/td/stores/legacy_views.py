@@ -204,6 +204,6 @@ def install(is_on: Callable[[], bool | None]) -> None:
     for family in (Shaping, Permuting, LazyShaping):
         for name in OPERATIONS:
             if name in vars(family):
-                # calls from this package get plain results, so native code may handle nested collections
+                # calls of the package go through: nested collections need not be asked
                 wrapper = _in_front_of(vars(family)[name], is_on)
                 replace_member(family, name, wrapper, calls_nested=False)
