@@ -56,7 +56,7 @@ def define(cls: Any, given: Mapping[str, Any]) -> None:
             spec = cls._spec_class(cls.__name__, f, cls.__module__, scope, options)
             _set_property(cls, spec)
         else:
-            spec = _inherited_spec(cls, f).under(options)
+            spec = _inherited_spec(cls, f).with_options(options)
             if not _has_property(cls, spec):
                 _set_property(cls, spec)
         specs[f.name] = spec

@@ -247,7 +247,7 @@ def _ranks_along(mesh: Any, dim: int) -> list[int]:
 ITEMS = "<items>"
 
 
-def remade(data: Any, layout: RecordLayout, tensors: Sequence[Tensor]) -> Any:
+def with_tensors(data: Any, layout: RecordLayout, tensors: Sequence[Tensor]) -> Any:
     """Make a record like ``data`` with other tensors, in the order of its layout. Columns stay."""
     order: list[int | None] | None = layout.plans.get("tree")
     if order is None:
