@@ -126,7 +126,7 @@ def print_indexing(seconds: float, sizes: tuple[int, ...]) -> None:
         for what, index in indices(rows).items():
             calls = {name: call for name, one in data.items() if (call := indexed(name, one, index)) is not None}
             if what == "[int]":  # as a value of a collection, where a row stays a column
-                calls["Text"] = lambda text=text, index=index: text._at(index)
+                calls["Text"] = lambda text=text, index=index: text._index_value(index)
             found = best(calls, seconds)
             cells = "".join(cell(found[name], found["tensor"]) if name in found else f"{'':>16}" for name in names)
             print(f"{rows:>9,} {what:<16}{cells}", flush=True)

@@ -231,7 +231,7 @@ def _our_annotation(annotation: Any) -> Any:
 
 
 def _default_of(field: dataclasses.Field[Any]) -> Any:
-    """Return what stands behind the field's annotation; ``None`` for nothing."""
+    """Return the right-hand side of a field's declaration: its default; ``None`` if it has none."""
     if field.default_factory is not dataclasses.MISSING:
         return dataclasses.field(default_factory=field.default_factory)
     if field.default is not dataclasses.MISSING:
@@ -254,7 +254,7 @@ class _Theirs:
         package = self._package
         content = content_kind(source)
         if content is Content.TENSOR:
-            return package.UnbatchedTensor(source._held(), batch_size=source._batch_size)
+            return package.UnbatchedTensor(source._wrapped_tensor(), batch_size=source._batch_size)
         if isinstance(source, Tensor):
             return self._tensor(source)
         if content is Content.RAGGED:

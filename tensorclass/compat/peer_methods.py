@@ -230,7 +230,7 @@ def _set_str(
     ignore_lock: bool = False,
     non_blocking: bool = False,
 ) -> Any:
-    """Set a key. The value is checked whether it is ``validated`` or not: the check costs little."""
+    """Set a key. The value is always checked, also if it is ``validated``: the check costs little."""
     if ignore_lock and self.is_locked:
         with self.unlock_():
             return self.set(key, value, inplace=bool(inplace), non_blocking=non_blocking)

@@ -181,7 +181,7 @@ class AsLists:
 
 
 def _default_is_leaf(cls: type) -> bool:
-    """Return whether a class is that of a leaf. Unbatched tensors are leaves, objects are not."""
+    """Return whether instances of a class are leaves. Unbatched tensors are, objects are not."""
     return default_is_leaf(cls) or issubclass(cls, UnbatchedTensor)
 
 
@@ -261,7 +261,7 @@ PYTREE_REGISTERED_LAZY_TDS: Final[tuple[type, ...]] = (LazyStackedTensorDict,)
 
 @contextmanager
 def _exclude_td_from_pytree() -> Generator[None, None, None]:
-    """Let the pytrees of torch take collections for leaves inside the block."""
+    """Make torch's pytrees treat collections as leaves within the block."""
     nodes: dict[Any, Any] = _pytree.SUPPORTED_NODES
     removed = {cls: node for cls, node in nodes.items() if isinstance(cls, type) and issubclass(cls, Collection)}
     for cls in removed:

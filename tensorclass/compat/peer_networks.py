@@ -56,7 +56,7 @@ class _set_skip_existing_None(set_skip_existing):
 
 
 def _use_generator(generator: torch.Generator | None) -> AbstractContextManager[None]:
-    """Draw the random numbers of the block from a generator; from torch's own if there is none."""
+    """Draw the random numbers of the block from a generator; from torch's own if it is ``None``."""
     return contextlib.nullcontext() if generator is None else drawing_from(generator)
 
 
@@ -83,7 +83,7 @@ class TruncatedStandardNormal(TruncatedNormal):
 def _resolve_generator(
     self: ProbabilisticTensorDictModule, tensordict: TensorCollection
 ) -> tuple[torch.Generator | None, Callable[[torch.Generator], None] | None]:
-    """Return the generator for a call, and what is called with it after the numbers are drawn."""
+    """Return the generator for a call, and the function to call with it after the draw. See ``Randomness.resolved``."""
     source = self._randomness
     return (None, None) if source is None else source.resolved(tensordict, self._device_of(tensordict))
 

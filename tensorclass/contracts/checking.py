@@ -86,7 +86,7 @@ class Checks:
             self._fits = writer_of(self.specs).function(self._name)
         return self._fits
 
-    def entering(self, record: Contracted, entries: Mapping[str, Any], size: Size | None = None) -> None:
+    def check_entries(self, record: Contracted, entries: Mapping[str, Any], size: Size | None = None) -> None:
         """Raise if entries that are about to be written would break contracts of a record.
 
         Args:
@@ -111,7 +111,7 @@ class Checks:
         if found:
             raise ContractError(type_name(record), found)
 
-    def made(
+    def check_new(
         self, record: Contracted, inferred: bool, nested: Sequence[ContractError] = (), elements: bool = True
     ) -> None:
         """Raise if a new record breaks contracts. Called when the generated comparisons have failed.

@@ -30,7 +30,7 @@ class Contract:
     It is the ``contract`` of a ``FieldSpec``, which is ``None`` for fields without requirements.
 
     Attributes:
-        dims: the dimensions of one item, behind those of the batch; ``None`` for any.
+        dims: the dimensions of one item, after those of the batch; ``None`` for any.
         dtypes: the allowed dtypes; ``None`` for any.
         low: the smallest value of the elements; ``None`` for any.
         high: the largest value of the elements; ``None`` for any.

@@ -127,7 +127,7 @@ def convert_entries(
 
 
 def _by_field(cls: type[TensorCollection], values: dict[str, Any]) -> dict[str, Any]:
-    """Return entries by field. Entries of the field's name in files and tables are taken where there is no other."""
+    """Return entries by field. An entry under the stored name of a field counts if the field's own name is missing."""
     names = cls._stored_names
     if names is None or values.keys() <= names.of_fields.keys():
         return values

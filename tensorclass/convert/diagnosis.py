@@ -11,7 +11,7 @@ from tensorclass.contracts.checking import inferred_size
 from tensorclass.contracts.contract_error import ContractError
 from tensorclass.records.fields import FieldSpec, shown_value
 from tensorclass.records.record import TensorClass
-from tensorclass.td import value_checks as entering
+from tensorclass.td import value_checks
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
 from tensorclass.td.leaves.batch_object import ADVICE, RowsDiffer
@@ -103,7 +103,7 @@ def _diagnose_record(
             problems.add_unknown((*path, key), f"one of the fields {names}", got, all_names(cls, cls._specs), hint)
     if cls._checks is not None:
         try:
-            cls._checks.made(record, inferred)
+            cls._checks.check_new(record, inferred)
         except ContractError as error:
             problems.contracts.append(error.below(*path))
         except BatchMismatch:  # noted above
@@ -196,7 +196,7 @@ def _diagnose_untyped(
             diagnose(inner, cast("dict[str, Any]", value), size, problems, where)
             continue
         try:
-            entering.fit(owner, key, value)
+            value_checks.fit(owner, key, value)
         except BatchMismatch as error:
             _add_mismatch(problems, where, size, value, error)
         except (TypeError, ValueError, RuntimeError) as error:

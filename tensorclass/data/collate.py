@@ -61,7 +61,7 @@ class SampleJoiner:
         if not masks:
             return columns
         holds_tensor = ragged.together is not None and _kind(self.cls, ragged.together) is Kind.TENSOR
-        for path, mask in ragged.placed(masks, holds_tensor).items():
+        for path, mask in ragged.masks_by_key(masks, holds_tensor).items():
             level = columns
             for name in path[:-1]:
                 level = level.setdefault(name, {})

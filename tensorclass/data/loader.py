@@ -233,7 +233,7 @@ class _Options(NamedTuple):
         values = convert_entries(parts.values, self.cls, asked, where)
         for name, value in values.items():
             if value is None and (column := declared_column(self.cls, name)) is not None:
-                values[name] = column.made([None], Size((1,)))._at(0)  # a row without a value, which can be stacked
+                values[name] = column.made([None], Size((1,)))._index_value(0)  # a row without a value can be stacked
         result = build_nested(self.cls, values, asked, where)
         self.finish(asked, left_out)
         return result

@@ -138,7 +138,7 @@ class GroupCall:
         return self._begin(self.pg.reduce, [tensor], options)
 
     def all_gather(self, target: Tensor, tensor: Tensor) -> dist.Work:
-        """Start to gather the tensors of all ranks, one behind the other."""
+        """Start to gather the tensors of all ranks, one after the other."""
         return self._begin(self.pg._allgather_base, target, tensor, self._options(_AllgatherOptions))
 
     def gather(self, targets: Sequence[Tensor], tensor: Tensor, root: int) -> dist.Work:

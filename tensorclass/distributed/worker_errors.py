@@ -50,7 +50,7 @@ class WorkerError(RuntimeError):
 def message_of(error: BaseException) -> str:
     """Return the class and the message of an error, as a traceback ends with them, without notes.
 
-    Notes stand behind the message: Python 3.14 adds one for each object around one that cannot be pickled.
+    Notes stand after the message: Python 3.14 adds one for each object around one that cannot be pickled.
     """
     described: Any = traceback.TracebackException(type(error), error, None)
     described.__notes__ = None

@@ -89,7 +89,7 @@ def counterpart(dotted: str) -> Counterpart | None:
     """Return where this package has a name of the peer.
 
     Args:
-        dotted: the name with its module, and attributes behind it: ``"tensordict.nn.dispatch.x"``.
+        dotted: the name with its module, and attributes after it: ``"tensordict.nn.dispatch.x"``.
 
     Returns:
         Module and name here, or ``None``. A module of the peer has its counterpart as ``module``, and no name.

@@ -142,7 +142,7 @@ class ImportPlan(cst.CSTVisitor):
             self._moved[local.value][chain[new[1]]] = new[0]
 
     def _code_for(self, local: str, module: str, names: list[str]) -> tuple[str, int] | None:
-        """Return the code in the place of a local name of a module with attributes, and how many of these it covers.
+        """Return new code for a module's local name and the attributes that follow, and how many of these it replaces.
 
         ``None`` if this package does not have the name.
         """
@@ -156,7 +156,7 @@ class ImportPlan(cst.CSTVisitor):
             root = self._package if local == PEER else local
             return ".".join(filter(None, [root, here.module[len(new.module) + 1 :], here.name])), used
         top, _, rest = here.module.partition(".")
-        if top == PACKAGE:  # its modules are found behind its name
+        if top == PACKAGE:  # its modules are attributes of the package
             self._beside[local].add(PACKAGE)
             return ".".join(filter(None, [self._package, rest, here.name])), used
         self._beside[local].add(here.module)

@@ -62,7 +62,7 @@ class ModuleEntries(MutableMapping[str, Any]):
             if is_buffer or not self.convert:
                 return self.buffers, value
             return self.parameters, Parameter(value.detach())
-        if value._held() is not None:
+        if value._wrapped_tensor() is not None:
             kind = type_name(value)
             raise TypeError(
                 f"{key}: {'an' if kind[0] in 'AEIOU' else 'a'} {kind} cannot be a parameter or a buffer: give its "

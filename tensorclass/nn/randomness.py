@@ -77,7 +77,7 @@ class RandomSource:
     def resolved(
         self, data: TensorCollection, device: torch.device
     ) -> tuple[torch.Generator | None, Callable[[torch.Generator], None] | None]:
-        """Return the generator for a call, and what is called with it afterwards.
+        """Return the generator for a call, and the function to call with it after the draw.
 
         Args:
             data: the input, which may hold the source.

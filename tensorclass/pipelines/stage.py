@@ -605,7 +605,7 @@ def _arguments(annotation: Any, base: type) -> tuple[Any, ...] | None:
 
 
 def _following(gives: _StageTypes, left: Stage[Any, Any], right: Stage[Any, Any]) -> _StageTypes:
-    """Return the types after ``right`` has run behind ``left``, whose output types are ``gives``."""
+    """Return the types after ``right``, given those after ``left``, or raise if they do not fit together."""
     types_of_right = right._types
     pair = f"{left.name} >> {right.name}: {left.name} gives"
     for cls in gives.gives:

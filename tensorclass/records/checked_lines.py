@@ -62,7 +62,7 @@ def checked_lines(
         namespace: the globals of the function.
     """
     writer = writer_of(checks.specs)
-    namespace.update(_GLOBALS, **writer.space, __made=checks.made, __contents=checks.contents)
+    namespace.update(_GLOBALS, **writer.space, __check_new=checks.check_new, __contents=checks.contents)
     writer.space = namespace
     values = ", ".join([f"{spec.name!r}: {spec.name}" for spec in specs])
     # a strided nested tensor has no shape; a try block costs nothing while nothing is raised
@@ -122,7 +122,7 @@ def _within_checks(checks: Checks, writer: CheckWriter, body: list[str], me: str
     lines += body
     if end := writer.end(_FAILS):
         lines += ["if __checked:", *_indented(end)]
-    lines += [f"if {wrong}:", f"    __made({me}, batch_size is None{errors})"]
+    lines += [f"if {wrong}:", f"    __check_new({me}, batch_size is None{errors})"]
     reads = checks.bounded or checks.lengths is not None
     return [*lines, "elif __checked:", f"    __contents({me}, batch_size is None)"] if reads else lines
 

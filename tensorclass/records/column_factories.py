@@ -65,7 +65,7 @@ class LengthPlan:
         self._named: dict[str, list[list[int]]] = {}
 
     def name(self, rows: Sequence[RowContract]) -> None:
-        """Give each name of a length its rows, so that all expressions of names are 0 or more."""
+        """Plan the row lengths of each named ragged dimension, so that no expression of the names is negative."""
         depths = {name: row.depth for row in rows for name in (row.length.names if row.length is not None else ())}
         drawn: list[str] = []
         for name, depth in depths.items():
@@ -92,7 +92,7 @@ class LengthPlan:
                 self._named[name][-1] = [length + 1 for length in self._named[name][-1]]
 
     def _outer(self, depth: int, alike: list[list[list[int]]]) -> list[list[int]]:
-        """Return the lengths of the outer ragged dimensions: those of a name of that depth, or new ones."""
+        """Return the lengths of all ragged dimensions but the innermost: the first of ``alike``, or new ones."""
         if alike:
             return alike[0][:-1]
         found: list[list[int]] = []

@@ -57,7 +57,7 @@ def _has_own_setattr(cls: Any) -> bool:
 
 
 def _records(cls: Any) -> Sequence[Any]:
-    """Return a class and those of its bases that are records, or stand before one."""
+    """Return a class and those of its bases that are records or precede one."""
     order: tuple[Any, ...] = cls.__mro__
     return order[: order.index(TensorClass)]
 
@@ -195,7 +195,7 @@ def _shown(parameter: Parameter) -> str:
 
 
 def _last_lines(cls: Any, me: str, arguments: _Arguments, namespace: dict[str, Any]) -> list[str]:
-    """Return the lines that call the methods of the class that are to see the fields."""
+    """Return the last lines, which call the class's own ``__setattr__`` and ``__post_init__``."""
     lines: list[str] = []
     if _has_own_setattr(cls) and not cls._options["frozen"]:  # as dataclasses set fields
         namespace["__fields"] = [one.name for one in arguments.parameters if one.name in arguments.values]

@@ -51,18 +51,18 @@ class Contracted(TensorCollection):
 
     def _check_entering(self, entries: Mapping[str, Value]) -> None:
         if self._checks is not None:
-            self._checks.entering(self, entries)
+            self._checks.check_entries(self, entries)
 
     def _check_changed(self, before: Mapping[str, Value]) -> None:
         if self._checks is not None:
             changed = {key: value for key, value in self._now().items() if before.get(key) is not value}
             if changed:
-                self._checks.entering(self, changed)
+                self._checks.check_entries(self, changed)
 
     def _check_behind(self, size: Size) -> None:
         super()._check_behind(size)
         if self._checks is not None:
-            self._checks.entering(self, self._store, size)
+            self._checks.check_entries(self, self._store, size)
 
     def _find_batch_size(self, batch_dims: int | None, keep_compliant_size: bool) -> None:
         size = inferred_size(self._item_ranks, self._store) if self._item_ranks else None

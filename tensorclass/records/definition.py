@@ -56,7 +56,7 @@ def define(cls: Any, given: Mapping[str, Any]) -> None:
             spec = cls._spec_class(cls.__name__, f, cls.__module__, scope, options)
             _set_property(cls, spec)
         else:
-            spec = _inherited_spec(cls, f).under(options)
+            spec = _inherited_spec(cls, f).with_options(options)
             if not _has_property(cls, spec):
                 _set_property(cls, spec)
         specs[f.name] = spec
@@ -261,7 +261,7 @@ def _frame_of_the_class() -> Any:
 
 
 def _is_defining(module_globals: Mapping[str, Any]) -> bool:
-    """Return whether the globals of a frame are those of a module that defines classes for others."""
+    """Return whether the globals of a frame are those of one of the modules ``_DEFINING``."""
     module = module_globals.get("__name__")
     return module in _DEFINING and module_globals is vars(sys.modules[module])
 
@@ -294,7 +294,7 @@ def _has_property(cls: Any, spec: FieldSpec) -> bool:
 
 
 def of_fields_alone(own: Callable[[Any, str, Any], None]) -> Callable[[Any, str, Any], None]:
-    """Return a class's own ``__setattr__``, which is not called for the slots in which a record keeps what it holds."""
+    """Wrap a class's own ``__setattr__`` so that it is called for fields only, and not for the slots of a record."""
     if getattr(own, "__of_fields__", False) or own in (object.__setattr__, _strict_setattr):
         return own
 

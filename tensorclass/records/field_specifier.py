@@ -115,5 +115,5 @@ def stored_name(declared: dataclasses.Field[Any]) -> str:
 
 
 def has_name(declared: object) -> bool:
-    """Return whether what stands at a declaration is a specifier with a name."""
+    """Return whether the right-hand side of a declaration is a field specifier with ``name=``."""
     return isinstance(declared, dataclasses.Field) and _NAME in declared.metadata

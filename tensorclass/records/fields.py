@@ -132,7 +132,7 @@ class FieldSpec:
         with contextlib.suppress(Unresolved):
             self._resolve(scope)
 
-    def under(self, options: Mapping[str, bool]) -> FieldSpec:
+    def with_options(self, options: Mapping[str, bool]) -> FieldSpec:
         """Return the same field for a class with other options."""
         if self._options == options:
             return self

@@ -71,7 +71,7 @@ def filling_lines(
 
 
 def native_fields(plan: FieldPlan, values: Mapping[str, str]) -> tuple[object, ...] | None:
-    """Return name, class and holder of each field, one behind the other; ``None`` if native code cannot set them."""
+    """Return a flat tuple of name, class and holder of each field; ``None`` if native code cannot set them."""
     if plan.factories or plan.ranks or [*values] != [*values.values()] or not _unusual(plan.specs, {}):
         return None
     fields: list[object] = []
@@ -97,7 +97,7 @@ def asking_lines(
 
     Args:
         fields: the fields as native code takes them.
-        whole: whether the constructor does nothing else, so that native code can make records by itself.
+        whole: whether the constructor does nothing else, so that native code can make records without calling it.
         values: the expression for the value of each field.
         me: the variable of the record.
         given: the expressions for batch size, device and names.
@@ -114,7 +114,7 @@ def asking_lines(
 
 
 def _unusual(specs: Sequence[FieldSpec], namespace: dict[str, Any]) -> list[str]:
-    """Return conditions under which a value is not stored as it is; none if that cannot be said of the fields."""
+    """Return conditions under which a value is not stored unchanged. Empty if the fields allow no such conditions."""
     tensors = [spec.name for spec in specs if spec.kind is Kind.TENSOR and not spec.optional]
     conditions: list[str] = []
     shaped = len(tensors)

@@ -51,7 +51,7 @@ class FromValues(Contracted):
             elif not spec.allows_none(self):
                 raise spec.mismatch(value)
         if self._checks is not None and not is_compiling():
-            self._checks.made(self, batch_size is None)
+            self._checks.check_new(self, batch_size is None)
         if not self._store:  # without values nothing has shown that the batch size is valid
             shapes.check_size(self._batch_size)
 
@@ -319,7 +319,7 @@ class FromValues(Contracted):
                 problems.append(error)
         if self._checks is not None:
             try:
-                self._checks.made(self, False, elements=False)
+                self._checks.check_new(self, False, elements=False)
             except (ValueError, TypeError, RuntimeError) as error:
                 problems.append(error)
         return problems

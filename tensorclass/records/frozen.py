@@ -87,9 +87,9 @@ class _WithCastFilter:
         """
         return TensorCollection.type(self, dst_type, cast_filter=cast_filter or self._cast_filter)
 
-    def _moved(self: Any, device: Any, dtype: torch.dtype | None, *args: Any) -> Any:
+    def _to(self: Any, device: Any, dtype: torch.dtype | None, *args: Any) -> Any:
         cast = self if dtype is None else self._filtered_cast(dtype, self._cast_filter, ())
-        return TensorCollection._moved(cast, device, None, *args)
+        return TensorCollection._to(cast, device, None, *args)
 
 
 FROZEN_MEMBERS = {name: member for name, member in vars(_Frozen).items() if not name.startswith("__")}

@@ -266,7 +266,7 @@ class TensorClass(FromValues, DataFrameNames, metaclass=RecordMeta, is_base=True
             return
         fitted = spec.fit(self, value, non_blocking)
         if self._checks is not None:
-            self._checks.entering(self, {key: fitted})
+            self._checks.check_entries(self, {key: fitted})
         self._store[key] = fitted
 
     def _put(self, key: str, value: Any, inplace: bool = False, non_blocking: bool = False) -> None:
@@ -305,7 +305,7 @@ class TensorClass(FromValues, DataFrameNames, metaclass=RecordMeta, is_base=True
             if type(row) is not Tensor or key not in self._store:
                 self._spec(key).check(self, row, key not in self._store)
                 if key not in self._store and self._checks is not None:
-                    self._checks.entering(self, {key: row}, row.shape[:row_ndim])
+                    self._checks.check_entries(self, {key: row}, row.shape[:row_ndim])
 
     def set(  # type: ignore[override]
         self,
@@ -435,7 +435,7 @@ class TensorClass(FromValues, DataFrameNames, metaclass=RecordMeta, is_base=True
             return super().rename_key_(old_key, new_key, safe)
         value = self._spec(new_key).fit(self, self._store[old_key])
         if self._checks is not None:
-            self._checks.entering(self, {new_key: value})
+            self._checks.check_entries(self, {new_key: value})
         super().rename_key_(old_key, new_key, safe)
         self._store[new_key] = value
         return self

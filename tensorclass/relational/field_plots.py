@@ -63,7 +63,7 @@ def _columns(data: TensorCollection, keys: list[tuple[str, ...]]) -> list[tuple[
 
 def _histogram(value: Any) -> Histogram | None:
     if content_kind(value) is Content.TENSOR:
-        value = value._held()
+        value = value._wrapped_tensor()
     while content_kind(value) is Content.RAGGED:
         value = value.compact().values
     if not isinstance(value, Tensor) or value.is_complex():

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 _QUANTILES = {"q25": 0.25, "median": 0.5, "q75": 0.75}
 _FIGURES = ("mean", "std", "min", *_QUANTILES, "max")
 _UNKNOWN = -1
-_NAME = 12  #: the least columns of names
-_MOST_COUNTED = 1 << 16  #: integers in a range of at most so many are counted instead of sorted
+_NAME = 12  #: the minimum width of names, in characters
+_MOST_COUNTED = 1 << 16  #: integers whose range is at most this long are counted instead of sorted
 
 
 class Summary(TensorClass):
@@ -116,7 +116,7 @@ def summary(self: TensorCollection) -> Summary:
 def _statistics(key: str, value: Any) -> _Statistics:
     content = content_kind(value)
     if content is Content.TENSOR:
-        value = value._held()
+        value = value._wrapped_tensor()
     if isinstance(value, Tensor):
         return _of_numbers(key, value, str(value.dtype).removeprefix("torch."), None)
     name: str = type_name(value) if content is None else value._type_for_repr()
@@ -255,7 +255,7 @@ def _quantile(at: Callable[[int], float], count: int, share: float) -> float:
 
 
 def _table(store: Any, rows: int) -> str:
-    """Return the table. Columns for which lines have no room stand below, in blocks that each begin with the keys."""
+    """Return the table. Columns that do not fit into a line follow below, in blocks that each begin with the keys."""
     shown = _shown(rows, 1)
     columns = [_cells(name, value[:shown]) for name, value in store.items()]
     blocks = _blocks(columns)
@@ -281,9 +281,9 @@ def _cells(name: str, value: Any) -> list[str]:
 
 
 def _blocks(columns: list[list[str]]) -> list[list[list[str]]]:
-    """Divide columns among blocks that fit in lines. Each begins with the first column, which is cut if it is long.
+    """Divide columns into blocks that fit into lines. Each begins with the first column, the keys.
 
-    What is cut is the middle of names, and no more than leaves them different.
+    Long keys lose their middle, but stay distinct.
     """
     keys, *others = columns
     widths = [2 + max(map(width_of, column)) for column in others]
@@ -304,7 +304,7 @@ def _blocks(columns: list[list[str]]) -> list[list[list[str]]]:
 
 
 def _are_different(keys: list[str], room: int) -> bool:
-    """Return whether names are different when they are cut to so many columns."""
+    """Return whether names stay distinct when they are cut to ``room`` characters."""
     return len({cut_middle(key, room) for key in keys}) == len(set(keys))
 
 

@@ -29,7 +29,7 @@ Keys: TypeAlias = "NestedKey | list[NestedKey]"
 
 _unique: Callable[..., tuple[Tensor, Tensor]] = torch.unique  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
-#: integers of a range of at most so many numbers a row are counted instead of sorted
+#: integers are counted instead of sorted if their range is at most this many times the number of rows
 _DENSE = 4
 
 

@@ -68,7 +68,7 @@ class RowGroups(Generic[T]):
     def __iter__(self) -> Iterator[tuple[Any, T]]:
         keys = self.keys()
         for position, rows in enumerate(self._rows()):
-            values = [_plain(keys._at(position)._find(key)) for key in self._by]
+            values = [_plain(keys._index_value(position)._find(key)) for key in self._by]
             yield (tuple(values) if len(values) > 1 else values[0]), self._rows_of[rows]
 
     def keys(self) -> TensorDict:

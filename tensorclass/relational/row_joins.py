@@ -149,7 +149,7 @@ class _Filler:
 
     def __init__(self, fill: Mapping[str, Any]) -> None:
         self._fill = fill
-        #: keys that a value may be given for
+        #: keys that ``fill`` may have
         self._known: set[str] = set()
 
     def columns(
@@ -170,7 +170,7 @@ class _Filler:
         return made
 
     def check_used(self) -> None:
-        """Raise if a value was given for a key that there is not."""
+        """Raise if ``fill`` has a key that neither collection has."""
         if unknown := [key for key in self._fill if key not in self._known]:
             raise ValueError(f"join: fill: there are no keys {unknown}; the keys are {sorted(self._known)}")
 

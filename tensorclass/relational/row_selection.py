@@ -114,12 +114,12 @@ def columns_of(data: TensorCollection, keys: Sequence[tuple[str, ...]], rows: Te
     result = TensorDict({}, [len(rows)], device=data._device)
     for key in keys:
         column: Any = data._find(key)
-        result[key] = column[rows] if isinstance(column, Tensor) else column._at(rows)
+        result[key] = column[rows] if isinstance(column, Tensor) else column._index_value(rows)
     return trimmed(result)
 
 
 def trimmed(rows: T) -> T:
-    """Let text, ragged rows and objects of chosen rows that are few go without the memory of the others.
+    """Copy text, ragged rows and objects if few rows were chosen, so that they do not keep the memory of all rows.
 
     Args:
         rows: a new collection; its values are replaced.

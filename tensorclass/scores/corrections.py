@@ -36,7 +36,7 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
     flat, order = _tested(p_values)
     steps = np.arange(len(order), 0, -1)
     adjusted = np.maximum.accumulate(flat[order] * steps)
-    return _placed(p_values, flat, order, adjusted)
+    return _in_original_order(p_values, order, adjusted)
 
 
 def benjamini_hochberg(p_values: ArrayLike) -> NDArray[np.float64]:
@@ -65,7 +65,7 @@ def benjamini_hochberg(p_values: ArrayLike) -> NDArray[np.float64]:
     flat, order = _tested(p_values)
     steps = len(order) / np.arange(1, len(order) + 1)
     adjusted = np.minimum.accumulate((flat[order] * steps)[::-1])[::-1]
-    return _placed(p_values, flat, order, adjusted)
+    return _in_original_order(p_values, order, adjusted)
 
 
 def _tested(p_values: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -78,10 +78,10 @@ def _tested(p_values: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.int64]
     return flat, tested[np.argsort(flat[tested], kind="stable")]
 
 
-def _placed(
-    p_values: ArrayLike, flat: NDArray[np.float64], order: NDArray[np.int64], adjusted: NDArray[np.float64]
+def _in_original_order(
+    p_values: ArrayLike, order: NDArray[np.int64], adjusted: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    found = np.full(flat.shape, nan)
-    found[order] = np.minimum(adjusted, 1.0)
-    shape: tuple[int, ...] = np.asarray(p_values, dtype=np.float64).shape
-    return np.reshape(found, shape)
+    """Return adjusted p-values, at most 1, at the positions ``order`` of the given ones, and NaN elsewhere."""
+    found = np.full_like(np.asarray(p_values, dtype=np.float64), nan)
+    np.put(found, order, np.minimum(adjusted, 1.0))
+    return found

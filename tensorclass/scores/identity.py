@@ -63,7 +63,7 @@ def paired_keys(a: ScoreData, b: ScoreData) -> tuple[NDArray[np.int64], NDArray[
     (codes_a, names_a), (codes_b, names_b) = task_of_rows(a), task_of_rows(b)
     if not codes_a.size or not codes_b.size or codes_a.min() < 0 or codes_b.min() < 0:
         return ids_a, ids_b
-    held_a, held_b = _held(codes_a, names_a), _held(codes_b, names_b)
+    held_a, held_b = _names_in_use(codes_a, names_a), _names_in_use(codes_b, names_b)
     if not held_a & held_b:
         raise ValueError(
             f"expected two runs of one task, got {_listed(held_a)} and {_listed(held_b)}; "
@@ -85,7 +85,7 @@ def task_of_rows(scores: ScoreData) -> tuple[NDArray[np.int64], Vocabulary]:
         raise ValueError(f"prompt_task: {error}") from None
 
 
-def _held(codes: NDArray[np.int64], names: Vocabulary) -> set[str]:
+def _names_in_use(codes: NDArray[np.int64], names: Vocabulary) -> set[str]:
     return {name for code, name in enumerate(names) if (codes == code).any()}
 
 

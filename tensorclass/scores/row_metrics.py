@@ -164,7 +164,7 @@ def rows_of(
     """The values of fields as columns, a row for each value of the first of them at which none is NaN.
 
     Args:
-        fields: the fields; those behind the first have its shape, or lack trailing dimensions of it.
+        fields: the fields; those after the first have its shape, or lack trailing dimensions of it.
         rows: the fields of one run.
         figure: the name of the figure, for errors.
 

@@ -76,7 +76,7 @@ def score_sheets(
 
 def report_sheets(report: Report) -> Iterator[Sheet | str]:
     """Lay out the report of one run, or of stacked runs."""
-    runs = [(str(list(run)), _at(report, run)) for run in positions(report.batch_size)]
+    runs = [(str(list(run)), _result_of_run(report, run)) for run in positions(report.batch_size)]
     several = ["run"] if len(runs) > 1 else []
     yield scores_sheet(report.family, several, [([name] if several else [], own) for name, own in runs])
     yield from group_sheets(runs)
@@ -86,7 +86,7 @@ def report_sheets(report: Report) -> Iterator[Sheet | str]:
 def comparison_sheets(comparison: Comparison) -> Iterator[Sheet | str]:
     """Lay out the comparison of two runs, or of stacked pairs."""
     for run in positions(comparison.batch_size):
-        own = _at(comparison, run)
+        own = _result_of_run(comparison, run)
         where = f" {list(run)}" if run else ""
         yield comparison_sheet(own, f"a{where}", f"b{where}")
         yield from compared_group_sheets(own, f"a{where}", f"b{where}")
@@ -134,8 +134,8 @@ def _both(compared: ComparedRuns, names: Mapping[str, str]) -> tuple[str, str]:
 _Found = TypeVar("_Found", Report, Comparison)
 
 
-def _at(found: _Found, run: tuple[int, ...]) -> _Found:
-    """The results of one of several stacked runs."""
+def _result_of_run(found: _Found, run: tuple[int, ...]) -> _Found:
+    """Return the results of one of several stacked runs."""
     if not run:
         return found
     return replace(
@@ -209,7 +209,7 @@ def scores_sheet(title: str, labels: Sequence[str], runs: Sequence[tuple[Sequenc
 
 
 def _add_method(by: dict[str, list[str]], name: str, one: Estimate | Difference, methods: Mapping[str, str]) -> None:
-    """Add a figure to those that have the same interval."""
+    """Add the name of a figure to the names of figures whose intervals are computed by the same method."""
     method = f"none ({one.reason})" if one.reason else methods.get(one.interval, one.interval)
     if one.clusters is not None:
         method = method.replace("over prompts", "over clusters of prompts")

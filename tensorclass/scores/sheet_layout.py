@@ -64,7 +64,7 @@ def lay_out(sheet: Sheet, width: int | None = None) -> list[list[Piece]]:
         if (widths := _fitted(one, width)) is not None:
             return [*head, *_drawn(one, *widths), *foot]
     assert width is not None
-    split = [lines for one in (sheet, sheet.turned()) if (lines := _pages(one, width)) is not None]
+    split = [lines for one in (sheet, sheet.turned()) if (lines := _column_pages(one, width)) is not None]
     return [*head, *min([*split, _blocks(sheet, width)], key=len), *foot]
 
 
@@ -98,7 +98,7 @@ def _fitted(sheet: Sheet, width: int | None) -> _Widths | None:
     for narrowest in _HEADINGS:
         least = [_least(own, column, narrowest) for own, column in zip(cells, sheet.columns, strict=True)]
         fitting = [
-            _Widths(_widened(least, natural, sheet.labels, room), gap)
+            _Widths(_grown_widths(least, natural, sheet.labels, room), gap)
             for gap in _GAPS
             if (room := width - gap * (len(least) - 1) - sum(least)) >= 0
         ]
@@ -113,8 +113,8 @@ def _least(cells: int, column: SheetColumn, narrowest: int) -> int:
     return max(least, 1)
 
 
-def _widened(least: Sequence[int], natural: Sequence[int], labels: int, room: int) -> list[int]:
-    """Give the room that is left to labels, then to headings of numbers."""
+def _grown_widths(least: Sequence[int], natural: Sequence[int], labels: int, room: int) -> list[int]:
+    """Grow the least widths to the natural ones, as far as there is room: labels first, then headings of numbers."""
     widths = list(least)
     for columns in (range(labels), range(labels, len(widths))):
         wanting: list[int] = [one for one in columns if widths[one] < natural[one]]
@@ -169,7 +169,7 @@ def _line(sheet: Sheet, cells: Iterable[str], widths: Sequence[int], gap: int, s
     return [piece for piece in line if piece.text]
 
 
-def _pages(sheet: Sheet, width: int) -> list[_Line] | None:
+def _column_pages(sheet: Sheet, width: int) -> list[_Line] | None:
     """Pages of columns, each with the labels; None if no number fits beside the labels."""
     labels = list(range(sheet.labels))
     numbers = list(range(sheet.labels, len(sheet.columns)))

@@ -190,7 +190,7 @@ def _counted(
 
 
 def _are_few(counts: NDArray[np.int64]) -> bool:
-    """Return whether all ways to swap so many prompts of each kind can be counted."""
+    """Return whether all sign flips can be enumerated. ``counts``: the number of equal prompts of each kind."""
     return bool(np.log2(counts + 1.0).sum() <= log(_STATES, 2))
 
 

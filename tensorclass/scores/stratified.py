@@ -184,7 +184,7 @@ def _combined(stderrs: Sequence[float], weights: Sequence[float]) -> float:
 
 
 def _cautious(moments: Moments, prompts: int, tasks: int, largest: float) -> Moments:
-    """The moments of a task; with the largest variance where it has one prompt among the prompts of other tasks."""
+    """The moments of a task. A task of one prompt gets the largest variance of all tasks, unless it is the only one."""
     if prompts > 1 or tasks == 1:
         return moments
     return Moments(moments.value, np.asarray(largest), moments.freedom)

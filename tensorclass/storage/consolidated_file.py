@@ -112,7 +112,7 @@ def consolidate(
             memory = _allocated(layout.spans, layout.size, here, share_memory, pin_memory)
             tensors = layout.tensors_in(memory)
             _copy_all(tensors, parts, num_threads)
-            made = with_buffers(data, tensors) if dense is None else data._with_arrays(iter(tensors))
+            made = with_buffers(data, tensors) if dense is None else data._with_leaves_and_buffers(iter(tensors))
         if target is not None:
             made = made.to(target, non_blocking=non_blocking)
         if inplace:
@@ -127,7 +127,7 @@ def consolidate(
 
 def _buffers_of(data: Any) -> list[Tensor]:
     """Return the buffers of all tensors and columns. Raise if one is not whole, or not dense."""
-    parts = [part for leaf in data._arrays() for part in parts_of(leaf)]
+    parts = [part for leaf in data._leaves_and_buffers() for part in parts_of(leaf)]
     if any(map(is_sharded, parts)):
         raise TypeError(f"consolidate: nothing was changed; there is {consolidated_buffer.WHOLE}")
     if odd := [part.layout for part in parts if part.layout != torch.strided]:
@@ -324,7 +324,7 @@ def _read(file: IO[bytes], name: str) -> tuple[int, Node, dict[tuple[collection_
 
 
 def _text(file: IO[bytes], end: int, name: str) -> tuple[bytes, int]:
-    """Return the text that ends before an offset of a file, with its length behind it, and where it begins."""
+    """Return the text that ends before an offset of a file, with its length after it, and where it begins."""
     if end >= 8:
         file.seek(end - 8)
         length = int.from_bytes(file.read(8), "little")

@@ -1,7 +1,7 @@
 """Names of modules before they were moved: pickles and programs of version 0.1.0 name them.
 
-An import of such a name gives the module under its name of today. Nothing is looked up for other imports but those that
-would fail.
+An import of such a name gives the module under its present name. The finder comes last, so that it is only asked for
+imports that would fail.
 """
 
 from __future__ import annotations

@@ -61,8 +61,8 @@ class KeyMessage(str):
 
     Args:
         message: the message.
-        wrong: the name that there is not, or several.
-        known: the names that there are.
+        wrong: the unknown name, or several.
+        known: the known names.
 
     >>> error = KeyError(KeyMessage("no key 'imgae'", "imgae", ["image", "label"]))
     >>> print(error)

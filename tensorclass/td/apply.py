@@ -410,7 +410,7 @@ class Applying(Collection):
             operands = [_other(table, other, key, default) for table, other in zip(tables, others, strict=True)]
             call = not isinstance(value, Collection) or call_on_nested or (is_leaf is not None and is_leaf(type(value)))
             if isinstance(value, Collection) and not value._is_tree() and (is_leaf is None or not is_leaf(type(value))):
-                if value._held() is not None:
+                if value._wrapped_tensor() is not None:
                     part = _applied(value, fn, join_key(path, key), *operands)
                     if part is not None:
                         store[key] = part if batch_size is None else part._resized(size)
@@ -461,7 +461,7 @@ class Applying(Collection):
                 result = current._changes(result._store)
                 if not result:
                     continue
-            elif isinstance(result, Collection) and current is not None and result._held() is None:
+            elif isinstance(result, Collection) and current is not None and result._wrapped_tensor() is None:
                 continue
             changes[key] = result
         return changes
@@ -499,20 +499,20 @@ def _check_inplace(what: str, batch_size: object, device: object, names: object,
 
 
 def _applied(leaf: Any, fn: Callable[..., Any], *args: Any) -> Any:
-    """Return a leaf with the result of ``fn(*args)`` on its tensor, which is the argument behind the name.
+    """Return a leaf with the result of ``fn(name, tensor, *operands)``, where ``tensor`` is the one that it wraps.
 
-    A leaf without a tensor is returned in a new holder.
+    A leaf without a tensor is copied in a new holder. ``args``: the name, and the operands.
     """
-    held = leaf._held()
+    held = leaf._wrapped_tensor()
     if held is None:
         return leaf._shallow()
-    name, operands = args[:1], [arg._held() if isinstance(arg, Collection) else arg for arg in args[1:]]
+    name, operands = args[:1], [arg._wrapped_tensor() if isinstance(arg, Collection) else arg for arg in args[1:]]
     result = fn(*name, held, *operands)
     return None if result is None else leaf._with_leaves(iter([_fit(name, result, Size(()))]))
 
 
 def _entries(other: Any) -> Any:
-    """Return the values of another collection by key, as they are now; ``None`` if it is none."""
+    """Return a snapshot of the values of a collection, or a dict itself; ``None`` for anything else."""
     entries: Any = other
     return other._now() if isinstance(other, Collection) else entries if isinstance(other, dict) else None
 

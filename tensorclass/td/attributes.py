@@ -1,4 +1,4 @@
-"""Attributes of each tensor as a tree: device, dtype, shape, address."""
+"""Attributes of each tensor as a tree: device, dtype, shape, address. Sizes of a collection in bytes and elements."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CPU = torch.device("cpu")
 
 
 class Attributes(Collection):
-    """``attrs`` and ``data_ptr``."""
+    """``attrs``, ``data_ptr``, ``bytes``, ``param_count`` and ``depth``."""
 
     __slots__ = ()
 
@@ -69,10 +69,8 @@ class Attributes(Collection):
         for key, value in self._now().items():
             if isinstance(value, Tensor):
                 store[key] = registry.TensorAttrs(**read(value))
-            elif is_tree(value):
-                store[key] = value._attrs(read)
             else:
-                store[key] = value
+                store[key] = value._attrs(read) if is_tree(value) else value
         return self._untyped({})._like(store, Size())
 
     def data_ptr(self, *, storage: bool = False) -> TensorCollection:
@@ -101,6 +99,65 @@ class Attributes(Collection):
         result = self._untyped({})._like(store, Size())
         result._device = _CPU
         return result
+
+    # -- size --------------------------------------------------------------------------------------------------------
+
+    def bytes(self, *, count_duplicates: bool = True) -> int:
+        """Return the memory of all tensors, text and ragged rows in bytes. Other objects count nothing.
+
+        Args:
+            count_duplicates: count memory that values share once for each of them, and of columns what their rows take;
+                with ``False`` the buffer of a column counts as a whole. Default: ``True``.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> x = torch.zeros(3)
+            >>> data = TensorDict({"a": x, "b": x}, [3])
+            >>> data.bytes(), data.bytes(count_duplicates=False)
+            (24, 12)
+        """
+        if count_duplicates:
+            return self._bytes()
+        storages: dict[int, tuple[int, dict[Any, int]]] = {}
+        for leaf in self._leaves_and_buffers():
+            storage = leaf.untyped_storage()
+            _, views = storages.setdefault(storage._cdata, (storage.nbytes(), {}))
+            views[leaf.storage_offset(), leaf.shape, leaf.stride()] = leaf.numel() * leaf.element_size()
+        return sum(min(size, sum(views.values())) for size, views in storages.values())
+
+    def param_count(self, *, count_duplicates: bool = True) -> int:
+        """Return the number of elements of all tensors.
+
+        Args:
+            count_duplicates: count a tensor once for each of its keys. Default: ``True``.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> x = torch.zeros(3)
+            >>> data = TensorDict({"a": x, "b": x}, [3])
+            >>> data.param_count(), data.param_count(count_duplicates=False)
+            (6, 3)
+        """
+        leaves = list(self._leaves())
+        if not count_duplicates:
+            leaves = list({id(leaf): leaf for leaf in leaves}.values())
+        return sum(leaf.numel() for leaf in leaves)
+
+    @property
+    def depth(self) -> int:
+        """Number of levels of collections below this one.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": {"b": {"c": 1}}}).depth
+            2
+        """
+        return self._levels()
+
+    def _levels(self) -> int:
+        return max((1 + value._levels() for value in self._now().values() if is_tree(value)), default=0)
 
 
 def _read_attributes(leaf: Tensor, wanted: Sequence[str]) -> dict[str, Any]:

@@ -40,6 +40,7 @@ from .module_parameters import Modules
 from .packing import Packing
 from .padding import Padding
 from .permute_and_flip import Permuting
+from .pickling import Pickling
 from .pointwise import Pointwise
 from .printing.representations import Printing
 from .reductions import Reductions
@@ -49,7 +50,7 @@ from .shapes import Names
 from .split_and_narrow import Splitting
 from .stack_and_cat import Combining
 from .state_dict import State
-from .storage_state import Storing
+from .storage_state import Sharing, Storing
 from .torch_functions import TorchFunctions
 
 if TYPE_CHECKING:
@@ -93,6 +94,8 @@ class TensorCollection(
     Attributes,
     Locking,
     State,
+    Pickling,
+    Sharing,
     Printing,
 ):
     """A store of values under string keys that behaves like one tensor whose shape is the batch size.
@@ -255,5 +258,5 @@ for _family in TensorCollection.__mro__:
 
 
 copy_inherited(TensorCollection)
-native.know_methods(TensorCollection)
+native.register_methods(TensorCollection)
 registry.register(TensorCollection)

@@ -1,12 +1,12 @@
 """Operations on the buffer of a consolidated collection: one call for all of its tensors.
 
-:func:`mark` remembers where the tensors of a collection lie in their buffer. :func:`buffer_of` returns the buffer for
+:func:`mark` records where the tensors of a collection lie in their buffer. :func:`buffer_of` returns the buffer for
 as long as they are there. It compares the tensors with the mark at each call, since they can be replaced, resized, set
-to other memory or made to require a gradient by code that knows nothing of the mark. A mark that is untrue is removed.
-Values that are written in place are written to the buffer, so the mark stays true. It does not keep the buffer alive.
+to other memory or made to require a gradient by code that does not update the mark. An outdated mark is removed. Values
+that are written in place are written to the buffer, so the mark stays valid. It does not keep the buffer alive.
 
-Methods that take a few microseconds look for a mark only if the collection is locked, as ``consolidate`` returns it. To
-look at the lock takes some nanoseconds, so others do not pay.
+Methods that take a few microseconds look for a mark only if the collection is locked, as ``consolidate`` returns it.
+Reading the lock takes some nanoseconds, so other collections do not pay.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class FoundBuffer(NamedTuple):
 
 
 def _known_mark(data: Any) -> BufferMark | None:
-    """Return the mark of a collection, true or not. Compiled code does not look at memory."""
+    """Return the mark of a collection, which may be outdated. Compiled code has no addresses, and gets ``None``."""
     return getattr(data, "_buffer", None) if knows_addresses() else None
 
 
@@ -57,9 +57,9 @@ def mark(data: Any, layout: BufferLayout | None = None) -> Any:
 
     Args:
         data: the collection.
-        layout: where its tensors are known to lie. Default: look at them.
+        layout: where its tensors are known to lie. Default: found out from their addresses.
     """
-    leaves = list(data._arrays())
+    leaves = list(data._leaves_and_buffers())
     if layout is None:
         flat = flat_of(leaves)
         if flat is None or len(flat.spans) < 2:
@@ -90,7 +90,7 @@ def buffer_of(data: Any, *methods: str, columns: bool = False) -> FoundBuffer | 
         return None
     leaves: list[Tensor] = []
     if not methods:
-        leaves += data._arrays()
+        leaves += data._leaves_and_buffers()
     elif not _collect(data, methods, columns, leaves):
         return None
     if known.layout.fits(leaves) and [*map(_pointer, leaves)] == known.pointers:
@@ -113,7 +113,7 @@ def _collect(data: Any, methods: tuple[str, ...], columns: bool, leaves: list[Te
         elif not value._is_tree():
             if not columns or not value._named_columns():  # type: ignore[attr-defined]
                 return False
-            leaves += value._arrays()
+            leaves += value._leaves_and_buffers()
         elif not _inherits(value.__class__, methods) or not _collect(value, methods, columns, leaves):
             return False
     return True
@@ -135,7 +135,7 @@ def dense_tensors(data: Any) -> list[Tensor] | None:
 def on_buffer(data: Any, layout: BufferLayout, memory: Tensor) -> Any:
     """Return a collection of the structure of ``data`` whose tensors lie in another buffer, and mark it."""
     tensors = layout.tensors_in(memory)
-    return mark_positions(data._with_arrays(iter(tensors)), layout, tensors)
+    return mark_positions(data._with_leaves_and_buffers(iter(tensors)), layout, tensors)
 
 
 def _have_same_layout(own: BufferMark | None, other: BufferMark | None, ours: Any, theirs: Any) -> bool:
@@ -184,13 +184,13 @@ def moved(data: Any, device: torch.device, non_blocking: bool) -> Any:
         The moved collection. ``data`` itself if it is on the device already, has fewer than two buffers or is not
         consolidated.
     """
-    first = next(iter(data._arrays()), None)
+    first = next(iter(data._leaves_and_buffers()), None)
     if first is None or first.device == device or not knows_addresses():
         return data
     found = None if getattr(data, "_buffer", None) is None else buffer_of(data)
     if found is not None:
         return on_buffer(data, found.layout, found.memory.to(device, non_blocking=non_blocking))
-    flat = flat_of(data._arrays())
+    flat = flat_of(data._leaves_and_buffers())
     if flat is None or len(flat.spans) < 2:
         return data
     there = FlatBuffer(flat.memory.to(device, non_blocking=non_blocking), flat.spans)
@@ -205,7 +205,7 @@ def hand_over(data: Any, other: Any) -> None:
 
 
 def cast(data: Any, dtype: torch.dtype, integers: bool, *methods: str) -> Any:
-    """Cast a consolidated collection whose tensors have one dtype by one call; ``None`` if it is none.
+    """Cast a consolidated collection whose tensors have one dtype by one call; ``None`` for other collections.
 
     Args:
         data: the collection.
@@ -236,7 +236,7 @@ def pinned(data: Any) -> Any:
     Returns:
         ``None`` if there are fewer than two tensors, or one is not dense, not in main memory or requires a gradient.
     """
-    tensors = list(data._arrays())
+    tensors = list(data._leaves_and_buffers())
     if len(tensors) < 2 or not kernels_run() or not all(map(_is_dense, tensors)):
         return None
     spans, size = spans_of(tensors)
@@ -245,11 +245,11 @@ def pinned(data: Any) -> Any:
         return None
     targets = FlatBuffer(memory, spans).parts()
     _foreach_copy(targets, tensors)
-    return data._with_arrays(iter(targets))
+    return data._with_leaves_and_buffers(iter(targets))
 
 
 def page_locked(size: int) -> Tensor | None:
-    """Return page-locked memory for a buffer; ``None`` without an accelerator, of which torch tells for a tensor."""
+    """Return page-locked memory for a buffer; ``None`` if torch has no accelerator."""
     if not torch.accelerator.is_available():
         return None
     return torch.empty(size, dtype=torch.uint8, device="cpu", pin_memory=True)
@@ -268,7 +268,7 @@ _COMPARISONS: frozenset[Any] = frozenset(
 
 
 def compared(function: Any, ours: Any, theirs: Any) -> Any:
-    """Compare two consolidated collections of one dtype by one call; ``None`` if they are no such.
+    """Compare two consolidated collections of one dtype by one call; ``None`` for other collections.
 
     Args:
         function: a function of two tensors. ``None`` is returned if it is no comparison.

@@ -74,7 +74,7 @@ class Collection:
     _hidden_members: ClassVar[Mapping[str, Any] | None] = None
     #: whether native code may walk collections of this class: it is a tree that overrides none of ``native.METHODS``
     _NATIVE: ClassVar[bool] = False
-    #: what it holds: code outside of the engine asks for it in place of the class
+    #: the kind of content, which code outside of the engine checks instead of the class
     _CONTENT: ClassVar[Content] = Content.TREE
     #: fields that have another name in files and tables; ``None`` if there are none
     _stored_names: ClassVar[StoredNames | None] = None
@@ -182,7 +182,7 @@ class Collection:
                 value._check_batch_size(size, (*path, key))
 
     def _check_behind(self, size: Size) -> None:
-        """Raise if the dimensions of a value behind the batch size do not fit. Records override this."""
+        """Raise if the dimensions of a value after the batch size do not fit. Records override this."""
         for value in self._now().values():
             if isinstance(value, Collection) and len(value._batch_size) < len(size):
                 value._check_behind(size)
@@ -298,7 +298,7 @@ class Collection:
     # -- arrays: for functions of other libraries that take something like one ----------------------------------------
 
     def _one_tensor(self) -> Tensor:
-        """Return the content as one tensor. Raise if it is none; the error says how to get tensors."""
+        """Return the content as one tensor. Collections raise, with advice how to get tensors; leaves override this."""
         key = next(iter(self._store), None)
         raise TypeError(
             f"a {type_name(self)} is no tensor and no array, but a collection of them by key; take one of them"
@@ -307,18 +307,18 @@ class Collection:
         )
 
     def _as_array(self, dtype: Any = None) -> NDArray[Any]:
-        """Return the content as one array, whatever its dtype; ``dtype``: what it becomes. Raise if it is none."""
+        """Return the content as one array, which the caller casts to ``dtype``. Raise as :meth:`_one_tensor` does."""
         return self._one_tensor().numpy()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        """Return an array, for :func:`numpy.asarray`. Raise if this is none."""
+        """Return an array, for :func:`numpy.asarray`. Collections raise; some leaves are arrays."""
         array = self._as_array(dtype)
         if copy is False and self._tensor_of_all_rows() is None:
             raise ValueError(f"a {type_name(self)} is an array only as a copy; give copy=None")
         return np.array(array, dtype, copy=copy)
 
     def __dlpack__(self, **options: Any) -> Any:
-        """Return a capsule with a tensor, for :func:`torch.as_tensor`. Raise if this is none."""
+        """Return a capsule with a tensor, for :func:`torch.as_tensor`. Collections raise; some leaves are tensors."""
         tensor: Any = self._one_tensor()
         return tensor.__dlpack__(**options)
 
@@ -351,7 +351,7 @@ class Collection:
         )
 
     def _all_nodes(self) -> list[Collection]:
-        """Return this collection and all nested ones, each of them once; while traced, one for each place."""
+        """Return this collection and all nested ones, each of them once; while traced, once for each key."""
         nodes: list[Collection] = [self]
         if not knows_addresses():
             for node in nodes:  # grows during the loop
@@ -530,7 +530,7 @@ class Collection:
     def _levels_now(self) -> Self:
         """Return this collection as it is now: copies of the dicts of all levels, with the same values and locks.
 
-        Operations that look at all values before they write into them go over it twice.
+        For operations that check all values before they write any: both loops then see the same keys.
         """
         store = self._store
         if type(store) is not DICT or not self._is_tree():
@@ -571,8 +571,8 @@ class Collection:
         """Return the collections that this one refers to other than as values: components or objects."""
         return ()
 
-    def _held(self) -> Tensor | None:
-        """Return the tensor of an unbatched tensor or of ragged rows; ``None`` for all other collections."""
+    def _wrapped_tensor(self) -> Tensor | None:
+        """Return the tensor in an unbatched tensor, or the items of ragged rows; ``None`` for all other collections."""
         return None
 
     def _tensor_of_all_rows(self) -> Tensor | None:
@@ -583,8 +583,8 @@ class Collection:
         """Yield the operands for the tensors of a leaf other than a tensor in an operation with ``operand``."""
         return iter(())
 
-    def _content(self) -> tuple[Any, ...]:
-        """Return the content of a leaf that is not a tensor. It has changed if one of these is another object."""
+    def _identity(self) -> tuple[Any, ...]:
+        """Return objects that identify the content of a leaf: it has changed if one of them is another object."""
         return tuple(self._now().values())
 
     def _leaves(self) -> Iterator[Tensor]:
@@ -626,11 +626,11 @@ class Collection:
             store[key] = value._with_leaves(leaves) if isinstance(value, Collection) else next(leaves)
         return self._same(store)
 
-    def _arrays(self) -> Iterator[Tensor]:
-        """Yield the tensors that hold all values: those of :meth:`_leaves`, and items and spans of columns."""
+    def _leaves_and_buffers(self) -> Iterator[Tensor]:
+        """Yield the tensors of :meth:`_leaves`, and the buffers of columns: items and spans."""
         for value in self._now().values():
             if isinstance(value, Collection):
-                yield from value._arrays()
+                yield from value._leaves_and_buffers()
             else:
                 yield value
 
@@ -645,11 +645,11 @@ class Collection:
             for value in self._now().values()
         )
 
-    def _with_arrays(self, buffers: Iterator[Tensor]) -> Self:
-        """Return the same tree with other tensors of the same shapes, in the order of :meth:`_arrays`."""
+    def _with_leaves_and_buffers(self, buffers: Iterator[Tensor]) -> Self:
+        """Return the same tree with other tensors of the same shapes, in the order of :meth:`_leaves_and_buffers`."""
         store = {**self._store}
         for key, value in store.items():
-            store[key] = value._with_arrays(buffers) if isinstance(value, Collection) else next(buffers)
+            store[key] = value._with_leaves_and_buffers(buffers) if isinstance(value, Collection) else next(buffers)
         return self._same(store)
 
     def _compacted(self) -> Self:

@@ -80,7 +80,7 @@ def assert_close(
                 assert_close(value, other, rtol, atol, equal_nan, intersection, msg, here)
             elif (why := value._row_mismatch(other)) is not None:
                 raise AssertionError(f"key {here} does not match{f' ({msg})' if msg else ''}\n{why}")
-            elif (held := value._held()) is not None and (own := other._held()) is not None:
+            elif (held := value._wrapped_tensor()) is not None and (own := other._wrapped_tensor()) is not None:
                 _assert_close(held, own, rtol, atol, equal_nan, msg, here)
         else:
             raise AssertionError(

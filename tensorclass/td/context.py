@@ -176,7 +176,7 @@ def _snapshot(node: Collection, copies: bool, entered: list[Any]) -> dict[str, t
         if isinstance(value, Tensor):
             noted[key] = (value, _version(value) if copies else SHARED)
         elif not value._is_tree():
-            noted[key] = (value, value._content())
+            noted[key] = (value, value._identity())
         elif type(value._store) is not dict and getattr(value, "_context", NOTHING)[1] is not None:
             entered.append(value.__enter__())
             noted[key] = (value, OWN_BLOCK)
@@ -220,7 +220,7 @@ class _Changes:
                 pass
             elif value._is_tree():
                 self._compare(value, note, here)
-            elif not _identical(value._content(), note):
+            elif not _identical(value._identity(), note):
                 self.replaced.append((here, value))
 
 
@@ -248,7 +248,7 @@ class Block:
             self.content = inverse.value
         self.entered: list[Any] = []
         copies = self.content is not None
-        self.noted: Any = _snapshot(result, copies, self.entered) if result._is_tree() else result._content()
+        self.noted: Any = _snapshot(result, copies, self.entered) if result._is_tree() else result._identity()
 
     def leave(self, result: Collection, *exception: Any) -> None:
         """End the block. Without an exception, write the changes back."""
@@ -283,7 +283,7 @@ class Block:
             )
         source, ndim, inverse = self.source, len(self.size), self.inverse
         if not result._is_tree():
-            if not _identical(result._content(), self.noted):
+            if not _identical(result._identity(), self.noted):
                 source.update(inverse.value(result, source, source, ndim, *self.args))
             return
         changes = _Changes(result, self.noted)

@@ -1,4 +1,4 @@
-"""Collections as plain dicts, arrays and lists."""
+"""Convert collections to plain dicts, arrays and lists."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Converting(Collection):
             if isinstance(value, Converting):
                 try:
                     rows = tolist_first and len(value._batch_size)
-                    if value._held() is not None:
+                    if value._wrapped_tensor() is not None:
                         entry = with_members(value).to_dict(convert_tensors=convert_tensors)
                     elif not value._is_tree():
                         entry = with_members(value).tolist() if rows else value._unwrapped()

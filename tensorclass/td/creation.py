@@ -77,7 +77,7 @@ class Creation(Collection):
         """Return zeros in the shapes and dtypes of a schema.
 
         Args:
-            schema: for each key, nested or not, the shape behind the batch dimensions and the dtype.
+            schema: for each key, nested or not, the shape after the batch dimensions and the dtype.
             batch_size: the batch size. Default: none.
             storage: where the values are kept: ``None`` for memory, ``"shared"`` for shared memory, ``"memmap"`` for
                 the files of a folder, ``"h5"`` or ``"zarr"`` for arrays in a file. Files take up no space until they
@@ -154,7 +154,7 @@ class Creation(Collection):
                 Default: ``False``, its values are stacked.
 
         Returns:
-            A new collection of this class with tensors of the shape ``size`` plus the dimensions behind the batch size
+            A new collection of this class with tensors of the shape ``size`` plus the dimensions after the batch size
             here.
 
         Example:
@@ -188,7 +188,7 @@ class Creation(Collection):
             empty_lazy: as for :meth:`new_zeros`.
 
         Returns:
-            A new collection of this class with tensors of the shape ``size`` plus the dimensions behind the batch size
+            A new collection of this class with tensors of the shape ``size`` plus the dimensions after the batch size
             here.
 
         Example:
@@ -222,7 +222,7 @@ class Creation(Collection):
             empty_lazy: as for :meth:`new_zeros`.
 
         Returns:
-            A new collection of this class with tensors of the shape ``size`` plus the dimensions behind the batch size
+            A new collection of this class with tensors of the shape ``size`` plus the dimensions after the batch size
             here.
 
         Example:
@@ -259,7 +259,7 @@ class Creation(Collection):
             empty_lazy: as for :meth:`new_zeros`.
 
         Returns:
-            A new collection of this class with tensors of the shape ``size`` plus the dimensions behind the batch size
+            A new collection of this class with tensors of the shape ``size`` plus the dimensions after the batch size
             here.
 
         Example:
@@ -333,7 +333,6 @@ class Creation(Collection):
 
         @classmethod
         def _from_mapping(cls, source: Any, batch_size: Any, device: Any, names: Any) -> Self: ...
-        def _is_tree(self) -> bool: ...
         def share_memory_(self) -> Self: ...
 
 

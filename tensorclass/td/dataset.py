@@ -79,7 +79,7 @@ def collate(
         mask_key: key of the masks: boolean tensors ``[samples, length]``, true at values that are not padding. One key
             is for a collection with a mask for each of ``pad_keys`` (or for the mask itself, if it is a field of a
             record that holds a tensor). A mapping gives the key of each mask: ``{"tokens": "mask"}``.
-        padding_side: ``"right"`` (default) pads behind the values, ``"left"`` before them.
+        padding_side: ``"right"`` (default) pads after the values, ``"left"`` before them.
 
     Returns:
         The batch.
@@ -186,8 +186,8 @@ class Ragged(NamedTuple):
         mask = positions < lengths.unsqueeze(1)
         return values, mask.flip(1) if self.side == "left" else mask
 
-    def placed(self, masks: dict[Path, Tensor], holds_tensor: bool) -> dict[Path, Tensor]:
-        """Return masks by their own keys.
+    def masks_by_key(self, masks: dict[Path, Tensor], holds_tensor: bool) -> dict[Path, Tensor]:
+        """Return masks by the keys under which they are collated.
 
         Args:
             masks: masks of all padded values, by the keys of the values.
@@ -251,7 +251,7 @@ def _collated(samples: Any, *, ragged: Ragged, collate_fn_map: Any = None) -> An
             masks[path] = mask
     together = ragged.together
     if together is None or _is_tensor_field(batch, together):
-        for path, mask in ragged.placed(masks, together is not None).items():
+        for path, mask in ragged.masks_by_key(masks, together is not None).items():
             batch.set(path, mask)
     else:
         own: dict[Any, Tensor] = dict(masks)

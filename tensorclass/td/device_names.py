@@ -1,4 +1,4 @@
-"""Devices by their names."""
+"""Convert names of devices to devices of torch, with advice for wrong names."""
 
 from __future__ import annotations
 

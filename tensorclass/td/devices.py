@@ -212,14 +212,14 @@ class Devices(Casts):
         target = as_device(device)
         changes_only_place = dtype is None and memory_format is None and not copy
         if target == self._device or target is None:
-            result = self if changes_only_place else self._moved(target, dtype, non_blocking, copy, memory_format)
+            result = self if changes_only_place else self._to(target, dtype, non_blocking, copy, memory_format)
         elif changes_only_place and batch_size is None:
             there: Self = buffer_operations.moved(self, target, non_blocking)
-            result = there._placed(target, non_blocking)
+            result = there._to_device(target, non_blocking)
             if there is not self:
                 buffer_operations.hand_over(there, result)
         else:
-            result = self._moved(target, dtype, non_blocking, copy, memory_format)
+            result = self._to(target, dtype, non_blocking, copy, memory_format)
         if batch_size is not None:
             result = result._shallow() if result is self else result
             result._set_batch_size(batch_size)
@@ -234,7 +234,7 @@ class Devices(Casts):
     def _filtered(
         self, cast_filter: CastFilter, args: tuple[Any, ...], device: Any, dtype: torch.dtype | None, other: Any
     ) -> tuple[Self, tuple[Any, ...], Any, Any]:
-        """Cast with a filter. Return the result, and what the arguments of :meth:`to` say besides the dtype."""
+        """Cast with a filter. Return the result, and ``args, device, other`` of :meth:`to` without the dtype."""
         likes: list[Tensor] = [arg for arg in (other, *args) if isinstance(arg, Tensor)]
         dtypes = [arg for arg in (dtype, *args) if isinstance(arg, torch.dtype)]
         if not (dtypes or likes):
@@ -263,15 +263,15 @@ class Devices(Casts):
             result._device = self._device
         return result
 
-    def _placed(self, device: torch.device, non_blocking: bool, /) -> Self:
-        """Return the values on a device. Tensors that are on it already need no call."""
+    def _to_device(self, device: torch.device, non_blocking: bool, /) -> Self:
+        """Return the collection on a device. Tensors that are on it already are shared."""
         store = {**self._store}
         for key, value in member_items(store):
             if value.device != device:
                 store[key] = value.to(device, non_blocking=non_blocking)
         return self._on(store, device)
 
-    def _moved(
+    def _to(
         self,
         device: torch.device | None,
         dtype: torch.dtype | None,
@@ -283,11 +283,11 @@ class Devices(Casts):
     ) -> Self:
         """Move the values to a device, cast them, or both. Without ``numbers``, integers and booleans are not cast."""
         if self._lock is not None and dtype is not None and device is None and memory_format is None and not copy:
-            made = buffer_operations.cast(self, dtype, numbers and self._CASTS_INTEGERS, "to", "_moved")
+            made = buffer_operations.cast(self, dtype, numbers and self._CASTS_INTEGERS, "to", "_to")
             if made is not None:
                 return made  # type: ignore[no-any-return]
         if dtype is not None and not (numbers and self._CASTS_INTEGERS) and is_inexact(dtype):
-            return self._moved_inexact(device, dtype, non_blocking, copy, memory_format)
+            return self._to_inexact(device, dtype, non_blocking, copy, memory_format)
         store = {**self._store}
         if device is None and not copy and memory_format is None:
             for key, value in member_items(store):
@@ -297,7 +297,7 @@ class Devices(Casts):
             store[key] = value.to(device, dtype, non_blocking, copy=copy, memory_format=memory_format)
         return self._on(store, self._device if device is None else device)
 
-    def _moved_inexact(
+    def _to_inexact(
         self,
         device: torch.device | None,
         dtype: torch.dtype,
@@ -305,12 +305,12 @@ class Devices(Casts):
         copy: bool,
         memory_format: torch.memory_format | None,
     ) -> Self:
-        """:meth:`_moved` with a floating or complex dtype, to which only floating and complex tensors are cast."""
+        """:meth:`_to` with a floating or complex dtype, to which only floating and complex tensors are cast."""
         moves = device is not None or copy or memory_format is not None
         store: Store = {}
         for key, value in self._now().items():
             if isinstance(value, Devices):
-                store[key] = value._moved(device, dtype, non_blocking, copy, memory_format, False)
+                store[key] = value._to(device, dtype, non_blocking, copy, memory_format, False)
             elif not (value.is_floating_point() or value.is_complex()):
                 store[key] = value
                 if moves:
@@ -535,7 +535,7 @@ class Devices(Casts):
                 value._set_device(device)
 
 
-native.tell("know", torch.clone, "clone")
+native.tell("bind_function", torch.clone, "clone")
 
 
 def _arguments(

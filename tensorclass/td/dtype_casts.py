@@ -96,7 +96,7 @@ class Casts(Collection):
 
     if TYPE_CHECKING:
 
-        def _moved(
+        def _to(
             self, device: Any, dtype: Any, non_blocking: Any, copy: Any, memory_format: Any, numbers: Any = True, /
         ) -> Self: ...
 
@@ -120,14 +120,14 @@ class Casts(Collection):
         """
         if cast_filter is None:
             if self._lock is not None:
-                made = buffer_operations.cast(self, _as_dtype(dst_type), self._CASTS_INTEGERS, "type", "_moved")
+                made = buffer_operations.cast(self, _as_dtype(dst_type), self._CASTS_INTEGERS, "type", "_to")
                 if made is not None:
                     return made  # type: ignore[no-any-return]
             if not self._CASTS_INTEGERS and is_inexact(dtype := _as_dtype(dst_type)):
                 store: Store = {}
                 for key, value in self._now().items():
                     if isinstance(value, Casts):
-                        store[key] = value._moved(None, dtype, False, False, None, False)
+                        store[key] = value._to(None, dtype, False, False, None, False)
                     else:  # torch is faster with type() than with to()
                         store[key] = value.type(dtype) if value.is_floating_point() or value.is_complex() else value
                 return self._same(store)

@@ -37,7 +37,7 @@ def kernel_of(name: str) -> Callable[..., Any]:
     SINGLE[kernel] = name.replace("maximum", "clamp_min").replace("minimum", "clamp_max")
     if name.endswith("_") and name != "zero_":  # zero_ fits every tensor
         IN_PLACE.add(kernel)
-    native.tell("know", kernel, SINGLE[kernel])
+    native.tell("bind_function", kernel, SINGLE[kernel])
     return kernel
 
 
@@ -105,7 +105,8 @@ def aligned_operands(tree: Any, operand: Any) -> Iterator[Any]:
     parts = tree._aligned_parts(operand)
     if parts is not None:
         for part, own in parts:
-            if isinstance(own, Tensor) and not own.ndim:  # a slice: promotes dtypes as a tensor with dimensions
+            if isinstance(own, Tensor) and not own.ndim:
+                # a slice of a tensor with dimensions, whose dtype torch promotes to; without any it would not
                 for leaf in part._leaves():
                     yield own.reshape((1,) * leaf.ndim)
             else:

@@ -19,7 +19,7 @@ class Gathering(Collection):
 
     if TYPE_CHECKING:
 
-        def _index(self, index: tuple[Any, ...]) -> Self: ...
+        def _index_prepared(self, index: tuple[Any, ...]) -> Self: ...
         def _done(self, result: Self, inplace: bool) -> Self: ...
 
     def gather(self, dim: int, index: Tensor, out: Self | None = None, *, inplace: bool = False) -> Self:
@@ -27,7 +27,7 @@ class Gathering(Collection):
 
         Args:
             dim: the batch dimension.
-            index: integer tensor with as many dimensions as the batch. Dimensions of the values behind the batch are
+            index: integer tensor with as many dimensions as the batch. Dimensions of the values after the batch are
                 taken whole.
             out: collection that the result is written to, and that is returned.
             inplace: change this collection and return it. Default: ``False``.
@@ -85,7 +85,7 @@ class Gathering(Collection):
             tensor([3, 1])
         """
         dim = shapes.wrap_dim(dim, len(self._batch_size))
-        return self._index((*(slice(None),) * dim, index))
+        return self._index_prepared((*(slice(None),) * dim, index))
 
     def masked_select(self, mask: Tensor, *, inplace: bool = False) -> Self:
         """Select the items at which a mask is true: ``data[mask]``.

@@ -135,7 +135,7 @@ class WalkedKeyView(KeyView):
 
 
 def _unraveled(key: Any) -> FlatKey:
-    """Return a key of which a view is asked whether it has it."""
+    """Return the flat form of a key that is looked up in a view of keys. Raise a ``TypeError`` if it is not a key."""
     try:
         return key if isinstance(key, str) else unravel_key(key)
     except TypeError:
@@ -149,7 +149,7 @@ def _first(item: tuple[str, Any]) -> str:
 def _is_leaf(value: Value, is_leaf: IsLeaf | None) -> bool:
     if is_leaf is not None:
         return is_leaf(type(value))
-    return not isinstance(value, Collection) or value._held() is not None
+    return not isinstance(value, Collection) or value._wrapped_tensor() is not None
 
 
 def default_is_leaf(cls: type) -> bool:

@@ -172,7 +172,7 @@ class Gradients(Collection):
         store: Store = {}
         found = False
         for key, value in self._now().items():
-            if isinstance(value, Gradients) and not value._is_tree() and value._held() is None:
+            if isinstance(value, Gradients) and not value._is_tree() and value._wrapped_tensor() is None:
                 store[key] = value
             elif (gradient := value._gradient() if isinstance(value, Gradients) else value.grad) is not None:
                 store[key] = gradient

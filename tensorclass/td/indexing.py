@@ -61,13 +61,13 @@ def _gathered(source: Store, rows: Tensor) -> Store | None:
     if nested:  # not above: an error below would be tried again at each level, which takes twice the time at each
         for key, value in source.items():
             if isinstance(value, Indexing):
-                found[key] = value._at(rows)
+                found[key] = value._index_value(rows)
     return found
 
 
-def _at(value: Any, index: Any) -> Any:
-    """Return a value indexed along the batch, as a value of a collection: a row of text is a text."""
-    return value._at(index) if isinstance(value, Indexing) else value[index]
+def index_value(value: Any, index: Any) -> Any:
+    """Index a value of a collection along the batch. The result is a value again: a row of text is a ``Text``."""
+    return value._index_value(index) if isinstance(value, Indexing) else value[index]
 
 
 class Indexing(Collection):
@@ -111,21 +111,21 @@ class Indexing(Collection):
 
     @native.tries("index")
     def _rows_at(self, index: Any) -> Any:
-        """Return rows, or what a nested key leads to."""
+        """Return the rows at an index, or the value of a nested key."""
         kind: Any = index.__class__
         batch_size = self._batch_size
         if kind is int:
             if batch_size:
                 store = {**self._store}
                 for key, value in store.items():
-                    store[key] = value[index] if type(value) is Tensor else _at(value, index)
+                    store[key] = value[index] if type(value) is Tensor else index_value(value, index)
                 if not store and not -batch_size[0] <= index < batch_size[0]:
                     raise IndexError(f"index {index} is out of bounds for dimension 0 with size {batch_size[0]}")
                 size = NO_DIMS if len(batch_size) == 1 else batch_size[1:]
                 return self._like(store, size, None if self._names is None else self._names[1:] or None)
         elif kind is slice:
             if batch_size:
-                return self._index((index,))
+                return self._index_prepared((index,))
         elif kind is tuple and index and type(index[0]) is tuple and is_nested_key(index):
             return self._get_key(index)
         elif index is None:
@@ -137,18 +137,18 @@ class Indexing(Collection):
             prepared = prepare_index(index, batch_size)
         except first_class_dims.BoundIndex:
             return self._index_bound(*first_class_dims.split(index, batch_size, prepare_index))
-        indexed = self._index(prepared)
+        indexed = self._index_prepared(prepared)
         if self._batch_size is not batch_size and self._batch_size != batch_size:
             raise RuntimeError(f"the batch size changed from {list(batch_size)} while it was indexed")
         return indexed
 
-    def _at(self, index: Any) -> Self:
-        """Index as a value of a collection. Text differs: its ``text[3]`` is a string."""
+    def _index_value(self, index: Any) -> Self:
+        """Index as a value of a collection. Text overrides it: ``text[3]`` is a string, this a :class:`Text`."""
         rows: Self = self[index]
         return rows
 
-    def _index(self, index: tuple[Any, ...]) -> Self:
-        """Index with a prepared index."""
+    def _index_prepared(self, index: tuple[Any, ...]) -> Self:
+        """Index with the result of :func:`prepare_index`."""
         batch_size = self._batch_size
         item = index[0] if len(index) == 1 else index
         if len(index) > len(batch_size):  # None and bools add dimensions, or the index was made for another batch size
@@ -162,7 +162,8 @@ class Indexing(Collection):
         if store is None:
             try:
                 store = {
-                    key: value[item] if type(value) is Tensor else _at(value, item) for key, value in source.items()
+                    key: value[item] if type(value) is Tensor else index_value(value, item)
+                    for key, value in source.items()
                 }
             except RuntimeError:
                 if not jagged.any_nested(source.values()):
@@ -385,7 +386,7 @@ class Indexing(Collection):
         return True
 
     def _write_tensors(self, index: tuple[Any, ...], rows: Collection, row_ndim: int) -> bool:
-        """Write plain tensors into plain tensors of the same dtype, with one look at each before any is written.
+        """Write plain tensors into plain tensors of the same dtype. All are checked before any is written.
 
         Return ``False``, with nothing written, in all other cases.
         """
@@ -424,7 +425,7 @@ class Indexing(Collection):
             check_objects_in_files(self, index, objects)
 
     def _check_rows(self, rows: Collection, ndim: int, row_ndim: int, path: tuple[str, ...]) -> None:
-        """Raise if rows do not fit: their shapes behind the index, their types, or their new keys."""
+        """Raise if rows do not fit: their shapes after the index, their types, or their new keys."""
         store = self._store
         for key, row in rows._now().items():
             value = store.get(key)
@@ -513,7 +514,7 @@ class Indexing(Collection):
 
 def lies_in_files(data: Collection) -> bool:
     """Return whether writes to a collection, or to one that it was locked with, go to files."""
-    leaves: Iterator[Tensor] = data._arrays()
+    leaves: Iterator[Tensor] = data._leaves_and_buffers()
     if any(type(leaf) is MemoryMappedTensor and leaf.is_in_file() for leaf in leaves):
         return True
     holders = [ref() for ref in data._lock or ()]
@@ -554,8 +555,8 @@ def _broadcasts(got: Size, expected: Size) -> bool:
 
 
 def check_broadcast(path: tuple[str, ...], expected: Size, got: Size, row_ndim: int) -> None:
-    """Raise if rows of one shape behind the batch dimensions cannot be written into another shape."""
-    # with fewer dimensions behind the batch size, torch would align the batch dimensions of the rows with these
+    """Raise if rows of one shape after the batch dimensions cannot be written into another shape."""
+    # with fewer dimensions after the batch size, torch would align the batch dimensions of the rows with these
     if (row_ndim and len(got) < len(expected)) or not _broadcasts(got, expected):
         raise RuntimeError(
             f"{dotted(path)}: expected rows of shape {list(expected)} behind the batch dimensions, got {list(got)}; "

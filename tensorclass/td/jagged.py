@@ -33,10 +33,10 @@ def packed(value: Tensor) -> Tensor:
 
 def all_packed(data: Any) -> Any:
     """Return a collection whose jagged tensors have no holes: :func:`packed`; itself if none has."""
-    leaves = list(data._arrays())
+    leaves = list(data._leaves_and_buffers())
     dense = [packed(leaf) if leaf.is_nested else leaf for leaf in leaves]
     changed = any(one is not other for one, other in zip(leaves, dense, strict=True))
-    return data._with_arrays(iter(dense)) if changed else data
+    return data._with_leaves_and_buffers(iter(dense)) if changed else data
 
 
 def index_rows(value: Any, item: Any) -> Any:

@@ -167,12 +167,12 @@ def dotted(path: Iterable[str]) -> str:
     return printable(KEY_SEPARATOR.join(path))
 
 
-def tree_of(keys: Iterable[NestedKey]) -> dict[str, Any]:
-    """Return keys as a tree of dicts, with ``None`` for an entry as a whole.
+def key_tree(keys: Iterable[NestedKey]) -> dict[str, Any]:
+    """Return keys as a tree of nested dicts. ``None`` stands for an entry as a whole.
 
     A key takes precedence over keys below it.
 
-    >>> tree_of(["a", ("b", "c"), ("b", "d")])
+    >>> key_tree(["a", ("b", "c"), ("b", "d")])
     {'a': None, 'b': {'c': None, 'd': None}}
     """
     tree: dict[str, Any] = {}

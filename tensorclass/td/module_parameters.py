@@ -252,7 +252,7 @@ class _Misplaced(Exception):
 
 def _tensor_of(value: Any) -> Tensor:
     """Return the tensor of an unbatched value. Raise for other collections and for objects."""
-    held: Tensor | None = None if value._is_tree() else value._held()
+    held: Tensor | None = None if value._is_tree() else value._wrapped_tensor()
     if held is None:
         raise _Misplaced
     return held
@@ -264,7 +264,7 @@ def _dense(node: Any) -> Any:
 
 
 def _kind(value: Any) -> str:
-    is_tensor = isinstance(value, Tensor) or value._held() is not None
+    is_tensor = isinstance(value, Tensor) or value._wrapped_tensor() is not None
     return "a tensor" if is_tensor else f"a {type_name(value)}"
 
 

@@ -168,7 +168,7 @@ class Operands(Collection):
             for value in member_values(store.values())
         ]
 
-    def _widened(self, error: WiderOperand) -> Self:
+    def _expanded_for(self, error: WiderOperand) -> Self:
         """Return this collection expanded to the batch size of a result. Raise if it and the operand do not fit."""
         if error.size is None:
             raise error
@@ -182,7 +182,7 @@ class Operands(Collection):
         try:
             operands = self._required(other, store)
         except WiderOperand as error:
-            return self._widened(error)._binary(kernel, other)
+            return self._expanded_for(error)._binary(kernel, other)
         return self._computed(kernel, store, other, operands)
 
     @native.tries("binary")
@@ -192,7 +192,7 @@ class Operands(Collection):
         try:
             operands = other if type(other) in _NUMBERS else self._operands(other, store)
         except WiderOperand as error:
-            return self._widened(error)._operate(kernel, other)
+            return self._expanded_for(error)._operate(kernel, other)
         if operands is NotImplemented:
             return NotImplemented  # type: ignore[no-any-return]
         return self._computed(kernel, store, other, operands)
@@ -256,7 +256,7 @@ class Operands(Collection):
         try:
             operands = self._required(other, store)
         except WiderOperand as error:
-            return self._widened(error)._pairwise(function, other)
+            return self._expanded_for(error)._pairwise(function, other)
         if type(operands) is list:
             pairs = zip(store.items(), operands)  # noqa: B905
             return self._same(

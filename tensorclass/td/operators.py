@@ -158,4 +158,4 @@ def _rmod(value: Any, other: Any) -> Any:
 
 
 for _function, _name in ((operator.eq, "eq"), (operator.ne, "ne"), (_rdiv, "rdiv")):
-    native.tell("know", _function, _name)
+    native.tell("bind_function", _function, _name)

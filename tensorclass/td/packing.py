@@ -31,7 +31,7 @@ class PackLayout:
 
     Args:
         keys: keys of the tensors, in the order of their columns.
-        shapes: shape of each tensor behind the batch dimensions of the packed collection.
+        shapes: shape of each tensor after the batch dimensions of the packed collection.
         dim: position of the columns, counted from the end. Default: -1.
         nested: key, additional batch dimensions and class (``None``: a TensorDict) of each nested collection.
         device: device of the collection, or ``None``.
@@ -138,7 +138,7 @@ class Packing(Removing):
         """Pack all values into columns of one tensor.
 
         Args:
-            dim: position of the columns among the batch dimensions. Default: -1, behind them.
+            dim: position of the columns among the batch dimensions. Default: -1, after them.
             layout: layout of a collection of the same structure, whose order of columns is used. Default: the order
                 of the keys.
 

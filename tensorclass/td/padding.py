@@ -37,8 +37,8 @@ class Padding(Collection):
         """Pad the batch dimensions with a constant.
 
         Args:
-            pad_size: number of new items before and behind each batch dimension, from the first dimension on:
-                ``[before 0, behind 0, before 1, ...]``. Negative numbers cut items off.
+            pad_size: number of new items before and after each batch dimension, from the first dimension on:
+                ``[before 0, after 0, before 1, ...]``. Negative numbers cut items off.
             value: value of the new items. Non-tensor data is ``None`` there. Default: 0.
             inplace: replace the values of this collection one by one, and return it. Default: ``False``.
             safe: check the sizes before anything is changed. Default: ``True``.
@@ -158,9 +158,9 @@ def pad_sequence(
             Non-tensor data is ``None`` there. Default: 0.
         out: collection of the result's batch size that the result is written to, in place for keys that it has.
         return_mask: ``True`` adds a nested collection of masks under the key ``"masks"``; a key adds it there. A mask
-            is true at items that are not padding. It has the shape of the batch, and behind it the padded dimension
+            is true at items that are not padding. It has the shape of the batch, and after it the padded dimension
             if that is not a batch dimension. Default: ``False``.
-        padding_side: ``"right"`` (default) adds new items behind, ``"left"`` before.
+        padding_side: ``"right"`` (default) adds new items after, ``"left"`` before.
 
     Returns:
         A collection whose first batch dimension counts the items of the list.

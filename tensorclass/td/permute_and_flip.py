@@ -21,7 +21,7 @@ class Permuting(Collection):
 
     if TYPE_CHECKING:
 
-        def _index(self, index: tuple[Any, ...]) -> Self: ...
+        def _index_prepared(self, index: tuple[Any, ...]) -> Self: ...
         def _copied(self) -> Self: ...
         def _done(self, result: Self, inplace: bool) -> Self: ...
 
@@ -39,7 +39,7 @@ class Permuting(Collection):
                 self._names and shapes.names_permuted(self._names, order),
             )
         else:
-            result = self._index(())
+            result = self._index_prepared(())
         result._context = ((), PERMUTED, ref(self), order)
         return result
 

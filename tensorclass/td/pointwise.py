@@ -2,7 +2,7 @@
 
 If torch has a *foreach* kernel for an operation, all values of a level go through one call of it: one launch instead of
 one per tensor on an accelerator, and less overhead on a CPU. See ``foreach.py`` for kernels and ``operands.py`` for the
-second operand, and ``pointwise_methods.py`` for the functions that make methods of the table's lines.
+second operand, and ``pointwise_factories.py`` for the functions that make a method of each line.
 
 A second operand is a number, a tensor that broadcasts to the batch size (aligned with the batch dimensions of each
 value), or a collection with the same keys.
@@ -24,7 +24,7 @@ from .hidden_members import member_items, member_values, with_members
 from .indexing import _broadcasts
 from .operands import WiderOperand
 from .operators import Operators
-from .pointwise_methods import (
+from .pointwise_factories import (
     BOOLEANS,
     INTEGERS,
     SIGNED,
@@ -39,7 +39,7 @@ from .pointwise_methods import (
     unary,
     unary_,
 )
-from .pointwise_methods import NAMES as NAMES
+from .pointwise_factories import NAMES as NAMES
 from .stack_and_cat import _append_dims
 from .value_checks import ShapeMismatch
 
@@ -342,7 +342,7 @@ class Pointwise(Operators):
         try:
             ends, weights = self._required(end, store), self._required(weight, store)
         except WiderOperand as error:
-            return self._widened(error).lerp(end, weight)
+            return self._expanded_for(error).lerp(end, weight)
         if not store:
             return self._same({})
         results = run_kernel(_LERP, [*store.values()], (ends, weights))
@@ -429,7 +429,7 @@ class Pointwise(Operators):
         try:
             args = self._all_required((other1, other2), store)
         except WiderOperand as error:
-            return self._widened(error)._three(kernel, other1, other2, value)
+            return self._expanded_for(error)._three(kernel, other1, other2, value)
         results = run_kernel(kernel, [*store.values()], args, {"value": 1 if value is None else value})
         return self._same(dict(zip(store, results, strict=True)))
 
@@ -625,4 +625,4 @@ def _rsub(alpha: complex) -> Callable[..., Any]:
     return subtracted
 
 
-native.tell("know", torch.rsub, "rsub")
+native.tell("bind_function", torch.rsub, "rsub")

@@ -33,7 +33,7 @@ def _is_read(index: Tensor) -> bool:
 
 
 def prepare_index(index: Any, batch_size: Size, keep_masks: bool = False, writing: bool = False) -> tuple[Any, ...]:
-    """Normalize an index so that it applies to every value, whatever dimensions a value has behind the batch size.
+    """Normalize an index so that it applies to every value, whatever dimensions a value has after the batch size.
 
     Sequences and arrays become tensors, and masks become the positions of their true elements, unless ``keep_masks`` is
     set: otherwise each value would search the mask again. An ellipsis is expanded to the batch dimensions that it

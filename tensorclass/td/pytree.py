@@ -231,7 +231,7 @@ def _trace_vmap(new: TensorCollection, origin: _Origin) -> bool:
     if len(origin.forms) != len(leaves):
         return False
     if _vmapped(leaves) and origin.level <= 1:
-        return False  # not on the way out; at deeper levels only the forms can tell
+        return False  # these leaves are arguments of a vmap, not results; for nested transforms only the forms decide
     positions = list(range(ndim + 1))
     for form, leaf in zip(origin.forms, leaves):  # noqa: B905
         positions = _gained(form, _form(leaf), positions)
@@ -268,7 +268,7 @@ def _insert(new: TensorCollection, dim: int, leaves: list[Tensor], vmapped: bool
 
 
 def _longer(new: TensorCollection, origin: _Origin) -> bool:
-    """Return whether the first tensor has one dimension more than when it was flattened, as on the way out of a vmap.
+    """Return whether the first tensor has one dimension more than when it was flattened, as in results of a vmap.
 
     This is a quick check: most trees that are unflattened under transforms fail it.
     """
@@ -306,9 +306,9 @@ def _enter_one(new: TensorCollection, level: int) -> bool:
 
 
 def _gather_lost(node: Collection, level: int, lost: list[int], empty: list[Any] | None = None) -> None:
-    """Append the dimension that the one transform above a level hides of each of :func:`_tensors`, or -1.
+    """Append to ``lost`` the dimension of each tensor that the transform above ``level`` hides, or -1.
 
-    Nested collections without such tensors are appended to ``empty``.
+    Nested collections without tensors are appended to ``empty``.
     """
     store: Any = node._now()
     if not store:
@@ -473,7 +473,7 @@ def _restored(cls: type[TensorCollection]) -> Callable[[dict[str, Any]], Context
 Slots = dict[str, Any]
 
 #: for each class that is flattened to its values: the class that unflattening makes (``None``: the instance tells), the
-#: slots of its content beside the values, and slots that a copy has with other content
+#: slots with content other than the store, and slots to which each copy gives a value of its own
 NODE_CLASSES: dict[type[Any], tuple[type[Any] | None, tuple[str, ...], Slots]] = {}
 
 

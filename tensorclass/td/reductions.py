@@ -1,6 +1,6 @@
 """Reductions: over batch dimensions, over the features, over everything, or over all values into one tensor.
 
-Most of them are entries of a table, a line each, which ``reduction_methods.py`` makes methods of.
+Most of them are lines of a table, of which ``reduction_factories.py`` makes methods.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from . import buffer_operations, shapes
 from .collection import Collection
 from .hidden_members import member_items, with_members
 from .keys import dotted, unravel_key_to_tuple
-from .reduction_methods import extremum, indexed_extremum, plain_total, running_extremum, running_total, spread, total
+from .reduction_factories import extremum, indexed_extremum, plain_total, running_extremum, running_total, spread, total
 
 if TYPE_CHECKING:
     from .base import TensorCollection
-    from .reduction_methods import (
+    from .reduction_factories import (
         Dim,
         Extremum,
         IndexedExtremum,
@@ -490,7 +490,7 @@ class Reductions(Collection):
                 to = dtype
                 if to is None and name == "softmax" and _is_integral(value):
                     to = torch.get_default_dtype()
-                store[key] = value._along(name, dim) if is_leaf else getattr(value, name)(dim, dtype=to)  # type: ignore[union-attr]
+                store[key] = value._cumulative(name, dim) if is_leaf else getattr(value, name)(dim, dtype=to)  # type: ignore[union-attr]
             except RowsOfItems as error:
                 raise error.below(key) from None
         return result

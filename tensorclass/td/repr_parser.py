@@ -158,7 +158,7 @@ class _Parser:
         return TensorDict(known.get("fields", {}), known.get("batch_size"), device, known.get("names"))
 
     def fields(self, batch_size: Size | None) -> dict[str, Any]:
-        """Parse entries in braces. In the compact form, shapes are given behind the batch size, which comes first."""
+        """Parse entries in braces. In the compact form, shapes are given after the batch size, which comes first."""
         self.take(r"\{", "{")
         entries: dict[str, Any] = {}
         while not self.take(r"\}"):

@@ -60,10 +60,7 @@ def allow_class(cls: type, former_module: str | None = None) -> None:
         known._cls = ref(cls)
     elif "<locals>" not in name:
         named = Named(cls)
-        modules = [cls.__module__, *former_names(cls.__module__)]
-        if former_module is not None:
-            modules += [former_module, *former_names(former_module)]
-        for known_name in [f"{module}.{cls.__qualname__}" for module in modules]:
+        for known_name in _names_in_files(cls, former_module):
             _NAMED[known_name] = named
             _allow([(named, known_name)])
 
@@ -74,11 +71,16 @@ def is_allowed(cls: type) -> bool:
     return known is not None and known._cls() is cls
 
 
-def allow_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Allow files to call one of the functions that rebuild collections."""
-    modules = (function.__module__, *former_names(function.__module__))
-    _allow([(function, f"{module}.{function.__qualname__}") for module in modules])
+def allow_function(function: Callable[..., Any], former_module: str | None = None) -> Callable[..., Any]:
+    """Allow files to call a function that rebuilds collections. See :func:`allow_class` for ``former_module``."""
+    _allow([(function, name) for name in _names_in_files(function, former_module)])
     return function
+
+
+def _names_in_files(member: Any, former_module: str | None) -> list[str]:
+    """Return the present and former full names of a class or function."""
+    modules = [member.__module__] if former_module is None else [member.__module__, former_module]
+    return [f"{name}.{member.__qualname__}" for module in modules for name in (module, *former_names(module))]
 
 
 def written(cls: type) -> Any:

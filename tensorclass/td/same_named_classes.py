@@ -26,7 +26,7 @@ class DefinitionSite(NamedTuple):
 
     @staticmethod
     def of(frame: Any) -> DefinitionSite:
-        """Return the place of a frame."""
+        """Return the site of the class statement that a frame executes, with the next number."""
         if frame is None:
             return DefinitionSite(next(_count), "", 0)
         return DefinitionSite(next(_count), frame.f_code.co_filename, frame.f_lineno)

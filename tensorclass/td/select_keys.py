@@ -17,7 +17,7 @@ from .collection import Collection, DeviceLike, as_device, is_tree
 from .context import FLAT_KEYS, NESTED_KEYS
 from .get import MISSING
 from .hidden_members import with_members
-from .keys import FlatKey, NestedKey, tree_of, unravel_key, unravel_key_to_tuple
+from .keys import FlatKey, NestedKey, key_tree, unravel_key, unravel_key_to_tuple
 from .remove import Removing
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def _dict_at(tree: dict[str, Any], path: Sequence[str], key: str) -> dict[str, Any]:
-    """Return the dict at a path of a tree of dicts. Create missing dicts; replace collections on the way by dicts."""
+    """Return the dict at a path of a tree of dicts. Create missing dicts; replace collections on the path by dicts."""
     for name in path:
         found = tree.get(name)
         below: dict[str, Any] = found  # type: ignore[assignment]
@@ -196,7 +196,7 @@ class KeySelecting(Removing):
                     break
                 store[key] = own[key]
         if not keys or len(store) != len(keys):
-            store = self._selected(tree_of(keys), strict)
+            store = self._selected(key_tree(keys), strict)
         if not inplace:
             return self._as_tensordict(store) if as_tensordict else self._same(store)  # type: ignore[return-value]
         self._check_unlocked()
@@ -236,7 +236,7 @@ class KeySelecting(Removing):
             >>> list(TensorDict({"a": 1, "b": {"c": 2, "d": 3}}).exclude("a", ("b", "c")).keys(True, True))
             [('b', 'd')]
         """
-        store = self._excluded(tree_of(keys))
+        store = self._excluded(key_tree(keys))
         if not inplace:
             return self._same(store)
         if any(key in self for key in keys):
@@ -422,7 +422,7 @@ class KeySelecting(Removing):
         """
         store: Store = {}
         for key, value in self._now().items():
-            if not isinstance(value, Collection) or value._held() is not None:
+            if not isinstance(value, Collection) or value._wrapped_tensor() is not None:
                 store[key] = value
             elif is_tree(value):
                 store[key] = with_members(value).filter_non_tensor_data()
@@ -442,7 +442,7 @@ class KeySelecting(Removing):
         return tuple(
             (key, value)
             for key, value in self._walk(include_nested)
-            if isinstance(value, Collection) and not value._is_tree() and value._held() is None
+            if isinstance(value, Collection) and not value._is_tree() and value._wrapped_tensor() is None
         )
 
     def _drop_emptied(self, path: tuple[str, ...]) -> None:

@@ -157,7 +157,7 @@ class Writing(Reading):
                 written._lock = destination._lock
 
     def _parent_of(self, path: Sequence[str]) -> Writing:
-        """Return the collection that holds the last name of a nested key, of which ``path`` are the names before."""
+        """Return the collection at ``path``: the names of a nested key before the last one."""
         node: Writing = self
         for depth, name in enumerate(path):
             below = node._store.get(name)

@@ -29,7 +29,7 @@ class Shaping(Collection):
 
     if TYPE_CHECKING:
 
-        def _index(self, index: tuple[Any, ...]) -> Self: ...
+        def _index_prepared(self, index: tuple[Any, ...]) -> Self: ...
 
     # -- other sizes --------------------------------------------------------------------------------------------------
 
@@ -68,7 +68,7 @@ class Shaping(Collection):
                 self._names and shapes.names_reshaped(self._names, old, new),
             )
         else:  # a leaf without dimensions: torch's reshape needs an argument
-            result = self._index((0,) * ndim)
+            result = self._index_prepared((0,) * ndim)
         result._context = ((), COPIED, ref(self))
         return result
 
@@ -128,7 +128,7 @@ class Shaping(Collection):
                 self._names and shapes.names_reshaped(self._names, old, new),
             )
         else:
-            result = self._index((0,) * ndim)
+            result = self._index_prepared((0,) * ndim)
         result._context = ((), RESIZED, ref(self))
         return result
 
@@ -365,7 +365,7 @@ class Shaping(Collection):
         new = shapes.expanded(batch_size, shapes.as_sequence(shape))
         ndim = len(batch_size)
         if not new:
-            return self._index(())
+            return self._index_prepared(())
         more = len(new) - ndim
         if new[more:] == batch_size:  # only new dimensions in front
             front = new[:more]
@@ -577,7 +577,7 @@ V = TypeVar("V", Tensor, "TensorCollection")
 
 
 def expand_right(tensor: V, shape: Sequence[int]) -> V:
-    """Expand a tensor or a collection to a shape with additional dimensions behind its own.
+    """Expand a tensor or a collection to a shape with additional dimensions after its own.
 
     Args:
         tensor: tensor or collection.

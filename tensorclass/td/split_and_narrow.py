@@ -21,7 +21,7 @@ class Splitting(Collection):
 
     if TYPE_CHECKING:
 
-        def _index(self, index: tuple[Any, ...]) -> Self: ...
+        def _index_prepared(self, index: tuple[Any, ...]) -> Self: ...
 
     def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple[Self, ...]:
         """Split along a batch dimension.
@@ -146,7 +146,7 @@ class Splitting(Collection):
             return with_members(self).split_with_sizes([each + (i < more) for i in range(indices_or_sections)], dim)
         bounds = [slice(start, stop).indices(size)[:2] for start, stop in _pairs(indices_or_sections)]
         prefix, here = (slice(None),) * dim, self._levels_now()
-        return tuple([here._index((*prefix, slice(start, max(start, stop)))) for start, stop in bounds])
+        return tuple([here._index_prepared((*prefix, slice(start, max(start, stop)))) for start, stop in bounds])
 
     def unbind(self, dim: int = 0) -> tuple[Self, ...]:
         """Return the collection at each position of a batch dimension.
@@ -205,7 +205,7 @@ class Splitting(Collection):
         start = start + size if start < 0 else start
         if length < 0 or start > size - length:
             raise RuntimeError(f"narrow: start {start} and length {length} exceed the size {size} of dimension {dim}")
-        return self._index((*(slice(None),) * dim, slice(start, start + length)))
+        return self._index_prepared((*(slice(None),) * dim, slice(start, start + length)))
 
 
 def _pairs(indices: Any) -> list[tuple[int | None, int | None]]:

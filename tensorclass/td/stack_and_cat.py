@@ -34,7 +34,7 @@ def stack(input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
 
     Args:
         input: the collections, at least one.
-        dim: the position of the new dimension; ``-1`` is behind all batch dimensions. Default: 0.
+        dim: the position of the new dimension; ``-1`` is after all batch dimensions. Default: 0.
         out: a collection of the result's batch size to write into, in place for keys that it has.
 
     Returns:
@@ -42,7 +42,7 @@ def stack(input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
         all collections share them; ``out`` if it is given.
 
     Raises:
-        RuntimeError: batch sizes, keys, or shapes behind the batch dimensions differ.
+        RuntimeError: batch sizes, keys, or shapes after the batch dimensions differ.
         TypeError: an item is not a collection.
 
     Example:
@@ -85,7 +85,7 @@ def cat(input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
         ``out`` if it is given.
 
     Raises:
-        RuntimeError: batch sizes (other than along ``dim``), keys, or shapes behind the batch dimensions differ.
+        RuntimeError: batch sizes (other than along ``dim``), keys, or shapes after the batch dimensions differ.
         TypeError: an item is not a collection.
 
     Example:
@@ -402,7 +402,7 @@ class Combining(Collection):
         """Stack collections lazily. See :func:`tensorclass.lazy_stack`.
 
         Args:
-            input: the collections, of one batch size. Keys and shapes behind the batch dimensions may differ.
+            input: the collections, of one batch size. Keys and shapes after the batch dimensions may differ.
             dim: the position of the new dimension. Default: 0.
             out: a collection to write into.
             kwargs: further options of :func:`tensorclass.lazy_stack`.

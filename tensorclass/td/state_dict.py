@@ -1,9 +1,9 @@
-"""State dicts, pickling, and the size of a collection."""
+"""``state_dict`` and ``load_state_dict`` of collections."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,30 +13,20 @@ from typing_extensions import Self
 from tensorclass.support.nearest import did_you_mean
 from tensorclass.support.printable import type_name
 
-from . import registry
-from .buffer_operations import buffer_of, mark_positions
 from .collection import Collection, is_tree
 from .hidden_members import with_members
 from .keys import dotted, unravel_key_to_tuple
-from .locking import set_locks
-from .memory.buffer_layout import BufferLayout
-from .memory.consolidated_buffer import TensorSpan, flat_of, view, with_buffers
-from .memory.shared_memory import check_shareable, share
-from .pickle_buffers import FIRST_PROTOCOL, with_pickled_tensors
-from .safe_unpickling import allow_function, found, written
-from .shapes import Names
+from .pickling import rebuild as rebuild  # earlier versions named it here in pickles
+from .pickling import rebuild_in_buffer as rebuild_in_buffer
 from .stored_names import has_stored_names, key_path, stored_name, stored_path
 from .update import restore
 from .value_checks import shape_of
-
-if TYPE_CHECKING:
-    from .base import TensorCollection
 
 _ordered: Callable[[], Any] = OrderedDict  # typed as Any, because it gets an attribute
 
 
 class State(Collection):
-    """``state_dict``, ``load_state_dict``, pickling, ``bytes``, ``param_count``, ``depth``, shared memory."""
+    """``state_dict`` and ``load_state_dict``."""
 
     __slots__ = ()
 
@@ -249,144 +239,10 @@ class State(Collection):
             if isinstance(value, State) and value._is_tree():
                 value._take_sizes(sizes, (*path, key))
 
-    # -- pickling -----------------------------------------------------------------------------------------------------
-
-    def __reduce__(self) -> Any:
-        # a plain dict and a plain tuple: the file names no classes but this one and torch's
-        buffer = buffer_of(self, "__reduce__", "__reduce_ex__")
-        if buffer is not None:
-            return rebuild_in_buffer, (buffer.memory, *buffer.layout.described(), _tree_of(self))
-        data = placed(self)
-        cls, size, locked = written(type(self)), tuple(self._batch_size), self._lock is not None
-        return rebuild, (cls, dict(data._store), size, self._device, self._names, locked, *self._pickled())
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        made: Any = self.__reduce__()
-        if protocol < FIRST_PROTOCOL:
-            return made
-        function, arguments, *more = made
-        return function, with_pickled_tensors(arguments), *more
-
-    def _pickled(self) -> tuple[Any, ...]:
-        """Return additional arguments of :meth:`_unpickled`."""
-        return ()
-
-    def _unpickled(self) -> None:
-        """Complete a collection after unpickling. Subclasses override this."""
-
-    # -- measures -----------------------------------------------------------------------------------------------------
-
-    def bytes(self, *, count_duplicates: bool = True) -> int:
-        """Return the memory of all tensors, text and ragged rows in bytes. Other objects count nothing.
-
-        Args:
-            count_duplicates: count memory that values share once for each of them, and of columns what their rows take;
-                with ``False`` the buffer of a column counts as a whole. Default: ``True``.
-
-        Example:
-            >>> import torch
-            >>> from tensorclass import TensorDict
-            >>> x = torch.zeros(3)
-            >>> data = TensorDict({"a": x, "b": x}, [3])
-            >>> data.bytes(), data.bytes(count_duplicates=False)
-            (24, 12)
-        """
-        if count_duplicates:
-            return self._bytes()
-        storages: dict[int, tuple[int, dict[Any, int]]] = {}
-        for leaf in self._arrays():
-            storage = leaf.untyped_storage()
-            _, views = storages.setdefault(storage._cdata, (storage.nbytes(), {}))
-            views[leaf.storage_offset(), leaf.shape, leaf.stride()] = leaf.numel() * leaf.element_size()
-        return sum(min(size, sum(views.values())) for size, views in storages.values())
-
-    def param_count(self, *, count_duplicates: bool = True) -> int:
-        """Return the number of elements of all tensors.
-
-        Args:
-            count_duplicates: count a tensor once for each of its keys. Default: ``True``.
-
-        Example:
-            >>> import torch
-            >>> from tensorclass import TensorDict
-            >>> x = torch.zeros(3)
-            >>> data = TensorDict({"a": x, "b": x}, [3])
-            >>> data.param_count(), data.param_count(count_duplicates=False)
-            (6, 3)
-        """
-        leaves = list(self._leaves())
-        if not count_duplicates:
-            leaves = list({id(leaf): leaf for leaf in leaves}.values())
-        return sum(leaf.numel() for leaf in leaves)
-
-    @property
-    def depth(self) -> int:
-        """Number of levels of collections below this one.
-
-        Example:
-            >>> from tensorclass import TensorDict
-            >>> TensorDict({"a": {"b": {"c": 1}}}).depth
-            2
-        """
-        return self._levels()
-
-    def _levels(self) -> int:
-        return max(
-            (1 + value._levels() for value in self._now().values() if isinstance(value, State) and value._is_tree()),
-            default=0,
-        )
-
-    def share_memory_(self) -> Self:
-        """Move the tensors to shared memory, in place, and lock the collection.
-
-        It is not copied when it is sent to another process through a queue or pipe of ``torch.multiprocessing``: each
-        process sees what the other writes in place. Each process has its own non-tensor data. Tensors in memory-mapped
-        files are shared already; tensors on the device ``meta`` have no memory.
-
-        Returns:
-            This collection.
-
-        Raises:
-            RuntimeError: a memory-mapped file is read-only; or the system has too little shared memory, which is a
-                ``NoSharedMemory`` of :mod:`tensorclass.distributed`. Nothing is changed, unless another process took
-                memory meanwhile that was free before: then some tensors are in shared memory, with their values.
-
-        Example:
-            >>> import torch
-            >>> from tensorclass import TensorDict
-            >>> data = TensorDict({"x": torch.zeros(3)}, [3]).share_memory_()
-            >>> data.is_shared(), data.is_locked
-            (True, True)
-        """
-        nodes: list[Any] = self._all_nodes()
-        for node in nodes:
-            node._compact_in_place()
-        leaves = [leaf for leaf in self._arrays() if not leaf.is_meta]
-        check_shareable(leaves)
-        locks = [node._lock for node in nodes]
-        with_members(self).lock_()
-        try:
-            for leaf in leaves:
-                share(leaf)
-        except BaseException:
-            set_locks(nodes, locks)
-            raise
-        return self
-
     if TYPE_CHECKING:
 
-        def lock_(self) -> Self: ...
         def _parent_of(self, path: tuple[str, ...]) -> Any: ...
         def _find(self, path: tuple[str, ...]) -> Any: ...
-        def _check_unlocked(self) -> None: ...
-
-
-def _tree_of(data: Any) -> tuple[Any, ...]:
-    """Return a tree of tensors without the tensors: keys, trees by key, and the other arguments of :func:`rebuild`."""
-    store = data._now()
-    below = {key: _tree_of(value) for key, value in store.items() if isinstance(value, Collection)}
-    cls, size, locked = written(data.__class__), tuple(data._batch_size), data._lock is not None
-    return tuple(store), below, cls, size, data._device, data._names, locked, *data._pickled()
 
 
 def _collect(
@@ -415,89 +271,3 @@ def _sizes(source: Any, path: tuple[str, ...]) -> dict[str, Size]:
         if isinstance(value, Mapping):
             sizes |= _sizes(value, (*path, key))
     return sizes
-
-
-class _BufferView(Tensor):
-    """Stands for a tensor in a block of memory, in a pickle that contains the memory once."""
-
-    __slots__ = ("args",)
-    args: tuple[Tensor, torch.dtype, tuple[int, ...], int]  #: arguments of :func:`view`
-
-    @staticmethod
-    def of(memory: Tensor, span: TensorSpan) -> _BufferView:
-        dtype, shape, start = span
-        new = _BufferView()
-        new.args = (memory, dtype, tuple(shape), start)
-        return new
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        return view, self.args if protocol < FIRST_PROTOCOL else with_pickled_tensors(self.args)
-
-
-allow_function(view)
-
-
-def placed(data: Any) -> Any:
-    """Prepare a collection whose tensors lie in one block of memory for pickling. Others are returned unchanged.
-
-    Otherwise each tensor would bring the memory of all into the pickle.
-    """
-    first: Any = next(iter(data._arrays()), None)
-    if (
-        first.__class__ is Tensor
-        and first.layout is torch.strided
-        and first.untyped_storage().nbytes() == first.numel() * first.itemsize
-    ):  # the most frequent case: the tensor fills its own memory
-        return data
-    flat = flat_of(data._arrays())
-    if flat is None or len(flat.spans) < 2 or any(leaf.is_nested for leaf in data._leaves()):
-        return data
-    locked = data._lock is not None
-    if not locked and any(node._lock is not None for node in data._nodes()):
-        return data
-    new = with_buffers(data, [_BufferView.of(flat.memory, span) for span in flat.spans])
-    return with_members(new).lock_() if locked else new
-
-
-@allow_function
-def rebuild_in_buffer(
-    memory: Tensor, dtypes: tuple[torch.dtype, ...], numbers: str, tree: tuple[Any, ...]
-) -> TensorCollection:
-    """Rebuild a consolidated collection. Called by unpickling.
-
-    Raises:
-        ValueError: a tensor is not in the memory.
-    """
-    layout = BufferLayout.from_description(dtypes, numbers, memory.numel() * memory.itemsize)
-    tensors = layout.tensors_in(memory)
-    made = _rebuild_tree(tree, iter(tensors))
-    return mark_positions(made, layout, tensors)  # type: ignore[no-any-return]
-
-
-def _rebuild_tree(tree: tuple[Any, ...], tensors: Iterator[Tensor]) -> TensorCollection:
-    keys, below, cls, *rest = tree
-    store = {key: _rebuild_tree(below[key], tensors) if key in below else next(tensors) for key in keys}
-    return rebuild(cls, store, *rest)  # type: ignore[no-any-return]
-
-
-@allow_function
-def rebuild(
-    cls: Any,
-    store: dict[str, Any],
-    batch_size: tuple[int, ...],
-    device: Any,
-    names: Names,
-    locked: bool,
-    *more: Any,
-) -> TensorCollection:
-    """Rebuild a collection. Called by unpickling."""
-    new = object.__new__(found(cls, registry.TensorCollection))
-    new._store = store
-    new._batch_size = Size(batch_size)
-    new._device = device
-    new._names = names
-    new._lock = None
-    new._unpickled(*more)
-    if locked:
-        new._lock_under(())
-    return new

@@ -170,7 +170,7 @@ def _with_option(function: Callable[..., Any], option: str) -> Callable[..., Any
         args += tuple(kwargs.values())
         if not isinstance(input, Collection):
             return NotImplemented
-        if not input._is_tree() and input._held() is None:
+        if not input._is_tree() and input._wrapped_tensor() is None:
             return input
         given: Any = input
         result: Any = given._pairwise(single, *args) if args else given._each(single)
@@ -244,7 +244,7 @@ HANDLERS[torch.round] = _with_option(torch.round, "decimals")
 
 
 def _like(function: Callable[..., Any]) -> Callable[..., Any]:
-    native.tell("know", function, function.__name__)
+    native.tell("bind_function", function, function.__name__)
 
     @native.tries("unary", function)
     def call(input: Any, *args: Any, **kwargs: Any) -> Any:

@@ -20,7 +20,7 @@ from . import in_place_checks, native, shapes
 from .collection import Collection
 from .get import MISSING
 from .hidden_members import with_members
-from .keys import NestedKey, tree_of, unravel_key_to_tuple
+from .keys import NestedKey, key_tree, unravel_key_to_tuple
 from .set import Writing, leaf_above
 from .tracing import kernels_run
 from .value_checks import Misfit, are_tensors_of, shape_of
@@ -51,7 +51,7 @@ def restore(undo: list[Before]) -> None:
 
 
 def _source_now(source: Any) -> Any:
-    """Return a source as it is now, so that what is written is what was looked at."""
+    """Return a snapshot of a source, so that the values that were checked are those that are written."""
     if isinstance(source, Collection):
         return source._levels_now()
     if isinstance(source, Mapping):
@@ -181,7 +181,7 @@ class Updating(Writing):
             and self._write_at_once(input_dict_or_td, False, non_blocking)
         ):
             return self
-        wanted = None if keys_to_update is None else tree_of(keys_to_update)
+        wanted = None if keys_to_update is None else key_tree(keys_to_update)
         lock = self._lock
         if ignore_lock and lock is not None:
             self._unlock_below()
@@ -308,7 +308,7 @@ class Updating(Writing):
 
     @native.tries("write_all")
     def _write_at_once(self, source: Any, whole: bool, non_blocking: bool) -> bool:
-        """Write the tensors of a source into those of this collection, with one look at each before one call.
+        """Write the tensors of a source into those of this collection by one call, after a check of all of them.
 
         Return ``False``, with nothing written, if a value needs more than a copy of the same shape.
 
@@ -410,7 +410,7 @@ class Updating(Writing):
         """
         if keys_to_update is None and not kwargs and self._write_at_once(input_dict_or_td, False, non_blocking):
             return self
-        wanted = None if keys_to_update is None else tree_of(keys_to_update)
+        wanted = None if keys_to_update is None else key_tree(keys_to_update)
         sources = [_source_now(source) for source in (input_dict_or_td, kwargs or None) if source is not None]
         here = self._levels_now()
         for source in sources:
@@ -495,7 +495,7 @@ class Updating(Writing):
             >>> data.update_at_({"a": torch.ones(2)}, slice(1, None))["a"]
             tensor([0., 1., 1.])
         """
-        wanted = None if keys_to_update is None else tree_of(keys_to_update)
+        wanted = None if keys_to_update is None else key_tree(keys_to_update)
         self._require(input_dict_or_td, wanted)
         self[idx] = input_dict_or_td if wanted is None else _wanted_entries(input_dict_or_td, wanted)  # type: ignore[index]
         return self

@@ -162,7 +162,7 @@ def _batch_dim(node: Collection, dim: int, more: int) -> int:
     ``more`` is 1 if it is the position of a new dimension, else 0.
     """
     ndim = len(node._batch_size) + more
-    if dim < 0:  # in values with different numbers of dimensions it is a different one in each
+    if dim < 0:  # counted from the end, so it is a different dimension in values with different ndim
         ndims = _ndims(node)
         if len(ndims) != 1:
             raise _Unusual
@@ -268,7 +268,7 @@ def _again(node: Any) -> Any:
 
 
 def _without(node: Any, dim: int, level: int) -> Any:
-    """Return a collection of which a vmap hides a batch dimension. All rows share the tensor of an unbatched one."""
+    """Return a collection in which a vmap hides a batch dimension. An unbatched tensor is shared by all rows."""
     if node._tensor_of_all_rows() is not None:
         size = Size(shapes.without(node._batch_size, (dim,)))
         return node._like({}, size, node._names and shapes.names_without(node._names, (dim,)))
@@ -310,7 +310,7 @@ def _with(node: Any, dim: int, level: int, count: int) -> Any:
 
 #: number of arguments of torch's functions that are called here
 _ARITIES = (
-    (_predispatch, "_add_batch_dim", 3),  # as many as the C functions that they call take
+    (_predispatch, "_add_batch_dim", 3),  # the arguments of the C functions behind them
     (_predispatch, "_remove_batch_dim", 4),
     (_predispatch, "_vmap_increment_nesting", 2),
     (_predispatch, "_vmap_decrement_nesting", 0),

@@ -102,7 +102,7 @@ FUNCTIONS: dict[str, str] = {
 _ORIGINS = re.compile(r"^torch\.(_C\._VariableFunctions|functional)\.")
 #: functions that take a sequence of collections, or other things first; the package has them
 _PACKAGE = {"stack": "stack", "cat": "cat", "concat": "cat", "concatenate": "cat", "where": "where"}
-#: functions with options that their methods do not have: right is what either takes
+#: functions with options that their methods lack: a call is valid if either signature accepts it
 _LENIENT = ("div", "max", "min", "norm", "reshape", "round", "softmax", "std", "var")
 
 #: methods of a tensor that can take a collection -> those of the collection (operators but these two ask it themselves)
@@ -143,7 +143,7 @@ class TensorClassPlugin(Plugin):
         arguments = list(zip(call.args, call.arg_kinds, call.arg_names, strict=True))
         if name in _PACKAGE:
             symbol = self.lookup_fully_qualified(f"tensorclass.{_PACKAGE[name]}")
-            held = [type for value in call.args[:3] for type in _held(value, ctx.api)]
+            held = [type for value in call.args[:3] for type in _types_in(value, ctx.api)]
             if symbol is None or not any(map(self._is_collection, held)):
                 return ctx.default_signature
             function = NameExpr(_PACKAGE[name])
@@ -208,9 +208,9 @@ class TensorClassPlugin(Plugin):
         return symbol is not None and isinstance(symbol.node, TypeInfo) and symbol.node.has_readable_member(name)
 
 
-def _held(value: Expression, api: CheckerPluginInterface) -> list[Type]:
+def _types_in(value: Expression, api: CheckerPluginInterface) -> list[Type]:
     """The type of an argument, and of what is in it if it is a sequence."""
-    if isinstance(value, (ListExpr, TupleExpr)):  # one by one: what joins their types may not say what they are
+    if isinstance(value, (ListExpr, TupleExpr)):  # one by one: the join of their types may be too general
         return [api.get_expression_type(item) for item in value.items if not isinstance(item, StarExpr)]
     type = get_proper_type(api.get_expression_type(value))
     return [type, *(type.items if isinstance(type, TupleType) else type.args if isinstance(type, Instance) else ())]

@@ -19,7 +19,7 @@ import tensorclass.td.buffer_operations as buffer_operations
 from tensorclass import Ragged, TensorClass, TensorDict, Text, assert_close, lazy_stack
 from tensorclass.distributed import shared_pickle
 from tensorclass.td.buffer_operations import buffer_of
-from tensorclass.td.state_dict import rebuild_in_buffer
+from tensorclass.td.pickling import rebuild_in_buffer
 
 
 @pytest.fixture(autouse=True, scope="module")

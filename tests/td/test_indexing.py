@@ -204,8 +204,8 @@ def test_an_index_made_for_another_batch_size_is_refused() -> None:
     data = TensorDict({"a": torch.zeros(4, 3, 2)}, batch_size=[4])
     rows = torch.tensor([0, 1])
     with pytest.raises(IndexError, match=r"too many indices: 2 of them for the batch size \[4\]"):
-        data._index((rows, rows))
-    assert data._index((rows, None)).batch_size == (2, 1)
+        data._index_prepared((rows, rows))
+    assert data._index_prepared((rows, None)).batch_size == (2, 1)
 
 
 def test_a_mask_of_another_shape_is_named_with_the_dimensions_that_it_indexes() -> None:

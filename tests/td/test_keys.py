@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensorclass import unravel_key, unravel_key_list, unravel_key_to_tuple
-from tensorclass.td.keys import is_nested_key, join_key, tree_of
+from tensorclass.td.keys import is_nested_key, join_key, key_tree
 
 names = st.text(max_size=3)
 nested_keys = st.recursive(names, lambda parts: st.lists(parts, min_size=1, max_size=3).map(tuple), max_leaves=6)
@@ -96,15 +96,15 @@ def whole(tree: dict[str, Any], prefix: tuple[str, ...] = ()) -> set[tuple[str, 
 @given(st.lists(st.lists(st.sampled_from("abc"), min_size=1, max_size=3).map(tuple), max_size=6))
 def test_a_tree_holds_the_keys_that_no_other_key_contains(keys: list[tuple[str, ...]]) -> None:
     inside = {key for key in keys for other in keys if len(other) < len(key) and key[: len(other)] == other}
-    assert whole(tree_of(keys)) == set(keys) - inside
+    assert whole(key_tree(keys)) == set(keys) - inside
 
 
 @given(st.lists(nested_keys, max_size=4))
 def test_a_tree_unravels_its_keys(keys: list[Any]) -> None:
-    assert tree_of(keys) == tree_of([unravel_key(key) for key in keys])
+    assert key_tree(keys) == key_tree([unravel_key(key) for key in keys])
 
 
 def test_a_tree_keeps_the_order_of_the_keys() -> None:
-    tree = tree_of([("b", "y"), "a", ("b", "x")])
+    tree = key_tree([("b", "y"), "a", ("b", "x")])
     assert list(tree) == ["b", "a"]
     assert list(tree["b"]) == ["y", "x"]

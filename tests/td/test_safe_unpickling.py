@@ -145,10 +145,10 @@ def test_a_file_cannot_call_the_class_of_a_record() -> None:
     assert RAN == []
 
 
-@pytest.mark.parametrize("module", ["tensorclass.td.state_dict", "tensorclass.td.leaves.unbatched_tensor"])
+@pytest.mark.parametrize("module", ["tensorclass.td.pickling", "tensorclass.td.leaves.unbatched_tensor"])
 def test_a_file_cannot_have_another_class_put_together(module: str) -> None:
     file = io.BytesIO()
-    if module == "tensorclass.td.state_dict":
+    if module == "tensorclass.td.pickling":
         call = _Calls(sys.modules[module].rebuild, torch.Tensor, {}, (), None, None, False)
     else:  # this one calls the class, which must be its own
         call = _Calls(sys.modules[module]._rebuild, Sample, torch.ones(2), (), None, False)

@@ -1,32 +1,21 @@
-"""State dicts, pickling, shared memory, and measures of what a collection holds."""
+"""State dicts of collections."""
 
 from __future__ import annotations
 
-import copy
 import io
-import pickle
 from collections import OrderedDict
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor, nn
+from torch import nn
 
-from tensorclass import NonTensorData, NonTensorStack, Ragged, TensorClass, TensorDict, Text, lazy_stack
+from tensorclass import TensorDict, lazy_stack
 from tests import strategies as draw
-from tests.checks import assert_consistent, assert_equal
+from tests.checks import assert_equal
 from tests.samples import Unchanged, mixed, nested
-
-
-class Record(TensorClass):
-    """A record to be pickled."""
-
-    x: Tensor
-    text: str = "t"
-
 
 # -- state_dict -------------------------------------------------------------------------------------------------------
 
@@ -192,189 +181,3 @@ def test_loading_undoes_state_dict(tree: Any, flatten: bool) -> None:
     other = data.apply(torch.zeros_like)
     other.load_state_dict(data.state_dict(flatten=flatten))
     assert_equal(other, data)
-
-
-# -- pickling ---------------------------------------------------------------------------------------------------------
-
-
-def through_pickle(data: Any) -> Any:
-    return pickle.loads(pickle.dumps(data))
-
-
-def through_torch(data: Any) -> Any:
-    buffer = io.BytesIO()
-    torch.save(data, buffer)
-    buffer.seek(0)
-    return torch.load(buffer, weights_only=False)
-
-
-through = pytest.mark.parametrize("through", [through_pickle, through_torch], ids=["pickle", "torch.save"])
-Through = Callable[[Any], Any]
-
-
-@through
-def test_pickling_keeps_everything(through: Through) -> None:
-    for data in (nested(device="cpu", names=["row"]), mixed()):
-        result = through(data)
-        assert_equal(result, data)
-        assert result.device == data.device
-        assert isinstance(result.batch_size, torch.Size)
-        assert_consistent(result)
-
-
-@through
-def test_pickling_keeps_the_class_of_a_record(through: Through) -> None:
-    data = TensorDict({"r": Record(torch.ones(3), "text", batch_size=[3])}, [3])
-    result = through(data)
-    assert type(result["r"]) is Record
-    assert result["r"].text == "text"
-
-
-@through
-def test_pickling_keeps_what_is_shared_shared(through: Through) -> None:
-    tensor, part = torch.zeros(3), TensorDict({"c": torch.zeros(3)}, [3])
-    result = through(TensorDict({"a": tensor, "b": tensor, "p": part, "q": part}, [3]))
-    assert result["a"] is result["b"]
-    assert result["p"] is result["q"]
-
-
-@through
-def test_pickling_keeps_leaves_of_the_graph(through: Through) -> None:
-    result = through(nested(requires_grad=True))
-    assert all(leaf.requires_grad and leaf.is_leaf for leaf in result.values(True, True))
-
-
-@through
-@pytest.mark.parametrize(
-    "value", [NonTensorData("text", batch_size=[2]), NonTensorStack("p", "q", "p"), NonTensorData({"a": [1]})], ids=repr
-)
-def test_non_tensor_data_is_pickled(through: Through, value: Any) -> None:
-    result = through(value)
-    assert type(result) is type(value)
-    assert result.tolist() == value.tolist()
-    assert result.batch_size == value.batch_size
-
-
-@through
-def test_a_loaded_collection_can_be_used(through: Through) -> None:
-    result = through(mixed())
-    result["new"] = torch.zeros(3)
-    assert result[:2]["labels"] == ["p", "q"]
-    assert (result.select("x") + 1)["x"][0, 0] == 1
-    assert not result.is_locked
-
-
-@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
-def test_every_protocol_works(protocol: int) -> None:
-    assert_equal(pickle.loads(pickle.dumps(mixed(), protocol)), mixed())
-
-
-class Finder(pickle.Unpickler):
-    """Remembers the modules that a pickle asks for."""
-
-    def __init__(self, file: Any) -> None:
-        super().__init__(file)
-        self.modules: set[str] = set()
-
-    def find_class(self, module: str, name: str) -> Any:
-        self.modules.add(module.split(".")[0])
-        return super().find_class(module, name)
-
-
-def test_a_pickle_asks_for_nothing_but_this_package_and_torch() -> None:
-    finder = Finder(io.BytesIO(pickle.dumps(nested(device="cpu", names=["row"]))))
-    finder.load()
-    assert finder.modules <= {"tensorclass", "torch", "collections"}
-
-
-@given(draw.trees(), draw.shapes(0, 2, min_size=1), st.data())
-def test_any_collection_comes_back_from_a_pickle(tree: Any, batch_size: Any, data: st.DataObject) -> None:
-    names = data.draw(draw.names_or_none(len(batch_size)))
-    collection = tree.build(batch_size, names=names)
-    assert_equal(through_pickle(collection), collection)
-    assert_equal(copy.deepcopy(collection), collection)
-
-
-# -- measures ---------------------------------------------------------------------------------------------------------
-
-
-def test_bytes_and_count_are_those_of_the_tensors() -> None:
-    data = mixed()
-    assert data.bytes() == 6 * 4 + 3 * 8 + 3
-    assert data.param_count() == 6 + 3 + 3
-    assert TensorDict({"t": "text"}).bytes() == TensorDict().param_count() == 0
-
-
-def test_a_tensor_that_is_there_twice_can_count_once() -> None:
-    tensor = torch.zeros(4)
-    data = TensorDict({"a": tensor, "b": {"c": tensor}})
-    assert (data.bytes(), data.bytes(count_duplicates=False)) == (32, 16)
-    assert (data.param_count(), data.param_count(count_duplicates=False)) == (8, 4)
-
-
-@pytest.mark.parametrize("device", ["cpu", "meta"])
-def test_memory_that_tensors_share_can_count_once(device: str) -> None:
-    base, other = torch.zeros(8, device=device), torch.zeros(2, device=device)
-    for views, size in (
-        ({"a": base, "b": base[:4]}, 32),
-        ({"a": base[:4], "b": base}, 32),
-        ({"a": base[:2], "b": base[4:6]}, 16),
-        ({"a": base[:2], "b": base[:2]}, 8),
-        ({"a": base.expand(5, 8)}, 32),
-        ({"a": base[:0], "b": other}, 8),
-        ({"a": base, "b": other}, 40),
-    ):
-        assert TensorDict(views).bytes(count_duplicates=False) == size
-
-
-def test_bytes_are_also_those_of_text_and_ragged_rows() -> None:
-    text, rows = Text(["é", "b", "c"]), Ragged([[1], [], [2, 3]])
-    data = TensorDict({"text": text, "below": {"rows": rows, "same": rows}}, [3])
-    spans = 3 * 16
-    assert data.bytes() == (4 + spans) + 2 * (3 * 8 + spans)
-    assert data.bytes(count_duplicates=False) == (4 + spans) + (3 * 8 + spans)
-    assert data[:1].bytes() == (2 + 16) + 2 * (8 + 16)
-    assert data[:1].bytes(count_duplicates=False) == (4 + 16) + (3 * 8 + 16)
-    assert lazy_stack([data, data]).bytes() == 2 * data.bytes()
-    assert data.to("meta").bytes() == data.bytes()
-
-
-def test_depth_counts_the_levels_below() -> None:
-    assert TensorDict().depth == 0
-    assert mixed().depth == 1
-    assert nested().depth == 2
-    assert TensorDict({"a": "text"}).depth == 0
-
-
-# -- shared memory ----------------------------------------------------------------------------------------------------
-
-
-def test_sharing_memory_moves_the_tensors_in_place_and_locks_the_keys() -> None:
-    data = nested()
-    tensors = list(data.values(True, True))
-    assert not data.is_shared()
-    assert data.share_memory_() is data
-    assert data.is_shared()
-    assert data.is_locked
-    assert all(a is b for a, b in zip(data.values(True, True), tensors, strict=True))
-    assert data["b"].is_shared()
-
-
-def test_a_collection_is_shared_when_all_its_tensors_are() -> None:
-    data = nested()
-    data["a"].share_memory_()
-    assert not data.is_shared()
-    assert not TensorDict().is_shared()
-
-
-def _add_one(data: TensorDict) -> None:
-    data.add_(1)
-
-
-def test_another_process_writes_into_shared_memory() -> None:
-    data = TensorDict({"a": torch.zeros(3), "b": {"c": torch.zeros(3)}}, [3]).share_memory_()
-    process = torch.multiprocessing.get_context("fork").Process(target=_add_one, args=(data,))
-    process.start()
-    process.join(120)
-    assert process.exitcode == 0
-    assert data["b", "c"].tolist() == [1, 1, 1]

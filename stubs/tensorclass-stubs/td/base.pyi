@@ -27,6 +27,7 @@ from tensorclass.td.module_parameters import Modules
 from tensorclass.td.packing import Packing
 from tensorclass.td.padding import Padding
 from tensorclass.td.permute_and_flip import Permuting
+from tensorclass.td.pickling import Pickling
 from tensorclass.td.pointwise import Pointwise
 from tensorclass.td.printing.representations import Printing
 from tensorclass.td.reductions import Reductions
@@ -35,11 +36,11 @@ from tensorclass.td.shape_operations import Shaping
 from tensorclass.td.split_and_narrow import Splitting
 from tensorclass.td.stack_and_cat import Combining
 from tensorclass.td.state_dict import State
-from tensorclass.td.storage_state import Storing
+from tensorclass.td.storage_state import Sharing, Storing
 from tensorclass.td.torch_functions import TorchFunctions
 from tensorclass.td.tensordict import TensorDict
 
-class TensorCollection(TorchFunctions, Indexing, Shaping, Permuting, Splitting, Gathering, KeySelecting, Packing, Padding, Pointwise, Reductions, Combining, Creation, Converting, PythonObjects, ClassInstances, Tables, TableFiles, Datasets, RowOperations, Looks, Storing, MemoryMaps, Files, Stores, Modules, PointToPoint, Collectives, Map, Devices, Gradients, Applying, Attributes, Locking, State, Printing):
+class TensorCollection(TorchFunctions, Indexing, Shaping, Permuting, Splitting, Gathering, KeySelecting, Packing, Padding, Pointwise, Reductions, Combining, Creation, Converting, PythonObjects, ClassInstances, Tables, TableFiles, Datasets, RowOperations, Looks, Storing, MemoryMaps, Files, Stores, Modules, PointToPoint, Collectives, Map, Devices, Gradients, Applying, Attributes, Locking, State, Pickling, Sharing, Printing):
     __slots__ = ()
 
     def get_sub_tensordict(self, idx: Index) -> Self: ...

@@ -13,6 +13,8 @@ Index: TypeAlias = IndexItem | tuple[IndexItem, ...]
 ObjectRows: TypeAlias = tuple[tuple[str, ...], Any, Any]
 NO_DIMS: Size
 
+def index_value(value: Any, index: Any) -> Any: ...
+
 class Indexing(Collection):
     __slots__ = ()
 

@@ -4,7 +4,7 @@ from torch import Tensor
 from typing_extensions import Self
 from tensorclass.td.collection import Collection
 from tensorclass.td.operators import Operators
-from tensorclass.td.pointwise_methods import NAMES as NAMES
+from tensorclass.td.pointwise_factories import NAMES as NAMES
 
 class Pointwise(Operators):
     __slots__ = ()

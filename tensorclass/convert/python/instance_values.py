@@ -225,7 +225,7 @@ def _as_object(value: TensorCollection, hint: Any, cls: Any, problems: Problems,
 
 
 def _as_number(value: Any, cls: Any, parts: tuple[Any, ...]) -> Any:
-    """Restore a tensor to the number, list or array that an annotation says."""
+    """Restore a tensor to the annotated type: a number, a list or an array."""
     if isinstance(value, cls):
         return value
     if _is_subclass(cls, np.ndarray):
@@ -246,7 +246,7 @@ def _as_number(value: Any, cls: Any, parts: tuple[Any, ...]) -> Any:
 
 
 def _as_lists(value: Ragged[Any], cls: Any, parts: tuple[Any, ...]) -> Any:
-    """Restore ragged rows to the list or array that an annotation says; ``list[Tensor]`` takes a tensor of each row."""
+    """Restore ragged rows to the annotated type: a list or an array; ``list[Tensor]`` gets one tensor for each row."""
     if isinstance(value, cls):
         return value
     if _is_subclass(cls, np.ndarray) and value.ragged_dims == 1:

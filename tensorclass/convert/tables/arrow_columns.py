@@ -284,7 +284,7 @@ def string_array(pa: Any, column: Text, wide: bool = False) -> Any:
 
 
 def list_array(pa: Any, spans: Tensor, values: Any, arrow_type: Any = None) -> Any:
-    """Return packed rows as lists: of a type, or large ones where they are needed."""
+    """Return packed rows as a list array. By default its offsets have 64 bits only if the values need them."""
     if arrow_type is None:
         arrow_type = (pa.large_list if len(values) > _NARROW else pa.list_)(values.type)
     wide = pa.types.is_large_list(arrow_type)
@@ -300,6 +300,6 @@ def _offset_buffer(pa: Any, spans: Tensor, wide: bool) -> Any:
 
 
 def _validity(pa: Any, spans: Tensor) -> Any:
-    """Return the bits of rows that have a value; ``None`` if all have."""
+    """Return the validity bitmap of the rows; ``None`` if all have a value."""
     given = (spans[:, 1] >= 0).numpy()
     return None if given.all() else pa.array(given).buffers()[1]

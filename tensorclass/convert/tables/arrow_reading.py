@@ -136,7 +136,8 @@ class ArrowColumnReader(NumberReader, ColumnReader):
     def _batch_levels(self, column: Any, is_number: bool = False) -> tuple[Any, list[int]]:
         """Flatten the levels of lists that are batch dimensions. Return the rows, and their batch size.
 
-        With an inferred batch size these are all levels of one length, but those of numbers.
+        With an inferred batch size, outer levels whose lists have one length are batch dimensions; in columns of
+        numbers (``is_number``), no level is.
         """
         shape = [len(column)]
         levels = self.levels if self.levels is not None else 0 if is_number else math.inf

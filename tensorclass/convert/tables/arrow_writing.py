@@ -135,7 +135,7 @@ class ColumnWriter:
         if content.has_spans:
             return self._column(value, arrow_type)
         if content is Content.TENSOR:
-            held = value._held()
+            held = value._wrapped_tensor()
             array, note = self._tensor(held.expand(count, *held.shape), arrow_type)
             return array, {**note, "unbatched": True}
         if content is Content.OBJECTS:
@@ -304,7 +304,7 @@ class ColumnWriter:
         return (made if arrow_type is None or is_list else self._cast(made, arrow_type)), note
 
     def _below_batch(self, arrow_type: Any, sizes: Sequence[int]) -> tuple[Any, list[Any]]:
-        """Return the type below the lists for batch dimensions behind the first, and the types of these lists."""
+        """Return the type below the lists for batch dimensions after the first, and the types of these lists."""
         inner, list_types = arrow_type, list[Any]()
         for _ in sizes[1:]:
             if inner is not None and not self._is_list(inner):
@@ -314,7 +314,7 @@ class ColumnWriter:
         return inner, list_types
 
     def _in_batch_lists(self, array: Any, sizes: Sequence[int], list_types: Sequence[Any]) -> Any:
-        """Return items in lists for the batch dimensions behind the first."""
+        """Return items in lists for the batch dimensions after the first."""
         for level in range(len(sizes) - 1, 0, -1):
             offsets = torch.arange(Size(sizes[:level]).numel() + 1) * sizes[level]
             array = self._list_array(array, offsets, list_types[level - 1])

@@ -404,7 +404,7 @@ def _readable(pa: Any, types: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_read_as(pa: Any, inferred: Any, arrow_type: Any) -> bool:
-    """Return whether cells for which pyarrow infers a type of times can be read as another one."""
+    """Return whether a column that pyarrow infers as dates or times can be read as ``arrow_type``."""
     if pa.types.is_timestamp(arrow_type):
         return bool(pa.types.is_timestamp(inferred) or pa.types.is_date(inferred))
     return bool(pa.types.is_date(inferred) if pa.types.is_date(arrow_type) else pa.types.is_time(inferred))

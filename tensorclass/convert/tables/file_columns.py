@@ -183,7 +183,7 @@ def _below(owner: Any, name: str) -> Any:
 
 
 def _field_at(cls: Any, path: Sequence[str]) -> tuple[Any, FieldSpec | None]:
-    """Return the class at the beginning of a path, and its field at the end; ``None`` if there is no such field."""
+    """Return the class that has the last name of a path as a key, and its field; ``None`` if it is not a field."""
     owner = _owner(cls, path)
     return owner, owner._specs.get(path[-1]) if _is_record(owner) else None
 
@@ -193,7 +193,7 @@ def _is_record(target: Any) -> bool:
 
 
 def _undeclared(cls: Any, path: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Return the beginning of a path that is no field; ``None`` if the path leads to one."""
+    """Return the shortest prefix of a path that is not a declared field; ``None`` if all of them are declared."""
     owner = cls
     for depth, name in enumerate(path):
         if not _is_record(owner):
@@ -235,7 +235,7 @@ def _note_missing(cls: Any, kept: set[tuple[str, ...]], problems: Problems, path
 
 
 def _scalar(pa: Any, spec: FieldSpec, cls: Any) -> Any:
-    """Return the Arrow type of one value of a field; ``None`` if the field does not tell."""
+    """Return the Arrow type of one value of a field; ``None`` if the declaration leaves it open."""
     target = spec.target(cls)
     if spec.column is not None:
         return pa.string() if issubclass(spec.column.cls, Text) else None
@@ -258,7 +258,7 @@ def _scalar(pa: Any, spec: FieldSpec, cls: Any) -> Any:
 
 
 def _of_column(pa: Any, declared: Declared) -> Any:
-    """Return the Arrow type of a column; ``None`` if its declaration does not tell."""
+    """Return the Arrow type of a column; ``None`` if its declaration leaves it open."""
     if issubclass(declared.cls, Text):
         return pa.string()
     contract = Contract.of(declared.item_type) if issubclass(declared.cls, Ragged) else None

@@ -80,8 +80,8 @@ class FileStreamKwargs(TypedDict, total=False):
     pbar: bool | None
 
 
-def taken(keywords: Any, given: dict[str, Any]) -> dict[str, Any]:
-    """Take the keywords of a ``TypedDict`` from given ones."""
+def pop_keywords(keywords: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """Pop the keywords of a ``TypedDict`` from ``given``, and return them."""
     return {name: given.pop(name) for name in keywords.__optional_keys__ if name in given}
 
 

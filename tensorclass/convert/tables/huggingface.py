@@ -194,7 +194,7 @@ class _HuggingFaceSource:
         return read_table(self.cls, plain, options, table_options._replace(columns=chosen))
 
     def _column(self, name: str, column: Any, feature: Any) -> Any:
-        """Convert a column whose feature says more than its Arrow type."""
+        """Convert a column whose feature has more information than its Arrow type, such as names of classes."""
         if isinstance(feature, self.datasets.ClassLabel):
             declared = ColumnSchema.of(self.cls, key_of_columns(self.cls, [name]))
             if declared is not None and declared.holds in ("object", "column") and declared.spec is not None:

@@ -263,7 +263,7 @@ class JSONReader(TableReader[C]):
                 return
 
     def _with_times(self, types: Mapping[str, Any], row: Mapping[str, Any], *path: str) -> dict[str, Any]:
-        """Return types in which the fields that take dates and times have them, where text of a row is such."""
+        """Return the types, with date and time types for fields that take these and whose text in a row parses."""
         pa, found = self.pa, dict(types)
         for name, value in row.items():
             known = found.get(name)
@@ -594,7 +594,7 @@ def _fields_in_row(pa: Any, types: Mapping[str, Any], row: Mapping[str, Any]) ->
 
 
 def _map_types(pa: Any, arrow_type: Any, change: Callable[[Any], Any]) -> Any:
-    """Change the innermost types of a type."""
+    """Apply ``change`` to the types of all leaves of a nested type."""
     types = pa.types
     if types.is_struct(arrow_type):
         return pa.struct([field.with_type(_map_types(pa, field.type, change)) for field in arrow_type])

@@ -205,7 +205,7 @@ def _nest(columns: Mapping[Path, Any]) -> dict[str, Any]:
 
 
 def _place(values: dict[str, Any], path: Path, masks: dict[str, Any]) -> bool:
-    """Write the masks below a path. ``False`` if a column stands there, or above."""
+    """Write the masks below a path. Return ``False`` if a column is at the path, or above it."""
     level = values
     for name in path:
         inner: Any = level.setdefault(name, {})
@@ -217,7 +217,7 @@ def _place(values: dict[str, Any], path: Path, masks: dict[str, Any]) -> bool:
 
 
 def _merge(values: dict[str, Any], others: dict[str, Any]) -> None:
-    """Add nested values to nested values."""
+    """Merge a nested dict of values into another, in place."""
     for name, value in others.items():
         if isinstance(value, dict) and isinstance(values.get(name), dict):
             _merge(values[name], cast("dict[str, Any]", value))

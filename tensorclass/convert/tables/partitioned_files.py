@@ -86,7 +86,7 @@ class PartitionedReader(TableReader[C], metaclass=abc.ABCMeta):
     def _choose_columns(self, schema: Any) -> None:
         """Choose the columns that fields take."""
         pa, problems, columns = self.pa, self.request.options.problems, self._chosen_columns()
-        columns_of_file = self.paths([leaf for field in schema for leaf in _leaves(pa, field)])
+        columns_of_file = self.paths([leaf for field in schema for leaf in _leaf_columns(pa, field)])
         leaves = {".".join(column): path for column, path in columns_of_file.items()}
         if columns is not None:
             names = [name for name in columns if any(_is_in(leaf, name) for leaf in leaves)]
@@ -106,7 +106,7 @@ class PartitionedReader(TableReader[C], metaclass=abc.ABCMeta):
         problems.check()
 
     def _align(self, table: Any, file: TableFile) -> Any:
-        """Give a table the columns of all files, with those in folder names."""
+        """Return a table with the columns of all files, those in the names of folders included."""
         pa = self.pa
         for field in self._schema:
             if field.name not in table.column_names:
@@ -122,7 +122,7 @@ def _is_in(leaf: str, name: str) -> bool:
     return leaf == name or leaf.startswith(f"{name}.")
 
 
-def _leaves(pa: Any, field: Any) -> Iterable[tuple[str, ...]]:
+def _leaf_columns(pa: Any, field: Any) -> Iterable[tuple[str, ...]]:
     """Yield the columns in a field, those of structs one by one: the names from the outside in."""
     found: list[tuple[tuple[str, ...], Any]] = [((field.name,), field.type)]
     while found:

@@ -20,7 +20,7 @@ from tensorclass.td.collection import Collection
 
 from .column_names import Path, check_renamed, key_of_columns, note_name, note_two_columns, split_name
 from .file_columns import is_beyond_int64
-from .file_requests import FileKwargs, FileRequest, FileStreamKwargs, taken
+from .file_requests import FileKwargs, FileRequest, FileStreamKwargs, pop_keywords
 from .file_sources import EXTRA, TableFile, sorted_options, table_files
 
 T = TypeVar("T", bound=Collection)
@@ -177,7 +177,7 @@ class TableReader(abc.ABC, Generic[C]):
 
 def read_file(reader: type[TableReader[Any]], cls: type[C], name: str, path: Any, given: dict[str, Any]) -> C:
     """Read files at once: the work of ``from_x``, with the keywords that it was given."""
-    made = _reader(reader, cls, name, path, taken(FileKwargs, given), given)
+    made = _reader(reader, cls, name, path, pop_keywords(FileKwargs, given), given)
     return made.request.collection(cls, made.table())
 
 
@@ -185,7 +185,7 @@ def iterate_file(
     reader: type[TableReader[Any]], cls: type[C], name: str, path: Any, batch_size: int, given: dict[str, Any]
 ) -> Batches[C]:
     """Read files in batches: the work of ``iter_x``, with the keywords that it was given."""
-    options = taken(FileStreamKwargs, given)
+    options = pop_keywords(FileStreamKwargs, given)
     progress = progress_of(name, options.pop("progress", None), options.pop("pbar", None))
     drop_last = options.pop("drop_last", False)
     return Batches(_reader(reader, cls, name, path, options, given), batch_size, drop_last, progress)

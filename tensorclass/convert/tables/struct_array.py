@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 
 METHODS_OF = "PythonObjects"
 
-#: object that stands for the rows of an empty array, so that text fields stay text
+#: an example row of an empty array, so that text fields stay text
 _EMPTY: dict[str, Any] = {"U": "", "S": b""}
 
-# numpy types this function only in part
+# numpy's type hints of this function are incomplete
 _str_len: Callable[[Any], Any] = np.char.str_len  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 #: size in bytes of an item from which large arrays are written in blocks, and size of a block
@@ -388,7 +388,7 @@ def _fits(array: Any, options: Any) -> bool:
 
 
 def _write(pairs: list[tuple[Any, Any]], shape: tuple[int, ...], itemsize: int) -> None:
-    """Write the columns: of items that are wider than a line of cache block by block, which fetches memory once."""
+    """Write the columns. Wide items are written in blocks of rows, which stay in the cache for all columns."""
     size = itemsize * math.prod(shape)
     if itemsize < _WIDE or size <= _BLOCK:
         for part, column in pairs:

@@ -264,7 +264,7 @@ def _broadcast_text(group: GroupCall, text: bytes, size: int, root: int) -> byte
 
 def _remake(data: Any, layout: RecordLayout, tensors: list[Tensor], text: bytes, origin: str, pickles: bool) -> Any:
     """Make a record like ``data`` with other tensors and non-tensor data."""
-    made = rank_tensors.remade(data, layout, tensors)
+    made = rank_tensors.with_tensors(data, layout, tensors)
     if layout.has_content:
         read_content(text, made, layout, origin, pickles)()
     return made

@@ -129,7 +129,7 @@ def _with_columns(data: TensorCollection, layout: RecordLayout) -> ReductionInpu
 
     def write() -> None:
         for path, column in ragged.items():
-            column._become(column._holding(items[path]))
+            column._become(column._with_tensor(items[path]))
         if finish is not None:
             finish()
 
@@ -213,7 +213,7 @@ def _local(leaf: Any, group: GroupCall, placements: list[str]) -> Tensor:
     mesh = leaf.device_mesh
     for dim, placement in enumerate(leaf.placements):
         shared = [rank for rank in mesh.mesh.flatten().tolist() if rank in group.state.ranks]
-        along = _along(mesh, dim)
+        along = _ranks_along(mesh, dim)
         if not placement.is_replicate() and sum(rank in group.state.ranks for rank in along) > 1:
             raise TypeError(
                 f"{group.what}: a DTensor with placements {tuple(leaf.placements)} has different shards on the ranks "
@@ -226,7 +226,7 @@ def _local(leaf: Any, group: GroupCall, placements: list[str]) -> Tensor:
     return local
 
 
-def _along(mesh: Any, dim: int) -> list[int]:
+def _ranks_along(mesh: Any, dim: int) -> list[int]:
     """Return the ranks along a dimension of a mesh through this one."""
     here: list[int] | None = mesh.get_coordinate()
     if here is None:
@@ -247,7 +247,7 @@ def _along(mesh: Any, dim: int) -> list[int]:
 ITEMS = "<items>"
 
 
-def remade(data: Any, layout: RecordLayout, tensors: Sequence[Tensor]) -> Any:
+def with_tensors(data: Any, layout: RecordLayout, tensors: Sequence[Tensor]) -> Any:
     """Make a record like ``data`` with other tensors, in the order of its layout. Columns stay."""
     order: list[int | None] | None = layout.plans.get("tree")
     if order is None:

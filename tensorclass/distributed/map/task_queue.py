@@ -34,7 +34,7 @@ class TaskLimits(NamedTuple):
 class TaskQueue:
     """The chunks of a call: which are to be sent, which are under way, how often each was tried.
 
-    Each chunk ends in one of two ways: it is returned, or its error is final. No new chunks are sent behind one whose
+    Each chunk ends in one of two ways: it is returned, or its error is final. No new chunks are sent after one whose
     error is final.
 
     >>> queue = TaskQueue(3, TaskLimits(workers=1, slots=1, retries=0, task_seconds=0.02))
@@ -83,7 +83,7 @@ class TaskQueue:
             task: the task.
             done: how many of its chunks are done, counted from the first.
             seconds: how long they took together.
-            failed: whether the function raised for the chunk behind them.
+            failed: whether the function raised for the chunk after them.
 
         Returns:
             The chunk whose error is final, if there is one.

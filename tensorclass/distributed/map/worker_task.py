@@ -54,7 +54,7 @@ class TaskResult(NamedTuple):
     seconds: float  #: for all chunks
     done: int  #: number of chunks that are done, counted from the first
     results: Any  #: of these chunks: a :class:`Joined` or a list, packed or not
-    failure: Failure | None  #: of the chunk behind them
+    failure: Failure | None  #: of the chunk after them
 
 
 class Job(NamedTuple):

@@ -58,12 +58,12 @@ def lengths_and_items(column: Any) -> Iterator[Tensor]:
 
 
 def column_bytes(columns: Sequence[BufferColumn], text: bytes) -> bytes:
-    """Return a text, and the rows of columns behind it."""
+    """Return the bytes of a text followed by the rows of columns."""
     return tensor_bytes([part for column in columns for part in lengths_and_items(column)], text)
 
 
 def tensor_bytes(tensors: Sequence[Tensor], text: bytes) -> bytes:
-    """Return a text, and the values of tensors behind it."""
+    """Return the bytes of a text followed by the values of tensors."""
     parts = [tensor.detach() for tensor in tensors]
     starts: list[int] = []
     end = padded(8 + len(text))

@@ -47,7 +47,7 @@ from .record_layout import differences
 
 #: seconds that a message may take before the store of the group is asked about it
 PATIENCE = 0.1
-_DEFAULT_TIMEOUT = timedelta(minutes=30)  #: of backends that do not tell theirs
+_DEFAULT_TIMEOUT = timedelta(minutes=30)  #: of backends that do not report theirs
 _GROUPS = (dist.ProcessGroup, Backend)  #: a backend need not be registered
 _LONGEST_PAUSE = 1.0  #: seconds between two looks into the store
 _IDLE_SECONDS = 5.0  #: how long the watching thread stays awake without messages
@@ -334,7 +334,7 @@ class Exchange:
         self._release()
 
     def _release(self) -> None:
-        """Compare the notes of both sides. If they differ, send the other side the message that it waits for."""
+        """Compare the notes of both sides. If they differ, unblock the other side: send or receive a dummy message."""
         if self.differing is not None or not self._read_note():
             return
         self._compare()

@@ -211,7 +211,7 @@ def begin_receive(call: _Call) -> Transfer:
 def _receive_text(
     exchange: Exchange, layout: RecordLayout, plan: SendPlan, buffer: MessageBuffer, end: float | None
 ) -> bytes:
-    """Check the first message, and return the text of non-tensor data, which is in it, beside it or behind the rest."""
+    """Check the first message, and return the text of non-tensor data, which is in it, beside it or after the rest."""
     device, origin = exchange.endpoint.device, f"{exchange.what}: the record of {exchange.name}"
     if device.type == "cpu":
         if bytes(buffer.header[:8]) != plan.mark:

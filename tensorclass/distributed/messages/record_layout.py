@@ -189,7 +189,7 @@ def _walk(value: Any, form: list[Any], leaves: list[Tensor]) -> bool:
             form += (key, item._is_uniform or item._batch_size)
         elif content is Content.TENSOR:
             form += (key, content)
-            leaves.append(item._held())
+            leaves.append(item._wrapped_tensor())
         else:
             form += (key, ColumnForm.of(item))
     return needs_update
@@ -216,7 +216,7 @@ class _LayoutParts(NamedTuple):
     problems: list[str]
 
     def add(self, value: Any, path: Path) -> None:
-        """Add what a value holds, in the order of :func:`_walk`."""
+        """Add the content of a value, in the order of :func:`_walk`."""
         if isinstance(value, LazyStacked):
             store: Any = value._store
             shown = f"a lazy stack of {len(store.items_)} parts in dimension {store.dim}"
@@ -242,7 +242,7 @@ class _LayoutParts(NamedTuple):
                 self._add_tensor(item, below)
 
     def _add_tensor(self, item: Any, path: Path) -> None:
-        tensor = item if isinstance(item, Tensor) else item._held()
+        tensor = item if isinstance(item, Tensor) else item._wrapped_tensor()
         leaves: list[collection_tree.TensorLeaf] = []
         node = describe_collection.describe_tensor(tensor, path, leaves, self.problems)
         prefix = "" if node["type"] == "tensor" and tensor is item else f"{node['type']} "
@@ -319,7 +319,7 @@ def describe_with_tensors(
 
 
 def whole_record(data: TensorCollection, layout: RecordLayout, what: str, allow_pickle: bool = False) -> bytes:
-    """Return the JSON of :func:`describe_record` with the buffers of columns behind it, for :func:`rebuild_whole`."""
+    """Return the JSON of :func:`describe_record` with the buffers of columns after it, for :func:`rebuild_whole`."""
     node, leaves = describe_collection.describe(data, what, allow_pickle, object_arrays=False)
     text = as_json(node)
     plain = {spec[:2] for spec in layout.specs}
@@ -512,7 +512,7 @@ def _read_content(
         holder = parent._store[path[-1]]
         made: Any = holder.__class__._of(column._items, column._spans(), holder._names, compact=True)
         if holder._device != made._device:
-            made = made._placed(holder._device, False)
+            made = made._to_device(holder._device, False)
         _check_fits(parent, path, made, origin)
         rows.append((holder, made))
     if read:

@@ -1,7 +1,7 @@
 """Send a collection to a process that does not know its keys: ``init_remote`` and ``from_remote_init``.
 
 There are three messages: a header of fixed size, with the lengths of the others, and the text if it is short; the text
-(JSON, as in files) if it is long; and the memory of the tensors, one behind the other.
+(JSON, as in files) if it is long; and the memory of the tensors, one after the other.
 """
 
 from __future__ import annotations

@@ -90,7 +90,8 @@ def _metric(name: str | None, a: Run, b: Run) -> str | None:
 
 def _compared(arguments: Namespace, task: str, a: Run, b: Run, metric: str) -> _TaskDiff:
     changed = changed_prompts(a.scores, b.scores, metric)
-    losses_first = sorted(changed, key=lambda one: one.b > one.a)  # the largest of each still come first
+    # the sort is stable: within losses and within gains the largest come first
+    losses_first = sorted(changed, key=lambda one: one.b > one.a)
     listed = losses_first[: arguments.limit or None]
     texts_a, texts_b = {}, {}
     if not arguments.no_text:

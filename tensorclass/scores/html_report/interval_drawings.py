@@ -52,7 +52,7 @@ class Axis:
         return [number * self.step for number in range(first, last + 1)]
 
     def scale(self) -> Markup:
-        """The labels of the ticks, for the head of the column. Its lines are those behind each interval."""
+        """The labels of the ticks, for the head of the column. Its lines are drawn behind each interval."""
         places = [(tick, self._place(tick)) for tick in self.ticks()]
         lines = [
             element("line", class_="zero" if self.zero and not tick else None, x1=place, x2=place, y1=0, y2=_HEIGHT)

@@ -67,7 +67,7 @@ def join(children: Iterable[Child], between: str = "") -> Markup:
 
 
 def breakable(name: str) -> Markup:
-    """A name from a file, which may be broken into lines behind ``/``, ``_``, ``-`` and ``:``.
+    """A name from a file, which may be broken into lines after ``/``, ``_``, ``-`` and ``:``.
 
     Example:
         >>> breakable("meta/llama<3>")

@@ -60,7 +60,7 @@ class ReportData:
         options: the arguments.
         runs: the runs, in the order given.
         board: the leaderboard; None if no task has runs of all models.
-        models: the models, the best first, behind them those that are not on the leaderboard.
+        models: the models, the best first, after them those that are not on the leaderboard.
         short: by model, a short name for tables.
         grid: by task, the run of each model.
         reports: by task, all figures of each model.

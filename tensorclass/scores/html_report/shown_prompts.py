@@ -63,7 +63,7 @@ class ShownPrompt:
         b: its score in the log of the second model.
         unit: the unit of the scores.
         is_better: whether the second model does better.
-        prompt: its text, behind what all prompts of its task begin with; None if no log holds texts.
+        prompt: its text, after what all prompts of its task begin with; None if no log holds texts.
         target: the expected answer; None if no log holds it.
         response_a: the answer of the first model; None likewise.
         response_b: the answer of the second model; None likewise.

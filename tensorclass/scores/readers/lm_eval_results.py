@@ -104,7 +104,7 @@ class HarnessResults:
             for name, tasks in _mapping(self.content.get("group_subtasks")).items()
             if isinstance(tasks, list) and tasks
         }
-        return {name: tuple(dict.fromkeys(_leaves(name, children, ()))) for name in children}
+        return {name: tuple(dict.fromkeys(_leaf_tasks(name, children, ()))) for name in children}
 
     def figures(self, task: str, filter: str | None) -> dict[str, Published]:
         """The figures of a task and a filter, by the name of the metric."""
@@ -149,12 +149,12 @@ def _document(path: Path, name: str, size: int, changed: int) -> Mapping[str, An
     return cast("dict[str, Any]", found)
 
 
-def _leaves(name: str, children: Mapping[str, tuple[str, ...]], above: tuple[str, ...]) -> Iterable[str]:
+def _leaf_tasks(name: str, children: Mapping[str, tuple[str, ...]], above: tuple[str, ...]) -> Iterable[str]:
     if name in above:  # a group that holds itself
         return
     for child in children.get(name, ()):
         if child in children:
-            yield from _leaves(child, children, (*above, name))
+            yield from _leaf_tasks(child, children, (*above, name))
         else:
             yield child
 

@@ -161,12 +161,12 @@ class _CountedLines:
         return lambda: line
 
     def advance(self, data: bytes) -> None:
-        """Go on behind some lines."""
+        """Advance past ``data``, which are whole lines."""
         self._line += data.count(b"\n")
 
 
 class _LineNumbers(_CountedLines):
-    """The number of the next line of a file, counted in the file once it is asked for: decoding takes little longer.
+    """The number of the next line of a file. The lines are counted in the file, but only when a number is needed.
 
     Args:
         path: the file, which is not compressed.

@@ -27,7 +27,7 @@ from tensorclass.td.stores.store_classes import dense_class
 from . import collection_tree
 from .collection_tree import DTYPES, MOST_VALUES, Node, Path, TensorLeaf
 from .object_json import Unwritable, encode
-from .unimported_classes import class_in_file
+from .unimported_classes import described_class
 
 
 def describe(
@@ -95,7 +95,7 @@ def collection_head(value: TensorCollection) -> Node:
         ]:
             class_node["none"] = none
         node["class"] = class_node
-    elif (stands_for := class_in_file(cls)) is not None:
+    elif (stands_for := described_class(cls)) is not None:
         node["class"] = stands_for
     return node
 
@@ -118,7 +118,7 @@ class _Describer:
         if content.has_spans:
             return self._column(value, path, value._batch_size)
         if content is Content.TENSOR:
-            node = self._tensor(value._held(), path)
+            node = self._tensor(value._wrapped_tensor(), path)
             node.update(type="unbatched", **kind_note(value))
             return node
         if len(path) > collection_tree.DEPTH:

@@ -125,7 +125,7 @@ def parse_value(text: str) -> Any:
     [1]
     """
     value, end = _strict.raw_decode(text)
-    return value if end == len(text) else _loads(text)  # there are spaces behind it, or more
+    return value if end == len(text) else _loads(text)  # there are spaces after it, or more
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> Node:

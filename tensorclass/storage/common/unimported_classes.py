@@ -1,4 +1,4 @@
-"""Record classes that files name and the program has not imported.
+"""Stand-ins for record classes that a file names and the program has not imported.
 
 Their values are read as a ``TensorDict``, since an import would run code. A program that only copies files from one
 format to another wants the name of the class in the copy: within :func:`keep_class_names`, readers make a stand-in for
@@ -50,7 +50,7 @@ def stand_in(named: object) -> type[TensorDict]:
     'TensorDict'
     >>> with keep_class_names():
     ...     made = stand_in({"module": "samples", "name": "Sample"})
-    >>> made.__name__, class_in_file(made)
+    >>> made.__name__, described_class(made)
     ('Sample', {'module': 'samples', 'name': 'Sample'})
     """
     if not _keeps.get() or not isinstance(named, dict) or not named:
@@ -64,6 +64,6 @@ def _stand_in(written: str) -> type[_StandIn]:
     return type(name, (_StandIn,), {"__slots__": (), "_written": written})
 
 
-def class_in_file(cls: type[Any]) -> Node | None:
-    """Return what files say about the class of a stand-in; ``None`` for other classes."""
+def described_class(cls: type[Any]) -> Node | None:
+    """Return the description in files of the class that a stand-in replaces; ``None`` for other classes."""
     return json.loads(cls._written) if issubclass(cls, _StandIn) else None

@@ -252,7 +252,7 @@ class ArrayFile:
         content = value._CONTENT
         if content is Content.TENSOR:
             head = {"type": "unbatched", **describe_collection.kind_note(value)}
-            return self._write_tensor(parent, name, value._held(), head)
+            return self._write_tensor(parent, name, value._wrapped_tensor(), head)
         if content is Content.OBJECTS:
             return self._write_objects(parent, name, value)
         if content.has_spans:
@@ -371,7 +371,7 @@ class ArrayFile:
         return self._write_column(parent, name, rows.reshape(value._batch_size), note)
 
     def text_rows(self, value: Leaf, form: object, path: tuple[str, ...]) -> Text | None:
-        """Return objects as rows of text in the form of others; ``None`` if those are text, and an object is not.
+        """Return objects as rows of text, or of JSON; ``None`` if the form is text, and an object is not a string.
 
         Args:
             value: the objects.

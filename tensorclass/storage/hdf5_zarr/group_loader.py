@@ -445,7 +445,7 @@ def _bytes_to_write(data: Any) -> int:
 
 
 def _bytes_of(data: Any) -> int:
-    arrays: list[torch.Tensor] = list(data._arrays())
+    arrays: list[torch.Tensor] = list(data._leaves_and_buffers())
     return sum(array.numel() * array.element_size() for array in arrays)
 
 

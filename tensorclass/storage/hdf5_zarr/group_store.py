@@ -198,7 +198,7 @@ class GroupStore(MutableMapping[str, "Value"]):
         """Return the value of a key at a prepared index of the batch. Reads only the rows of the index."""
         nested = self.children.get(key)
         if nested is not None:
-            return nested._index(index)
+            return nested._index_prepared(index)
         if key in self.in_memory:
             return self.in_memory[key][index[0] if len(index) == 1 else index]
         return self._value(key, *self.find(key), index)
@@ -347,7 +347,7 @@ class GroupStore(MutableMapping[str, "Value"]):
         if index is None:
             return value
         item = index[0] if len(index) == 1 else index
-        return value[item] if isinstance(value, Tensor) else value._at(item)
+        return value[item] if isinstance(value, Tensor) else value._index_value(item)
 
     def _as_declared(self, key: str, objects: Any) -> Any:
         """Return objects as the column that a record declares for a key."""
@@ -474,7 +474,7 @@ class GroupStore(MutableMapping[str, "Value"]):
         """Return a column of empty rows, with the dtype and shape of the items."""
         values, values_note = self.column_array(key, node, "values")
         if self.file.backend.is_group(values):
-            items = self._column_placeholder(key, values, values_note or {}, device)._at(slice(0, 0))
+            items = self._column_placeholder(key, values, values_note or {}, device)._index_value(slice(0, 0))
         else:
             shape = self.shape(key, values)
             items = torch.empty((0, *shape[1:]), dtype=self.dtype(key, values, values_note), device=device)
@@ -532,7 +532,7 @@ class GroupStore(MutableMapping[str, "Value"]):
             self.file.backend.replace(group, name, lambda parent, draft: self.file.write_value(parent, draft, value))
         self.children.pop(key, None)
         self.in_memory.pop(key, None)
-        if isinstance(value, Collection) and value._is_tree() and value._held() is None:
+        if isinstance(value, Collection) and value._is_tree() and value._wrapped_tensor() is None:
             self.children[key] = self._open_group(self, key, name, type(value))
 
     def write(self, key: str, node: Any, note: Note | None, rows: Any, selection: Selection | None = None) -> None:
@@ -544,7 +544,7 @@ class GroupStore(MutableMapping[str, "Value"]):
     def _write(self, key: str, node: Any, note: Note | None, rows: Any, selection: Selection | None) -> None:
         dtype = self.dtype(key, node, note)
         backend = self.file.backend
-        if note is not None and "crc32" in note:  # it is that of the old values
+        if note is not None and "crc32" in note:  # it was computed from the old values
             backend.write_note(node, {name: value for name, value in note.items() if name != "crc32"})
         if selection is None:
             backend.write(node, (), as_array(rows.to(dtype)))

@@ -324,9 +324,9 @@ class PersistentTensorDict(WrittenBack):
         kind = type(given)
         if kind is str or (kind is tuple and index and (type(index[0]) is str or is_nested_key(index))):
             return self._get_key(index)
-        return self if index is Ellipsis else self._index(prepare_index(index, self._batch_size))
+        return self if index is Ellipsis else self._index_prepared(prepare_index(index, self._batch_size))
 
-    def _index(self, index: tuple[Any, ...]) -> Any:
+    def _index_prepared(self, index: tuple[Any, ...]) -> Any:
         store = self._store
         names = None if self._names is None else shapes.names_indexed(self._names, index)
         rows: dict[str, Any] = {key: store.rows(key, index) for key in store}

@@ -95,7 +95,7 @@ class RestorableFile:
 
     @property
     def is_heavy(self) -> bool:
-        """True if so many overwritten bytes are kept that the library should flush."""
+        """True if the library should flush, because too many overwritten bytes are kept."""
         return len(self._kept) * _BLOCK >= _HEAVY
 
     # -- called by the library ----------------------------------------------------------------------------------------
@@ -317,7 +317,7 @@ def close_root(root: Any, file: RestorableFile) -> OSError | None:
         if file.error is None:
             file.commit()
     root.close()
-    if file.error is not None:  # the others cannot write any more either
+    if file.error is not None:  # the other handles of the file cannot write any more
         for other in others:
             other.close()
     if file.error is not None or not others:

@@ -219,7 +219,7 @@ class Zarr(ArrayBackend):
         return found
 
     def _lists(self, group: Any, name: str) -> bool:
-        """Return whether a group has a sealed note that says that a child has a note."""
+        """Return whether the sealed note of a group lists the note of a child."""
         note = self.read_note(group)
         if note is None or _SEAL not in note:
             return False
@@ -321,7 +321,7 @@ class Zarr(ArrayBackend):
             self._moved = None
         had = self.has(parent, name)
         if had:
-            self._reorder(parent, name, None)  # at any kill, each listed name exists
+            self._reorder(parent, name, None)  # first, so that each listed name exists, whenever the process is killed
             store.move(target, before)
         try:
             store.move(draft, target)
@@ -338,7 +338,7 @@ class Zarr(ArrayBackend):
         return parent[name]
 
     def remove(self, parent: Any, name: str) -> None:
-        self._reorder(parent, name, None)  # at any kill, each listed name exists
+        self._reorder(parent, name, None)  # first, so that each listed name exists, whenever the process is killed
         del parent[name]
 
     def read(self, array: Any, box: tuple[Any, ...]) -> np.ndarray[Any, Any]:
@@ -349,7 +349,7 @@ class Zarr(ArrayBackend):
 
     def write(self, array: Any, box: tuple[Any, ...], values: np.ndarray[Any, Any]) -> None:
         if math.prod(map(_chunks_along, array.shape, array.shards or array.chunks)) > _MANY_CHUNKS:
-            array = array.with_config({"write_empty_chunks": True})  # _check_chunks wants most chunks to have a file
+            array = array.with_config({"write_empty_chunks": True})  # _check_chunks refuses arrays that lack many files
         if all(isinstance(item, slice) for item in box):
             array[box or ...] = values
         else:

@@ -173,7 +173,7 @@ class TensorDictStore(PersistentTensorDict):
         """Make a new store of zeros. The server makes them: none are sent.
 
         Args:
-            schema: for each key, nested or not, the shape behind the batch dimensions, and the dtype.
+            schema: for each key, nested or not, the shape after the batch dimensions, and the dtype.
             batch_size: the batch size; ``[]`` by default.
             backend: ``"redis"``.
             host: the name of the server's machine.

@@ -50,7 +50,7 @@ class AppendedFile(NamedTuple):
 
     path: collection_tree.Path
     buffer: str
-    start: int  #: the number of bytes that it has already
+    start: int  #: the number of bytes that the file has already
     tensor: Tensor | None  #: the values to append
 
 
@@ -250,7 +250,7 @@ class AppendPlan:
         dtype, size, held = self._form(node, path)
         if content_kind(value) is not Content.TENSOR:
             return self._differ(node, path, "a tensor that is one for all rows", _type_in_words(value))
-        own = value._held()
+        own = value._wrapped_tensor()
         if own.dtype != dtype or own.shape != size:
             expected = f"{dtype} of the shape {list(size)}"
             return self._differ(node, path, expected, f"{own.dtype} of {list(own.shape)}")
@@ -381,7 +381,7 @@ class AppendPlan:
         return leaves
 
     def check_offsets(self) -> None:
-        """Raise if a file is too short, so that nothing is written behind a gap."""
+        """Raise if a file is too short, so that nothing is written after a gap."""
         for appended in self.files:
             if appended.start:
                 opened, name = self.folders.find(appended.path, appended.buffer)
@@ -397,7 +397,7 @@ class AppendPlan:
         return node
 
     def _form(self, node: Node, path: collection_tree.Path) -> tuple[torch.dtype, Size, int]:
-        """Return dtype, shape and number of bytes of a tensor that is there."""
+        """Return dtype, shape and number of bytes of a tensor that the folder has already."""
         dtype, size = parse_dtype(node["dtype"], self.source, path), parse_size(node["shape"], self.source, path)
         return dtype, size, size.numel() * dtype.itemsize
 

@@ -178,7 +178,7 @@ def _save_archive(data: Any, path: str, options: SaveOptions) -> Any:
 def _materialize_meta(data: Any) -> Any:
     """Return the collection with tensors on the device ``meta`` replaced by expanded zeros, which take no memory."""
     data = data._captured([])
-    leaves = list(data._arrays())
+    leaves = list(data._leaves_and_buffers())
     if not any(leaf.is_meta and leaf.layout is torch.strided for leaf in leaves):
         return data
     zeros = [
@@ -191,7 +191,7 @@ def _materialize_meta(data: Any) -> Any:
 
 
 def _with_cpu_arrays(data: Any, arrays: list[Tensor]) -> Any:
-    made = data._with_arrays(iter(arrays))
+    made = data._with_leaves_and_buffers(iter(arrays))
     made._set_device(CPU)
     return made
 
@@ -222,7 +222,7 @@ def _in_shared_memory(data: Any, values: bool, what: str) -> Any:
         leaf
         if type(leaf) is MemoryMappedTensor and leaf._filename is None and values
         else _copied(leaf.detach(), values)
-        for leaf in data._arrays()
+        for leaf in data._leaves_and_buffers()
     ]
     return _with_cpu_arrays(data, leaves)
 

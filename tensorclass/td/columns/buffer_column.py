@@ -1,7 +1,7 @@
 """The base of columns whose rows are spans of one buffer: :class:`Ragged` and :class:`Text`.
 
 Operations on shapes and indices act on the spans, as on the tensor of any collection, and share the buffer. A row that
-is written goes behind the items of the buffer and gets a new span, so columns that share the buffer do not change.
+is written goes after the items of the buffer and gets a new span, so columns that share the buffer do not change.
 """
 
 from __future__ import annotations
@@ -203,15 +203,15 @@ class BufferColumn(RowByRow):
     def _compact_in_place(self) -> None:
         self._become(self.compact())
 
-    def _arrays(self) -> Iterator[Tensor]:
+    def _leaves_and_buffers(self) -> Iterator[Tensor]:
         if isinstance(self._items, Tensor):
             yield self._items
         else:
-            yield from self._items._arrays()
+            yield from self._items._leaves_and_buffers()
         yield self._spans()
 
-    def _with_arrays(self, buffers: Iterator[Tensor]) -> Self:
-        items = next(buffers) if isinstance(self._items, Tensor) else self._items._with_arrays(buffers)
+    def _with_leaves_and_buffers(self, buffers: Iterator[Tensor]) -> Self:
+        items = next(buffers) if isinstance(self._items, Tensor) else self._items._with_leaves_and_buffers(buffers)
         return self._of(items, next(buffers), self._names, compact=self._is_compact)
 
     def _row_mismatch(self, other: Collection) -> str | None:
@@ -305,11 +305,11 @@ class BufferColumn(RowByRow):
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def __getitem__(self, index: Index) -> Self:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # has no keys
-        rows: Self = self._at(index)
+        rows: Self = self._index_value(index)
         return rows
 
     @native.tries("index_column")
-    def _at(self, index: Any) -> Any:
+    def _index_value(self, index: Any) -> Any:
         given: object = index
         kind = type(given)
         spans: Any = self._store[SPANS]
@@ -402,10 +402,10 @@ class BufferColumn(RowByRow):
 
     # -- devices ------------------------------------------------------------------------------------------------------
 
-    def _placed(self, device: torch.device, non_blocking: bool) -> Self:
-        return self._moved(device, None, non_blocking, False, None)
+    def _to_device(self, device: torch.device, non_blocking: bool) -> Self:
+        return self._to(device, None, non_blocking, False, None)
 
-    def _moved(
+    def _to(
         self,
         device: torch.device | None,
         dtype: torch.dtype | None,
@@ -516,7 +516,7 @@ class BufferColumn(RowByRow):
             room = old.new_empty((max(count + more, (count + more) * 3 // 2), *old.shape[1:]))
             room[:count] = old
         room[count : count + more] = items
-        self._room = None  # never a room that is not that of the buffer
+        self._room = None  # an interrupt must not leave a room that belongs to another buffer
         self._items = room[: count + more]
         self._room = room
 
@@ -630,7 +630,7 @@ class BufferColumn(RowByRow):
 
     # -- gradients and values of several columns ----------------------------------------------------------------------
 
-    def _content(self) -> tuple[Any, ...]:
+    def _identity(self) -> tuple[Any, ...]:
         return (self._items, *self._store.values())
 
     def _find(self, path: tuple[str, ...]) -> Any:

@@ -1,4 +1,4 @@
-"""An object of one type for each row."""
+""":class:`Column`: an object of one type for each row."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Column(NonTensorStack, Generic[T]):
     gives a Column.
 
     Args:
-        items: the objects, nested in lists for each batch dimension behind the first.
+        items: the objects, nested in lists for each batch dimension after the first.
         item_type: the annotation that objects fit, such as ``list[str]``. Default: any object.
         batch_size: the batch size, which says how deep ``items`` are nested. Default: ``[len(items)]``.
         device: the device of the collection that it belongs to. Objects are not moved.
@@ -155,7 +155,7 @@ class Column(NonTensorStack, Generic[T]):
 
         An index that leaves no batch dimension gives the object.
         """
-        rows = self._at(index)
+        rows = self._index_value(index)
         return rows.item() if not rows._batch_size and self._batch_size else rows
 
     def __iter__(self) -> Iterator[T]:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -215,7 +215,7 @@ class Column(NonTensorStack, Generic[T]):
         return describe_column(self)
 
     def _row_texts(self, count: int, width: int) -> list[str]:
-        rows = self._at(slice(None, count)).tolist() if self._batch_size else [self.item()]
+        rows = self._index_value(slice(None, count)).tolist() if self._batch_size else [self.item()]
         return [object_text(row, width) for row in rows]
 
     def _type_for_repr(self) -> str:
@@ -230,7 +230,9 @@ class Column(NonTensorStack, Generic[T]):
         prepared = prepare_index(index, self._batch_size, writing=True)
         size = shapes.indexed(self._batch_size, prepared)
         if not isinstance(value, NonTensorDataBase):
-            value = as_column(value, self._item_type, size) if size else Column([value], self._item_type)._at(0)
+            value = (
+                as_column(value, self._item_type, size) if size else Column([value], self._item_type)._index_value(0)
+            )
         self._become(self._write(prepared, value))
 
     def _become(self, source: Any) -> None:
@@ -318,7 +320,7 @@ def as_column(data: Any, item_type: Any = Any, batch_size: Size | None = None) -
     """Make a :class:`Column` from a sequence of objects, or from another column.
 
     Args:
-        data: a Column or other non-tensor data, or a sequence of objects, nested for each batch dimension behind the
+        data: a Column or other non-tensor data, or a sequence of objects, nested for each batch dimension after the
             first.
         item_type: the annotation that objects fit.
         batch_size: the batch size. Default: ``[len(data)]``.

@@ -1,4 +1,4 @@
-"""Types of what a declared column is made from: the rows that people have. Only type checkers read this module."""
+"""Types of the values that users may give for a declared column. Only type checkers read this module."""
 
 from __future__ import annotations
 

@@ -44,18 +44,18 @@ def describe_column(column: Any) -> str:
 
 
 def values_of(column: BufferColumn) -> list[Tensor]:
-    """Return the buffers of a column, of which the bytes are shown.
+    """Return the buffers of a column, whose size in bytes is shown.
 
     Slices share the buffer of items. There are only as many items as the rows refer to.
     """
     items: Any = column._items
     spans = column._spans()
     if column._is_compact or not is_readable(spans):
-        return list(column._arrays())
+        return list(column._leaves_and_buffers())
     if isinstance(items, Tensor):
         return [items[: _item_count(spans, len(items))], spans]
     if spans.numel() > 2 * _MOST_ROWS:
-        return list(column._arrays())
+        return list(column._leaves_and_buffers())
     below: Any = column._packed()[0]
     return [*values_of(below), spans]
 
@@ -109,7 +109,7 @@ def ragged_rows(column: Ragged[Any], count: int, width: int) -> list[str]:
         return row_texts(items, spans, width) if is_readable(items) else []
     rows: list[str] = []
     for start, length in spans:
-        inner: Any = items._at(slice(start, start + max(length, 0)))
+        inner: Any = items._index_value(slice(start, start + max(length, 0)))
         rows.append("None" if length < 0 else listed(ragged_rows(inner, ROWS, width), length, width))
     return rows
 

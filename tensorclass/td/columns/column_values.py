@@ -1,4 +1,4 @@
-"""Make the column of a declared field from what people have: lists, arrays, one row, another column."""
+"""Make the column of a declared field from the values that users give: lists, arrays, one row, another column."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Declared(NamedTuple):
         else:
             one_row = not batch_size
             column = as_column([value] if one_row else value, self.item_type, Size((1,)) if one_row else batch_size)
-            column = column._at(0) if one_row else column
+            column = column._index_value(0) if one_row else column
         return self.in_class(column)
 
     def in_class(self, column: Any) -> Any:
@@ -120,7 +120,7 @@ class Declared(NamedTuple):
             value = value.tolist()
         if not batch_size and not isinstance(value, Ragged):
             rows = value if isinstance(value, Tensor) and value.is_nested else [value]
-            return self._typed(as_ragged(rows, ragged_dims=self.ragged_dims))._at(0)
+            return self._typed(as_ragged(rows, ragged_dims=self.ragged_dims))._index_value(0)
         return self._typed(as_ragged(value, ragged_dims=self.ragged_dims))
 
     def _typed(self, column: Ragged[Any]) -> Ragged[Any]:

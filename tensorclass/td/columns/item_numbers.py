@@ -42,7 +42,7 @@ class ItemNumbers(BufferColumn):
 
     @property
     def item_shape(self) -> Size:
-        """The shape of an item behind the ragged dimensions.
+        """The shape of an item after the ragged dimensions.
 
         Example:
             >>> import torch
@@ -162,7 +162,7 @@ class ItemNumbers(BufferColumn):
         self, items: Items, to: dict[str, Any], dtype: torch.dtype | None, non_blocking: bool, copy: bool, numbers: bool
     ) -> Items:
         if not isinstance(items, Tensor):
-            return items._moved(to.get("device"), dtype, non_blocking, copy, None, numbers)
+            return items._to(to.get("device"), dtype, non_blocking, copy, None, numbers)
         inexact = dtype is not None and (dtype.is_floating_point or dtype.is_complex)
         if dtype is not None and not (inexact and not numbers and not items.is_floating_point()):
             to = {**to, "dtype": dtype}
@@ -170,16 +170,16 @@ class ItemNumbers(BufferColumn):
 
     # -- a leaf with a tensor -----------------------------------------------------------------------------------------
 
-    def _held(self) -> Tensor | None:
+    def _wrapped_tensor(self) -> Tensor | None:
         items = self._packed()[0]
-        return items if isinstance(items, Tensor) else items._held()
+        return items if isinstance(items, Tensor) else items._wrapped_tensor()
 
-    def _holding(self, tensor: Any) -> Self:
+    def _with_tensor(self, tensor: Any) -> Self:
         items = self._packed()[0]
-        return self._with_items(tensor if isinstance(items, Tensor) else items._holding(tensor))
+        return self._with_items(tensor if isinstance(items, Tensor) else items._with_tensor(tensor))
 
     def _leaves(self) -> Iterator[Tensor]:
-        held = self._held()
+        held = self._wrapped_tensor()
         assert held is not None
         yield held
 
@@ -260,10 +260,10 @@ class ItemNumbers(BufferColumn):
             torch.float64
         """
         return (
-            self._moved(None, dst_type, False, False, None)
+            self._to(None, dst_type, False, False, None)
             if cast_filter is None
             else self._filtered_cast(dst_type, cast_filter, ())
         )
 
     def _filtered_cast(self, dtype: torch.dtype, cast_filter: Any, path: tuple[str, ...]) -> Self:
-        return self.type(dtype) if cast_filter(path, self._held()) else self
+        return self.type(dtype) if cast_filter(path, self._wrapped_tensor()) else self

@@ -492,7 +492,7 @@ class Ragged(RowReductions, Generic[Row]):
         if len(self._batch_size) != 1:
             raise ValueError(f"sort_by_length: expected one batch dimension, got {list(self._batch_size)}")
         order = torch.argsort(self.lengths, descending=descending, stable=True)
-        return self._at(order), order
+        return self._index_value(order), order
 
     def cat_items(self, *others: Ragged[Any]) -> Self:
         """Append the items of other columns, row by row.
@@ -608,7 +608,7 @@ class Ragged(RowReductions, Generic[Row]):
         if not isinstance(value, Ragged):
             listed = rows if batch_size else [rows]
             rows = as_ragged(listed, dtype=self._items.dtype, device=self._device, ragged_dims=self.ragged_dims)
-            rows = rows if batch_size else rows._at(0)
+            rows = rows if batch_size else rows._index_value(0)
         return rows if rows._batch_size == batch_size else rows.expand(batch_size)
 
     def _check_same_kind(self, other: object, what: str, end: str = "") -> None:
@@ -680,7 +680,7 @@ def as_ragged(
     else:
         return Ragged.from_list(given, dtype=dtype, device=device, ragged_dims=ragged_dims)
     if (dtype is not None and made.dtype != dtype) or device is not None:
-        made = made._moved(None if device is None else torch.device(device), dtype, False, False, None)
+        made = made._to(None if device is None else torch.device(device), dtype, False, False, None)
     return made
 
 

@@ -260,7 +260,7 @@ class RowReductions(ItemNumbers):
         if dim is not None and not isinstance(dim, str):
             raise RowsOfItems
         if dim is None:
-            items: Any = self._held()
+            items: Any = self._wrapped_tensor()
             total = function(items, tuple(range(items.ndim)), **kwargs)
             size = Size((1,) * len(self._batch_size)) if keepdim else Size(())
             return self._rows_of_one(total if keepdim else total.unsqueeze(0), size, self._names if keepdim else None)
@@ -268,9 +268,9 @@ class RowReductions(ItemNumbers):
         if by_rows is not None and not kwargs and not self.item_shape and self.ragged_dims == 1:
             return self._rows_of_one(by_rows(self).reshape(-1), self._batch_size, self._names)
         flat: Any = self.reshape(-1)
-        held: list[Any] = [row._held() for row in flat]
+        held: list[Any] = [row._wrapped_tensor() for row in flat]
         if not held:  # one row, for dtype and shape of the result
-            held = [flat._held().new_ones((2, *self.item_shape))]
+            held = [flat._wrapped_tensor().new_ones((2, *self.item_shape))]
         rows = torch.stack([function(row, tuple(range(row.ndim)), **kwargs) for row in held])[: flat.shape[0]]
         return self._rows_of_one(rows.flatten(0, 1) if keepdim else rows, self._batch_size, self._names)
 
@@ -287,7 +287,7 @@ class RowReductions(ItemNumbers):
     def _values_and_indices(self, name: str, args: tuple[Any, ...], size: Size, names: Names) -> Any:
         raise RowsOfItems
 
-    def _along(self, name: str, dim: int) -> Any:
+    def _cumulative(self, name: str, dim: int) -> Any:
         raise RowsOfItems
 
 

@@ -148,7 +148,7 @@ class Text(BufferColumn):
             listed, size = list(flat), Size(lengths)
         buffer, spans = encode_rows(listed)
         made = cls._of(buffer, spans if len(size) == 1 else spans.reshape((*size, 2)), compact=True)
-        return made if device is None else made._placed(torch.device(device), False)
+        return made if device is None else made._to_device(torch.device(device), False)
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -161,7 +161,7 @@ class Text(BufferColumn):
 
         An index that leaves no batch dimension gives the ``str`` (or ``None`` for a row without one).
         """
-        rows = self._at(index)
+        rows = self._index_value(index)
         return rows._string(index) if not rows._batch_size and self._batch_size else rows
 
     def __iter__(self) -> Iterator[str]:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -316,7 +316,7 @@ class Text(BufferColumn):
         different = ~self._equals(other)
         if not bool(different.any()):
             return None
-        ours, theirs = self._at(different)[0], other._at(different)[0]
+        ours, theirs = self._index_value(different)[0], other._index_value(different)[0]
         return f"the texts of row {span_functions.first_row(different)} differ: {ours!r:.80} and {theirs!r:.80}"
 
     def _comparand(self, other: Any) -> Text | str | None:
@@ -489,7 +489,7 @@ class Text(BufferColumn):
             (['a', 'b'], tensor([1, 0]))
         """
         order = self.argsort(descending=descending)
-        return self._at(order), order
+        return self._index_value(order), order
 
     def unique(self) -> UniqueText:
         """Return the distinct strings, sorted, and the code of each row.
@@ -624,7 +624,7 @@ def as_text(data: Any) -> Text:
     if isinstance(data, NonTensorDataBase):
         return as_text(data.tolist())
     if data is None or isinstance(data, str):
-        one: Text = Text.from_list([data])._at(0)
+        one: Text = Text.from_list([data])._index_value(0)
         return one
     given: Any = data
     if is_array(data):

@@ -14,7 +14,7 @@ class Content(enum.Enum):
     """The content of a value that is no tensor. It says which methods return the parts."""
 
     TREE = enum.auto()  #: values under keys: a nested collection
-    TENSOR = enum.auto()  #: one tensor for all rows: ``_held()``
+    TENSOR = enum.auto()  #: one tensor for all rows: ``_wrapped_tensor()``
     OBJECTS = enum.auto()  #: objects, and their codes: ``_coded_objects()``
     TEXT = enum.auto()  #: strings: UTF-8 in a buffer, and spans, as :class:`Text` has them
     RAGGED = enum.auto()  #: rows of numbers: items in a buffer, and spans, as :class:`Ragged` has them

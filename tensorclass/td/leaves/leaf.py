@@ -75,9 +75,9 @@ class Leaf(
     tensors over the batch, on which shape operations and indices act, under names that no user sees. The rest of the
     content is in slots, which ``_like`` of the subclass hands on.
 
-    A subclass says what it holds (``_CONTENT``, ``_leaves``, ``_held``, ``_content``), how several are joined
-    (``_stack``, ``_cat``, ``_where``), how rows are written (``_check_rows``, ``_write_checked``, ``_copy``) and what
-    operations on numbers do (``_on_numbers``, by default nothing).
+    A subclass says what it holds (``_CONTENT``, ``_leaves``, ``_wrapped_tensor``, ``_identity``), how
+    several are joined (``_stack``, ``_cat``, ``_where``), how rows are written (``_check_rows``, ``_write_checked``,
+    ``_copy``) and what operations on numbers do (``_on_numbers``, by default nothing).
     """
 
     __slots__ = ()
@@ -122,7 +122,7 @@ class Leaf(
         return False
 
     def _holds(self, index: tuple[Any, ...], rows: Any) -> bool:
-        """Return whether such rows are there already, so that writing them into a file changes nothing."""
+        """Return whether the content at an index equals ``rows``: writing them to a file would change nothing."""
         return False
 
     # -- walks of a tree end here -------------------------------------------------------------------------------------
@@ -151,13 +151,13 @@ class Leaf(
     def _put_leaves(self, leaves: Iterator[Tensor]) -> None:
         pass
 
-    def _arrays(self) -> Iterator[Tensor]:
+    def _leaves_and_buffers(self) -> Iterator[Tensor]:
         yield from self._leaves()
 
     def _bytes(self) -> int:
         return sum(leaf.numel() * leaf.element_size() for leaf in self._leaves())
 
-    def _with_arrays(self, buffers: Iterator[Tensor]) -> Self:
+    def _with_leaves_and_buffers(self, buffers: Iterator[Tensor]) -> Self:
         return self._with_leaves(buffers)
 
     def _compacted(self) -> Self:
@@ -171,7 +171,7 @@ class Leaf(
         return []
 
     def _state_leaves(self) -> list[tuple[tuple[str, ...], Tensor]]:
-        """Return the tensors of a state dict with the end of their keys."""
+        """Return the tensors for a state dict, with the names that follow the key of this leaf."""
         return self._named_leaves()
 
     # -- no keys ------------------------------------------------------------------------------------------------------
@@ -272,7 +272,7 @@ class Leaf(
         raise NotImplementedError
 
     def _show_content(self, new: Any, dim: int, level: int, count: int) -> None:
-        """Give a copy outside of a vmap content that depends on the rows; see :mod:`~tensorclass.td.vmapping`."""
+        """Set content of ``new``, the result outside of a vmap, that differs between rows. Called by ``vmapping``."""
 
     # -- combining ----------------------------------------------------------------------------------------------------
 
@@ -308,12 +308,12 @@ class Leaf(
     def _with_default(self, function: Callable[..., Any], other: Collection, default: Any) -> Any:
         return call_on_value(function, self, other)
 
-    def _along(self, name: str, dim: int) -> Any:
-        """Return the result of an operation on numbers along a batch dimension, such as ``cumsum``."""
+    def _cumulative(self, name: str, dim: int) -> Any:
+        """Return the result of the cumulative operation ``name``, such as ``cumsum``, along a batch dimension."""
         return self._shallow()
 
     def _values_and_indices(self, name: str, args: tuple[Any, ...], size: Size, names: Names) -> Any:
-        """Return what a reduction keeps, twice: such a leaf has no largest row, and so no index of one."""
+        """Return the reduced leaf twice, as values and indices: without numbers there is no index of a maximum."""
         result = self._reduce(getattr, args[0], args[1], {}) if len(args) == 2 else self._shallow()
         return result, result._shallow()
 
@@ -332,7 +332,7 @@ class Leaf(
         """
         return self._shallow()
 
-    def _moved(
+    def _to(
         self,
         device: torch.device | None,
         dtype: torch.dtype | None,
@@ -341,7 +341,7 @@ class Leaf(
         memory_format: torch.memory_format | None,
         numbers: bool = True,
     ) -> Self:
-        return self._shallow() if device is None else self._placed(device, non_blocking)
+        return self._shallow() if device is None else self._to_device(device, non_blocking)
 
     def _filtered_cast(self, *args: Any, **kwargs: Any) -> Self:
         return self._shallow()
@@ -393,7 +393,7 @@ def _along_dim(name: str, operation: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: Leaf, dim: int, dtype: torch.dtype | None = None) -> Any:
         if not self._has_numbers:
             raise self._no_numbers(name)
-        return self._along(name, shapes.wrap_dim(dim, len(self._batch_size)))
+        return self._cumulative(name, shapes.wrap_dim(dim, len(self._batch_size)))
 
     return _named(method, name, operation)
 
@@ -543,7 +543,7 @@ copy_inherited(Leaf)
 
 
 def content_kind(value: object) -> Content | None:
-    """Return what a value of a collection holds; ``None`` for a tensor, and for what is no value of a collection."""
+    """Return the kind of content of a value; ``None`` for tensors, and for objects that no collection holds."""
     return value._CONTENT if isinstance(value, Collection) else None
 
 

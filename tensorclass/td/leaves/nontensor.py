@@ -1,4 +1,4 @@
-"""Values that are not tensors: text, objects, ``None``.
+"""Non-tensor data: :class:`NonTensorStack`, and the functions that make and recognize values that are not tensors.
 
 :class:`NonTensorData` is one object at every position of a batch. :class:`NonTensorStack` has an object for each
 position, stored like a categorical column: the distinct objects, and a tensor of codes over the batch. Operations on
@@ -215,11 +215,11 @@ class NonTensorStack(RowByRow, NonTensorDataBase):
     def _content_for_repr(self, width: int, ndim: int, count: int | None = None) -> str:
         if not self._batch_size:
             return ""
-        few = self._index((slice(ROWS),))._listed()
+        few = self._index_prepared((slice(ROWS),))._listed()
         return objects_text(few, count or self._batch_size[0], width)
 
     def _row_texts(self, count: int, width: int) -> list[str]:
-        rows: list[Any] = self._index((slice(count),))._listed() if self._batch_size else []
+        rows: list[Any] = self._index_prepared((slice(count),))._listed() if self._batch_size else []
         return [object_text(row, width) for row in rows]
 
     def __repr__(self) -> str:
@@ -241,7 +241,7 @@ class NonTensorStack(RowByRow, NonTensorDataBase):
             return NonTensorData._of_rows(self._objects[int(store[CODES])], NO_DIMS, self._device)  # type: ignore[arg-type]
         return stack_of(self._objects, store[CODES], self._device, names, self._metadata)  # type: ignore[arg-type]
 
-    def _at(self, index: Any) -> Any:
+    def _index_value(self, index: Any) -> Any:
         if (type(index) is int or type(index) is slice) and self._names is None:
             codes = self._store[CODES][index]
             return self._like({CODES: codes}, codes.shape)
@@ -256,8 +256,8 @@ class NonTensorStack(RowByRow, NonTensorDataBase):
         new._objects = objects
         return new  # type: ignore[no-any-return]
 
-    def _index(self, index: tuple[Any, ...]) -> Any:
-        return super()._index(tuple([on_cpu(item) for item in index]))
+    def _index_prepared(self, index: tuple[Any, ...]) -> Any:
+        return super()._index_prepared(tuple([on_cpu(item) for item in index]))
 
     def unbind(self, dim: int = 0) -> tuple[Any, ...]:
         """Return the objects at each position of a batch dimension; see :meth:`TensorDict.unbind`.

@@ -87,7 +87,7 @@ class NonTensorDataBase(FullLeaf):
 
     # -- no tensors: those of the store are codes ----------------------------------------------------------------------
 
-    def _content(self) -> tuple[Any, ...]:
+    def _identity(self) -> tuple[Any, ...]:
         return (self._objects, *self._store.values())
 
     def _beside(self) -> list[Collection]:
@@ -337,7 +337,7 @@ class NonTensorDataBase(FullLeaf):
         """
         return self
 
-    def _placed(self, device: torch.device, non_blocking: bool) -> Self:
+    def _to_device(self, device: torch.device, non_blocking: bool) -> Self:
         return self._on(dict(self._store), device)
 
     def _padded(self, pairs: Sequence[tuple[int, int]], value: float) -> Any:
@@ -387,7 +387,7 @@ class NonTensorDataBase(FullLeaf):
         return self
 
     def _as_held(self, source: NonTensorDataBase) -> NonTensorDataBase:
-        """Convert data of this batch size to the class that it has here after it is written in place."""
+        """Convert ``source``, of this batch size, to the class of this holder, whose content it replaces."""
         raise NotImplementedError
 
     def update(

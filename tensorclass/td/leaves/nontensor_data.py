@@ -1,6 +1,6 @@
-"""One object at every position of a batch.
+""":class:`NonTensorData` and :class:`MetaData`: one object for all positions of a batch.
 
-:class:`NonTensorData` is one object for the rows, whatever they are. Operations on shapes change the batch size alone.
+Operations on shapes change the batch size alone.
 """
 
 from __future__ import annotations
@@ -253,7 +253,7 @@ class NonTensorData(Uniform, NonTensorDataBase):
             return self._like({}, size, None if self._names is None else self._names[1:] or None)
         return super().__getitem__(index)
 
-    _at = __getitem__  # type: ignore[assignment]
+    _index_value = __getitem__  # type: ignore[assignment]
 
     def _padded(self, pairs: Sequence[tuple[int, int]], value: float) -> Any:
         return NonTensorDataBase._padded(self, pairs, value)  # new positions have no object

@@ -18,7 +18,7 @@ class RowByRow(Leaf):
 
     __slots__ = ()
 
-    #: what there is at each position, for messages
+    #: the word for the content of one position in messages
     _ROW: ClassVar[str] = "a row"
 
     def _called(self) -> str:
@@ -47,10 +47,10 @@ class RowByRow(Leaf):
         if self._batch_size == batch_size:
             return self
         more = self.ndim - len(batch_size)
-        return self.expand(batch_size) if more <= 0 else self._at((0,) * more)
+        return self.expand(batch_size) if more <= 0 else self._index_value((0,) * more)
 
     def _reduce(self, function: Callable[..., Any], dim: Any, keepdim: bool, kwargs: dict[str, Any]) -> Any:
-        """Return the first of several rows; where there is none, a row without a value."""
+        """Return the first row along the reduced dimensions; a row without a value if the batch is empty."""
         if isinstance(dim, str):
             return self._shallow()
         dims = tuple(range(self.ndim)) if dim is None else shapes.wrap_dims(dim, self.ndim)
@@ -60,9 +60,9 @@ class RowByRow(Leaf):
             return absent
         result: Any = self._shallow()
         for d in sorted(dims, reverse=True):
-            result = result.narrow(d, 0, 1) if keepdim else result._index((slice(None),) * d + (0,))
+            result = result.narrow(d, 0, 1) if keepdim else result._index_prepared((slice(None),) * d + (0,))
         return result
 
     def _without_value(self, batch_size: Size) -> Any:
-        """Return rows without a value."""
+        """Return rows that have no value, of a batch size."""
         raise NotImplementedError

@@ -42,7 +42,7 @@ class Uniform(Leaf):
         return self._like({}, shapes.with_size(self._batch_size, dim, total), self._names)
 
     def _index_bound(self, index: tuple[Any, ...], plain: tuple[Any, ...]) -> Any:
-        return self._index(plain)
+        return self._index_prepared(plain)
 
     def _in_size(self, viewed: Any, batch_size: Size | None) -> Any:
         return viewed if batch_size is None else viewed._resized(batch_size)

@@ -103,7 +103,7 @@ class UnbatchedTensor(Uniform, FullLeaf):
         new._tensor = self._tensor
         return new
 
-    def _holding(self, tensor: Any) -> Self:
+    def _with_tensor(self, tensor: Any) -> Self:
         """Return the same holder with another tensor."""
         new = self._same({})
         new._tensor = tensor
@@ -151,13 +151,13 @@ class UnbatchedTensor(Uniform, FullLeaf):
 
     # -- a leaf among leaves ------------------------------------------------------------------------------------------
 
-    def _held(self) -> Tensor:
+    def _wrapped_tensor(self) -> Tensor:
         return self._tensor
 
     def _tensor_of_all_rows(self) -> Tensor:
         return self._tensor
 
-    def _content(self) -> tuple[Any, ...]:
+    def _identity(self) -> tuple[Any, ...]:
         return (self._tensor,)
 
     def _unwrapped(self) -> Any:
@@ -169,7 +169,7 @@ class UnbatchedTensor(Uniform, FullLeaf):
         yield self._tensor
 
     def _with_leaves(self, leaves: Iterator[Tensor]) -> Self:
-        return self._holding(next(leaves))
+        return self._with_tensor(next(leaves))
 
     def _put_leaves(self, leaves: Iterator[Tensor]) -> None:
         next(leaves)
@@ -192,7 +192,7 @@ class UnbatchedTensor(Uniform, FullLeaf):
     # -- the tensor itself --------------------------------------------------------------------------------------------
 
     def clone(self, recurse: bool = True, *, memory_format: torch.memory_format = torch.preserve_format) -> Self:
-        return self._holding(self._tensor.clone(memory_format=memory_format)) if recurse else self._shallow()
+        return self._with_tensor(self._tensor.clone(memory_format=memory_format)) if recurse else self._shallow()
 
     def _copied(self) -> Self:
         return self.clone()
@@ -200,29 +200,29 @@ class UnbatchedTensor(Uniform, FullLeaf):
     def contiguous(self, *, canonical: bool = False, inplace: bool = False) -> Self:
         tensor = _canonical(self._tensor) if canonical else self._tensor.contiguous()
         if not inplace:
-            return self._holding(tensor)
+            return self._with_tensor(tensor)
         self.data = tensor
         return self
 
     def detach(self) -> Self:
-        return self._holding(self._tensor.detach())
+        return self._with_tensor(self._tensor.detach())
 
     def _plain(self) -> Self:
-        return self._holding(self._tensor.data)
+        return self._with_tensor(self._tensor.data)
 
     def _gradient(self) -> Self | None:
         gradient = self._tensor.grad
-        return None if gradient is None else self._holding(gradient)
+        return None if gradient is None else self._with_tensor(gradient)
 
     def _set_gradient(self, value: Collection | None) -> None:
         self._tensor.grad = None if value is None else self._operand(value)
 
     def _viewed(self, dtype: torch.dtype, batch_size: Size | None = None) -> Any:
-        return self._in_size(self._holding(self._tensor.view(dtype)), batch_size)
+        return self._in_size(self._with_tensor(self._tensor.view(dtype)), batch_size)
 
     def type(self, dst_type: torch.dtype, *, cast_filter: Any = None) -> Self:
         return (
-            self._holding(self._tensor.type(dst_type))
+            self._with_tensor(self._tensor.type(dst_type))
             if cast_filter is None
             else self._filtered_cast(dst_type, cast_filter, ())
         )
@@ -230,10 +230,10 @@ class UnbatchedTensor(Uniform, FullLeaf):
     def _filtered_cast(self, dtype: torch.dtype, cast_filter: Any, path: tuple[str, ...]) -> Self:
         return self.type(dtype) if cast_filter(path, self._tensor) else self
 
-    def _placed(self, device: torch.device, non_blocking: bool) -> Self:
-        return self._holding(self._tensor.to(device, non_blocking=non_blocking))
+    def _to_device(self, device: torch.device, non_blocking: bool) -> Self:
+        return self._with_tensor(self._tensor.to(device, non_blocking=non_blocking))
 
-    def _moved(
+    def _to(
         self,
         device: torch.device | None,
         dtype: torch.dtype | None,
@@ -246,7 +246,7 @@ class UnbatchedTensor(Uniform, FullLeaf):
         if dtype is not None and not numbers and (dtype.is_floating_point or dtype.is_complex):
             dtype = dtype if tensor.is_floating_point() or tensor.is_complex() else None
         options = {"memory_format": memory_format} if memory_format is not None else {}
-        return self._holding(tensor.to(device, dtype, non_blocking, copy, **options))
+        return self._with_tensor(tensor.to(device, dtype, non_blocking, copy, **options))
 
     def _clear_device(self) -> None:
         """Do nothing: the device is the tensor's."""
@@ -255,15 +255,15 @@ class UnbatchedTensor(Uniform, FullLeaf):
         pass
 
     def _each(self, function: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Self:
-        return self._holding(function(self._tensor, *args, **kwargs))
+        return self._with_tensor(function(self._tensor, *args, **kwargs))
 
     def _new(self, name: str, size: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         kwargs = {key: value for key, value in kwargs.items() if value is not None and key != "empty_lazy"}
         tensor = getattr(self._tensor, name)(self._tensor.shape, *args, **kwargs) if name else self._tensor.clone()
-        return self._holding(tensor)._resized(Size(shapes.as_sequence(size)))
+        return self._with_tensor(tensor)._resized(Size(shapes.as_sequence(size)))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self._holding(copy.deepcopy(self._tensor, memo))
+        return self._with_tensor(copy.deepcopy(self._tensor, memo))
 
     def __reduce__(self) -> Any:
         return _rebuild, (type(self), self._tensor, tuple(self._batch_size), self._names, self._lock is not None)
@@ -338,13 +338,13 @@ class UnbatchedTensor(Uniform, FullLeaf):
         result = number_result(operation, self._tensor, args, kwargs)
         if result is NotImplemented:
             return result
-        return self if in_place else self._holding(result)
+        return self if in_place else self._with_tensor(result)
 
     def _own_operands(self, operand: Any) -> Iterator[Any]:
         yield self._operand(operand)
 
     def _with_default(self, function: Callable[..., Any], other: Any, default: Any) -> Self:
-        return self._holding(function(self._tensor, self._operand(other)))
+        return self._with_tensor(function(self._tensor, self._operand(other)))
 
     def masked_fill(self, mask: Tensor, value: float | bool) -> Any:
         """Return a tensor with the batch dimensions in front, with ``value`` at the rows where a mask is true.

@@ -1,6 +1,6 @@
 """The layout of a buffer that holds the tensors of a collection.
 
-With the layout known, an operation on the buffer is one for all tensors. The bytes between two tensors and behind the
+With the layout known, an operation on the buffer is one for all tensors. The bytes between two tensors and after the
 last one have any value. An operation may compute with them, but no result may depend on them.
 """
 
@@ -185,7 +185,7 @@ class BufferLayout:
 
 
 def _runs_of(spans: Sequence[TensorSpan]) -> list[_Run]:
-    """Join neighbours of one dtype and shape."""
+    """Group adjacent spans of the same dtype and shape."""
     runs: list[_Run] = []
     end = -1
     for dtype, shape, start in spans:

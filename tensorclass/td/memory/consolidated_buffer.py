@@ -165,10 +165,10 @@ def with_buffers(data: Any, parts: Iterable[Tensor]) -> Any:
 
     Args:
         data: a collection of the structure of the result, with columns of the same lengths.
-        parts: the buffers of all tensors and columns, in the order of ``data._arrays()``.
+        parts: the buffers of all tensors and columns, in the order of ``data._leaves_and_buffers()``.
     """
     found = iter(parts)
-    return data._with_arrays(iter([joined(leaf, found) for leaf in data._arrays()]))
+    return data._with_leaves_and_buffers(iter([joined(leaf, found) for leaf in data._leaves_and_buffers()]))
 
 
 Copy: TypeAlias = "Callable[[], None]"

@@ -92,7 +92,7 @@ class MemoryMappedTensor(FilledTensors, Tensor):
                 f"got {type_name(memory)}{'' if dtype is None else f' and {dtype}'}. from_filename opens a file"
             )
         new = cls.from_tensor(memory, filename=filename, shape=shape)
-        return new if index is None else new._at(index)
+        return new if index is None else new._indexed(index)
 
     def __init__(
         self,
@@ -172,7 +172,7 @@ class MemoryMappedTensor(FilledTensors, Tensor):
         path, size = _path(filename), as_shape(shape)
         whole, mode, identity = map_file(path, dtype, size, mode)
         new = cls._of(whole, path, mode, size, identity=identity)
-        return new if index is None else new._at(index)
+        return new if index is None else new._indexed(index)
 
     @classmethod
     def from_tensor(
@@ -288,7 +288,7 @@ class MemoryMappedTensor(FilledTensors, Tensor):
             raise ValueError("from_storage: expected the name of the file, or memory that processes share")
         path = None if filename is None else _path(filename)
         new = cls._of(flat[: size.numel()].view(size), path, "r+", size)
-        return new if index is None else new._at(index)
+        return new if index is None else new._indexed(index)
 
     @classmethod
     def from_handler(
@@ -464,7 +464,7 @@ class MemoryMappedTensor(FilledTensors, Tensor):
             index = [*before, index] if type(before) is list else [before, index]
         return self._of(tensor, self._filename, self._mode, self._parent, index)
 
-    def _at(self, index: Any) -> Any:
+    def _indexed(self, index: Any) -> Any:
         if index.__class__ is Tensor and self._filename is not None and self.nbytes > readahead.limit():
             readahead.want(self, index)
         found = _getitem(self, index)
@@ -481,7 +481,7 @@ class MemoryMappedTensor(FilledTensors, Tensor):
                 return _select(self, 0, index)  # takes half the time of indexing, but rejects negative positions
             except (IndexError, RuntimeError):
                 return _getitem(self, index)
-        return self._at(index)  # type: ignore[no-any-return]
+        return self._indexed(index)  # type: ignore[no-any-return]
 
     def unbind(self, dim: int = 0) -> tuple[Tensor, ...]:
         """Return the slices along a dimension, as views in the same file.

@@ -70,7 +70,7 @@ def check_shareable(tensors: Iterable[Tensor]) -> None:
     sizes: dict[int, int] = {}
     for tensor in tensors:
         if tensor.__class__ in (Tensor, Parameter):
-            storage = tensor.untyped_storage()  # an error where it has none, as sparse tensors
+            storage = tensor.untyped_storage()  # raises for tensors without a storage, such as sparse ones
             if not storage.is_shared():
                 sizes[storage._cdata] = storage.nbytes()
         elif getattr(tensor.__class__, "_never_moves", False):

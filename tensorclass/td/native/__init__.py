@@ -43,12 +43,12 @@ METHODS = (
     "__eq__",
     "__getitem__",
     "__ne__",
-    "_at",
+    "_index_value",
     "_cat",
     "_like",
-    "_moved",
+    "_to",
     "_pairwise",
-    "_placed",
+    "_to_device",
     "_same",
     "_stack",
     "clone",
@@ -79,7 +79,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def tries(name: str, *bound: object) -> Callable[[F], F]:
-    """Decorate a method or function that native code stands for: the library tries it first.
+    """Decorate a method or function that the library also implements: the library is tried first.
 
     Args:
         name: of the function of the library. It is called with the positional arguments, and has done all if it returns
@@ -144,7 +144,7 @@ def _positional(
 
 
 def tell(name: str, *args: object) -> None:
-    """Tell the library something that it works on: a class, a function, an inverse. Nothing, if there is none."""
+    """Call a ``bind_...`` function of the library, if it is loaded: it registers a class, a function or an inverse."""
     if not WHY_OFF:
         _library[name](*args)
 
@@ -160,25 +160,25 @@ def switch(on: bool) -> None:
         ON = on  # pyright: ignore[reportConstantRedefinition]  # but for this, it is
 
 
-#: the methods of ``METHODS`` that native code stands for
+#: the methods of ``METHODS`` that native code replaces
 _known: dict[str, object] = {}
 
-#: classes that native code would know, if a method of theirs were not replaced
+#: classes that native code leaves to Python because one of their methods was replaced
 _left_to_python: WeakSet[type] = WeakSet()
 
 
-def know_methods(base: type) -> None:
-    """Take the methods of a class for those that native code stands for."""
+def register_methods(base: type) -> None:
+    """Register the methods of a class as those that native code replaces."""
     _known.update({name: getattr(base, name) for name in METHODS})
 
 
 def overrides_nothing(cls: type) -> bool:
-    """Return whether a class has the methods that native code stands for."""
+    """Return whether a class overrides none of the methods that native code replaces."""
     return all(getattr(cls, name) is _known[name] for name in METHODS)
 
 
 def replaced(owner: type, name: str, before: object, member: object, calls_nested: bool) -> None:
-    """Take note that a method of a class was replaced.
+    """Record that a method of a class was replaced.
 
     Args:
         owner: the class.
@@ -254,7 +254,7 @@ def _warned(off: str, message: str) -> str:
 
 
 def settle() -> None:
-    """Take note that the package was imported with the library: called at the end of the import."""
+    """Record that the package was imported with the library. Called at the end of the import."""
     if _first_load is not None:
         _first_load.end()
 

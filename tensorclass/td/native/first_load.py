@@ -74,7 +74,8 @@ class FirstLoad:
     def forget(self) -> None:
         """Remove the note, if it says that this process is loading the library."""
         with suppress(OSError):
-            if self.file.read_text(encoding="ascii") in (self._loading, ""):  # or an interrupt was before the words
+            # empty: interrupted before the text was written
+            if self.file.read_text(encoding="ascii") in (self._loading, ""):
                 self.file.unlink()
 
 

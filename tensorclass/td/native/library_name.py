@@ -31,7 +31,7 @@ def served_version(torch_version: str) -> str:
 
 @cache
 def fingerprint(sources: Path) -> str:
-    """Return twelve digits that tell a folder of sources from others: its content counts, no times."""
+    """Return twelve hexadecimal digits of a hash over the names and contents of the sources in a folder."""
     digest = sha256()
     for source in sorted(sources.iterdir()):
         content = source.read_bytes()
@@ -45,5 +45,5 @@ def library_name(torch_version: str, sources: Path = SOURCES) -> str:
 
 
 def in_a_name(version: str) -> str:
-    """Return a version as it stands in the name of a library."""
+    """Return a version in the form in which it is part of the name of a library."""
     return "".join([character if character.isalnum() else "_" for character in version])

@@ -41,7 +41,7 @@ class Preview(NamedTuple):
 class FirstRows(NamedTuple):
     """A value that is not read as a whole, such as an array in a file: its outline, and its first rows on request."""
 
-    outline: Any  #: a value of the dtype, and of the shape unless there are ``sizes``; its numbers say nothing
+    outline: Any  #: a value of the dtype, and of the shape unless ``sizes`` has it; its elements are not shown
     read: Callable[[int], Any]  #: makes the first rows; a list of them if they differ in shape
     sizes: tuple[Any, ...] | None = None  #: the shape, with ``*`` where rows differ
     device: torch.device | None = None  #: where the rows are; default: that of the outline

@@ -62,7 +62,7 @@ def compact_text(data: Printing) -> str:
 
 def all_shared(data: Collection) -> bool:
     """Return whether all tensors of a collection are in shared memory."""
-    leaves = list(data._arrays())
+    leaves = list(data._leaves_and_buffers())
     shared = [is_shared_tensor(leaf) for leaf in leaves]
     # a tensor without elements has no memory to share, and forgets that it was shared
     return any(shared) and all(one or _is_empty(leaf) for one, leaf in zip(shared, leaves, strict=True))
@@ -149,7 +149,7 @@ def _short_name(name: str) -> str:
 
 
 def _short(value: Any, owner: Collection) -> str:
-    """Return one value in the compact form: its shape behind the batch dimensions of ``owner``."""
+    """Return one value in the compact form: its shape after the batch dimensions of ``owner``."""
     if value is None:
         return "None"
     if not hasattr(with_members(value), "shape"):  # in a lazy stack whose values have different shapes

@@ -65,7 +65,7 @@ class Printing(Collection):
 
     def _values_for_repr(self) -> Iterable[Any]:
         """Return tensors and collections with the shapes and devices of all values."""
-        return list(self._now().values()) if self._is_tree() else self._arrays()
+        return list(self._now().values()) if self._is_tree() else self._leaves_and_buffers()
 
     def _marks_for_repr(self) -> tuple[str, ...]:
         """Return what is special about the store."""

@@ -99,7 +99,7 @@ def facts_of(data: Printing) -> Facts:
 
 
 def _values_below(data: Printing) -> Iterator[Tensor | None]:
-    """Return the tensors of a collection, and ``None`` for each other value, so that a walk of any tree ends."""
+    """Yield the tensors of a collection, and ``None`` for each nested one, so that callers can limit the walk."""
     pending: list[Iterator[Any]] = [iter(data._values_for_repr())]
     while pending:
         for value in pending[-1]:

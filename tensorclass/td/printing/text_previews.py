@@ -70,12 +70,12 @@ def one_line(value: object) -> str:
 
 
 def string_text(text: str, width: int, *, is_cut: bool = False) -> str:
-    """Return a string in quotes, cut behind the closing quote so that the dots are no part of it.
+    """Return a string in quotes, cut after the closing quote so that the dots are no part of it.
 
     Args:
         text: the string.
         width: columns.
-        is_cut: the string goes on behind ``text``.
+        is_cut: the string goes on after ``text``.
 
     >>> string_text("hello world", 10), string_text("hello", 10)
     ("'hello'...", "'hello'")

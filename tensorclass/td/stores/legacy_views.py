@@ -155,7 +155,7 @@ for _name in (
 
 
 def _through(source: Any, forward: Callable[[Store], Store], result: Any) -> Any:
-    """Return the view that has the batch size, names and inverse of a plain result."""
+    """Return a view on ``source`` with the batch size, device and names of the plain result of an operation."""
     cls: type[Any] = source.__class__
     new = object.__new__(on_store(LegacyView, cls))
     new._store = ViewedValues(source, forward, result)

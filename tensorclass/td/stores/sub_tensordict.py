@@ -42,7 +42,7 @@ class ParentRows(MutableMapping[str, "Value"]):
     def __getitem__(self, key: str) -> Any:
         value: Any = self.parent._store[key]
         if isinstance(value, Tensor) or not value._is_tree():
-            return value[self.item] if isinstance(value, Tensor) else value._at(self.item)
+            return value[self.item] if isinstance(value, Tensor) else value._index_value(self.item)
         return rows_of(value, self.index)
 
     def __setitem__(self, key: str, value: Value) -> None:

@@ -328,7 +328,7 @@ def merged(stubs: Sequence[ast.stmt], context: Context) -> list[ast.stmt]:
             old = result[before[-1]]
             if isinstance(stub, (ast.Assign, ast.AnnAssign)):
                 if isinstance(old, (ast.Assign, ast.AnnAssign)):
-                    result[before[-1]] = _widened(single, old, stub, context)
+                    result[before[-1]] = _united(single, old, stub, context)
                     continue
                 if isinstance(old, (ast.Import, ast.ImportFrom)):
                     continue  # a fallback
@@ -352,7 +352,8 @@ def merged(stubs: Sequence[ast.stmt], context: Context) -> list[ast.stmt]:
     return [stub for stub in result if stub is not None]
 
 
-def _widened(name: str, old: ast.Assign | ast.AnnAssign, new: ast.Assign | ast.AnnAssign, context: Context) -> ast.stmt:
+def _united(name: str, old: ast.Assign | ast.AnnAssign, new: ast.Assign | ast.AnnAssign, context: Context) -> ast.stmt:
+    """Return one statement for two assignments of a name: with both types, as far as none is declared."""
     if isinstance(old, ast.AnnAssign) and old not in context.inferred:
         return old  # declared
     if isinstance(new, ast.AnnAssign) and new not in context.inferred:

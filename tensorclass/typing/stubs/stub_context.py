@@ -64,7 +64,7 @@ class Context:
     suppressions: dict[int, str]
     #: functions whose calls return methods, for the entries of a table: ``abs = unary("abs")``
     table: Table | None = None
-    #: those that stand behind a statement of the stub
+    #: those that stand after a statement of the stub
     comments: dict[ast.AST, str] = field(default_factory=dict[ast.AST, str])
     #: overloads that were made from the entries of tables
     overloads: set[ast.AST] = field(default_factory=set[ast.AST])

@@ -105,7 +105,7 @@ def test_few_rows_chosen_by_their_values_keep_no_others(data: Sample, operation:
     table["few"], table["name"] = numbers, Text([f"name {number}" for number in numbers.tolist()])
     rows = RELATIONAL[operation](table)
     assert len(rows) <= 4
-    kept = {id(leaf.untyped_storage()): leaf.untyped_storage().nbytes() for leaf in rows._arrays()}
+    kept = {id(leaf.untyped_storage()): leaf.untyped_storage().nbytes() for leaf in rows._leaves_and_buffers()}
     assert sum(kept.values()) < 2000
     for value in rows.values():
         if isinstance(value, Column) and isinstance(data.tags._objects, tuple):  # those of a file were not read
@@ -138,7 +138,7 @@ def test_what_travels_has_the_rows_alone(data: Sample, choice: str, tmp_path: Pa
     assert sum(file.stat().st_size for file in (tmp_path / "rows").rglob("*.memmap")) < 1000
     shared = rows.clone(recurse=False).share_memory_()
     if choice != "a row":
-        assert sum(leaf.untyped_storage().nbytes() for leaf in shared._arrays()) < 1000
+        assert sum(leaf.untyped_storage().nbytes() for leaf in shared._leaves_and_buffers()) < 1000
 
 
 def test_gradients_pass_through_few_rows_that_are_copied() -> None:

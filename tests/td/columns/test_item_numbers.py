@@ -27,7 +27,7 @@ def test_items_are_one_tensor(name: str) -> None:
     assert doubled.item_shape == rows.item_shape
     assert doubled.ragged_dims == rows.ragged_dims
     assert torch.equal(doubled.lengths, rows.lengths)
-    assert doubled._held().tolist() == (rows + rows)._held().tolist()  # type: ignore[union-attr]
+    assert doubled._wrapped_tensor().tolist() == (rows + rows)._wrapped_tensor().tolist()  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("name", ROWS)
@@ -35,8 +35,8 @@ def test_gradients_are_rows_of_the_same_lengths(name: str) -> None:
     rows = ROWS[name]().requires_grad_()
     assert rows.requires_grad
     assert not rows.detach().requires_grad
-    (rows * 3)._held().sum().backward()  # type: ignore[union-attr]
+    (rows * 3)._wrapped_tensor().sum().backward()  # type: ignore[union-attr]
     gradient = rows.grad
     assert isinstance(gradient, Ragged)
     assert torch.equal(gradient.spans, rows.spans)
-    assert {*gradient._held().reshape(-1).tolist()} == {3.0}  # type: ignore[union-attr]
+    assert {*gradient._wrapped_tensor().reshape(-1).tolist()} == {3.0}  # type: ignore[union-attr]

@@ -90,7 +90,7 @@ def test_an_index_gives_the_same_leaves(index: Any, names: list[str] | None) -> 
 @pytest.mark.parametrize("index", INDICES.values(), ids=INDICES.keys())
 def test_an_index_of_a_column_gives_the_same(index: Any, key: str) -> None:
     column = collection().get(key)
-    compiled, python = in_both_modes(lambda: state(column._at(index)))
+    compiled, python = in_both_modes(lambda: state(column._index_value(index)))
     assert compiled == python
     compiled, python = in_both_modes(lambda: state(column[::2][index if index != 6 else 3]))
     assert compiled == python

@@ -28,7 +28,7 @@ class FileStreamKwargs(TypedDict, total=False):
     progress: bool | None
     pbar: bool | None
 
-def taken(keywords: Any, given: dict[str, Any]) -> dict[str, Any]: ...
+def pop_keywords(keywords: Any, given: dict[str, Any]) -> dict[str, Any]: ...
 
 class FileRequest(NamedTuple):
     what: str

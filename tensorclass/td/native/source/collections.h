@@ -290,8 +290,8 @@ struct Level {
     Ref like(Ref store, Ref batch_size, Ref its_names) const {
         return make(Py_TYPE(collection.get()), std::move(store), std::move(batch_size), device.copy(), std::move(its_names));
     }
-    // The same on another store.
-    Ref on(Ref store) const { return like(std::move(store), size.copy(), names.copy()); }
+    // A collection on another store, with the same batch size and names.
+    Ref same(Ref store) const { return like(std::move(store), size.copy(), names.copy()); }
 };
 
 // A plain collection with all that is below it at one moment, owned: keys and values are taken once, together. So a result

@@ -78,7 +78,7 @@ inline Ref cast_all(PyObject* collection, PyObject* given, PyObject* inverse) {
 }
 
 // `collection.to("cpu")` of tensors that are there, without nested collections.
-inline Ref placed_on_cpu(PyObject* collection) {
+inline Ref on_cpu(PyObject* collection) {
     static PyObject* cpu = owned(THPDevice_New(at::Device(at::kCPU))).release();
     PyObject* before = slot(collection, bound.device);
     if (THPDevice_Check(before) && reinterpret_cast<THPDevice*>(before)->device == at::Device(at::kCPU)) {
@@ -111,7 +111,7 @@ inline Ref to(const Arguments& args) {
                          ? PyUnicode_CompareWithASCIIString(target, "cpu") == 0
                          : THPDevice_Check(target) &&
                                reinterpret_cast<THPDevice*>(target)->device == at::Device(at::kCPU);
-    return cpu ? placed_on_cpu(args[0]) : Ref();
+    return cpu ? on_cpu(args[0]) : Ref();
 }
 
 // type(collection, dtype).

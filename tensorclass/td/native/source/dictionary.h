@@ -41,12 +41,12 @@ inline Ref shallow_copy(PyObject* collection) {
         if (Py_TYPE(value) == bound.tensor || !is_collection(value)) return Ref::borrowed(value);
         return is_plain(value) ? shallow_copy(value) : owned(PyObject_CallMethodNoArgs(value, method));
     });
-    return own.on(std::move(store));
+    return own.same(std::move(store));
 }
 inline Ref shallow(const Arguments& args) { return shallow_copy(args[0]); }
 
 // empty(collection)
-inline Ref empty(const Arguments& args) { return Level(args[0]).on(owned(PyDict_New())); }
+inline Ref empty(const Arguments& args) { return Level(args[0]).same(owned(PyDict_New())); }
 
 inline PyMethodDef dictionary_methods[] = {QUIET_FUNCTION(set_tensor, 3), QUIET_OPERATION(set_field, 3),
                                            QUIET_OPERATION(shallow, 1), QUIET_OPERATION(empty, 1), END_OF_METHODS};

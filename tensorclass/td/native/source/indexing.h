@@ -5,15 +5,15 @@
 
 namespace tensorclass {
 
-// A value that is neither a tensor nor a plain tree: `value._at(item)` of collections and columns, else `value[item]`.
+// A value that is neither a tensor nor a plain tree: `value._index_value(item)` of collections and columns, else `value[item]`.
 template <class By>
 Ref other_at(PyObject* value, const By& by) {
     Ref leaf = leaf_at(value, by);
     if (leaf) return leaf;
-    static PyObject* at = interned("_at");
+    static PyObject* index_value = interned("_index_value");
     if (!by.item) throw NotNative();
     PyObject* item = by.item.get();
-    return owned(is_collection(value) ? PyObject_CallMethodOneArg(value, at, item) : PyObject_GetItem(value, item));
+    return owned(is_collection(value) ? PyObject_CallMethodOneArg(value, index_value, item) : PyObject_GetItem(value, item));
 }
 
 // One entry of an index that gives views.
@@ -218,7 +218,7 @@ inline Ref index(const Arguments& args) {
     });
 }
 
-// index_column(column, item): `column._at(item)` of text or ragged rows without names.
+// index_column(column, item): `column._index_value(item)` of text or ragged rows without names.
 inline Ref index_column(const Arguments& args) {
     if (!is_column(args[0]) || !is_made(args[0])) return Ref();
     return by_index(batch_size_of(args[0]), args[1], [&](const auto& by) { return leaf_at(args[0], by); });

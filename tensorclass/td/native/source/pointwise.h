@@ -65,7 +65,7 @@ inline const std::unordered_map<std::string, Function>& functions() {
 }
 
 // The functions of Python that are one of these: kernels of torch and others, see td/foreach.py.
-inline std::unordered_map<PyObject*, const Function*> known;
+inline std::unordered_map<PyObject*, const Function*> bound_functions;
 
 // -- second operands --------------------------------------------------------------------------------------------------
 
@@ -235,21 +235,21 @@ inline bool compute_in_place(PyObject* collection, const Function& by, PyObject*
 
 // -- methods ----------------------------------------------------------------------------------------------------------
 
-// know(function, name): take calls of a function of Python for the function of a name. Whether there is one.
-inline PyObject* py_know(PyObject*, PyObject* args) {
+// bind_function(function, name): let calls of a function of Python run the function of a name. Returns whether there is one.
+inline PyObject* py_bind_function(PyObject*, PyObject* args) {
     PyObject* function;
     const char* name;
     if (!PyArg_ParseTuple(args, "Os", &function, &name)) return nullptr;
     const auto found = functions().find(name);
     if (found == functions().end()) Py_RETURN_FALSE;
-    known.insert_or_assign(Py_NewRef(function), &found->second);
+    bound_functions.insert_or_assign(Py_NewRef(function), &found->second);
     Py_RETURN_TRUE;
 }
 
-// The function of a call with so many arguments, if it is known as one that `in_place` says.
+// The function that a call with so many arguments names, if it is bound and works as `in_place` says.
 inline const Function* function_of(const Arguments& args, Py_ssize_t count, bool in_place) {
-    const auto found = args.size() == count ? known.find(args[1]) : known.end();
-    if (found == known.end() || found->second->in_place != in_place) return nullptr;
+    const auto found = args.size() == count ? bound_functions.find(args[1]) : bound_functions.end();
+    if (found == bound_functions.end() || found->second->in_place != in_place) return nullptr;
     return (found->second->unary != nullptr) == (count == 2) ? found->second : nullptr;
 }
 
@@ -267,7 +267,7 @@ Ref pointwise_(const Arguments& args) {
 }
 constexpr Operation unary = pointwise<2>, unary_ = pointwise_<2>, binary = pointwise<3>, binary_ = pointwise_<3>;
 
-inline PyMethodDef pointwise_methods[] = {{"know", py_know, METH_VARARGS, nullptr}, OPERATION(unary, 2),
+inline PyMethodDef pointwise_methods[] = {{"bind_function", py_bind_function, METH_VARARGS, nullptr}, OPERATION(unary, 2),
                                           OPERATION(unary_, 2), OPERATION(binary, 3), OPERATION(binary_, 3),
                                           END_OF_METHODS};
 

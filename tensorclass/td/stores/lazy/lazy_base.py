@@ -436,15 +436,15 @@ class LazyParts(OnStore):
     def _with_leaves(self, leaves: Iterator[Tensor]) -> Self:
         return self._with_parts([part._with_leaves(leaves) for part in self._store.items_])
 
-    def _arrays(self) -> Iterator[Tensor]:
+    def _leaves_and_buffers(self) -> Iterator[Tensor]:
         for part in self._store.items_:
-            yield from part._arrays()
+            yield from part._leaves_and_buffers()
 
     def _bytes(self) -> int:
         return sum(part._bytes() for part in self._store.items_)
 
-    def _with_arrays(self, buffers: Iterator[Tensor]) -> Self:
-        return self._with_parts([part._with_arrays(buffers) for part in self._store.items_])
+    def _with_leaves_and_buffers(self, buffers: Iterator[Tensor]) -> Self:
+        return self._with_parts([part._with_leaves_and_buffers(buffers) for part in self._store.items_])
 
     def _compacted(self) -> Self:
         parts = [part._compacted() for part in self._store.items_]

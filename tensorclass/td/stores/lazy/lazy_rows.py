@@ -45,18 +45,18 @@ class LazyRows(LazyParts):
             prepared = prepare_index(index, self._batch_size)
         except BoundIndex:
             return super().__getitem__(index)
-        return self._index(prepared)
+        return self._index_prepared(prepared)
 
-    def _index(self, index: tuple[Any, ...]) -> Any:
+    def _index_prepared(self, index: tuple[Any, ...]) -> Any:
         plan = _split_index(index, self._batch_size, self._store.dim)
         if plan is None:
-            return self._rowwise(index) if self._is_uneven() else super()._index(index)
+            return self._rowwise(index) if self._is_uneven() else super()._index_prepared(index)
         picked, rest, dim = plan
         items = self._store.items_
         if isinstance(picked, int):
-            return items[picked]._index(rest) if rest else items[picked]
+            return items[picked]._index_prepared(rest) if rest else items[picked]
         if not picked:
-            return super()._index(index)
+            return super()._index_prepared(index)
         name = self._store.name if type(picked[0]) is int else None
         return self._picked(picked, rest, dim, name)
 
@@ -66,7 +66,7 @@ class LazyRows(LazyParts):
         if type(positions[0]) is not int:
             parts = [self._picked(below, rest, dim, name) for below in positions]
         elif rest:
-            parts = [items[position]._index(rest) for position in positions]
+            parts = [items[position]._index_prepared(rest) for position in positions]
         else:
             parts = [items[position] for position in positions]
         return lazily(parts, dim, self._store, name)
@@ -81,13 +81,16 @@ class LazyRows(LazyParts):
         first = next(i for i, item in enumerate(index) if isinstance(item, Tensor))
         at = sum(1 for item in index[:first] if isinstance(item, slice))
         picked = [
-            self._index(tuple([row[i] if isinstance(row, list) else row for row in rows]))
+            self._index_prepared(tuple([row[i] if isinstance(row, list) else row for row in rows]))
             for i in range(shapes.numel(shape))
         ]
         return folded(picked, list(shape), at)
 
     def _rows_of_parts(self, index: tuple[Any, ...]) -> list[tuple[Any, tuple[Any, ...], Any]]:
-        """Return for a write each part, an index into it, and a function that takes its rows from those to write."""
+        """Return for each part that a write concerns: the part, an index into it, the index of its rows in ``rows``.
+
+        The last is ``None`` if it gets all of ``rows``.
+        """
         plan = _split_index(index, self._batch_size, self._store.dim)
         items = self._store.items_
         if plan is not None:

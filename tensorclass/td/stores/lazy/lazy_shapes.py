@@ -103,8 +103,8 @@ class LazyShaping(LazyParts):
         if sum(sizes) != len(items) or min(sizes, default=0) < 0:
             raise RuntimeError(f"split: the sizes {sizes} do not sum to {len(items)}, the size of dimension {dim}")
         front = (slice(None),) * dim
-        ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]
-        return tuple([self._index((*front, slice(end - size, end))) for size, end in zip(sizes, ends, strict=True)])
+        slices = [slice(sum(sizes[:i]), sum(sizes[: i + 1])) for i in range(len(sizes))]
+        return tuple([self._index_prepared((*front, one)) for one in slices])
 
     def expand(self, *shape: int | Sequence[int], size: Sequence[int] | None = None) -> Self:
         asked = tuple(size) if size is not None else shapes.as_sequence(shape)
@@ -128,7 +128,7 @@ class LazyShaping(LazyParts):
             return None
         inner = shapes.without(new, (at,))
         parts = [
-            getattr(with_members(part), name)(*inner) if inner else part._index((0,) * len(part._batch_size))
+            getattr(with_members(part), name)(*inner) if inner else part._index_prepared((0,) * len(part._batch_size))
             for part in self._store.items_
         ]
         names = self._names and shapes.names_reshaped(self._names, old, new)
@@ -162,7 +162,7 @@ class LazyShaping(LazyParts):
             )
         new = shapes.reshaped(self._batch_size, asked)
         if not new:
-            return self._index((0,) * len(self._batch_size))
+            return self._index_prepared((0,) * len(self._batch_size))
         result = self._reshaped(new, "view")
         if result is None:
             result = self._rows(new)

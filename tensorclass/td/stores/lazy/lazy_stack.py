@@ -21,10 +21,10 @@ from tensorclass.td.collection import Collection, DeviceLike, as_device
 from tensorclass.td.hidden_members import member_values, with_members
 from tensorclass.td.operands import WiderOperand
 from tensorclass.td.operators import Operators
+from tensorclass.td.pickling import with_buffer_views
 from tensorclass.td.pointwise import Pointwise
 from tensorclass.td.printing.field_previews import FirstRows, shape_of_rows
 from tensorclass.td.safe_unpickling import allow_function, found, written
-from tensorclass.td.state_dict import placed
 from tensorclass.td.stores.store_classes import on_store
 from tensorclass.td.tensordict import TensorDict
 
@@ -39,7 +39,7 @@ from .lazy_shapes import LazyShaping
 from .lazy_store import Parts
 
 if TYPE_CHECKING:
-    from tensorclass.td.reduction_methods import Dim
+    from tensorclass.td.reduction_factories import Dim
     from tensorclass.td.shapes import Names
 
 T = TypeVar("T", bound=TensorCollection)
@@ -114,8 +114,8 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
             result._set_batch_size(batch_size)
         return result
 
-    def _moved(self, *args: Any) -> Self:
-        return self._with_parts([part._moved(*args) for part in self._store.items_])
+    def _to(self, *args: Any) -> Self:
+        return self._with_parts([part._to(*args) for part in self._store.items_])
 
     def _take_values(self, source: Collection) -> Self:
         if source is not self and isinstance(source, LazyStacked):  # keys that not all parts have are no items
@@ -126,8 +126,8 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
             return self
         return super()._take_values(source)
 
-    def _placed(self, *args: Any) -> Self:
-        return self._with_parts([part._placed(*args) for part in self._store.items_])
+    def _to_device(self, *args: Any) -> Self:
+        return self._with_parts([part._to_device(*args) for part in self._store.items_])
 
     def all(self, dim: Dim = None, keepdim: bool = False) -> Any:
         if dim is None:
@@ -218,7 +218,7 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
         return (f"lazy stack of {self._batch_size[self._store.dim]}",)
 
     def __reduce__(self) -> Any:
-        parts = placed(self)._store
+        parts = with_buffer_views(self)._store
         options = (parts.name, parts.forms, parts.hook_in, parts.hook_out)
         return _rebuild, (
             written(self._dense), parts.items_, parts.dim, self._names, self._device, tuple(self._batch_size), options,
@@ -312,7 +312,7 @@ def _by_part_with(name: str) -> Callable[..., Any]:
         except WiderOperand as error:
             if in_place:
                 raise
-            return getattr(with_members(self._widened(error)), name)(*args, **kwargs)
+            return getattr(with_members(self._expanded_for(error)), name)(*args, **kwargs)
         parts: list[Any] = []
         if in_place:
             for column in columns:

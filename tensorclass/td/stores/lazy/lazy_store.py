@@ -222,7 +222,7 @@ def padded(values: Sequence[Tensor], dim: int, padding_value: float | bool, side
         values: tensors with the same number of dimensions.
         dim: position of the new dimension.
         padding_value: value of the new items.
-        side: ``"right"`` pads behind the values, ``"left"`` in front of them in the first dimension that differs.
+        side: ``"right"`` pads after the values, ``"left"`` in front of them in the first dimension that differs.
     """
     if side not in ("right", "left"):
         raise ValueError(f"padding_side: expected 'right' or 'left', got {side!r}")

@@ -14,7 +14,7 @@ from tensorclass.td.stores.lazy.lazy_functions import (
 from tensorclass.td.stores.lazy.lazy_keys import LazyKeys
 from tensorclass.td.stores.lazy.lazy_rows import LazyRows
 from tensorclass.td.stores.lazy.lazy_shapes import LazyShaping
-from tensorclass.td.reduction_methods import Dim
+from tensorclass.td.reduction_factories import Dim
 
 T = TypeVar("T", bound=TensorCollection)
 

@@ -1,6 +1,6 @@
-"""Functions that make the methods of point-wise operations, with their docstrings and their types for checkers.
+"""Factories of point-wise methods: ``unary``, ``binary`` and others, with docstrings and types for checkers.
 
-The table is in :mod:`tensorclass.td.pointwise`.
+The table of operations, which calls them, is in :mod:`tensorclass.td.pointwise`.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def unary_(name: str, summary: str = "", result: str = "", values: str = POSITIV
 def single(name: str, summary: str, result: str, values: str = POSITIVE) -> Unary:
     """The method for a function of one tensor that has no foreach kernel. See :func:`unary`."""
     function: Callable[..., Any] = getattr(torch, name)
-    native.tell("know", function, name)
+    native.tell("bind_function", function, name)
 
     @native.tries("unary", function)
     def method(self: Pointwise) -> Pointwise:
@@ -209,7 +209,7 @@ def pairwise(name: str, summary: str, result: str, values: str = "[1.0, 4.0]", o
     ``other`` is the operand in the example.
     """
     function: Callable[..., Any] = getattr(torch, name)
-    native.tell("know", function, name)
+    native.tell("bind_function", function, name)
 
     def method(self: Pointwise, other: Any, *, default: Any = None) -> Pointwise:
         return self._pairwise(function, other, default)

@@ -1,6 +1,7 @@
-"""The functions that make the methods of the table of reductions, with their signatures and docstrings.
+"""Factories of reduction methods: ``total``, ``extremum`` and others, with docstrings and types for checkers.
 
-Type checkers see an entry of the table as a descriptor: a protocol here says what its ``__get__`` gives.
+The table of reductions, which calls them, is in :mod:`tensorclass.td.reductions`. Type checkers see an entry of the
+table as a descriptor: a protocol here gives the type of its ``__get__``.
 """
 
 from __future__ import annotations
