@@ -39,7 +39,6 @@ from .pointwise_methods import (
     unary,
     unary_,
 )
-from .pointwise_methods import NAMES as NAMES
 from .stack_and_cat import _append_dims
 from .value_checks import ShapeMismatch
 
@@ -611,7 +610,6 @@ _LERP, _LERP_ = kernel_of("lerp"), kernel_of("lerp_")
 _ADDCMUL, _ADDCMUL_ = kernel_of("addcmul"), kernel_of("addcmul_")
 _ADDCDIV, _ADDCDIV_ = kernel_of("addcdiv"), kernel_of("addcdiv_")
 _CLAMP_MIN, _CLAMP_MAX = kernel_of("clamp_min"), kernel_of("clamp_max")
-NAMES.extend(["add", "add_", "sub", "sub_", "lerp", "lerp_", "addcmul", "addcmul_", "addcdiv", "addcdiv_"])
 
 
 def _times(other: Any, alpha: complex) -> Any:

@@ -51,10 +51,6 @@ class BinaryInPlace(Protocol):
     def __get__(self, instance: C, owner: Any) -> BoundBinaryInPlace[C]: ...
 
 
-#: the names of the methods in the table; torch has functions, or tensors have methods, of the same names
-NAMES: list[str] = []
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # docstrings of the table
 
@@ -109,7 +105,6 @@ def _document(
     method.__name__ = name
     method.__qualname__ = f"Pointwise.{name}"
     method.__doc__ = "\n\n".join(sections)
-    NAMES.append(name)
     return method
 
 
