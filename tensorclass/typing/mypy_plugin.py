@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from mypy.mro import MroError, calculate_mro
@@ -47,7 +47,7 @@ from mypy.types import (
 )
 
 import tensorclass
-from tensorclass.td.operations import OPERATIONS
+from tensorclass.td.operations import OPERATIONS, Operation
 from tensorclass.td.torch_functions import HANDLERS
 
 
@@ -93,7 +93,7 @@ def derive(ctx: ClassDefContext) -> None:
 # -- functions of torch -----------------------------------------------------------------------------------------------
 
 #: names of functions of torch -> the rows of their methods
-_ROWS = {name: row for row in OPERATIONS for name in (row.name, *row.aliases)}
+_ROWS: dict[str, Operation] = {name: row for row in OPERATIONS for name in (row.name, *row.aliases)}
 #: functions of torch -> the function of the package, or the method of a collection, that answers them
 FUNCTIONS: dict[str, str] = {
     f"{module.__name__}.{name}": _ROWS[name].name if name in _ROWS else name
@@ -109,9 +109,9 @@ _PACKAGE = {"stack": "stack", "cat": "cat", "concat": "cat", "concatenate": "cat
 _LENIENT = ("div", "max", "min", "norm", "reshape", "round", "softmax", "std", "var")
 
 #: arguments that functions of torch call otherwise than the methods
-KEYWORDS = {row.name: row.keywords for row in OPERATIONS if row.keywords}
+KEYWORDS: dict[str, Mapping[str, str]] = {row.name: row.keywords for row in OPERATIONS if row.keywords}
 #: methods of a tensor that can take a collection -> those of the collection
-REFLECTED = {name: row.reflected for name, row in _ROWS.items() if row.reflected}
+REFLECTED: dict[str, str] = {name: row.reflected for name, row in _ROWS.items() if row.reflected}
 #: the same with operators: but these two ask the collection themselves
 _METHODS = {**REFLECTED, "__eq__": "__eq__", "__ne__": "__ne__"}
 _TENSORS = ("torch._C.TensorBase", "torch._tensor.Tensor")
