@@ -85,7 +85,7 @@ class Operation(NamedTuple):
 
     @property
     def has_reflected_operator(self) -> bool:
-        """Whether :attr:`reflected` is a method of its own, and not that of another operation."""
+        """Return whether :attr:`reflected` is a method of its own, and not that of another operation."""
         return self.reflected.startswith("__r")
 
 
