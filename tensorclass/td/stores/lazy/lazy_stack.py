@@ -54,12 +54,6 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
 
     # -- functions on the values --------------------------------------------------------------------------------------
 
-    def _plain_apply(self, fn: Callable[..., Any]) -> Self:
-        return self._with_parts([part._plain_apply(fn) for part in self._store.items_])
-
-    def _plain_named_apply(self, fn: Callable[..., Any], path: tuple[str, ...] | None) -> Any:
-        return self._with_parts([part._plain_named_apply(fn, path) for part in self._store.items_])
-
     def _mapped(
         self, fn: Any, others: Any, path: Any, batch_size: Any, device: Any, names: Any, inplace: bool, default: Any,
         filter_empty: Any, propagate_lock: bool, call_on_nested: bool, is_leaf: Any, out: Any,
@@ -113,9 +107,6 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
             result._set_batch_size(batch_size)
         return result
 
-    def _moved(self, *args: Any) -> Self:
-        return self._with_parts([part._moved(*args) for part in self._store.items_])
-
     def _take_values(self, source: Collection) -> Self:
         if source is not self and isinstance(source, LazyStacked):  # keys that not all parts have are no items
             self._check_unlocked()
@@ -124,9 +115,6 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
             self._batch_size, self._device = source._batch_size, source._device
             return self
         return super()._take_values(source)
-
-    def _placed(self, *args: Any) -> Self:
-        return self._with_parts([part._placed(*args) for part in self._store.items_])
 
     def all(self, dim: Dim = None, keepdim: bool = False) -> Any:
         if dim is None:
@@ -261,19 +249,12 @@ def _rebuild(
 # operations on each part: `lazy` of a row
 
 
-def _by_part(name: str) -> Callable[..., Any]:
+def _by_part(name: str, undone: bool) -> Callable[..., Any]:
+    """Make a method that calls the method of each part, and that a ``with`` statement perhaps undoes in each part."""
+
     def method(self: LazyStacked, *args: Any, **kwargs: Any) -> Any:
-        items = self._store.items_
-        return self._with_parts([getattr(part, name)(*args, **kwargs) for part in member_values(items)])
-
-    return method
-
-
-def _undone_by_part(name: str) -> Callable[..., Any]:
-    def method(self: LazyStacked, *args: Any, **kwargs: Any) -> Any:
-        return self._undone_by_part(
-            [getattr(part, name)(*args, **kwargs) for part in member_values(self._store.items_)]
-        )
+        parts = [getattr(part, name)(*args, **kwargs) for part in member_values(self._store.items_)]
+        return self._undone_by_part(parts) if undone else self._with_parts(parts)
 
     return method
 
@@ -326,16 +307,10 @@ def _named(method: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 for _row in OPERATIONS:
-    for _name, _in_place in _row.methods.items():
-        match _row.lazy:
-            case "by part":
-                setattr(LazyStacked, _name, _named(_by_part(_name), _name))
-            case "undone by part":
-                setattr(LazyStacked, _name, _named(_undone_by_part(_name), _name))
-            case "with operands":
-                setattr(LazyStacked, _name, _named(_with_operands(_name, _in_place), _name))
-            case None:
-                pass
+    for _name, _in_place in _row.methods.items() if _row.lazy else ():
+        _splits = _row.lazy == "with operands"
+        _made = _with_operands(_name, _in_place) if _splits else _by_part(_name, _row.lazy == "undone by part")
+        setattr(LazyStacked, _name, _named(_made, _name))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
