@@ -1,5 +1,5 @@
-"""The shape operations and what they are called with: the same call is made on a collection and on a tensor, or on
-the collections of two libraries.
+"""Operations of the table in ``td/operations.py`` and what they are called with: the same call is made on a collection
+and on a tensor, or on the collections of two libraries.
 """
 
 from __future__ import annotations
@@ -11,10 +11,20 @@ from typing import Any
 import torch
 from hypothesis import strategies as st
 
+from tensorclass.td.operations import OPERATIONS
 from tests import strategies as draw
 
 Size = tuple[int, ...]
 Arguments = st.SearchStrategy[tuple[Any, ...]]
+
+#: methods that do to each tensor what the function or method of torch of the same name does, with the same operands
+POINTWISE: list[str] = [
+    name
+    for row in OPERATIONS
+    if row.kind == "pointwise" and row.in_torch and row.name not in ("clamp", "masked_fill", "rsub")
+    for name in row.methods
+    if not name.startswith("__")
+]
 
 
 def shape_for(batch_size: Size) -> st.SearchStrategy[list[int]]:

@@ -541,7 +541,7 @@ native.tell("bind_function", torch.clone, "clone")
 def _arguments(
     args: tuple[Any, ...], device: Any, dtype: torch.dtype | None, non_blocking: bool, other: Any
 ) -> tuple[Any, torch.dtype | None, bool, Any]:
-    """Return the arguments of :meth:`Devices.to`, by position or keyword: device, dtype, whether not to wait, example."""
+    """Return the arguments of :meth:`Devices.to`, however given: device, dtype, whether not to wait, example."""
     for arg in args:
         if isinstance(arg, torch.dtype):
             dtype = arg

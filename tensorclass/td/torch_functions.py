@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import operator
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,7 @@ from .autograd_functions import AUTOGRAD
 from .collection import Collection, call_on_value, has_no_numbers
 from .foreach import SINGLE, foreach_over_trees
 from .hidden_members import with_members
-from .pointwise import NAMES
+from .operations import OPERATIONS
 
 if TYPE_CHECKING:
     from .collection import Store
@@ -35,23 +34,13 @@ HANDLERS: dict[Callable[..., Any], Callable[..., Any]] = {
 }
 
 
-#: arguments whose names differ between torch's functions and the methods of collections
-KEYWORDS: dict[str, dict[str, str]] = {
-    "addcdiv": {"tensor1": "other1", "tensor2": "other2"},
-    "addcmul": {"tensor1": "other1", "tensor2": "other2"},
-    "broadcast_to": {"size": "shape"},
-    "clamp_max": {"max": "other"},
-    "clamp_min": {"min": "other"},
-    "pow": {"exponent": "other"},
-    "swapdims": {"dim0": "axis0", "dim1": "axis1"},
-    "tensor_split": {"sections": "indices_or_sections", "indices": "indices_or_sections"},
-    "unflatten": {"sizes": "unflattened_size"},
-}
+def _method(name: str, renamed: Mapping[str, str]) -> Callable[..., Any]:
+    """Make a handler that calls the method of the first argument, which must be a collection.
 
-
-def _method(name: str) -> Callable[..., Any]:
-    """Make a handler that calls the method of the first argument, which must be a collection."""
-    renamed = KEYWORDS.get(name.rstrip("_"), {})
+    Args:
+        name: of the method.
+        renamed: keywords of the function -> arguments of the method.
+    """
 
     def call(*args: Any, out: Any = None, **kwargs: Any) -> Any:
         if kwargs:
@@ -77,28 +66,47 @@ def _written(result: Any, out: Any) -> Any:
     )
 
 
-# Functions that take the same arguments, behind the first, as the method of the same name.
-# fmt: off
-_METHODS = [
-    "all", "any", "amax", "amin", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_to", "chunk", "clamp",
-    "clone", "cummax", "cummin", "cumprod", "cumsum", "detach", "flatten", "flip", "fliplr", "flipud",
-    "gather", "lerp", "logsumexp", "masked_fill", "masked_select", "max", "mean", "min", "moveaxis",
-    "movedim", "nanmean", "nansum", "narrow", "norm", "numel", "permute", "prod", "quantile",
-    "repeat_interleave", "reshape", "roll", "rot90", "softmax", "split", "squeeze", "std", "sum", "swapaxes",
-    "swapdims", "tensor_split", "tile", "transpose", "unbind", "unflatten", "unsqueeze", "var",
-    "is_floating_point",
-]
-# fmt: on
+def _either_side(name: str, reflected: str) -> Callable[..., Any]:
+    """Make a handler for two operands: with a tensor on the left it calls the reflected method of the other.
 
-for _name in (*_METHODS, *NAMES):
-    for _owner in (torch, Tensor):
-        _function = getattr(_owner, _name, None)
-        if _function is not None:
-            HANDLERS.setdefault(_function, _method(_name))
+    Torch dispatches here before Python tries that method.
+    """
+
+    def call(input: Any, other: Any = None, *, out: Any = None, **kwargs: Any) -> Any:
+        other = kwargs.pop("exponent", other)
+        if out is not None:
+            return _written(call(input, other, **kwargs), out)
+        if isinstance(input, Collection):
+            return getattr(with_members(input), name)(other, **kwargs)
+        alpha = kwargs.pop("alpha", None)
+        scaled = other if alpha is None else other * alpha
+        return getattr(with_members(scaled), reflected)(input, **kwargs)
+
+    return call
 
 
-def _reshape(input: Any, shape: Any) -> Any:
-    return with_members(input).reshape(shape)
+def _handle(handler: Callable[..., Any], *names: str) -> None:
+    """Let all functions of torch of some names, and methods of tensors, call a handler."""
+    for name in names:
+        for owner in (Tensor,) if name.startswith("__") else (Tensor, torch, torch.special):
+            function = getattr(owner, name, None)
+            if function is not None:
+                HANDLERS[function] = handler
+
+
+for _row in OPERATIONS:
+    if not _row.in_torch:
+        continue
+    if _row.reflected:
+        _handle(_either_side(_row.name, _row.reflected), _row.name, *_row.aliases, _row.operator)
+        if _row.has_reflected_operator:
+            _handle(_either_side(_row.reflected, _row.operator), _row.reflected)
+    else:
+        _handle(_method(_row.name, _row.keywords), _row.name, *_row.aliases)
+    if _row.in_place:
+        _handle(_method(f"{_row.name}_", _row.keywords), f"{_row.name}_")
+
+# -- functions that take other arguments than the method --------------------------------------------------------------
 
 
 def _softmax(input: Any, dim: Any, _stacklevel: int = 3, dtype: Any = None) -> Any:
@@ -110,12 +118,12 @@ def _take(input: Any, index: Any) -> Any:
     return with_members(input).reshape(-1)[index]
 
 
-HANDLERS[torch.reshape], HANDLERS[torch.nn.functional.softmax], HANDLERS[torch.take] = _reshape, _softmax, _take
+HANDLERS[torch.nn.functional.softmax], HANDLERS[torch.take] = _softmax, _take
 
 
 def _extreme(name: str, of_two: Callable[..., Any]) -> Callable[..., Any]:
     """Make a handler for ``torch.max`` or ``torch.min``: along a dimension, or of two operands."""
-    along = _method(name)
+    along = HANDLERS[getattr(torch, name)]
 
     def call(*args: Any, **kwargs: Any) -> Any:
         other = kwargs.get("other", args[1] if len(args) > 1 else None)
@@ -143,7 +151,7 @@ def _rsub(input: Any, other: Any, *, alpha: complex = 1) -> Any:
 
 def _spread(name: str) -> Callable[..., Any]:
     """Make a handler for ``torch.std`` or ``torch.var``, which take ``unbiased`` in three positions."""
-    along = _method(name)
+    along = HANDLERS[getattr(torch, name)]
 
     def call(input: Any, dim: Any = None, *rest: Any, unbiased: bool | None = None, **kwargs: Any) -> Any:
         if isinstance(dim, bool):
@@ -179,68 +187,14 @@ def _with_option(function: Callable[..., Any], option: str) -> Callable[..., Any
     return call
 
 
-HANDLERS[torch.std], HANDLERS[torch.var] = _spread("std"), _spread("var")
-HANDLERS[torch.max], HANDLERS[torch.min] = _extreme("max", torch.maximum), _extreme("min", torch.minimum)
-HANDLERS[torch.norm], HANDLERS[torch.rsub] = _norm, _rsub  # pyright: ignore[reportUnknownMemberType]
-
-# A tensor on the left of an operator: torch dispatches here before Python tries the reflected method.
-REFLECTED = {
-    "add": "__radd__",
-    "sub": "__rsub__",
-    "mul": "__rmul__",
-    "div": "__rtruediv__",
-    "true_divide": "__rtruediv__",
-    "pow": "__rpow__",
-    "floor_divide": "__rfloordiv__",
-    "remainder": "__rmod__",
-    "bitwise_and": "__rand__",
-    "bitwise_or": "__ror__",
-    "bitwise_xor": "__rxor__",
-    "eq": "__eq__",
-    "ne": "__ne__",
-    "lt": "__gt__",
-    "le": "__ge__",
-    "gt": "__lt__",
-    "ge": "__le__",
-    "maximum": "maximum",
-    "minimum": "minimum",
-    "logical_and": "logical_and",
-    "logical_or": "logical_or",
-    "logical_xor": "logical_xor",
-}
-
-
-def _either_side(name: str, reflected: str) -> Callable[..., Any]:
-    def call(input: Any, other: Any = None, *, out: Any = None, **kwargs: Any) -> Any:
-        other = kwargs.pop("exponent", other)
-        if out is not None:
-            return _written(call(input, other, **kwargs), out)
-        if isinstance(input, Collection):
-            return getattr(with_members(input), name)(other, **kwargs)
-        alpha = kwargs.pop("alpha", None)
-        scaled = other if alpha is None else other * alpha
-        return getattr(with_members(scaled), reflected)(input, **kwargs)
-
-    return call
-
-
-_SYMBOLS = {"add": "add", "sub": "sub", "mul": "mul", "div": "truediv", "pow": "pow", "floor_divide": "floordiv",
-            "remainder": "mod", "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "eq": "eq", "ne": "ne",
-            "lt": "lt", "le": "le", "gt": "gt", "ge": "ge"}  # fmt: skip
-for _name, _reflected in REFLECTED.items():
-    _call = _either_side("div" if _name == "true_divide" else _name, _reflected)
-    for _owner, _known in ((torch, _name), (Tensor, _name), (Tensor, f"__{_SYMBOLS.get(_name)}__")):
-        _function = getattr(_owner, _known, None)
-        if _function is not None:
-            HANDLERS[_function] = _call
-for _name, _symbol in _SYMBOLS.items():
-    _function = getattr(Tensor, f"__r{_symbol}__", None)
-    if _function is not None:
-        HANDLERS[_function] = _either_side(f"__r{_symbol}__", f"__{_symbol}__")
-
-
-HANDLERS[torch.div] = _with_option(torch.div, "rounding_mode")
-HANDLERS[torch.round] = _with_option(torch.round, "decimals")
+_handle(_extreme("max", torch.maximum), "max")
+_handle(_extreme("min", torch.minimum), "min")
+_handle(_norm, "norm")
+_handle(_rsub, "rsub")
+_handle(_spread("std"), "std")
+_handle(_spread("var"), "var")
+_handle(_with_option(torch.div, "rounding_mode"), "div", "divide", "true_divide")
+_handle(_with_option(torch.round, "decimals"), "round")
 
 
 def _like(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -276,20 +230,6 @@ def _foreach(kernel: Callable[..., Any]) -> Callable[..., Any]:
 
 for _kernel in SINGLE:
     HANDLERS[_kernel] = _foreach(_kernel)
-
-# fmt: off
-#: torch's aliases of functions
-ALIASES = {
-    "absolute": "abs", "arccos": "acos", "arcsin": "asin", "arctan": "atan", "clip": "clamp", "divide": "div",
-    "fix": "trunc", "greater": "gt", "greater_equal": "ge", "less": "lt", "less_equal": "le", "multiply": "mul",
-    "negative": "neg", "not_equal": "ne", "subtract": "sub",
-    "special.erf": "erf", "special.erfc": "erfc", "special.expit": "sigmoid", "special.expm1": "expm1",
-    "special.gammaln": "lgamma", "special.log1p": "log1p", "special.logsumexp": "logsumexp",
-    "special.round": "round", "special.softmax": "nn.functional.softmax",
-}
-# fmt: on
-for _name, _known in ALIASES.items():
-    HANDLERS[operator.attrgetter(_name)(torch)] = HANDLERS[operator.attrgetter(_known)(torch)]
 
 # -- losses -----------------------------------------------------------------------------------------------------------
 

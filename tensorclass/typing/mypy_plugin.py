@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from mypy.mro import MroError, calculate_mro
@@ -47,7 +47,8 @@ from mypy.types import (
 )
 
 import tensorclass
-from tensorclass.td.torch_functions import ALIASES, HANDLERS, KEYWORDS, REFLECTED
+from tensorclass.td.operations import OPERATIONS, Operation
+from tensorclass.td.torch_functions import HANDLERS
 
 
 def plugin(version: str) -> type[Plugin]:
@@ -91,9 +92,11 @@ def derive(ctx: ClassDefContext) -> None:
 
 # -- functions of torch -----------------------------------------------------------------------------------------------
 
+#: names of functions of torch -> the rows of their methods
+_ROWS: dict[str, Operation] = {name: row for row in OPERATIONS for name in (row.name, *row.aliases)}
 #: functions of torch -> the function of the package, or the method of a collection, that answers them
 FUNCTIONS: dict[str, str] = {
-    f"{module.__name__}.{name}": {**ALIASES, "true_divide": "div"}.get(name, name)
+    f"{module.__name__}.{name}": _ROWS[name].name if name in _ROWS else name
     for module in (torch, torch.nn.functional)
     for name, function in vars(module).items()
     if not name.startswith("_") and callable(function) and function in HANDLERS
@@ -105,7 +108,11 @@ _PACKAGE = {"stack": "stack", "cat": "cat", "concat": "cat", "concatenate": "cat
 #: functions with options that their methods lack: a call is valid if either signature accepts it
 _LENIENT = ("div", "max", "min", "norm", "reshape", "round", "softmax", "std", "var")
 
-#: methods of a tensor that can take a collection -> those of the collection (operators but these two ask it themselves)
+#: arguments that functions of torch call otherwise than the methods
+KEYWORDS: dict[str, Mapping[str, str]] = {row.name: row.keywords for row in OPERATIONS if row.keywords}
+#: methods of a tensor that can take a collection -> those of the collection
+REFLECTED: dict[str, str] = {name: row.reflected for name, row in _ROWS.items() if row.reflected}
+#: the same with operators: but these two ask the collection themselves
 _METHODS = {**REFLECTED, "__eq__": "__eq__", "__ne__": "__ne__"}
 _TENSORS = ("torch._C.TensorBase", "torch._tensor.Tensor")
 

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from tensorclass import NonTensorStack, TensorClass, TensorDict
-from tensorclass.td.pointwise import NAMES
 from tests.checks import assert_equal, outcome
+from tests.operations import POINTWISE as NAMES
 from tests.samples import Unchanged, mixed, nested
 
 BATCH = (2, 3)

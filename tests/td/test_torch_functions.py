@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -13,9 +12,10 @@ from torch import Tensor, nn
 
 from tensorclass import TensorClass, TensorCollection, TensorDict, stack
 from tensorclass.td.foreach import SINGLE
-from tensorclass.td.pointwise import NAMES
-from tensorclass.td.torch_functions import ALIASES, HANDLERS
+from tensorclass.td.operations import OPERATIONS
+from tensorclass.td.torch_functions import HANDLERS
 from tests.checks import assert_equal, outcome
+from tests.operations import POINTWISE
 from tests.samples import Unchanged, nested
 
 BATCH = (2, 3)
@@ -43,6 +43,7 @@ KEYWORDS: dict[str, dict[str, Any]] = {
     "lerp": {"end": collection(start=0.3), "weight": 0.25},
     "logsumexp": {"dim": 1, "keepdim": True},
     "masked_fill": {"mask": MASK, "value": 7},
+    "masked_fill_": {"mask": MASK, "value": 7},
     "masked_select": {"mask": MASK},
     "max": {"dim": 1},
     "min": {"dim": 1, "keepdim": True},
@@ -100,7 +101,7 @@ def operands(name: str, dtype: torch.dtype) -> tuple[Any, ...]:
     """The positional arguments behind the collection."""
     if name in KEYWORDS:
         return tuple(value for key, value in KEYWORDS[name].items() if (name, key) not in BY_KEYWORD_ONLY)
-    if name not in NAMES:
+    if name not in POINTWISE:
         return ()
     parameters = list(inspect.signature(getattr(TensorDict, name)).parameters.values())[1:]
     return tuple(collection(dtype, 0.3) for p in parameters if p.default is p.empty)
@@ -119,9 +120,12 @@ def assert_same(result: Any, wanted: Any) -> None:
         assert result == wanted
 
 
+ALIASES = {alias: row.name for row in OPERATIONS for alias in row.aliases}
+
+
 def name_of(function: Callable[..., Any]) -> str:
     name = function.__name__
-    return {"true_divide": "div", **ALIASES}.get(name, name)
+    return ALIASES.get(name, name)
 
 
 IN_TORCH = {
@@ -134,7 +138,7 @@ NORMAL = [name for name in IN_TORCH if name not in SPECIAL and not name.endswith
 
 def test_the_table_has_the_functions_of_the_torch_namespace() -> None:
     assert len(IN_TORCH) > 150
-    assert {name for name in NAMES if hasattr(torch, name)} <= set(IN_TORCH)
+    assert {row.name for row in OPERATIONS if row.in_torch and hasattr(torch, row.name)} <= set(IN_TORCH)
 
 
 @pytest.mark.parametrize("name", NORMAL)
@@ -436,18 +440,30 @@ def test_round_takes_decimals() -> None:
     assert_equal(torch.round(input=data, decimals=1), result)
 
 
-@pytest.mark.parametrize("name", ALIASES)
+SPECIAL_FUNCTIONS = [row.name for row in OPERATIONS if row.in_torch and hasattr(torch.special, row.name)]
+
+
+@pytest.mark.parametrize("name", [*ALIASES, *SPECIAL_FUNCTIONS])
 def test_an_alias_is_the_same_function(name: str) -> None:
-    find = lambda name: operator.attrgetter(name)(torch)
-    assert HANDLERS[find(name)] is HANDLERS[find(ALIASES[name])]
-    args = {1: (), 2: (2,)}[1 if ALIASES[name] in NAMES and not _takes_two(ALIASES[name]) else 2]
+    plain = getattr(torch, ALIASES.get(name, name))
+    owners = (torch, Tensor, torch.special) if name in ALIASES else (torch.special,)
+    aliases = [getattr(owner, name) for owner in owners if hasattr(owner, name)]
+    assert aliases
+    args = (1,) if name in ("softmax", "logsumexp") else (2,) if name == "clip" or _takes_two(plain.__name__) else ()
     tensor = torch.linspace(0.1, 0.9, 6).reshape(BATCH)
-    args = (1,) if "softmax" in name or "logsumexp" in name else args
-    assert torch.equal(find(name)(tensor, *args), find(ALIASES[name])(tensor, *args))
+    for alias in aliases:
+        assert HANDLERS[alias] is HANDLERS[plain]
+        assert torch.equal(alias(tensor, *args), plain(tensor, *args))
 
 
 def _takes_two(name: str) -> bool:
-    return len(operands(name, torch.float32)) > 0
+    return len(operands(name, torch.float32)) > 0 and name in POINTWISE
+
+
+@pytest.mark.parametrize("name", [name for name in ALIASES if hasattr(Tensor, name) and _takes_two(ALIASES[name])])
+def test_an_alias_of_a_tensor_method_takes_a_collection(name: str) -> None:
+    data, tensor = collection(), torch.full(BATCH, 0.3)
+    assert_equal(getattr(tensor, name)(data), getattr(torch, name)(tensor, data))
 
 
 # -- a tensor on the left ---------------------------------------------------------------------------------------------

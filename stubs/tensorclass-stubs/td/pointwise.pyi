@@ -4,7 +4,6 @@ from torch import Tensor
 from typing_extensions import Self
 from tensorclass.td.collection import Collection
 from tensorclass.td.operators import Operators
-from tensorclass.td.pointwise_factories import NAMES as NAMES
 
 class Pointwise(Operators):
     __slots__ = ()

@@ -4,9 +4,6 @@ from typing import Any
 from tensorclass.td.collection import Collection
 
 HANDLERS: dict[Callable[..., Any], Callable[..., Any]]
-KEYWORDS: dict[str, dict[str, str]]
-REFLECTED: dict[str, str]
-ALIASES: dict[str, str]
 
 def unsupported(function: Callable[..., Any], cls: type) -> TypeError: ...
 

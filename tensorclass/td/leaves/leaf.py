@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, KeysView, Sequence
-from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeGuard
 
 import torch
@@ -27,7 +26,7 @@ from tensorclass.td.indexing import Indexing
 from tensorclass.td.inherited_members import copy_inherited
 from tensorclass.td.keys import unravel_key_to_tuple
 from tensorclass.td.locking import Locking
-from tensorclass.td.operators import Operators
+from tensorclass.td.operations import OPERATIONS
 from tensorclass.td.padding import Padding
 from tensorclass.td.permute_and_flip import Permuting
 from tensorclass.td.pointwise import Pointwise
@@ -371,9 +370,7 @@ class Leaf(
         return self.expand(shape + self._batch_size)
 
 
-def _number_method(name: str, operation: Callable[..., Any]) -> Callable[..., Any]:
-    in_place = (name[-1] == "_" and name[-2] != "_") or name in _OPERATORS_IN_PLACE
-
+def _number_method(name: str, operation: Callable[..., Any], in_place: bool) -> Callable[..., Any]:
     def method(self: Leaf, *args: Any, **kwargs: Any) -> Any:
         return self._on_numbers(operation, in_place, args, kwargs)
 
@@ -405,17 +402,13 @@ def _named(method: Any, name: str, operation: Callable[..., Any]) -> Callable[..
     return method  # type: ignore[no-any-return]
 
 
-# The table of operations on numbers: each method of Pointwise, and three along a dimension.
-_OPERATORS_IN_PLACE = frozenset(("__iadd__", "__isub__", "__imul__", "__itruediv__", "__ipow__"))
-for _name, _member in (*vars(Operators).items(), *vars(Pointwise).items()):
-    _is_operator = _name.endswith("__") and not _name.startswith("__annotate")
-    if isinstance(_member, FunctionType) and (_name[0] != "_" or _is_operator):
-        setattr(Leaf, _name, _number_method(_name, _member))
-for _name, _member in vars(Reductions).items():
-    if isinstance(_member, FunctionType) and _name[0] != "_":
-        setattr(Leaf, _name, _reduction(_name, _member))
-for _name in ("cumprod", "cumsum", "softmax"):
-    setattr(Leaf, _name, _along_dim(_name, vars(Reductions)[_name]))
+for _row in OPERATIONS:
+    if _row.kind == "pointwise":
+        for _name, _in_place in _row.methods.items():
+            setattr(Leaf, _name, _number_method(_name, getattr(Pointwise, _name), _in_place))
+    elif _row.kind in ("reduction", "along"):
+        _make = _reduction if _row.kind == "reduction" else _along_dim
+        setattr(Leaf, _row.name, _make(_row.name, getattr(Reductions, _row.name)))
 
 
 class FullLeaf(Leaf, TensorCollection):

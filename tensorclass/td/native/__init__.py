@@ -34,36 +34,13 @@ from torch import Size, Tensor
 from torch.compiler import is_dynamo_compiling
 
 from tensorclass.td.collection import Collection
+from tensorclass.td.operations import OPERATIONS
 
 from . import native_library
 from .first_load import FirstLoad
 
 #: methods that have native code: a class that overrides one of them runs in Python (see ``Collection._NATIVE``)
-METHODS = (
-    "__eq__",
-    "__getitem__",
-    "__ne__",
-    "_index_value",
-    "_cat",
-    "_like",
-    "_to",
-    "_pairwise",
-    "_to_device",
-    "_same",
-    "_stack",
-    "clone",
-    "contiguous",
-    "detach",
-    "expand",
-    "flatten",
-    "permute",
-    "reshape",
-    "squeeze",
-    "transpose",
-    "unflatten",
-    "unsqueeze",
-    "view",
-)
+METHODS: tuple[str, ...] = tuple([row.operator or row.name for row in OPERATIONS if row.native])
 
 if TYPE_CHECKING:
     # what the package tells the library; see the comments in source/module.cpp

@@ -17,6 +17,7 @@ from tensorclass.td.collection import is_tree
 from tensorclass.td.context import NOTHING, PERMUTED, RESIZED
 from tensorclass.td.hidden_members import with_members
 from tensorclass.td.inherited_members import replace_member
+from tensorclass.td.operations import OPERATIONS
 from tensorclass.td.permute_and_flip import Permuting
 from tensorclass.td.shape_operations import Shaping
 
@@ -26,9 +27,6 @@ from .store_classes import OnStore, on_store
 if TYPE_CHECKING:
     from tensorclass.td.base import TensorCollection
     from tensorclass.td.collection import Store, Value
-
-#: the operations whose results are views in the legacy mode
-OPERATIONS = ("view", "permute", "transpose", "swapaxes", "swapdims", "squeeze", "unsqueeze")
 
 
 class ViewedValues(MutableMapping[str, "Value"]):
@@ -198,12 +196,12 @@ def _is_called_by_the_package() -> bool:
 
 
 def install(is_on: Callable[[], bool | None]) -> None:
-    """Let the methods of :data:`OPERATIONS` ask for the mode. Until then they do not, so that nobody pays for it."""
+    """Let methods whose results can be views ask for the mode. Until then they do not, so that nobody pays for it."""
     if hasattr(Shaping.view, "_asks"):
         return
     for family in (Shaping, Permuting, LazyShaping):
-        for name in OPERATIONS:
-            if name in vars(family):
+        for row in OPERATIONS:
+            if row.legacy_view and row.name in vars(family):
                 # calls of the package go through: nested collections need not be asked
-                wrapper = _in_front_of(vars(family)[name], is_on)
-                replace_member(family, name, wrapper, calls_nested=False)
+                wrapper = _in_front_of(vars(family)[row.name], is_on)
+                replace_member(family, row.name, wrapper, calls_nested=False)

@@ -10,7 +10,7 @@ from torch import Tensor
 from tensorclass.td.collection import Collection
 from tensorclass.td.hidden_members import with_members
 from tensorclass.td.keys import unravel_key_to_tuple
-from tensorclass.td.pointwise import Pointwise
+from tensorclass.td.operations import OPERATIONS
 from tensorclass.td.update import entries_of
 
 from .store_classes import OnStore
@@ -147,7 +147,13 @@ def _written_back(name: str) -> Callable[..., Any]:
     return method
 
 
-#: operations in place on all values: the point-wise ones, and the methods that they share
-_IN_PLACE = [name for name in vars(Pointwise) if name[0] != "_" and name[-1] == "_"]
+# the operators in place end in _binary_
+_IN_PLACE = [
+    name
+    for row in OPERATIONS
+    if row.kind == "pointwise"
+    for name, in_place in row.methods.items()
+    if in_place and name != row.operator_in_place
+]
 for _name in (*_IN_PLACE, "_binary_", "_three_", "load_state_dict"):
     setattr(WrittenBack, _name, _written_back(_name))

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tensorclass.td.dataframe_names import INSTEAD
-from tensorclass.td.pointwise import NAMES
 from tensorclass.typing.stubs import package
+from tests.operations import POINTWISE
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 STUBS = REPOSITORY / "stubs" / "tensorclass-stubs"
@@ -78,9 +78,9 @@ def test_every_operation_of_the_table_is_a_method() -> None:
         if isinstance(node, ast.ClassDef) and node.name == "Pointwise"
     ]
     methods = {node.name: node for node in definition.body if isinstance(node, ast.FunctionDef)}
-    lacking = [name for name in NAMES if name not in methods]
+    lacking = [name for name in POINTWISE if name not in methods]
     assert lacking == []
-    assert {ast.unparse(methods[name].returns or ast.Constant(0)) for name in NAMES} == {"Self"}
+    assert {ast.unparse(methods[name].returns or ast.Constant(0)) for name in POINTWISE} == {"Self"}
 
 
 def test_a_new_entry_of_a_table_needs_no_line(tmp_path: Path) -> None:

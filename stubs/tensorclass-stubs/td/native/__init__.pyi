@@ -10,10 +10,11 @@ from weakref import WeakSet as WeakSet
 from torch import Size as Size, Tensor as Tensor
 from torch.compiler import is_dynamo_compiling as is_dynamo_compiling
 from tensorclass.td.collection import Collection as Collection
+from tensorclass.td.operations import OPERATIONS as OPERATIONS
 from tensorclass.td.native import native_library as native_library
 from tensorclass.td.native.first_load import FirstLoad as FirstLoad
 
-METHODS: tuple[str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str]
+METHODS: tuple[str, ...]
 
 def fill_record(
     made: Any, fields: tuple[Any, ...], batch_size: Any, device: Any, names: Any, /, *values: Any

@@ -5,8 +5,6 @@ from tensorclass.td.stores.store_classes import OnStore
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Store, Value
 
-OPERATIONS: tuple[str, str, str, str, str, str, str]
-
 class ViewedValues(MutableMapping[str, "Value"]):
     source: TensorCollection
     forward: Callable[[Store], Store]

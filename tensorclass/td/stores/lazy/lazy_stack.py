@@ -1,8 +1,8 @@
 """Lazy stacks: collections that are stacked when a key is read.
 
 Making one copies nothing. Its parts may differ in their keys and in the shapes of their values. Writing a key writes
-into the parts. Operations that work on each part stay lazy (:data:`BY_PART`), as do indices that select parts;
-operations that need all values in one tensor stack them first.
+into the parts. Operations that work on each part stay lazy (``lazy`` in ``td/operations.py``), as do indices that
+select parts; operations that need all values in one tensor stack them first.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection, DeviceLike, as_device
 from tensorclass.td.hidden_members import member_values, with_members
 from tensorclass.td.operands import WiderOperand
-from tensorclass.td.operators import Operators
+from tensorclass.td.operations import OPERATIONS
 from tensorclass.td.pickling import with_buffer_views
-from tensorclass.td.pointwise import Pointwise
 from tensorclass.td.printing.field_previews import FirstRows, shape_of_rows
 from tensorclass.td.safe_unpickling import allow_function, found, written
 from tensorclass.td.stores.store_classes import on_store
@@ -54,12 +53,6 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
     __slots__ = ()
 
     # -- functions on the values --------------------------------------------------------------------------------------
-
-    def _plain_apply(self, fn: Callable[..., Any]) -> Self:
-        return self._with_parts([part._plain_apply(fn) for part in self._store.items_])
-
-    def _plain_named_apply(self, fn: Callable[..., Any], path: tuple[str, ...] | None) -> Any:
-        return self._with_parts([part._plain_named_apply(fn, path) for part in self._store.items_])
 
     def _mapped(
         self, fn: Any, others: Any, path: Any, batch_size: Any, device: Any, names: Any, inplace: bool, default: Any,
@@ -114,9 +107,6 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
             result._set_batch_size(batch_size)
         return result
 
-    def _to(self, *args: Any) -> Self:
-        return self._with_parts([part._to(*args) for part in self._store.items_])
-
     def _take_values(self, source: Collection) -> Self:
         if source is not self and isinstance(source, LazyStacked):  # keys that not all parts have are no items
             self._check_unlocked()
@@ -125,9 +115,6 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
             self._batch_size, self._device = source._batch_size, source._device
             return self
         return super()._take_values(source)
-
-    def _to_device(self, *args: Any) -> Self:
-        return self._with_parts([part._to_device(*args) for part in self._store.items_])
 
     def all(self, dim: Dim = None, keepdim: bool = False) -> Any:
         if dim is None:
@@ -259,34 +246,15 @@ def _rebuild(
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# operations on each part, with unchanged arguments
-
-#: methods whose arguments contain no other collection and no tensor over the batch
-BY_PART = (
-    "clone", "detach", "detach_", "pin_memory", "pin_memory_", "type", "requires_grad_", "zero_grad",
-    "double", "float", "half", "int", "bool", "bfloat16", "float16", "float32", "float64", "int8", "int16", "int32",
-    "int64", "uint8", "uint16", "uint32", "uint64", "complex32", "complex64", "complex128", "_filtered_cast", "_plain",
-    "exclude", "rename_keys", "copy", "__copy__", "_each", "create_nested",
-    "filter_empty_", "filter_non_tensor_data",
-)  # fmt: skip
-
-#: methods that a `with` statement undoes
-UNDONE_BY_PART = ("cpu", "cuda", "flatten_keys", "unflatten_keys")
+# operations on each part: `lazy` of a row
 
 
-def _by_part(name: str) -> Callable[..., Any]:
+def _by_part(name: str, undone: bool) -> Callable[..., Any]:
+    """Make a method that calls the method of each part, and that a ``with`` statement perhaps undoes in each part."""
+
     def method(self: LazyStacked, *args: Any, **kwargs: Any) -> Any:
-        items = self._store.items_
-        return self._with_parts([getattr(part, name)(*args, **kwargs) for part in member_values(items)])
-
-    return method
-
-
-def _undone_by_part(name: str) -> Callable[..., Any]:
-    def method(self: LazyStacked, *args: Any, **kwargs: Any) -> Any:
-        return self._undone_by_part(
-            [getattr(part, name)(*args, **kwargs) for part in member_values(self._store.items_)]
-        )
+        parts = [getattr(part, name)(*args, **kwargs) for part in member_values(self._store.items_)]
+        return self._undone_by_part(parts) if undone else self._with_parts(parts)
 
     return method
 
@@ -298,9 +266,8 @@ def _promotes(operand: Any, data: LazyStacked) -> bool:
     return any(leaf.dtype != operand.dtype for leaf in data._leaves())
 
 
-def _by_part_with(name: str) -> Callable[..., Any]:
+def _with_operands(name: str, in_place: bool) -> Callable[..., Any]:
     """Make a point-wise method that splits operands over the batch for the parts."""
-    in_place = name[-1] == "_" and (name[:2] != "__" or (name[2] == "i" and name != "__invert__"))
 
     def method(self: LazyStacked, *args: Any, **kwargs: Any) -> Any:
         if not in_place and self._store.dim == len(self._batch_size) - 1 and any(_promotes(arg, self) for arg in args):
@@ -339,15 +306,11 @@ def _named(method: Callable[..., Any], name: str) -> Callable[..., Any]:
     return method
 
 
-for _name in BY_PART:
-    if hasattr(TensorCollection, _name):
-        setattr(LazyStacked, _name, _named(_by_part(_name), _name))
-for _name in UNDONE_BY_PART:
-    setattr(LazyStacked, _name, _named(_undone_by_part(_name), _name))
-for _name, _member in (*vars(Operators).items(), *vars(Pointwise).items()):
-    _is_operation = callable(_member) and (_name[0] != "_" or _name.endswith("__"))
-    if _is_operation and getattr(LazyStacked, _name) is getattr(TensorCollection, _name):  # it has none of its own
-        setattr(LazyStacked, _name, _named(_by_part_with(_name), _name))
+for _row in OPERATIONS:
+    for _name, _in_place in _row.methods.items() if _row.lazy else ():
+        _splits = _row.lazy == "with operands"
+        _made = _with_operands(_name, _in_place) if _splits else _by_part(_name, _row.lazy == "undone by part")
+        setattr(LazyStacked, _name, _named(_made, _name))
 
 
 # ---------------------------------------------------------------------------------------------------------------------

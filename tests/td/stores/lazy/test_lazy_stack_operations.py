@@ -222,3 +222,13 @@ def test_a_lazy_stack_of_records_is_a_record() -> None:
     assert isinstance(lazy.to_tensordict(), TensorDict)
     with pytest.raises(AttributeError):
         lazy.set("unknown", 1)
+
+
+class Quantized(TensorClass, shadow=True):
+    int8: Tensor
+
+
+def test_a_field_named_as_a_cast_is_the_field() -> None:
+    data = lazy_stack([Quantized(torch.full((2,), i), batch_size=[2]) for i in range(3)])
+    assert torch.equal(data.int8, torch.tensor([[0, 0], [1, 1], [2, 2]]))
+    assert data.double().int8.dtype is torch.int64  # records cast no integers

@@ -29,9 +29,6 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
     def __reduce__(self) -> Any: ...
     def __deepcopy__(self, memo: dict[int, Any]) -> Any: ...
 
-BY_PART: tuple[str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str, str]
-UNDONE_BY_PART: tuple[str, str, str, str]
-
 class LazyStackedTensorDict(LazyStacked, TensorDict):  # pyright: ignore[reportIncompatibleVariableOverride]
     __slots__ = ()
 
