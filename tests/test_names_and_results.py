@@ -204,7 +204,19 @@ def test_a_folder_of_such_a_name_that_is_there_is_replaced_and_dots_are_no_suffi
 
 def test_what_the_errors_tell_to_call_writes_that_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for suffix in (".pt", ".safetensors", ".h5", ".zarr", ".parquet", ".feather", ".csv", ".json", ".npy", ".zip"):
+    for suffix in (
+        ".pt",
+        ".safetensors",
+        ".h5",
+        ".zarr",
+        ".parquet",
+        ".feather",
+        ".csv",
+        ".json",
+        ".npy",
+        ".npz",
+        ".zip",
+    ):
         with pytest.raises(ValueError, match="To write that") as caught:
             data().save(f"x{suffix}")
         found = re.search(r"To write that, call (.*); for a folder", str(caught.value))

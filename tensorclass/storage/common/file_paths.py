@@ -83,7 +83,8 @@ _WRITERS = {
     **dict.fromkeys((".feather", ".arrow", ".ipc"), "data.to_feather({!r})"),
     **dict.fromkeys((".csv", ".tsv"), "data.to_csv({!r})"),
     **dict.fromkeys((".json", ".jsonl", ".ndjson"), "data.to_json({!r})"),
-    **dict.fromkeys((".npy", ".npz"), "numpy.save({!r}, data.to_struct_array())"),
+    ".npy": "numpy.save({!r}, data.to_struct_array())",
+    ".npz": "numpy.savez({!r}, data.to_struct_array())",
     ".zip": "data.memmap({!r}, archive=True)",
 }
 

@@ -499,7 +499,7 @@ def _objects(node: Node, target: Any, source: TreeSource, path: Path) -> Any:
         return objects_of(node, objects, codes_row_by_row(size), source.device)
     except KeyError as error:
         raise source.damaged(path, f"{error} is missing") from None
-    except ValueError as error:
+    except (TypeError, ValueError) as error:  # also those of the constructors of leaves
         raise source.damaged(path, str(error)) from None
 
 

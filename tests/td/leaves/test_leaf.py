@@ -344,6 +344,32 @@ def test_a_file_whose_reader_lacks_the_class_holds_objects(tmp_path: Path, monke
     assert loaded["w"] == [*"abca"]
 
 
+class Version(NonTensorData):
+    """A text for all rows, which is checked."""
+
+    __slots__ = ()
+    _KIND = "tests.Version"
+    accepted: Any = (str, int)
+
+    def __init__(self, data: Any, *args: Any, **kwargs: Any) -> None:
+        if not isinstance(data, self.accepted):
+            raise TypeError(f"expected a version, got {data!r}")
+        super().__init__(data, *args, **kwargs)
+
+
+register_kind(Version)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_file_with_an_object_that_its_class_refuses_is_damaged(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    FORMATS[name].save(TensorDict({"v": Version(5, batch_size=[2]), "x": torch.zeros(2)}, [2]), tmp_path / "data")
+    monkeypatch.setattr(Version, "accepted", str)
+    with pytest.raises(ValueError, match="v: expected a version, got 5"):
+        _ = FORMATS[name].load(tmp_path / "data")["v"]
+
+
 def test_another_class_cannot_take_its_name_in_files() -> None:
     with pytest.raises(ValueError, match=r"files name .*Words 'tests.Words' already"):
         register_kind(type("Others", (Words,), {"__slots__": ()}))
