@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-import torch
 from torch import Tensor
 from torch._C import _are_functorch_transforms_active as _transforms_active
+from torch._C._functorch import is_batchedtensor
 from torch.compiler import is_dynamo_compiling
 
-_functorch: Any = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
-
 #: whether a tensor is a row of one inside of a vmap
-is_batched: Callable[[Tensor], bool] = _functorch.is_batchedtensor
+is_batched: Callable[[Tensor], bool] = is_batchedtensor
 
 
 def kernels_run() -> bool:
