@@ -7,16 +7,14 @@ The command prints a count for each line of :data:`COUNTS`, beside the goal, and
 from __future__ import annotations
 
 import ast
-import io
 import re
 import sys
-import tokenize
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from tests.import_graph import cycles, graph
+from tests.import_graph import cycles, graph, parsed
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "tensorclass"
@@ -36,16 +34,12 @@ def _source(path: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
-@cache
-def _tree(path: Path) -> ast.Module:
-    return ast.parse(_source(path))
-
-
 def modules(folder: Path = PACKAGE) -> list[Path]:
     """Return the files with code of a folder."""
     return sorted(folder.rglob("*.py"))
 
 
+@cache
 def code_lines(path: Path) -> int:
     """Count the lines that hold code: no docstrings, comments and blank lines.
 
@@ -55,18 +49,16 @@ def code_lines(path: Path) -> int:
     >>> code_lines(Path(file.name))
     3
     """
-    lines: set[int] = set()
-    layout = (
-        tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER
-    )  # fmt: skip
-    for token in tokenize.generate_tokens(io.StringIO(_source(path)).readline):
-        if token.type not in layout:
-            lines.update(range(token.start[0], token.end[0] + 1))
-    for node in ast.walk(_tree(path)):
-        holder = isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
-        if holder and ast.get_docstring(node, clean=False) is not None:
-            lines.difference_update(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
-    return len(lines)
+    text = enumerate(_source(path).split("\n"), 1)
+    lines = {number for number, line in text if line.strip() and not line.lstrip().startswith("#")}
+    docstrings: set[int] = set()
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, (ast.Constant, ast.JoinedStr)):  # with its lines that are blank or look like comments
+            lines.update(range(node.lineno, (node.end_lineno or 0) + 1))
+        elif isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            if ast.get_docstring(node, clean=False) is not None:
+                docstrings.update(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
+    return len(lines - docstrings)
 
 
 def places(pattern: str, folder: Path = PACKAGE, without: tuple[str, ...] = ()) -> list[str]:
@@ -88,9 +80,10 @@ def places(pattern: str, folder: Path = PACKAGE, without: tuple[str, ...] = ()) 
     return found
 
 
+@cache
 def _docstring_lines(path: Path) -> set[int]:
     lines: set[int] = set()
-    for node in ast.walk(_tree(path)):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             lines.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     return lines
@@ -106,7 +99,7 @@ def _leaf_checks() -> Iterator[str]:
         name = str(path.relative_to(ROOT))
         if name.startswith(("tensorclass/td/leaves/", "tensorclass/td/columns/")):
             continue
-        for node in ast.walk(_tree(path)):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance" and len(node.args) == 2:
                 named = {child.id for child in ast.walk(node.args[1]) if isinstance(child, ast.Name)}
                 if named & LEAVES:

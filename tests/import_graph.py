@@ -16,6 +16,7 @@ import ast
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent / "tensorclass"
@@ -28,6 +29,12 @@ def sources(root: Path = ROOT) -> dict[str, Path]:
         parts = [root.name, *path.relative_to(root).with_suffix("").parts]
         found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return found
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    """Return the tree of a module, which several tests read."""
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def _is_for_types(node: ast.AST) -> bool:
@@ -53,7 +60,7 @@ def _statements(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
 def imports(name: str, path: Path, known: dict[str, Path]) -> Iterator[tuple[str, int]]:
     """Yield each module of the package that a module imports, with the line."""
     package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
-    for node in _statements(ast.parse(path.read_text())):
+    for node in _statements(parsed(path)):
         if isinstance(node, ast.Import):
             found = [alias.name for alias in node.names]
         else:
@@ -67,7 +74,7 @@ def imports(name: str, path: Path, known: dict[str, Path]) -> Iterator[tuple[str
 
 def delegated(path: Path, known: dict[str, Path]) -> Iterator[tuple[str, int]]:
     """Yield each module of the package that a module names in ``@delegated(...)``, with the line."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "delegated" and node.args:
             module = getattr(node.args[0], "value", None)
             if module in known:

@@ -16,14 +16,27 @@ from tensorclass.td.stores.legacy_views import OPERATIONS
 
 @contextmanager
 def legacy_mode() -> Iterator[None]:
+    with legacy_methods(), switched_on():
+        yield
+
+
+@contextmanager
+def switched_on() -> Iterator[None]:
+    """The legacy mode alone. The methods stay replaced: within :func:`legacy_methods` only the first time is slow."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        mode = set_lazy_legacy(True)
+    with mode:
+        yield
+
+
+@contextmanager
+def legacy_methods() -> Iterator[None]:
+    """Put back the methods behind the block: of all classes that other tests have made, too, which takes a while."""
     families = (Shaping, Permuting, LazyShaping)
     before = [(family, name, vars(family)[name]) for family in families for name in OPERATIONS if name in vars(family)]
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)
-            mode = set_lazy_legacy(True)
-        with mode:
-            yield
+        yield
     finally:
         for family, name, member in before:
             replace_member(family, name, member, calls_nested=False)

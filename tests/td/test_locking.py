@@ -645,10 +645,13 @@ def test_levels_that_are_in_many_places_are_locked_once() -> None:
 
 
 def test_any_depth_is_locked() -> None:
-    deep = TensorDict(x=torch.zeros(2))
-    for _ in range(3000):
-        deep = TensorDict(n=deep)
+    deep = last = TensorDict()
+    for _ in range(3000):  # from the outside: a collection is searched for its owner when it is put into one
+        last["n"] = TensorDict()
+        last = last["n"]
+    last["x"] = torch.zeros(2)
     nodes = levels(deep)
+    assert len(nodes) == 3001
     deep.lock_()
     assert all(node.is_locked for node in nodes)
     deep.unlock_()

@@ -42,7 +42,11 @@ def cluster(request: pytest.FixtureRequest) -> Any:
 def _cluster() -> Iterator[Any]:
     ray: Any = pytest.importorskip("ray")
     folder = tempfile.mkdtemp(prefix="ray", dir="/tmp")  # the paths of sockets must be short
-    given = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_TOKEN": secrets.token_hex(32)}  # else one is put into ~/.ray
+    given = {
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_AUTH_TOKEN": secrets.token_hex(32),  # else one is put into ~/.ray
+        "RAY_worker_niceness": "0",  # with Ray's 15 its processes wait minutes for a core beside those of the tests
+    }
     patch = pytest.MonkeyPatch()
     # Ray prints that a process of an earlier test died, at any time, to what a later test looks at
     patch.setattr("ray._private.worker.print_to_stdstream", lambda *_, **__: None)

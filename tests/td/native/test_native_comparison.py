@@ -5,7 +5,7 @@ from __future__ import annotations
 import cProfile
 import os
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import pytest
@@ -19,7 +19,7 @@ import tensorclass
 from tensorclass import LazyStackedTensorDict, NonTensorData, NonTensorStack, Ragged, TensorClass, TensorDict, Text
 from tensorclass.nn import TensorDictParams
 from tests import strategies
-from tests.legacy_mode import legacy_mode
+from tests.legacy_mode import legacy_methods, switched_on
 from tests.native_comparison import outcome
 
 # -- collections ------------------------------------------------------------------------------------------------------
@@ -496,7 +496,7 @@ MODES: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
     "function mode": Passing,
     "dispatch mode": Dispatching,
-    "legacy mode": legacy_mode,
+    "legacy mode": switched_on,
     "anomaly detection": lambda: torch.autograd.set_detect_anomaly(True),
     "profiler of Python": cProfile.Profile,
 }
@@ -513,13 +513,14 @@ def test_operations_give_the_same_in_modes_of_torch(mode: str) -> None:
 
     turn = list(MODES).index(mode)
     different = {}
-    for name in list(OPERATIONS)[turn % 5 :: 1 if THOROUGH else 5]:
-        for kind in ("nested", "result with gradient", "record of everything"):
-            with_native, without = (
-                outcome(COLLECTIONS[kind], in_mode(OPERATIONS[name]), native) for native in (True, False)
-            )
-            if with_native != without:
-                different[name, kind] = (with_native, without)
+    with legacy_methods() if mode == "legacy mode" else nullcontext():
+        for name in list(OPERATIONS)[turn % 5 :: 1 if THOROUGH else 5]:
+            for kind in ("nested", "result with gradient", "record of everything"):
+                with_native, without = (
+                    outcome(COLLECTIONS[kind], in_mode(OPERATIONS[name]), native) for native in (True, False)
+                )
+                if with_native != without:
+                    different[name, kind] = (with_native, without)
     assert different == {}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -13,13 +15,25 @@ from tests.td.native.threads import READERS, SCENES, Wrong, check, fresh
 MODES = [pytest.param(True, marks=pytest.mark.skipif(not native.ON, reason=native.WHY_OFF)), False]
 
 
+@pytest.fixture(scope="module")
+def runs() -> tuple[dict[tuple[str, bool], dict[str, Any]], str]:
+    """What came of the scenes, and how their process ended if that was not well."""
+    return threads.run_all_in_one_process(seconds=1.5, seed=1)
+
+
 @pytest.mark.parametrize("on", MODES)
 @pytest.mark.parametrize("scene", SCENES)
-def test_readers_see_whole_states_or_errors(scene: str, on: bool) -> None:
+def test_readers_see_whole_states_or_errors(runs: tuple[dict[Any, Any], str], scene: str, on: bool) -> None:
     """``python -m tests.td.native.threads --seconds 600`` is the long run."""
-    found = threads.run_in_process(scene, on, seconds=1.5, seed=1)
+    done, why = runs
+    found = done.get((scene, on))
+    assert found is not None, f"the process ended before this scene did: {why}"
     assert found["wrong"] == {}
     assert len(found["counts"]) > 1
+
+
+def test_the_process_of_the_scenes_ends_well(runs: tuple[dict[Any, Any], str]) -> None:
+    assert runs[1] == ""
 
 
 def test_what_readers_expect_is_right() -> None:

@@ -1,6 +1,7 @@
 """Threads that read collections while others write them: ``python -m tests.td.native.threads --seconds 600``.
 
-The threads change over every microsecond. Each scene runs in a process of its own, with native code and without:
+The threads change over every microsecond. Each scene runs in a process of its own, with native code and without (the
+tests run all of them in one):
 
 - keys: threads pop, set, rename and replace keys, others read and compute. The tensor of a key holds the number of that
   key, so a value under another key is found, and so is a level that has lost keys that nobody pops.
@@ -357,7 +358,7 @@ LEAST = 0.2
 # -- processes --------------------------------------------------------------------------------------------------------
 
 
-def run_here(name: str, on: bool, seconds: float, seed: int) -> int:
+def run_here(name: str, on: bool, seconds: float, seed: int) -> None:
     """Run a scene in this process, and print what came of it."""
     sys.setswitchinterval(1e-6)
     torch.set_num_threads(1)
@@ -366,21 +367,35 @@ def run_here(name: str, on: bool, seconds: float, seed: int) -> int:
     with native_code(on):
         SCENES[name](scene)
     faulthandler.cancel_dump_traceback_later()
-    print(json.dumps({"counts": scene.counts, "wrong": scene.wrong}))
-    return 0
+    print(json.dumps({"scene": name, "native": on, "counts": scene.counts, "wrong": scene.wrong}), flush=True)
 
 
 def run_in_process(name: str, on: bool, seconds: float, seed: int) -> dict[str, Any]:
     """Run a scene in a new process."""
-    command = [sys.executable, "-X", "faulthandler", "-m", "tests.td.native.threads", "--here"]
-    command += ["--scene", name, "--native", str(int(on)), "--seconds", str(seconds), "--seed", str(seed)]
+    found, why = _process("--scene", name, "--native", str(int(on)), "--seconds", str(seconds), "--seed", str(seed))
+    [here] = found or [{"scene": name, "native": on, "counts": {}, "wrong": {}}]
+    if why:
+        here["wrong"][why] = 1
+    return {"seed": seed, **here}
+
+
+def run_all_in_one_process(seconds: float, seed: int) -> tuple[dict[tuple[str, bool], dict[str, Any]], str]:
+    """Run all scenes in one new process, each this long with native code and without. Return what came of those that
+    ended, and how the process ended if that was not well."""
+    alone = () if native.ON else ("--native", "0")
+    found, why = _process(*alone, "--seconds", str(seconds), "--seed", str(seed))
+    return {(one["scene"], one["native"]): one for one in found}, why
+
+
+def _process(*options: str) -> tuple[list[dict[str, Any]], str]:
+    """Return what the scenes of a new process printed, and how it ended if that was not well."""
+    command = [sys.executable, "-X", "faulthandler", "-m", "tests.td.native.threads", "--here", *options]
     done = subprocess.run(command, capture_output=True, text=True)
-    found: dict[str, Any] = {"counts": {}, "wrong": {}}
-    with suppress(ValueError, IndexError):
-        found = json.loads(done.stdout.splitlines()[-1])
-    if done.returncode:
-        found["wrong"][ended(done.returncode, done.stderr)] = 1
-    return {"scene": name, "native": on, "seed": seed, **found}
+    found: list[dict[str, Any]] = []
+    for line in done.stdout.splitlines():
+        with suppress(ValueError):
+            found.append(json.loads(line))
+    return found, ended(done.returncode, done.stderr) if done.returncode else ""
 
 
 def main() -> int:
@@ -403,7 +418,10 @@ def main() -> int:
         print(json.dumps(found, indent=1))
         return 1 if any(ratio < LEAST for ratios in found.values() for ratio in ratios.values()) else 0
     if options.here:
-        return run_here(options.scene, bool(options.native), options.seconds, options.seed)
+        for name in [options.scene] if options.scene else SCENES:
+            for on in modes:
+                run_here(name, on, options.seconds, options.seed)
+        return 0
     names = [options.scene] if options.scene else list(SCENES)
     # processes of at most a minute: a crash ends one of them
     rounds = max(1, int(options.seconds * options.jobs / len(modes) / len(names) / 60))
