@@ -53,11 +53,11 @@ def code_lines(path: Path) -> int:
     lines = {number for number, line in text if line.strip() and not line.lstrip().startswith("#")}
     docstrings: set[int] = set()
     for node in ast.walk(parsed(path)):
+        holder = isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
         if isinstance(node, (ast.Constant, ast.JoinedStr)):  # with its lines that are blank or look like comments
             lines.update(range(node.lineno, (node.end_lineno or 0) + 1))
-        elif isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
-            if ast.get_docstring(node, clean=False) is not None:
-                docstrings.update(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
+        elif holder and ast.get_docstring(node, clean=False) is not None:
+            docstrings.update(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
     return len(lines - docstrings)
 
 

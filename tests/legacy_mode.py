@@ -8,10 +8,10 @@ from contextlib import contextmanager
 
 from tensorclass import set_lazy_legacy
 from tensorclass.td.inherited_members import replace_member
+from tensorclass.td.operations import OPERATIONS
 from tensorclass.td.permute_and_flip import Permuting
 from tensorclass.td.shape_operations import Shaping
 from tensorclass.td.stores.lazy.lazy_shapes import LazyShaping
-from tensorclass.td.stores.legacy_views import OPERATIONS
 
 
 @contextmanager
@@ -34,7 +34,8 @@ def switched_on() -> Iterator[None]:
 def legacy_methods() -> Iterator[None]:
     """Put back the methods behind the block: of all classes that other tests have made, too, which takes a while."""
     families = (Shaping, Permuting, LazyShaping)
-    before = [(family, name, vars(family)[name]) for family in families for name in OPERATIONS if name in vars(family)]
+    names = [row.name for row in OPERATIONS if row.legacy_view]
+    before = [(family, name, vars(family)[name]) for family in families for name in names if name in vars(family)]
     try:
         yield
     finally:
