@@ -11,11 +11,11 @@ from tests import house
 #: the counts of today, which may shrink; towards the goals of ``python -m tests.house``
 MOST = {
     "places that ask whether native code is on": 1,
-    "places that ask whether a compiler traces": 22,
-    "places that look behind fields with names of members": 227,
+    "places that ask whether a compiler traces": 15,
+    "places that look behind fields with names of members": 225,
     "isinstance with the class of a leaf, outside of leaves/ and columns/": 5,
     "modules in the largest circle of imports": 0,
-    "lines of code of the package": 71_300,
+    "lines of code of the package": 71_340,
     "lines of code of td/": 22_700,
     "lines of C++": 2_600,
     "modules of more than 700 lines": 0,

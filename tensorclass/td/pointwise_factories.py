@@ -6,7 +6,7 @@ The table of operations, which calls them, is in :mod:`tensorclass.td.pointwise`
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -57,8 +57,8 @@ class BinaryInPlace(Protocol):
 #: elements of the examples
 POSITIVE, SIGNED, INTEGERS, BOOLEANS = "[0.25, 1.0]", "[-1.5, 2.0]", "[1, 6]", "[True, False]"
 WITH_INFINITY = "[0.0, float('inf')]"
-#: start of a docstring, the result of its example, and the elements that this starts from
-Text: TypeAlias = tuple[str, str, str]
+#: summary, result and elements of the example of each entry, which its form in place shares
+_TEXTS: dict[str, tuple[str, str, str]] = {}
 
 _OTHER = """
     other: a number, a tensor that broadcasts to the batch size and is aligned with the batch dimensions of each
@@ -75,13 +75,15 @@ _NOT_WRITABLE = """
     RuntimeError: torch cannot write the result: the dtype does not fit, or a leaf requires a gradient."""
 
 
-def _document(method: Any, name: str, text: Text, other: str | None = None, default: bool = True) -> Any:
+def _document(
+    method: Any, name: str, text: tuple[str, str, str], other: str | None = None, default: bool = True
+) -> Any:
     """Give a method its name and docstring.
 
     Args:
         method: the function.
         name: of the method; one in place ends in an underscore.
-        text: of the docstring.
+        text: summary, result of the example, and the elements that it starts from.
         other: the operand in the example, for methods that take one.
         default: whether the method takes ``default=``.
     """
@@ -106,21 +108,27 @@ def _document(method: Any, name: str, text: Text, other: str | None = None, defa
     return method
 
 
+def _text(name: str, summary: str, result: str, values: str) -> tuple[str, str, str]:
+    """Keep the text of an entry for its form in place, which follows it in the table and gives none of its own."""
+    if summary:
+        _TEXTS[name] = summary, result, values
+    return _TEXTS[name if summary else name[:-1]]
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # functions that make the methods
 
 
-def unary(name: str, summary: str, result: str, values: str = POSITIVE) -> tuple[Unary, Unary]:
-    """Make the methods for a function of one tensor that has a foreach kernel: the one that returns new values, and
-    the one in place.
+def unary(name: str, summary: str, result: str, values: str = POSITIVE) -> Unary:
+    """The method for a function of one tensor that has a foreach kernel.
 
     Args:
-        name: of the first method and of the torch function.
-        summary: start of the docstrings.
-        result: of their examples.
-        values: the elements in their examples.
+        name: of the method and of the torch function.
+        summary: start of its docstring.
+        result: of its example.
+        values: the elements in its example.
     """
-    kernel, text = kernel_of(name), (summary, result, values)
+    kernel = kernel_of(name)
 
     @native.tries("unary", kernel)
     def method(self: Pointwise) -> Pointwise:
@@ -129,11 +137,15 @@ def unary(name: str, summary: str, result: str, values: str = POSITIVE) -> tuple
             store.update(zip(store, run_kernel(kernel, [*store.values()])))  # noqa: B905
         return self._same(store)
 
-    return _document(method, name, text), unary_(f"{name}_", *text)
+    made: Unary = _document(method, name, _text(name, summary, result, values))
+    return made
 
 
-def unary_(name: str, summary: str, result: str, values: str = POSITIVE) -> Unary:
-    """Make the method for a function of one tensor in place that has a foreach kernel. See :func:`unary`."""
+def unary_(name: str, summary: str = "", result: str = "", values: str = POSITIVE) -> Unary:
+    """The method for a function of one tensor in place that has a foreach kernel. See :func:`unary`.
+
+    The text is by default that of the entry without the underscore, which precedes it.
+    """
     kernel = kernel_of(name)
 
     @native.tries("unary_", kernel)
@@ -142,12 +154,12 @@ def unary_(name: str, summary: str, result: str, values: str = POSITIVE) -> Unar
             run_kernel(kernel, [*self._now().values()])
         return self
 
-    made: Unary = _document(method, name, (summary, result, values))
+    made: Unary = _document(method, name, _text(name, summary, result, values))
     return made
 
 
 def single(name: str, summary: str, result: str, values: str = POSITIVE) -> Unary:
-    """Make the method for a function of one tensor that has no foreach kernel. See :func:`unary`."""
+    """The method for a function of one tensor that has no foreach kernel. See :func:`unary`."""
     function: Callable[..., Any] = getattr(torch, name)
     native.tell("bind_function", function, name)
 
@@ -160,33 +172,34 @@ def single(name: str, summary: str, result: str, values: str = POSITIVE) -> Unar
             }
         )
 
-    made: Unary = _document(method, name, (summary, result, values))
+    made: Unary = _document(method, name, _text(name, summary, result, values))
     return made
 
 
-def binary(name: str, summary: str, result: str) -> tuple[Binary, BinaryInPlace]:
-    """Make the methods for a function of two operands that has a foreach kernel. See :func:`unary`."""
-    text = summary, result, "[1.0, 4.0]"
+def binary(name: str, summary: str, result: str) -> Binary:
+    """The method for a function of two operands that has a foreach kernel. See :func:`unary`."""
     kernel = kernel_of(name)
 
     def method(self: Pointwise, other: Any, *, default: Any = None) -> Pointwise:
         return self._binary(kernel, other, default)
 
-    return _document(method, name, text, "2"), _binary_(f"{name}_", text)
+    made: Binary = _document(method, name, _text(name, summary, result, "[1.0, 4.0]"), "2")
+    return made
 
 
-def _binary_(name: str, text: Text) -> BinaryInPlace:
+def binary_(name: str) -> BinaryInPlace:
+    """The method for a function of two operands in place that has a foreach kernel. See :func:`unary_`."""
     kernel = kernel_of(name)
 
     def method(self: Pointwise, other: Any) -> Pointwise:
         return self._binary_(kernel, other)
 
-    made: BinaryInPlace = _document(method, name, text, "2", default=False)
+    made: BinaryInPlace = _document(method, name, _text(name, "", "", ""), "2", default=False)
     return made
 
 
 def pairwise(name: str, summary: str, result: str, values: str = "[1.0, 4.0]", other: str = "2") -> Binary:
-    """Make the method for a function of two operands that has no foreach kernel. See :func:`unary`.
+    """The method for a function of two operands that has no foreach kernel. See :func:`unary`.
 
     ``other`` is the operand in the example.
     """
@@ -196,5 +209,5 @@ def pairwise(name: str, summary: str, result: str, values: str = "[1.0, 4.0]", o
     def method(self: Pointwise, other: Any, *, default: Any = None) -> Pointwise:
         return self._pairwise(function, other, default)
 
-    made: Binary = _document(method, name, (summary, result, values), other)
+    made: Binary = _document(method, name, _text(name, summary, result, values), other)
     return made

@@ -1,8 +1,8 @@
 """Methods that come from a table: an entry of it is a call, ``abs = unary("abs")``, and becomes a ``def`` in the stub.
 
-The result of the call is annotated as a protocol of descriptors, or as a tuple of them: ``abs, abs_ = unary("abs")``.
-The ``__get__`` of a protocol has the signature of the method: ``Callable[[], C]``, or another protocol with a
-``__call__``, which may have overloads. So a new entry, or a new sort of entries, needs no line here.
+The result of the call is annotated as a protocol of descriptors. Its ``__get__`` has the signature of the method:
+``Callable[[], C]``, or another protocol with a ``__call__``, which may have overloads. So a new entry, or a new sort of
+entries, needs no line here.
 """
 
 from __future__ import annotations
@@ -22,16 +22,10 @@ def method_of(
     """The method that a name in the body of a class is, with its overloads; empty if it is no entry of a table."""
     names = context.names
     if annotation is None:
-        call = value.value if isinstance(value, ast.Subscript) else value
-        maker = names.definition(call.func) if isinstance(call, ast.Call) else None
+        maker = names.definition(value.func) if isinstance(value, ast.Call) else None
         if maker is None or not isinstance(maker[0], ast.FunctionDef) or maker[0].returns is None:
             return []
         annotation, names = maker[0].returns, maker[1]
-        match value, annotation:
-            case ast.Subscript(slice=ast.Constant(value=int() as position)), ast.Subscript(slice=ast.Tuple(elts=items)):
-                annotation = items[position]
-            case _:
-                pass
     descriptor = names.definition(annotation)
     get = next(iter(_methods(descriptor[0], "__get__")), None) if descriptor is not None else None
     if descriptor is None or get is None or get.returns is None or len(get.args.args) < 2:

@@ -172,11 +172,6 @@ class _Block:
             is_plain = not any(isinstance(item, ast.Starred) for item in target.elts)
             if is_plain and isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(target.elts):
                 parts = [None if isinstance(item, ast.Starred) else item for item in value.elts]
-            if isinstance(value, ast.Call):  # two entries of a table
-                items = [ast.Subscript(value, ast.Constant(position)) for position in range(len(target.elts))]
-                methods = [self._tabled(name, None, item) for name, item in zip(_names(target), items, strict=False)]
-                if all(methods):
-                    return [method for overloads in methods for method in overloads]
             return [
                 stub
                 for item, part in zip(target.elts, parts, strict=True)
