@@ -498,7 +498,7 @@ class TensorClass(FromValues, DataFrameNames, metaclass=RecordMeta, is_base=True
         cls = getattr(cls, "_dense", cls)  # on another store
         for position, item in enumerate(items):
             if not isinstance(item, cls):
-                raise not_of_class(what, cls, position, item)
+                raise not_of_class(what, cls, position, item) from None
 
     # -- results with other keys are TensorDicts ----------------------------------------------------------------------
 

@@ -94,6 +94,8 @@ def save_archive(data: TensorCollection, path: Filename, options: SaveOptions, t
     if not options.robust_key:
         folder_layout.check_keys(data, what)
     node, leaves = describe_collection.describe(data, what, options.allow_pickle, options.checksum)
+    if not ({"entries", "parts"} & node.keys() or node["type"] == "column"):
+        raise describe_collection.no_collection(data, what)
     meta_files = folder_layout.meta_files(node, what, os.fspath(path))
     for leaf in leaves:
         name = folder_layout.tensor_path(leaf.path, leaf.buffer)

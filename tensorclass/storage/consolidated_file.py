@@ -96,6 +96,8 @@ def consolidate(
         tensors: list[Tensor] = []  # of a buffer in memory
         if filename is not None:
             node, leaves = describe_collection.describe(data, "consolidate", allow_pickle)
+            if node["type"] == "object":
+                raise describe_collection.no_collection(data, "consolidate")
             all_spans, size = spans_of([leaf.tensor for leaf in leaves])
             spans = [span for span, leaf in zip(all_spans, leaves, strict=True) if not leaf.of_objects]
             layout = BufferLayout(spans, size)

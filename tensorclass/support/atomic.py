@@ -132,7 +132,8 @@ def acquire_folder(folder_lock: FolderLock, path: str | os.PathLike[str]) -> boo
     """Call :meth:`FolderLock.acquire`; wait if the folder is missing for an instant (:func:`is_swapped`)."""
     end = time.monotonic() + 1.0
     while not folder_lock.acquire(path):
-        if not is_swapped(path) or time.monotonic() > end:
+        # The last: it was put back since.
+        if time.monotonic() > end or not (is_swapped(path) or os.path.exists(path)):
             return False
         time.sleep(0.001)
         _remove_dead_drafts(_resolve_links(path))  # restores the old folder of a process that was killed
@@ -330,7 +331,7 @@ class _Whole(AbstractContextManager[T]):
 
 class _WholeFile(_Whole[IO[bytes]]):
     def _check_target(self, target: str) -> None:
-        _check_file(target, self._given, self._follow)
+        _check_file(target, self._given)
 
     def _open_draft(self, draft: _Draft) -> IO[bytes]:
         mode = 0o600 if os.path.lexists(draft.target) else 0o666
@@ -350,14 +351,14 @@ class _WholeFile(_Whole[IO[bytes]]):
 
 class _WholePath(_Whole[Path]):
     def _check_target(self, target: str) -> None:
-        _check_file(target, self._given, self._follow)
+        _check_file(target, self._given)
 
     def _open_draft(self, draft: _Draft) -> Path:
         return Path(draft.path)
 
     def _commit(self, draft: _Draft) -> None:
         if not _copy_metadata(draft.path, draft.target):  # the writer may have made it private
-            _set_mode(draft.path, _mode_of_new_file(draft.folder))
+            _set_mode(draft.path, _mode_of_new_file(draft.path))
         os.replace(draft.path, draft.target)
 
 
@@ -442,9 +443,9 @@ def _resolve_links(path: str | os.PathLike[str]) -> str:
     return target
 
 
-def _check_file(target: str, given: str | os.PathLike[str], follow: bool) -> None:
+def _check_file(target: str, given: str | os.PathLike[str]) -> None:
     try:
-        mode = os.stat(target, follow_symlinks=follow).st_mode
+        mode = os.lstat(target).st_mode  # a link only where it is to be replaced: others are resolved
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
@@ -551,11 +552,11 @@ def _set_mode(path: str, mode: int) -> None:
         os.chmod(path, mode)
 
 
-def _mode_of_new_file(folder: str) -> int:
+def _mode_of_new_file(draft: str) -> int:
     """Return the mode that ``open()`` gives to a new file, by making one: reading the umask would mean setting it."""
-    handle = os.open(
-        os.path.join(folder, ".mode"), os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_CLOEXEC", 0), 0o666
-    )
+    folder, name = os.path.split(draft)
+    other = os.path.join(folder, ".mode" if name != ".mode" else ".other")
+    handle = os.open(other, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
     try:
         return stat.S_IMODE(os.fstat(handle).st_mode)
     finally:
@@ -657,7 +658,7 @@ def _lock(folder: str) -> int | None:
     if fcntl is None:
         raise OSError(errno.ENOTSUP, "this system has no file locks")
     try:
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except FileNotFoundError:
         return None
     try:

@@ -107,7 +107,7 @@ class Indexing(Collection):
             return found if type(found) is Tensor else self._out(found, index)
         if kind is tuple and index and type(index[0]) is str:
             return self._get_key(index)
-        return self._rows_at(index)
+        return self if index is Ellipsis else self._rows_at(index)
 
     @native.tries("index")
     def _rows_at(self, index: Any) -> Any:
@@ -131,13 +131,14 @@ class Indexing(Collection):
         elif index is None:
             store = {key: value[None] for key, value in self._now().items()}
             return self._like(store, shapes.inserted(batch_size, 0, 1), shapes.names_padded(self._names, 1))
-        elif index is Ellipsis:
-            return self
         try:
             prepared = prepare_index(index, batch_size)
         except first_class_dims.BoundIndex:
             return self._index_bound(*first_class_dims.split(index, batch_size, prepare_index))
-        indexed = self._index_prepared(prepared)
+        if len(prepared) == 1 and type(prepared[0]) is Tensor and prepared[0] is not index:
+            indexed = self._rows_at(prepared[0])  # native code knows positions, but not each form of them
+        else:
+            indexed = self._index_prepared(prepared)
         if self._batch_size is not batch_size and self._batch_size != batch_size:
             raise RuntimeError(f"the batch size changed from {list(batch_size)} while it was indexed")
         return indexed

@@ -236,7 +236,7 @@ class Combining(Collection):
                 if item.__class__ is not cls:
                     one_class = False
                 if item._batch_size != batch_size or len(entries) != count:
-                    self._cannot_combine("stack", items, None)
+                    raise RuntimeError("stack: the collections do not fit together")  # says why below
                 stores.append(entries)
             if not one_class:
                 self._check_classes("stack", items)
@@ -270,10 +270,10 @@ class Combining(Collection):
                     entries = store if item is self else {**entries}
                 if item.__class__ is not cls:
                     one_class = False
-                if len(entries) != count:
-                    self._cannot_combine("cat", items, dim)
-                if size != batch_size and shapes.with_size(size, dim, 0) != shapes.with_size(batch_size, dim, 0):
-                    self._cannot_combine("cat", items, dim)
+                if len(entries) != count or (
+                    size != batch_size and shapes.with_size(size, dim, 0) != shapes.with_size(batch_size, dim, 0)
+                ):
+                    raise RuntimeError("cat: the collections do not fit together")
                 stores.append(entries)
                 total += size[dim]
             if not one_class:
@@ -303,12 +303,12 @@ class Combining(Collection):
         """Raise an error that says why the collections do not fit. Collections that fit do not pay for these checks.
 
         ``error`` was raised for the values under ``key``. They are not joined again: that would take twice the time at
-        each level of a deep tree.
+        each level of a deep tree. Errors are ``from None``: one that was caught says the same, or less.
         """
         self._check_classes(what, items)
         for position, item in enumerate(items):
             if not isinstance(item, Collection):
-                raise TypeError(f"{what}: expected collections only, item {position} is a {type_name(item)}")
+                raise TypeError(f"{what}: expected collections only, item {position} is a {type_name(item)}") from None
         for position, item in enumerate(items):
             self._check_kinds(what, [item], position)
             if self._is_tree() and item._store.keys() != self._store.keys():
@@ -321,7 +321,7 @@ class Combining(Collection):
                     + (f" lacks {missing}" if missing else "")
                     + (" and" if missing and more else "")
                     + (f" has {more} beyond those of item 0" if more else "")
-                )
+                ) from None
             sizes = [list(self._batch_size), list(item._batch_size)]
             if dim is not None:
                 sizes = [size[:dim] + size[dim + 1 :] for size in sizes]
@@ -330,10 +330,10 @@ class Combining(Collection):
                     f"{what}: all collections need the same batch size"
                     + (f" but for dimension {dim}" if dim is not None else "")
                     + f"; item 0 has {list(self._batch_size)}, item {position} has {list(item._batch_size)}"
-                )
+                ) from None
         for position, item in enumerate(items if not self._is_tree() else ()):  # leaves of several kinds
             if type(item) is not type(self):
-                raise RuntimeError(f"{what}: item 0 is a {type_name(self)}, item {position} a {type_name(item)}")
+                raise self._other_kind(what, item, position) from None
         if key is not None and isinstance(error, (RuntimeError, TypeError, IndexError)):
             why = f"{what}: {printable(key)}: {str(error).removeprefix(f'{what}: ').removesuffix('.')}"
             column = [item._store.get(key) for item in items]
@@ -349,7 +349,10 @@ class Combining(Collection):
         """Raise if non-tensor data and a nested collection are to be combined, also if neither has an entry."""
         for position, item in enumerate(items, first):
             if isinstance(item, Combining) and item._is_tree() != self._is_tree():
-                raise RuntimeError(f"{what}: item 0 is a {type_name(self)}, item {position} a {type_name(item)}")
+                raise self._other_kind(what, item, position) from None
+
+    def _other_kind(self, what: str, item: object, position: int) -> RuntimeError:
+        return RuntimeError(f"{what}: item 0 is a {type_name(self)}, item {position} a {type_name(item)}")
 
     @classmethod
     def stack(cls, input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
@@ -539,8 +542,8 @@ class Combining(Collection):
                 store[key] = jagged.as_padded(value, padding)
                 if -1 in batch_size:
                     size = store[key].shape[:ndim]
-                    marks = [torch.ones(part.shape[: ndim - 1], dtype=torch.bool) for part in value.unbind(0)]
-                    mask = jagged.as_padded(jagged.as_nested(marks), False)
+                    marks = [part.new_ones(part.shape[: ndim - 1], dtype=torch.bool) for part in value.unbind(0)]
+                    mask = jagged.as_padded(jagged.as_nested(marks, layout=value.layout), False)
             else:
                 store[key] = value
         if masks and not isinstance(self, registry.TensorDict):

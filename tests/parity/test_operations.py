@@ -42,7 +42,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),  # the peer warns of changes to come
 ]
 
-EXAMPLES = int(os.environ.get("PARITY_EXAMPLES", "4000"))
+EXAMPLES = int(os.environ.get("PARITY_EXAMPLES", "3000"))
 SHARDS = 8
 
 

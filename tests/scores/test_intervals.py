@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,7 +11,18 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy import stats
 
-from tensorclass.scores.intervals import Interval, interval_of_ratio, share_interval, wilson
+from tensorclass.scores.intervals import (
+    Interval,
+    Sums,
+    added_prompts,
+    interval_of_ratio,
+    is_share,
+    share_interval,
+    standard_error,
+    t_interval,
+    varies,
+    wilson,
+)
 from tensorclass.scores.resampling import (
     RESAMPLES,
     DistinctRows,
@@ -111,6 +124,119 @@ def test_a_figure_that_is_no_share_has_students_interval() -> None:
     assert_allclose(found[1:3], expected)
 
 
+TOKENS = np.array([31.0, 40.0, 40.0, 37.0, 52.0, 31.0, 40.0])  # three prompts have equal ones, two have others
+LENGTHS = np.array([2.0, 1.0, 3.0, 2.0, 5.0, 2.0, 1.0])
+
+
+def ratio_error(above: np.ndarray, below: np.ndarray, number: float) -> float:
+    """Cochran's formula: the standard error of ``above.sum() / below.sum()`` over so many prompts."""
+    residuals = above - above.sum() / below.sum() * below
+    return float(np.sqrt((residuals**2).sum() * number / (number - 1)) / below.sum())
+
+
+@pytest.mark.parametrize("share", [True, False])
+def test_prompts_with_equal_values_count_each(share: bool) -> None:
+    found = interval_of_ratio(TOKENS, np.ones(7), confidence=0.8, share=share)
+    assert_allclose(found[1:3], stats.ttest_1samp(TOKENS, 0).confidence_interval(0.8))
+    assert_allclose([found.value, found.stderr], [TOKENS.mean(), stats.sem(TOKENS)])
+
+
+def test_prompts_that_count_differently_have_the_interval_of_their_effective_number() -> None:
+    effective = LENGTHS.sum() ** 2 / (LENGTHS**2).sum()
+    half = stats.t.isf(0.05, effective - 1) * ratio_error(TOKENS, LENGTHS, effective)
+    value = TOKENS.sum() / LENGTHS.sum()
+    assert_allclose(t_interval(TOKENS, LENGTHS, 0.9), [value - half, value + half])
+    found = interval_of_ratio(TOKENS, LENGTHS, confidence=0.9)
+    assert_allclose(found[:3], [value, value - half, value + half])
+    assert found.stderr == pytest.approx(ratio_error(TOKENS, LENGTHS, 7))
+
+
+def test_the_variance_has_at_least_one_degree_of_freedom() -> None:
+    above, below = np.array([3.0, 20.0]), np.array([1.0, 10.0])  # 1.2 effective prompts
+    effective = 121 / 101
+    half = stats.t.isf(0.025, 1) * ratio_error(above, below, effective) * np.sqrt(effective - 1)
+    assert_allclose(t_interval(above, below), [23 / 11 - half, 23 / 11 + half])
+
+
+def test_a_share_has_the_t_interval_with_right_and_wrong_prompts_added() -> None:
+    above, below = np.array([2.0, 0.0, 3.0, 1.0, 2.0]), np.array([2.0, 1.0, 4.0, 2.0, 3.0])
+    added, size = stats.norm.isf(0.1) ** 2 / 2, (below**2).sum() / below.sum()
+    counts = np.array([1.0, 1.0, 1.0, 1.0, 1.0, added, added])
+    expected = t_interval(np.append(above, [size, 0.0]), np.append(below, [size, size]), 0.8, counts=counts)
+    assert added_prompts(0.8) == pytest.approx(added)
+    assert_allclose(share_interval(above, below, 0.8), expected)
+    assert_allclose(interval_of_ratio(above, below, confidence=0.8)[1:3], expected)
+
+
+@pytest.mark.parametrize("interval", [t_interval, share_interval, standard_error])
+def test_data_sets_beside_each_other_have_the_figures_of_each(interval: Callable[..., object]) -> None:
+    above = np.array([[1.0, 0.0, 2.0, 1.0], [0.0, 0.0, 1.0, 3.0]])
+    below = np.array([[1.0, 1.0, 2.0, 2.0], [1.0, 2.0, 1.0, 4.0]])
+    counts = np.array([[1.0, 3.0, 2.0, 1.0], [2.0, 1.0, 1.0, 2.0]])
+    each = [
+        interval(*(np.repeat(part, number.astype(int)) for part in parts))
+        for *parts, number in zip(above, below, counts, strict=True)
+    ]
+    assert_allclose(np.stack(interval(above, below, counts=counts), -1), each)  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("counts", [None, np.array([2.0, 1.0, 1.0, 5.0])])
+def test_prompts_that_count_nothing_do_not_change_the_standard_error(counts: np.ndarray | None) -> None:
+    above, below = np.array([1.0, 0.0, 3.0, 0.0]), np.array([1.0, 2.0, 3.0, 0.0])
+    held = [0, 0, 1, 2] if counts is not None else [0, 1, 2]
+    expected = ratio_error(above[held], below[held], len(held))
+    assert standard_error(above, below, counts=counts) == pytest.approx(expected)
+    assert interval_of_ratio(above, below).stderr == pytest.approx(ratio_error(above[:3], below[:3], 3))
+
+
+def test_rounding_is_no_spread() -> None:
+    above, below = np.array([0.1, 0.3, 0.7]), np.array([1.0, 3.0, 7.0])
+    assert (above - above.sum() / below.sum() * below).any()  # what is left of 0.1 * 3
+    assert standard_error(above, below) == 0.0
+    assert not varies(above, below, above.sum() / below.sum())
+    assert interval_of_ratio(10 * above, below, share=False).reason.startswith("all prompts agree")
+    assert varies(above + np.array([0.0, 1e-9, 0.0]), below, above.sum() / below.sum())
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1e5 / 3, 1e9])
+def test_intervals_are_in_the_unit_of_the_figure(unit: float) -> None:
+    assert_allclose(standard_error(unit * TOKENS, LENGTHS), unit * standard_error(TOKENS, LENGTHS), rtol=1e-9)
+    assert_allclose(t_interval(unit * TOKENS, LENGTHS), unit * np.array(t_interval(TOKENS, LENGTHS)), rtol=1e-9)
+    assert standard_error(unit * 0.7 * LENGTHS, LENGTHS) == 0.0
+    assert interval_of_ratio(unit * 0.7 * LENGTHS, LENGTHS, share=False).reason.startswith("all prompts agree")
+
+
+def test_one_prompt_has_no_standard_error() -> None:
+    assert np.isnan(standard_error(np.array([3.0]), np.array([4.0])))
+    assert np.isnan(standard_error(np.array([3.0, 0.0]), np.array([4.0, 0.0])))
+    assert np.isnan(interval_of_ratio(np.array([3.0]), np.array([4.0])).stderr)
+
+
+def test_where_nothing_was_counted_the_figure_says_so() -> None:
+    nothing = np.zeros(3)
+    found = interval_of_ratio(nothing, nothing)
+    assert np.isnan([found.value, found.low, found.high, found.stderr]).all()
+    assert (found.method, found.reason) == ("none", "nothing was counted")
+    assert np.isnan([*share_interval(nothing, nothing), *t_interval(nothing, nothing)]).all()
+    assert np.isnan(standard_error(nothing, nothing))
+
+
+def test_a_share_lies_between_0_and_1_for_each_prompt_up_to_rounding() -> None:
+    below = np.array([1.0, 10.0])
+    assert is_share(np.array([0.0, 10.0]), below)
+    assert is_share(np.array([-5e-7, 10.000005]), below)
+    assert not is_share(np.array([-2e-6, 5.0]), below)
+    assert not is_share(np.array([0.5, 10.00002]), below)
+    assert interval_of_ratio(np.array([2.0, 0.0, 1.0]), np.ones(3)).method == "t"
+    assert interval_of_ratio(np.array([1.0, 0.0, 1.0]), np.ones(3), share=False).method == "t"
+
+
+def test_sums_know_their_ratio_and_the_influence_of_each_prompt_on_it() -> None:
+    sums = Sums(np.array([1.0, 0.0, 3.0]), np.array([1.0, 2.0, 5.0]))
+    assert sums.value == 0.5
+    assert sums.influence(np.array(0.5), np.array(8.0)).tolist() == [0.0625, -0.125, 0.0625]
+
+
 def test_equal_verdicts_have_a_width() -> None:
     found = interval_of_ratio(np.array([2.0, 1.0, 3.0]), np.array([2.0, 1.0, 3.0]))
     assert (found.value, found.high, found.method) == (1.0, 1.0, "adjusted t")
@@ -138,6 +264,22 @@ def test_the_bootstrap_is_for_prompts_that_vary() -> None:
     assert interval_of_ratio(np.ones(5), np.ones(5), interval="bootstrap").method == "adjusted t"
 
 
+def test_the_bootstrap_has_the_quantiles_of_its_confidence() -> None:
+    right = np.repeat([1.0, 0.0], [70, 30])
+    found = interval_of_ratio(right, np.ones(100), interval="bootstrap", confidence=0.5)
+    assert_allclose(found[1:3], np.array(stats.binom.interval(0.5, 100, 0.7)) / 100, atol=0.011)
+    assert (found.value, found.stderr, found.reason) == (0.7, pytest.approx(stats.sem(right)), "")
+    one = interval_of_ratio(right, np.ones(100), interval="bootstrap", resamples=1)
+    assert one.low == one.high
+
+
+@pytest.mark.parametrize("options", [{"interval": "wilson"}, {"confidence": 95.0}, {"confidence": 0.0}])
+def test_options_that_mean_nothing_are_refused(options: dict[str, Any]) -> None:
+    (name,) = options
+    with pytest.raises(ValueError, match=f"{name}: expected"):
+        interval_of_ratio(np.zeros(3), np.zeros(3), **options)
+
+
 def test_the_seed_fixes_the_bootstrap() -> None:
     above, below = np.arange(6.0) % 3, np.full(6, 3.0)
 
@@ -146,6 +288,10 @@ def test_the_seed_fixes_the_bootstrap() -> None:
 
     assert bootstrap(1) == bootstrap(1)
     assert bootstrap(1, 99) != bootstrap(2, 99)
+    named = [
+        interval_of_ratio(above, below, name=name, seed=1, resamples=99, interval="bootstrap") for name in ("", "other")
+    ]
+    assert bootstrap(1, 99) == named[0] != named[1]
     with pytest.raises(ValueError, match="seed"):
         bootstrap(-1)
 

@@ -1,6 +1,7 @@
 """Arguments that make no sense are errors that say what was expected, before anything is written."""
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from tensorclass import TensorDict, pack_memmap
+from tensorclass import Column, NonTensorData, NonTensorStack, TensorDict, UnbatchedTensor, pack_memmap
+from tests.checks import outcome
 
 
 def data() -> TensorDict:
@@ -142,3 +144,34 @@ def test_a_file_that_is_open_already_is_no_damaged_one(tmp_path: Path, mode: str
         TensorDict.from_h5(tmp_path / "new", mode=other)
     with TensorDict.from_h5(tmp_path / "new", mode=other) as held:
         assert len(held.keys()) == (0 if other == "w" else 2)
+
+
+ALONE: dict[str, Callable[[], Any]] = {
+    "objects": lambda: NonTensorStack("a", "b"),
+    "an object": lambda: NonTensorData("a", batch_size=[2]),
+    "a column": lambda: Column(["a", "b"]),
+    "an unbatched tensor": lambda: UnbatchedTensor(torch.ones(3)),
+}
+WRITERS: dict[str, Callable[[Any, Path], Any]] = {
+    "memmap": lambda value, path: value.memmap(path),
+    "an archive": lambda value, path: value.memmap(path, archive=True),
+    "to_h5": lambda value, path: value.to_h5(path),
+    "to_zarr": lambda value, path: value.to_zarr(path),
+    "save_safetensors": lambda value, path: value.save_safetensors(path),
+    "consolidate": lambda value, path: value.consolidate(path),
+}
+
+
+@pytest.mark.parametrize("name", ALONE)
+@pytest.mark.parametrize("writer", WRITERS)
+def test_a_value_by_itself_comes_back_or_is_an_error_that_says_what_to_do(
+    name: str, writer: str, tmp_path: Path
+) -> None:
+    value = ALONE[name]()
+    found = outcome(lambda: WRITERS[writer](value, tmp_path / "new"))
+    if isinstance(found, Exception):
+        assert re.search(r"expected a collection, got a .*TensorDict\(\{'value': ...\}, batch_size=", str(found))
+        assert os.listdir(tmp_path) == []
+    else:
+        load = {"save_safetensors": "load_safetensors", "consolidate": "from_consolidated"}[writer]
+        assert getattr(type(value), load)(tmp_path / "new").tolist() == value.tolist()

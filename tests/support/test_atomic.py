@@ -1,19 +1,31 @@
 """What is written is found whole, or not at all."""
 
+import ctypes
 import errno
+import io
 import os
 import shutil
 import signal
 import stat
+import threading
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from tensorclass.support import atomic
-from tensorclass.support.atomic import is_swapped, swapped_folder, whole_file, whole_folder, whole_path
+from tensorclass.support.atomic import (
+    acquire_folder,
+    is_swapped,
+    swapped_folder,
+    whole_file,
+    whole_folder,
+    whole_path,
+)
+from tensorclass.support.folder_locks import FolderLock
 from tensorclass.support.interrupts import uninterrupted
 from tests import fresh_python, interrupting
 from tests.interrupting import Held, calls, failing, interrupted
@@ -62,6 +74,18 @@ def test_a_process_that_is_forked_leaves_the_draft_of_its_parent(tmp_path: Path)
     assert (tmp_path / "result.json").read_text() == "{}"
 
 
+def test_files_of_a_folder_come_to_those_that_are_there(tmp_path: Path) -> None:
+    (tmp_path / "results").mkdir()
+    for name in ("stays", "changes"):
+        (tmp_path / "results" / name).write_text("old")
+    with whole_folder(tmp_path / "results") as folder:
+        for name in ("comes", "changes"):
+            (folder / name).write_text("new")
+    found = {path.name: path.read_text() for path in (tmp_path / "results").iterdir()}
+    assert found == {"stays": "old", "changes": "new", "comes": "new"}
+    assert os.listdir(tmp_path) == ["results"]
+
+
 def test_a_folder_takes_the_place_of_an_empty_one(tmp_path: Path) -> None:
     (tmp_path / "results").mkdir()
     with whole_folder(tmp_path / "results") as folder:
@@ -92,6 +116,27 @@ def test_a_place_that_cannot_be_written_to_is_named_as_it_was_given(
     with pytest.raises(PermissionError, match=r"can't be written: Permission denied") as denied:
         whole_folder(tmp_path / "results").__enter__()
     assert denied.value.filename == str(tmp_path / "results")
+
+
+def test_a_file_is_whole_on_disk_before_it_takes_the_place_of_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "place").write_text("old")
+    seen: list[tuple[int, str]] = []
+    monkeypatch.setattr(os, "fsync", lambda file: seen.append((os.fstat(file).st_size, content(tmp_path / "place"))))
+    written("whole_file", tmp_path / "place", "longer")
+    assert seen == [(6, "old")]
+
+
+def test_a_block_that_fails_may_have_detached_the_file(tmp_path: Path) -> None:
+    def fails() -> None:
+        with whole_file(tmp_path / "place") as file:
+            cast("io.BufferedWriter", file).detach().close()
+            raise KeyError("a value")
+
+    with pytest.raises(KeyError, match="a value"):
+        fails()
+    assert os.listdir(tmp_path) == []
 
 
 def a_killed_writer(code: str, folder: Path) -> None:
@@ -136,6 +181,112 @@ def test_without_locks_nothing_is_deleted(tmp_path: Path, monkeypatch: pytest.Mo
         file.write(b"whole")
     assert (tmp_path / "place").read_bytes() == b"whole"
     assert len(os.listdir(tmp_path)) == 2
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts what Linux tells of a process")
+def test_what_removes_the_draft_of_a_killed_writer_leaves_nothing_open(tmp_path: Path) -> None:
+    a_killed_writer(WRITERS["whole_file"], tmp_path)
+    before = Held.now()
+    written("whole_file", tmp_path / "place")
+    assert Held.now().beyond(before) == []
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "renameat2"), reason="this system cannot exchange folders")
+def test_a_folder_is_not_missing_for_an_instant_where_the_system_can_exchange_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+    one, other = bytes(tmp_path / "one"), bytes(tmp_path / "other")
+    if ctypes.CDLL(None).renameat2(-100, one, -100, other, 2):
+        pytest.skip("this file system cannot exchange folders")
+    written("swapped_folder", tmp_path / "one", "old")
+    monkeypatch.setattr(os, "rename", None)  # which would move the old folder away first
+    written("swapped_folder", tmp_path / "one", "new")
+    assert content(tmp_path / "one") == "new"
+
+
+@pytest.mark.parametrize("name", ["place", "link"])
+def test_a_folder_is_swapped_as_long_as_the_old_one_is_beside_the_draft_and_the_new_one_missing(
+    name: str, tmp_path: Path
+) -> None:
+    (tmp_path / "link").symlink_to("place")
+    assert not is_swapped(tmp_path / name)
+    (tmp_path / ".place.3.tmp" / "place.old").mkdir(parents=True)
+    assert is_swapped(tmp_path / name)
+    (tmp_path / "place").mkdir()
+    assert not is_swapped(tmp_path / name)
+
+
+def test_the_draft_of_another_user_may_be_about_to_replace_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(path: str) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    monkeypatch.setattr(os, "lstat", refused)
+    assert is_swapped(tmp_path / "place")
+
+
+def test_a_writer_of_rows_waits_for_a_folder_that_is_being_swapped(tmp_path: Path) -> None:
+    (tmp_path / "place").mkdir()
+    with swapped_folder(tmp_path / "place") as draft, FolderLock() as folder_lock:
+        os.rename(tmp_path / "place", f"{draft}.old")
+        timer = threading.Timer(0.2, os.rename, (f"{draft}.old", tmp_path / "place"))
+        timer.start()
+        assert acquire_folder(folder_lock, tmp_path / "place")
+        timer.join()
+
+
+def test_a_writer_of_rows_takes_a_folder_that_is_put_back_after_it_has_looked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acquire = FolderLock.acquire
+
+    def acquire_and_put_back(folder_lock: FolderLock, path: str | os.PathLike[str]) -> bool:
+        found = acquire(folder_lock, path)
+        os.makedirs(path, exist_ok=True)
+        return found
+
+    monkeypatch.setattr(FolderLock, "acquire", acquire_and_put_back)
+    with FolderLock() as folder_lock:
+        assert acquire_folder(folder_lock, tmp_path / "place")
+
+
+def test_a_folder_that_a_dead_writer_has_moved_away_is_put_back_at_once(tmp_path: Path) -> None:
+    (tmp_path / ".place.0.tmp" / "place.old" / "old").mkdir(parents=True)
+    with FolderLock() as folder_lock:
+        assert acquire_folder(folder_lock, tmp_path / "place")
+    assert os.listdir(tmp_path) == ["place"]
+    assert os.listdir(tmp_path / "place") == ["old"]
+
+
+def test_a_folder_that_does_not_come_back_is_missing(tmp_path: Path) -> None:
+    with FolderLock() as folder_lock:
+        begin = time.monotonic()
+        assert not acquire_folder(folder_lock, tmp_path / "place")
+        assert time.monotonic() - begin < 0.5
+        with swapped_folder(tmp_path / "place") as draft:  # another writer, which is at work
+            os.mkdir(f"{draft}.old")
+            assert not acquire_folder(folder_lock, tmp_path / "place")
+            assert 0.9 < time.monotonic() - begin < 10
+
+
+def test_the_last_step_of_a_swap_sees_the_new_folder_while_the_old_one_is_locked(tmp_path: Path) -> None:
+    written("swapped_folder", tmp_path / "place", "old")
+    seen: list[tuple[str, str]] = []
+
+    def finish(draft: Path) -> None:
+        seen.append((content(draft), content(tmp_path / "place")))
+        assert folder_lock.is_locked
+
+    with FolderLock() as folder_lock:
+        with swapped_folder(tmp_path / "place", folder_lock, finish) as draft:
+            (draft / "a").write_text("new")
+            assert not folder_lock.is_locked
+        assert folder_lock.is_locked  # until the caller releases it
+    assert seen == [("new", "old")]
+    assert content(tmp_path / "place") == "new"
 
 
 @pytest.fixture
@@ -300,6 +451,59 @@ def test_where_the_group_cannot_stay_the_new_one_may_do_what_all_may(
     assert (tmp_path / "place").stat().st_uid == 0
 
 
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files to others")
+def test_the_group_stays_where_the_owner_cannot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "place").write_text("old")
+    (tmp_path / "place").chmod(0o664)
+    os.chown(tmp_path / "place", 1234, 2345)
+    chown = os.chown
+
+    def as_one_of_the_group(path: str, user: int, group: int) -> None:
+        if user != -1:
+            raise PermissionError(errno.EPERM, "Operation not permitted")
+        chown(path, user, group)
+
+    monkeypatch.setattr(os, "chown", as_one_of_the_group)
+    written("whole_file", tmp_path / "place")
+    info = (tmp_path / "place").stat()
+    assert (mode(tmp_path / "place"), info.st_uid, info.st_gid) == (0o664, 0, 2345)
+
+
+def test_a_file_that_a_writer_makes_private_gets_the_mode_that_open_gives(tmp_path: Path) -> None:
+    (tmp_path / "plain").write_text("")
+    with whole_path(tmp_path / "place") as draft:
+        draft.write_text("new")
+        draft.chmod(0o600)
+    assert mode(tmp_path / "place") == mode(tmp_path / "plain")
+
+
+def test_a_file_with_the_name_of_an_old_folder_keeps_its_own_mode(tmp_path: Path) -> None:
+    for name in ("changes", "was a file"):
+        (tmp_path / "place" / name).mkdir(parents=True) if name == "changes" else (tmp_path / "place" / name).touch()
+        (tmp_path / "place" / name).chmod(0o700)
+    (tmp_path / "plain").touch()
+    (tmp_path / "plain folder").mkdir()
+    with swapped_folder(tmp_path / "place") as draft:
+        (draft / "changes").touch()
+        (draft / "was a file").mkdir()
+        (draft / "was a file" / "inside").touch()
+    assert mode(tmp_path / "place" / "changes") == mode(tmp_path / "plain")
+    assert mode(tmp_path / "place" / "was a file") == mode(tmp_path / "plain folder")
+
+
+def test_files_deep_in_a_folder_get_the_mode_of_those_that_they_replace(tmp_path: Path) -> None:
+    file = tmp_path / "place" / "below" / "deep" / "file"
+    file.parent.mkdir(parents=True)
+    file.touch()
+    file.chmod(0o604)
+    with swapped_folder(tmp_path / "place") as draft:
+        (draft / "below" / "deep").mkdir(parents=True)
+        for name in ("file", "another"):
+            (draft / "below" / "deep" / name).write_text("new")
+    assert mode(file) == 0o604
+    assert file.read_text() == "new"
+
+
 @pytest.mark.parametrize("kind", WRITERS)
 @pytest.mark.parametrize("mask", [0o022, 0o077, 0o002])
 def test_what_is_new_has_the_mode_that_open_gives(kind: str, mask: int, tmp_path: Path) -> None:
@@ -378,17 +582,71 @@ def test_an_error_behind_a_link_names_the_link(kind: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize("kind", WRITERS)
 def test_a_link_that_leads_to_itself_is_an_error(kind: str, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("link")
-    with pytest.raises(OSError, match="leads to itself"):
+    with pytest.raises(OSError, match="leads to itself") as raised:
         written(kind, tmp_path / "link")
+    assert (raised.value.errno, raised.value.filename) == (errno.ELOOP, str(tmp_path / "link"))
     assert os.listdir(tmp_path) == ["link"]
 
 
 @pytest.mark.parametrize("kind", WRITERS)
 def test_a_pipe_is_not_replaced(kind: str, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(OSError, match=r"expected a (file|folder) to write to"):
+    with pytest.raises(OSError, match=r"pipe.*expected a folder|expected a file to write to.*pipe'$") as raised:
         written(kind, tmp_path / "pipe")
+    assert "folder" in kind or raised.value.errno == errno.EINVAL
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_that_is_not_followed_is_replaced(there: bool, tmp_path: Path) -> None:
+    if there:
+        (tmp_path / "file").write_text("old")
+    (tmp_path / "link").symlink_to("file")
+    with whole_file(tmp_path / "link", follow=False) as file:
+        file.write(b"new")
+    assert not (tmp_path / "link").is_symlink()
+    assert content(tmp_path / "link") == "new"
+    assert not there or content(tmp_path / "file") == "old"
+
+
+# -- targets that cannot be written to --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["whole_folder", "swapped_folder"])
+def test_missing_parents_of_a_folder_are_made(kind: str, tmp_path: Path) -> None:
+    written(kind, tmp_path / "a" / "b" / "place")
+    assert content(tmp_path / "a" / "b" / "place") == "new"
+
+
+@pytest.mark.parametrize("kind", ["whole_folder", "swapped_folder"])
+def test_a_file_in_the_place_of_a_parent_is_named(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    with pytest.raises(NotADirectoryError, match=r"expected a folder, .*/a is a file") as raised:
+        written(kind, tmp_path / "a" / "place")
+    assert (raised.value.errno, raised.value.filename) == (errno.ENOTDIR, str(tmp_path / "a" / "place"))
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_a_file_does_not_replace_a_folder_or_a_folder_a_file(kind: str, tmp_path: Path) -> None:
+    made("whole_file" if "folder" in kind else "whole_folder", tmp_path / "place")
+    expected = r"place: expected a folder to write to, found a file|expected a file to write to, found a folder.*place'"
+    with pytest.raises((IsADirectoryError, NotADirectoryError), match=expected):
+        written(kind, tmp_path / "place")
+    assert content(tmp_path / "place") == "old"
+    assert os.listdir(tmp_path) == ["place"]
+
+
+def test_the_working_directory_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("place/below", "place/bel"):
+        (tmp_path / name).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "place" / "below")
+    for folder in (tmp_path / "place", tmp_path / "place" / "below"):
+        with pytest.raises(OSError, match="contains the working directory") as raised:
+            written("swapped_folder", folder)
+        assert (raised.value.errno, raised.value.filename) == (errno.EBUSY, str(folder))
+    for name in ("here", "../bel"):
+        written("swapped_folder", Path(name))
+        assert content(Path(name)) == "new"
 
 
 @pytest.mark.parametrize("kind", WRITERS)
@@ -398,6 +656,36 @@ def test_names_may_be_as_long_as_the_system_takes_them(kind: str, tmp_path: Path
     written(kind, place, "second")
     assert content(place) == "second"
     assert len(os.listdir(tmp_path)) == 1
+
+
+@pytest.mark.parametrize("length", [239, 240, 241, 255])
+def test_targets_with_long_names_have_drafts_of_their_own(length: int, tmp_path: Path) -> None:
+    one, other = (tmp_path / ("é" * ((length - 1) // 2) + end * (2 - length % 2)) for end in "ab")
+    assert len(os.fsencode(one.name)) == length
+    with whole_file(one) as file:
+        (draft,) = os.listdir(tmp_path)
+        written("whole_file", other)
+        assert set(os.listdir(tmp_path)) == {draft, other.name}
+        file.write(b"first")
+    assert (content(one), content(other)) == ("first", "new")
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_a_name_that_is_too_long_is_an_error_of_the_target(kind: str, tmp_path: Path) -> None:
+    place = tmp_path / ("n" * 256)
+    with pytest.raises(OSError, match="can't be written: File name too long") as raised:
+        written(kind, place)
+    assert (raised.value.errno, raised.value.filename) == (errno.ENAMETOOLONG, str(place))
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+@pytest.mark.parametrize("name", [".mode", "place.old", ".old"])
+def test_no_name_is_reserved(kind: str, name: str, tmp_path: Path) -> None:
+    for text in ("first", "second"):
+        written(kind, tmp_path / name, text)
+        assert content(tmp_path / name) == text
+    assert os.listdir(tmp_path) == [name]
 
 
 @pytest.mark.usefixtures("no_exchange")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pytest
@@ -16,12 +16,15 @@ from torch import Tensor
 
 from tensorclass import (
     BatchMismatch,
+    ContractError,
     NonTensorData,
     NonTensorDataBase,
     NonTensorStack,
+    Range,
     TensorClass,
     TensorCollection,
     TensorDict,
+    lazy_stack,
 )
 from tensorclass.td.value_checks import ContainsItself
 from tests import strategies as draw
@@ -35,6 +38,12 @@ class Record(TensorClass):
     x: Tensor
     y: Tensor
     label: str = ""
+
+
+class Probability(TensorClass):
+    """A record whose contract a value can break."""
+
+    p: Annotated[Tensor, Range(0, 1)]
 
 
 def keys_of(data: TensorCollection) -> list[Any]:
@@ -576,6 +585,33 @@ def test_update_clone_stores_copies() -> None:
             assert data[key] is not TensorDict(source, [3])[key]
 
 
+def test_update_of_tensors_alone_copies_them_if_asked_to() -> None:
+    source = torch.ones(2)
+    assert TensorDict({"a": torch.zeros(2)}, [2]).update({"a": source}, clone=True)["a"] is not source
+    kept = torch.zeros(2)
+    assert TensorDict({"a": kept}, [2]).update({"a": source}, inplace=True)["a"] is kept
+    assert kept.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("kind", [dict, TensorDict], ids=["mapping", "collection"])
+def test_update_in_place_adds_the_keys_that_are_new(kind: Any) -> None:
+    data = TensorDict({"a": torch.zeros(())}).update(kind({"a": torch.tensor(1), "new": torch.tensor(2)}), inplace=True)
+    assert data.to_dict() == {"a": 1, "new": 2}
+
+
+def test_a_new_key_that_does_not_fit_leaves_what_update_would_write_in_place() -> None:
+    data = TensorDict({"a": torch.zeros(2)}, [2])
+    with Unchanged(data), pytest.raises(BatchMismatch, match=r"^new: "):
+        data.update({"a": torch.ones(2), "new": torch.ones(5)}, inplace=True)
+
+
+def test_what_is_no_mapping_is_refused_with_its_class() -> None:
+    data: Any = nested()
+    for write in (data.update, data.update_, lambda source: data.update_at_(source, 0)):
+        with pytest.raises(TypeError, match=r"expected a mapping or a collection to update from, got 3 \(int\)"):
+            write(3)
+
+
 def test_update_inplace_writes_into_the_values_that_are_there() -> None:
     data = nested()
     a, c = data["a"], data["b", "c"]
@@ -643,10 +679,15 @@ def test_update_can_take_over_the_batch_size_of_the_source() -> None:
 
 
 def test_a_new_batch_size_must_fit_what_is_not_updated() -> None:
-    for wanted in (None, ["a"]):
-        data = nested()
-        with Unchanged(data), pytest.raises(RuntimeError, match=r"\[5\] does not fit"):
-            data.update(TensorDict({"a": torch.ones(5)}, [5]), update_batch_size=True, keys_to_update=wanted)
+    source = TensorDict({"a": torch.ones(5), "b": {"c": torch.ones(5)}}, [5])
+    for data, wanted, key in (
+        (nested(), None, "inner"),
+        (nested(), ["a"], "b"),
+        (nested().select("a"), [], "a"),
+        (nested().select("a", ("b", "c")), ["a", ("b", "d")], "c"),
+    ):
+        with Unchanged(data), pytest.raises(RuntimeError, match=rf"\[5\] does not fit '{key}'"):
+            data.update(source, update_batch_size=True, keys_to_update=wanted)
 
 
 def test_a_batch_size_comes_from_a_collection_only() -> None:
@@ -667,6 +708,14 @@ def test_a_failed_update_leaves_every_level_as_it_was() -> None:
             data.update(source)
         with Unchanged(data), pytest.raises(RuntimeError, match="batch dimension mismatch"):
             data.update({"a": ones}, b={"c": ones}, y=bad)
+
+
+def test_an_update_of_a_lazy_stack_names_the_field_that_breaks_its_contract() -> None:
+    rows = lazy_stack([Probability(torch.zeros(())), Probability(torch.zeros(()))])
+    data = TensorDict({"n": {"rows": rows}})
+    with pytest.raises(ContractError, match=r"^n\.rows\.p: "):
+        data.update({"n": {"rows": {"p": torch.tensor([0.5, 3.0])}}})
+    assert rows["p"].tolist() == [0, 0]
 
 
 @given(draw.trees(), draw.trees())

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from functorch.dim import dims
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from tensorclass import NonTensorData, TensorDict, stack
+from tensorclass import NonTensorData, NonTensorStack, TensorDict, lazy_stack, stack
 from tests import strategies as draw
 from tests.checks import (
     assert_consistent,
@@ -290,6 +292,43 @@ def test_the_names_after_an_index(index: Any, names: list[str | None]) -> None:
     assert_consistent(result)
 
 
+@pytest.mark.parametrize(
+    "index", [[2, 0], torch.tensor([2, 0]), slice(1, 3), torch.tensor([True, False, True])], ids=str
+)
+def test_rows_are_taken_from_jagged_tensors(index: Any) -> None:
+    rows = [torch.arange(n) for n in (2, 1, 3)]
+    ragged = torch.nested.as_nested_tensor(rows, layout=torch.jagged)
+    source = TensorDict({"a": ragged, "n": {"b": torch.arange(3)}}, [3])
+    taken = source[index]
+    assert taken.batch_size == (2,)
+    for row, place in zip(taken["a"].unbind(), taken["n", "b"].tolist(), strict=True):
+        assert torch.equal(row, rows[place])
+    assert taken["n", "b"].tolist() == torch.arange(3)[index].tolist()
+
+
+# -- first-class dimensions -------------------------------------------------------------------------------------------
+
+
+def test_a_first_class_dimension_stands_for_a_dimension_of_every_value() -> None:
+    source, d0 = TensorDict({"a": torch.rand(4, 3), "n": {"b": torch.rand(4, 3, 2)}}, [4, 3], names=["x", "y"]), dims()
+    bound = source[:, d0]
+    assert bound.batch_size == bound["n"].batch_size == (4,)
+    assert bound.names == bound["n"].names == ["x"]
+    for key in ("a", ("n", "b")):
+        assert torch.equal(bound[key].order(d0), source[key].transpose(0, 1))
+
+
+def test_rows_are_written_at_a_first_class_dimension() -> None:
+    target, d0 = TensorDict({"a": torch.zeros(4, 3), "n": {"b": torch.zeros(4, 3)}}, [4, 3]), dims()
+    target[:, d0] = target[:, d0] + 1
+    assert target["a"].eq(1).all()
+    assert target["n", "b"].eq(1).all()
+    with pytest.raises(RuntimeError, match=r"expected the batch size \[3\], got \[4\]"):
+        target[d0] = target[:, d0]
+    with pytest.raises(KeyError, match="new"):
+        target[:, d0] = TensorDict({"new": torch.zeros(4)}, [4])
+
+
 # -- rows one by one --------------------------------------------------------------------------------------------------
 
 
@@ -418,6 +457,15 @@ def test_writing_a_tensor_broadcasts_it_to_every_value() -> None:
     assert target["a"][1:3].tolist() == [[1.0, 2.0]] * 2
     assert target["b"][1:3].tolist() == [[[1.0, 2.0]] * 3] * 2
     assert not target["a"][[0, 3]].any()
+
+
+def test_writing_a_tensor_of_the_items_and_their_features() -> None:
+    target = TensorDict({"a": torch.zeros(4, 2), "b": torch.zeros(4, 3, 2)}, [4])
+    rows = torch.arange(12.0).view(2, 3, 2)
+    target.select("b")[1:3] = rows
+    target.select("a")[[0, 3]] = rows[:, 0]
+    assert torch.equal(target["b"][1:3], rows)
+    assert torch.equal(target["a"][[0, 3]], rows[:, 0])
 
 
 def test_rows_are_written_in_place() -> None:
@@ -623,6 +671,45 @@ def test_a_row_of_another_kind_is_refused_before_anything_is_written(old: Any, n
 def test_a_tensor_that_does_not_fit_one_value_is_written_to_none() -> None:
     target = TensorDict({"first": torch.zeros(3, 2), "bad": torch.zeros(3, 5)}, [3])
     assert "bad" in unchanged(target, put(0, torch.ones(2)), RuntimeError)
+    assert "n.bad" in unchanged(TensorDict({"n": target}, [3]), put(0, torch.ones(2)), RuntimeError)
+
+
+@pytest.mark.parametrize("rest", [(2,), (2, 2)], ids=str)
+def test_rows_taken_by_position_that_do_not_fit_one_value_are_written_to_none(rest: tuple[int, ...]) -> None:
+    target = TensorDict({"first": torch.zeros(3), "bad": torch.zeros(3, *rest)}, [3])
+    rows = TensorDict({"first": torch.ones(2), "bad": torch.ones(2, *rest[:-1], 5)}, [2])
+    assert "bad" in unchanged(target, put([0, 2], rows), RuntimeError)
+    assert "bad" in unchanged(target.select("bad"), put([0, 2], rows.select("bad")), RuntimeError)
+
+
+@pytest.mark.parametrize("size", [(), (3, 2), (3, 2, 2)], ids=str)
+def test_rows_whose_tensors_fit_by_chance_are_taken_by_their_batch_size(size: tuple[int, ...]) -> None:
+    target = TensorDict({"a": torch.zeros(4, 3, 2, 2)}, [4, 3])
+    unchanged(target, put(0, TensorDict({"a": torch.ones(3, 2, 2)}, size)), RuntimeError)
+
+
+@pytest.mark.parametrize("index", [0, [0]], ids=str)
+def test_rows_without_data_are_not_written(index: Any) -> None:
+    target = TensorDict({"n": {"a": torch.zeros(3)}}, [3])
+    message = unchanged(target, put(index, target[index].to("meta")), RuntimeError)
+    assert message.startswith("n.a: cannot write rows without data, on the device meta, into a tensor on cpu")
+
+
+def test_an_object_that_holds_the_collection_is_not_written_into_it() -> None:
+    target = TensorDict({"a": torch.zeros(3)}, [3])
+    with pytest.raises(ValueError, match="cannot be, or be below, one of its own values"):
+        target[0] = {"itself": NonTensorData(target)}
+    assert list(target.keys()) == ["a"]
+
+
+def test_objects_in_files_of_a_lazy_stack_can_be_written_only_as_they_are(tmp_path: Path) -> None:
+    texts = [["a", "b"], ["c", "d"]]
+    parts = [TensorDict({"a": torch.zeros(2), "text": NonTensorStack(*text)}, [2]) for text in texts]
+    lazy = lazy_stack([part.memmap_(tmp_path / str(i)) for i, part in enumerate(parts)])
+    lazy[:, 0] = {"a": torch.ones(2), "text": NonTensorStack("a", "c")}
+    with pytest.raises(RuntimeError, match="text: the objects and columns of a memory-mapped collection cannot"):
+        lazy[:, 0] = {"a": torch.zeros(2), "text": NonTensorStack("a", "x")}
+    assert lazy["a"].tolist() == [[1, 0], [1, 0]]
 
 
 @pytest.mark.parametrize(
@@ -688,3 +775,15 @@ def test_rows_at_positions_pass_gradients_on() -> None:
 def test_rows_at_positions_that_are_not_there_are_an_error(rows: list[int]) -> None:
     with pytest.raises(IndexError, match=r"out of bounds|out of range"):
         TensorDict({"x": torch.ones(3, 2)}, [3])[torch.tensor(rows)]
+
+
+def test_objects_in_files_are_not_written_and_the_message_says_what_to_do(tmp_path: Path) -> None:
+    data = TensorDict(x=torch.zeros(2), name=NonTensorStack("a", "b"), batch_size=[2]).memmap_(tmp_path)
+    with pytest.raises(RuntimeError) as caught:
+        data[0] = TensorDict(x=torch.ones(()), name=NonTensorData("c"), batch_size=[])
+    assert str(caught.value) == (
+        "name: the objects and columns of a memory-mapped collection cannot be written in place, because its files "
+        "hold their rows one after the other. Append rows with other objects (append_memmap), save a new collection "
+        "(memmap), or use a tensor of numbers instead. Nothing was written"
+    )
+    assert data["x"].tolist() == [0, 0]

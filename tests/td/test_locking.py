@@ -322,6 +322,23 @@ def test_update_can_ignore_the_lock_and_leaves_everything_locked() -> None:
     assert unlocked_everywhere(data.unlock_())
 
 
+def test_compiled_code_can_ignore_the_lock() -> None:
+    def add(data: TensorDict, values: Tensor) -> TensorDict:
+        return data.update({"b": {"z": values}}, ignore_lock=True)
+
+    data = nested().lock_()
+    torch.compile(add, backend="eager", fullgraph=True)(data, torch.ones(3))
+    assert ("b", "z") in data
+    assert locked_everywhere(data)
+    assert unlocked_everywhere(data.unlock_())
+
+
+def test_update_that_ignores_the_lock_leaves_the_own_lock_of_a_part() -> None:
+    part = nested().lock_()
+    TensorDict({"part": part}, [3]).update({"text": "text"}, ignore_lock=True)
+    assert locked_everywhere(part)
+
+
 def test_update_that_ignores_the_lock_and_fails_leaves_everything_as_it_was() -> None:
     data = nested().lock_()
     with Unchanged(data), pytest.raises(RuntimeError, match="batch dimension mismatch"):

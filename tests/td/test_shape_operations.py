@@ -108,6 +108,7 @@ WITHOUT_DIMENSIONS: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("operation", WITHOUT_DIMENSIONS.values(), ids=WITHOUT_DIMENSIONS)
+@few
 @given(tree=draw.trees())
 def test_without_batch_dimensions(operation: Callable[[Any], Any], tree: draw.Tree) -> None:
     source = tree.build(())

@@ -12,7 +12,18 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import tensorclass
-from tensorclass import NonTensorData, TensorDict, cat, stack, where
+from tensorclass import (
+    NonTensorData,
+    Ragged,
+    TensorClass,
+    TensorDict,
+    UnbatchedTensor,
+    cat,
+    lazy_stack,
+    merge_tensordicts,
+    stack,
+    where,
+)
 from tests import strategies as draw
 from tests.checks import assert_consistent, assert_equal, objects
 
@@ -170,7 +181,7 @@ def test_torch_cat_has_its_other_names() -> None:
 
 @both
 def test_an_empty_sequence_is_refused(combine: Any) -> None:
-    with pytest.raises(RuntimeError, match="expected at least one collection, got an empty sequence"):
+    with pytest.raises(RuntimeError, match=f"^{combine.__name__}: expected at least one collection, got an empty"):
         combine([])
 
 
@@ -200,12 +211,12 @@ def test_missing_and_further_keys_are_named_with_their_item(combine: Any) -> Non
 
 @both
 def test_the_keys_of_nested_collections_are_named_with_their_place(combine: Any) -> None:
-    with pytest.raises(RuntimeError, match=r"n: all collections need the same keys; item 1 lacks \['x'\]"):
+    with pytest.raises(RuntimeError, match=r"n: all collections need the same keys; item 1 lacks \['x'\]$"):
         combine([sample(n={"x": torch.zeros(2)}), sample(n={})])
 
 
 def test_another_batch_size_is_named_with_its_item() -> None:
-    with pytest.raises(RuntimeError, match=r"same batch size; item 0 has \[2\], item 1 has \[3\]"):
+    with pytest.raises(RuntimeError, match=r"^stack: .* same batch size; item 0 has \[2\], item 1 has \[3\]"):
         stack([sample((2,)), sample((3,))])
     with pytest.raises(
         RuntimeError, match=r"same batch size but for dimension 0; item 0 has \[2, 3\], item 1 has \[2, 4\]"
@@ -213,6 +224,49 @@ def test_another_batch_size_is_named_with_its_item() -> None:
         cat([sample((2, 3)), sample((2, 4))])
     with pytest.raises(RuntimeError, match=r"item 0 has \[2, 3\], item 1 has \[2\]"):
         cat([sample((2, 3)), sample((2,))])
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_the_size_along_the_dimension_of_a_cat_does_not_count(dim: int) -> None:
+    size = [3, 3]
+    size[dim] = 5
+    with pytest.raises(RuntimeError, match=r"^cat: a: .* in dimension"):
+        cat([sample((3, 3)), TensorDict({"a": torch.zeros(*size, 1)}, size)], dim)
+
+
+@both
+def test_batch_sizes_are_compared_without_values_too(combine: Any) -> None:
+    with pytest.raises(RuntimeError, match=r"item 0 has \[2, 3\], item 1 has \[2, 4\]"):
+        combine([TensorDict({}, [2, 3]), TensorDict({}, [2, 4])])
+
+
+@both
+@pytest.mark.parametrize("other", [sample((2, 4)), sample((2, 3), b=torch.zeros(2, 3)), TensorDict({"a": {}}, [2, 3])])
+def test_an_error_says_once_what_does_not_fit(combine: Any, other: TensorDict) -> None:
+    with pytest.raises(RuntimeError) as caught:
+        combine([sample((2, 3)), other])
+    assert caught.value.__suppress_context__
+
+
+@both
+def test_values_of_different_lengths_come_with_what_takes_them(combine: Any) -> None:
+    rows = [TensorDict({"a": torch.zeros(2, n)}, [2]) for n in (3, 4)]
+    with pytest.raises(RuntimeError, match=r"a: .*; pad_sequence pads rows of different lengths"):
+        combine(rows)
+
+
+@both
+def test_an_error_in_the_code_of_a_tensor_subclass_is_raised_as_it_is(combine: Any) -> None:
+    class Faulty(Tensor):
+        @classmethod
+        def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if func in (torch.stack, torch.cat):
+                raise AttributeError("no such attribute")
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    data = TensorDict({"a": torch.zeros(2).as_subclass(Faulty)}, [2])
+    with pytest.raises(AttributeError, match="no such attribute"):
+        combine([data, data])
 
 
 @both
@@ -244,6 +298,38 @@ def test_values_of_different_kinds_are_named_with_their_key(combine: Any, first:
     else:
         with pytest.raises(RuntimeError, match=f"{combine.__name__}: value: "):
             combine(items)
+
+
+@both
+@pytest.mark.parametrize(
+    "other", [UnbatchedTensor(torch.zeros(2)), TensorDict({}, [2])], ids=lambda v: type(v).__name__
+)
+def test_an_object_and_a_value_of_another_kind_are_named_by_their_classes(combine: Any, other: Any) -> None:
+    kinds = rf"item 0 is a NonTensorData, item 1 a {type(other).__name__}$"
+    with pytest.raises(RuntimeError, match=f"^{combine.__name__}: v: {kinds}"):
+        combine([sample(v="text"), sample(v=other)])
+    with pytest.raises(RuntimeError, match=rf"^{combine.__name__}: item 0 is a NonTensorData, item 1 a TensorDict$"):
+        combine([NonTensorData("text", batch_size=[2]), sample()])
+
+
+class One(TensorClass):
+    a: Tensor
+
+
+class Two(TensorClass):
+    a: Tensor
+
+
+@both
+def test_records_of_two_classes_are_refused_and_fit_into_a_tensordict(combine: Any) -> None:
+    one, two = (kind(torch.zeros(2, 3), batch_size=[2]) for kind in (One, Two))
+    for other in (two, sample(), sample((3, 2))):
+        with pytest.raises(
+            TypeError, match=f"{combine.__name__}: .* class One only; item 1 is a {type(other).__name__}"
+        ):
+            combine([one, other])
+    assert type(combine([one, one])) is One
+    assert type(combine([sample(), two])) is TensorDict
 
 
 @both
@@ -285,6 +371,95 @@ def test_gradients_flow_to_every_item(combine: Any) -> None:
     leaves = [torch.ones(2, requires_grad=True) for _ in range(2)]
     (combine([TensorDict({"a": leaf}, [2]) for leaf in leaves])["a"].flatten() * torch.arange(4)).sum().backward()
     assert [leaf.grad.tolist() for leaf in leaves] == [[0, 1], [2, 3]]  # type: ignore[union-attr]
+
+
+# -- rows of different lengths -----------------------------------------------------------------------------------------
+
+
+def jagged(*lengths: int) -> TensorDict:
+    """A row of counted numbers for each length."""
+    rows = [torch.arange(length) for length in lengths]
+    return TensorDict({"a": torch.nested.as_nested_tensor(rows, layout=torch.jagged)}, [len(lengths)], names=["x"])
+
+
+def test_a_cat_of_jagged_tensors_has_the_rows_of_all() -> None:
+    result = cat([jagged(2, 1), jagged(3)])
+    assert result.batch_size == (3,)
+    assert [row.tolist() for row in result["a"].unbind()] == [[0, 1], [0], [0, 1, 2]]
+
+
+def test_padding_gives_the_shorter_rows_a_value() -> None:
+    data = TensorDict({"n": jagged(2, 1), "b": torch.ones(2)}, [2], names=["x"])
+    padded = data.to_padded_tensor(-1)
+    assert padded["n", "a"].tolist() == [[0, 1], [0, -1]]
+    assert padded["b"] is data["b"]
+    assert padded.names == ["x"]
+    assert data.to_padded_tensor()["n", "a"].tolist() == [[0, 1], [0, 0]]
+
+
+def test_a_mask_says_where_ragged_rows_are_not_padded() -> None:
+    padded = TensorDict({"a": Ragged([[5, 6], [7]])}, [2]).to_padded_tensor(mask_key=("m", "mask"))
+    assert padded["a"].tolist() == [[5, 6], [7, 0]]
+    assert padded["m", "mask"].tolist() == [[True, True], [True, False]]
+
+
+def test_one_mask_is_for_ragged_rows_of_the_same_lengths() -> None:
+    data = TensorDict({"a": Ragged([[5, 6], [7]]), "b": Ragged([[1, 2], [3]])}, [2])
+    assert data.to_padded_tensor(mask_key="mask")["mask"].tolist() == [[True, True], [True, False]]
+    data["b"] = Ragged([[1], [2, 3]])
+    with pytest.raises(RuntimeError, match=r"one mask cannot mark the items of \['a', 'b'\]"):
+        data.to_padded_tensor(mask_key="mask")
+
+
+def test_a_mask_says_where_a_batch_of_rows_of_different_lengths_is_not_padded() -> None:
+    rows = lazy_stack([TensorDict({"a": torch.ones(length)}, [length]) for length in (2, 1)])
+    padded = rows.densify().to_padded_tensor(mask_key="mask")
+    assert padded.batch_size == (2, 2)
+    assert padded["mask"].tolist() == [[True, True], [True, False]]
+
+
+def test_the_lazy_stacks_below_are_densified() -> None:
+    lazy = lazy_stack([TensorDict({"a": torch.arange(length)}) for length in (2, 1)])
+    data = TensorDict({"lazy": lazy, "b": torch.ones(2)}, [2], names=["x"])
+    dense = data.densify()
+    assert type(dense["lazy"]) is TensorDict
+    assert dense["lazy", "a"].layout is torch.jagged
+    assert dense["b"] is data["b"]
+    assert dense.names == ["x"]
+
+
+def test_a_lazy_stack_of_the_slices_along_a_dimension() -> None:
+    data = TensorDict({"a": torch.arange(6).view(2, 3)}, [2, 3], names=["x", "y"])
+    for dim in (0, 1, -1):
+        lazy: Any = data.to_lazystack(dim)
+        assert lazy.stack_dim == dim % 2
+        assert lazy.names == ["x", "y"]
+        assert torch.equal(lazy["a"], data["a"])
+        assert lazy.tensordicts[0]["a"].data_ptr() == data["a"].data_ptr()
+    assert data.to_lazystack().stack_dim == 0  # type: ignore[attr-defined]
+    with pytest.raises(RuntimeError, match=r"to_lazystack: dimension 1 of \[3, 0\] has size 0"):
+        TensorDict({}, [3, 0]).to_lazystack(-1)
+
+
+@pytest.mark.parametrize("stacked", [TensorDict.lazy_stack, TensorDict.maybe_dense_stack, TensorDict.stack])
+def test_methods_that_stack_take_a_dimension_and_out(stacked: Callable[..., Any]) -> None:
+    rows = [TensorDict({"a": torch.arange(3) + i}, [3]) for i in range(2)]
+    assert torch.equal(stacked(rows)["a"], torch.stack([row["a"] for row in rows]))
+    assert torch.equal(stacked(rows, 1)["a"], torch.stack([row["a"] for row in rows], 1))
+    out = TensorDict({"a": torch.zeros(2, 3, dtype=torch.int64)}, [2, 3])
+    assert stacked(rows, out=out) is out
+    assert out["a"].tolist() == [[0, 1, 2], [1, 2, 3]]
+
+
+def test_methods_that_stack_lazily_take_the_options_of_lazy_stack() -> None:
+    rows = [TensorDict({"a": torch.zeros(length)}) for length in (2, 1)]
+    for stacked in (TensorDict.lazy_stack, TensorDict.maybe_dense_stack):
+        assert stacked(rows, stack_dim_name="time").names == ["time"]
+
+
+def test_no_mask_marks_a_batch_of_one_size() -> None:
+    with pytest.raises(RuntimeError, match="mask_key: a mask marks padded elements of the batch, and no batch dim"):
+        jagged(2, 1).to_padded_tensor(mask_key="mask")
 
 
 # -- out ---------------------------------------------------------------------------------------------------------------
@@ -375,6 +550,26 @@ def test_where_takes_the_collection_on_either_side(number: Any) -> None:
     assert_equal(where(CONDITION, number, data), where(~CONDITION, data, number))
 
 
+def test_where_needs_a_collection() -> None:
+    with pytest.raises(TypeError, match="where: expected at least one collection, got int, float"):
+        where(CONDITION, 1, 2.0)
+
+
+def test_where_writes_into_out_whichever_side_is_the_collection() -> None:
+    out = TensorDict({"a": torch.zeros(3)}, [3])
+    assert where(CONDITION, 5, TensorDict({"a": torch.ones(3)}, [3]), out=out) is out
+    assert out["a"].tolist() == [5, 1, 5]
+
+
+def test_out_of_where_can_take_over_the_batch_size() -> None:
+    data, out = TensorDict({"a": torch.ones(3)}, [3]), TensorDict({"a": torch.ones(2, 4)}, [2])
+    assert data.where(CONDITION, 0, out=out, update_batch_size=True) is out
+    assert_equal(out, data.where(CONDITION, 0))
+    kept = out["a"].zero_()
+    assert data.where(CONDITION, 2, out=out, update_batch_size=True)["a"] is kept
+    assert kept.tolist() == [1, 2, 1]
+
+
 def test_torch_the_package_and_the_method_do_the_same_where() -> None:
     one, two = TensorDict({"a": torch.ones(3)}, [3], names=["x"]), TensorDict({"a": torch.zeros(3)}, [3])
     expected = where(CONDITION, one, two)
@@ -454,3 +649,52 @@ def test_padding_has_the_dtype_of_the_value_for_which_it_stands() -> None:
     assert full.where(keep, part, pad=0)["n", "b"].tolist() == [True, False]
     assert part.where(keep, full, pad=0)["n", "b"].tolist() == [False, True]
     assert full.where(keep, part, pad=0)["n", "b"].dtype is torch.bool
+
+
+# -- merge_tensordicts -------------------------------------------------------------------------------------------------
+
+
+def parts() -> list[TensorDict]:
+    """Collections with a key that all have, keys that some have, and an object."""
+    return [
+        TensorDict({"all": torch.ones(2), "n": {"all": torch.ones(2)}, "text": "one"}, [2], names=["x"]),
+        TensorDict({"all": torch.full((2,), 2.0), "n": {"all": torch.full((2,), 2.0), "two": torch.ones(2)}}, [2]),
+        TensorDict({"all": torch.full((2,), 4.0), "n": {"all": torch.full((2,), 4.0)}, "text": "three"}, [2]),
+    ]
+
+
+def test_a_merge_has_the_keys_of_all_and_the_values_of_the_first_that_has_them() -> None:
+    one, two, three = parts()
+    merged = merge_tensordicts(one, two, three)
+    assert sorted(map(str, merged.keys(True))) == sorted(map(str, ["all", "n", ("n", "all"), ("n", "two"), "text"]))
+    assert merged["all"] is one["all"]
+    assert merged["n", "all"] is one["n", "all"]
+    assert merged["n", "two"] is two["n", "two"]
+    assert merged["text"] == "one"
+    assert merged.names == ["x"]
+    assert "two" not in one["n"]
+
+
+def test_a_callback_merges_the_values_of_a_tensor_that_all_have() -> None:
+    merged = merge_tensordicts(*parts(), callback_exist=lambda *values: values[0] + 10 * values[1] + 100 * values[2])
+    assert merged["all"].tolist() == merged["n", "all"].tolist() == [421, 421]
+    assert merged["n", "two"].tolist() == [1, 1]
+    assert merged["text"] == "one"
+
+
+@pytest.mark.parametrize("key", ["all", ("n", "all"), ("n", ("all",))], ids=repr)
+def test_callbacks_are_given_by_key(key: Any) -> None:
+    merged = merge_tensordicts(*parts(), callback_exist={key: lambda *values: sum(values)})
+    sums = [merged[name].tolist() for name in ("all", ("n", "all"))]
+    assert sums == ([[7, 7], [1, 1]] if key == "all" else [[1, 1], [7, 7]])
+
+
+def test_what_cannot_be_merged_is_named() -> None:
+    one, leaf = parts()[0], TensorDict({"n": {"all": {}}})
+    with pytest.raises(RuntimeError, match="merge_tensordicts: expected at least two collections, got 1"):
+        merge_tensordicts(one)
+    with pytest.raises(TypeError, match="merge_tensordicts: expected collections, got a dict"):
+        merge_tensordicts(one, {})  # type: ignore[type-var]
+    for pair in ((one, leaf), (leaf, one)):
+        with pytest.raises(TypeError, match=r"merge_tensordicts: 'n\.all' is a nested collection in some"):
+            merge_tensordicts(*pair)

@@ -12,6 +12,7 @@ import torch
 from torch import Size, Tensor
 
 from tensorclass.records.record import TensorClass
+from tensorclass.support.printable import type_name
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.columns.text import Text
 from tensorclass.td.jagged import packed
@@ -35,7 +36,6 @@ def describe(
     what: str,
     allow_pickle: bool | None = False,
     checksum: bool = False,
-    within: Path = (),
     object_arrays: bool = True,
 ) -> tuple[Node, list[TensorLeaf]]:
     """Return the tree of a collection, and its tensors.
@@ -45,20 +45,43 @@ def describe(
         what: the caller, for errors.
         allow_pickle: pickle objects that have no JSON form; ``None`` if the format has no pickles.
         checksum: add checksums to the nodes of tensors.
-        within: the key of the collection in an existing file, for errors; paths of tensors do not begin with it.
         object_arrays: describe many objects by arrays, not in the tree.
 
     Raises:
         TypeError: some values cannot be written, or could not be loaded again. The message lists all of them.
     """
-    describer = _Describer(allow_pickle, object_arrays)
-    node = describer.node(data, within)
-    if describer.problems:
-        raise TypeError(f"{what}: nothing was written; " + "; ".join(describer.problems))
-    leaves = [leaf._replace(path=leaf.path[len(within) :]) for leaf in describer.leaves] if within else describer.leaves
-    if checksum:
-        add_checksums(leaves)
+    problems: list[str] = []
+    node, leaves = describe_item(data, (), problems, allow_pickle, checksum, object_arrays)
+    if problems:
+        raise TypeError(f"{what}: nothing was written; " + "; ".join(problems))
+    if node["type"] == "unbatched":
+        raise no_collection(data, what)
     return node, leaves
+
+
+def describe_item(
+    data: TensorCollection,
+    path: Path,
+    problems: list[str],
+    allow_pickle: bool | None,
+    checksum: bool,
+    object_arrays: bool = True,
+) -> tuple[Node, list[TensorLeaf]]:
+    """Do the same as :func:`describe` for a part of what is written: reasons why it cannot be go to ``problems``."""
+    describer = _Describer(allow_pickle, object_arrays)
+    node = describer.node(data, path)
+    problems += describer.problems
+    if checksum and not describer.problems:
+        add_checksums(describer.leaves)
+    return node, describer.leaves
+
+
+def no_collection(data: TensorCollection, what: str) -> TypeError:
+    """Return the error for a value by itself, where a format has a place for collections alone."""
+    return TypeError(
+        f"{what}: nothing was written; expected a collection, got a {type_name(data)} by itself; put it under a key: "
+        f"TensorDict({{'value': ...}}, batch_size={list(data._batch_size)})"
+    )
 
 
 def add_checksums(leaves: Sequence[TensorLeaf]) -> None:

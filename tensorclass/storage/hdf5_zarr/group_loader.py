@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Size
 
-from tensorclass.storage.common import collection_tree, rebuild_collection
+from tensorclass.storage.common import collection_tree, describe_collection, rebuild_collection
 from tensorclass.storage.common.collection_tree import TreeSource
 from tensorclass.storage.common.file_paths import loading, path_of
 from tensorclass.storage.common.unimported_classes import stand_in
@@ -404,6 +404,8 @@ def save(
     """See :meth:`TensorDict.to_h5`. Without ``values``, the arrays are zeros, which are not written."""
     given: Any = data
     what = f"to_{backend}"
+    if not given._is_tree():
+        raise describe_collection.no_collection(given, what)
     path = path_of(filename, what, writes=True)
     library = make_backend(backend)
     outline = given._outline() if isinstance(given._store, GroupStore) else given

@@ -144,14 +144,14 @@ class AppendPlan:
             return self._stack(node, rows, path, count)
         if kind == "collection":
             return self._collection(node, rows, path, count)
-        return self._differ(node, path, "rows of a collection", f"a saved value of the type {kind!r}")
+        return self._differ(path, "rows of a collection", f"a saved value of the type {kind!r}")
 
     def _collection(self, node: Node, rows: Any, path: collection_tree.Path, count: int) -> Node:
         if not isinstance(rows, TensorCollection) or not rows._is_tree():
-            return self._differ(node, path, "a nested collection", _type_in_words(rows))
+            return self._differ(path, "a nested collection", _type_in_words(rows))
         size = parse_size(node.get("batch_size"), self.source, path)
         if not size or rows.shape[1:] != size[1:] or rows.shape[:1] != (count,):
-            return self._differ(node, path, f"rows of the batch size {_shape_of_rows(size)}", list(rows.shape))
+            return self._differ(path, f"rows of the batch size {_shape_of_rows(size)}", list(rows.shape))
         entries: dict[str, Node] = node["entries"]
         cls = type(rows)
         keys = {name: key for key, name in names_by_field(cls, entries, self.source, path).items()}
@@ -175,9 +175,9 @@ class AppendPlan:
         if kind in ("object", "objects", *collection_tree.OBJECT_ARRAYS):
             return self._objects(node, value, path, size, count)
         if kind == "column":
-            return self._column(node, value, path, [size[0] + count, *size[1:]])
+            return self._column(node, value, path)
         if kind == "nested":
-            return self._differ(node, path, "a layout that can grow", _OLDER)
+            return self._differ(path, "a layout that can grow", _OLDER)
         by_type = {"unbatched": self._unbatched, "tensor": self._tensor, "jagged": self._jagged}
         append = by_type.get(kind) if isinstance(kind, str) else None
         return self.grown(node, value, path, count) if append is None else append(node, value, path)
@@ -185,10 +185,10 @@ class AppendPlan:
     def _tensor(self, node: Node, value: Any, path: collection_tree.Path) -> Node:
         dtype, size, held = self._form(node, path)
         if not isinstance(value, Tensor) or value.is_nested:
-            return self._differ(node, path, "a tensor", _type_in_words(value))
+            return self._differ(path, "a tensor", _type_in_words(value))
         if value.dtype != dtype or not size or value.shape[1:] != size[1:]:
             expected = f"{dtype} of the shape {_shape_of_rows(size)}"
-            return self._differ(node, path, expected, f"{value.dtype} of {list(value.shape)}")
+            return self._differ(path, expected, f"{value.dtype} of {list(value.shape)}")
         if not self._can_be_written(value, path):
             return node
         self.files.append(AppendedFile(path, "", held, value))
@@ -198,36 +198,41 @@ class AppendPlan:
         dtype, size, held = self._form(node, path)
         rows = node["rows"]
         if not isinstance(value, Tensor) or not value.is_nested:
-            return self._differ(node, path, "a jagged tensor", _type_in_words(value))
+            return self._differ(path, "a jagged tensor", _type_in_words(value))
         leaves = self._can_be_written(value, path)
         if len(leaves) != 2:
             return node
         values, offsets = leaves[0].tensor, leaves[1].tensor
         if values.dtype != dtype or values.shape[1:] != size[1:]:
             expected = f"{dtype} with values of the shape {_shape_of_rows(size)}"
-            return self._differ(node, path, expected, f"{values.dtype} with {list(values.shape)}")
+            return self._differ(path, expected, f"{values.dtype} with {list(values.shape)}")
         offsets = offsets[1:] + size[0]
         self.files.append(AppendedFile(path, "", held, values))
         self.files.append(AppendedFile(path, "offsets", (rows + 1) * 8, offsets))
         grown = {"shape": [size[0] + len(values), *size[1:]], "rows": rows + len(offsets)}
         return {**node, **grown, **_checksums(node, values, offsets)}
 
-    def _column(self, node: Node, value: Any, path: collection_tree.Path, batch_size: list[int]) -> Node:
-        """Append items and spans, whose starts are shifted by the items that are there."""
+    def _column(self, node: Node, value: Any, path: collection_tree.Path, batch_size: list[int] | None = None) -> Node:
+        """Append items and spans, whose starts are shifted by the items that are there.
+
+        The batch size of a column of columns is that of the outer one.
+        """
         name = str(node.get("column"))
         if not has_spans(value) or describe_collection.column_head(value)["column"] != name:
-            return self._differ(node, path, f"a {name}", _type_in_words(value))
+            return self._differ(path, f"a {name}", _type_in_words(value))
         entries: dict[str, Node] = node["entries"]
         values_node, spans_node = entries["values"], entries["spans"]
         old = parse_size(spans_node.get("shape"), self.source, path)
         rows = value.compact()
         spans, items = rows.spans, rows._items
         if not old or spans.shape[1:] != old[1:]:
-            return self._differ(node, path, f"rows of the batch size {_shape_of_rows(old[:-1])}", list(rows.batch_size))
+            return self._differ(path, f"rows of the batch size {_shape_of_rows(old[:-1])}", list(rows.batch_size))
+        if batch_size is None:
+            batch_size = [old[0] + len(spans), *old[1:-1]]
         below = (*path, "values")
         if values_node["type"] == "column":
             if isinstance(items, Tensor):
-                return self._differ(node, path, "rows of ragged rows", "rows of items")
+                return self._differ(path, "rows of ragged rows", "rows of items")
             before = parse_size(values_node["entries"]["spans"].get("shape"), self.source, below)[0]
             grown_values = self._column(values_node, items, below, batch_size)
         else:
@@ -249,25 +254,30 @@ class AppendPlan:
     def _unbatched(self, node: Node, value: Any, path: collection_tree.Path) -> Node:
         dtype, size, held = self._form(node, path)
         if content_kind(value) is not Content.TENSOR:
-            return self._differ(node, path, "a tensor that is one for all rows", _type_in_words(value))
+            return self._differ(path, "a tensor that is one for all rows", _type_in_words(value))
         own = value._wrapped_tensor()
         if own.dtype != dtype or own.shape != size:
             expected = f"{dtype} of the shape {list(size)}"
-            return self._differ(node, path, expected, f"{own.dtype} of {list(own.shape)}")
+            return self._differ(path, expected, f"{own.dtype} of {list(own.shape)}")
         self.files.append(AppendedFile(path, "", held, None))
         return node
 
     def _objects(self, node: Node, value: Any, path: collection_tree.Path, size: Size, count: int) -> Node:
         if not holds_objects(value):
-            return self._differ(node, path, "objects", _type_in_words(value))
+            return self._differ(path, "objects", _type_in_words(value))
         try:
             forms, codes = describe_collection.forms_of(value, self.folders.allow_pickle)
         except object_json.Unwritable as error:
             self.problems.append(f"{dotted(path)}: {error}")
             return node
-        total = [size[0] + count, *size[1:]]
         if node["type"] == "object" and value._is_uniform and forms == [node.get("data")]:
-            return {**node, "batch_size": total}
+            return {**node, "batch_size": [size[0] + count, *size[1:]]}
+        if node["type"] != "object":
+            own = parse_size(node.get("batch_size"), self.source, path)
+            size = own if own[: len(size)] == size else size  # stacks of stacks have more dimensions
+        if value.batch_size[1:] != size[1:]:
+            return self._differ(path, f"rows of the batch size {_shape_of_rows(size)}", list(value.batch_size))
+        total = [size[0] + count, *size[1:]]
         if node["type"] in collection_tree.OBJECT_ARRAYS:
             grown = self._object_arrays(node, forms, codes, path, total)
             if grown is not None:
@@ -325,15 +335,15 @@ class AppendPlan:
         """Rows are further items of a lazy stack along dimension 0, and rows of each item for other dimensions."""
         dim, old = node["stack_dim"], as_list(node["parts"]) or []
         if not isinstance(rows, TensorCollection) or not rows._is_tree():
-            return self._differ(node, path, "a nested collection", _type_in_words(rows))
+            return self._differ(path, "a nested collection", _type_in_words(rows))
         if not isinstance(dim, int) or not 0 <= dim < rows.ndim:
-            return self._differ(node, path, f"rows that can be taken apart along the dimension {dim}", list(rows.shape))
+            return self._differ(path, f"rows that can be taken apart along the dimension {dim}", list(rows.shape))
         own: Any = rows
         whole = isinstance(rows, LazyStacked) and own._store.dim == dim
         items: list[Any] = list(own._store.items_ if whole else rows.unbind(dim))
         if dim:
             if len(items) != len(old):
-                return self._differ(node, path, f"{len(old)} items along the dimension {dim}", len(items))
+                return self._differ(path, f"{len(old)} items along the dimension {dim}", len(items))
             pairs = enumerate(zip(old, items, strict=True))
             return {**node, "parts": [self.grown(one, item, (*path, str(at)), count) for at, (one, item) in pairs]}
         for at, old_item in enumerate(old):
@@ -341,21 +351,15 @@ class AppendPlan:
         sizes = {tuple(_batch_size(old_item)) for old_item in old} | {tuple(item.shape) for item in items}
         if len(sizes) > 1:
             got = [list(item.shape) for item in items]
-            return self._differ(node, path, f"items of the batch size {_batch_size(old[0])}", got)
+            return self._differ(path, f"items of the batch size {_batch_size(old[0])}", got)
         checksum = _has_checksums(old[0])
         new = [self._add_item(item, (*path, str(at)), checksum) for at, item in enumerate(items, len(old))]
         return {**node, "parts": [*old, *new]}
 
     def _add_item(self, item: Any, path: collection_tree.Path, checksum: bool) -> Node:
         """Return the node of a further item of a lazy stack."""
-        try:
-            node, leaves = describe_collection.describe(
-                item, "append_memmap", self.folders.allow_pickle, checksum, path
-            )
-        except TypeError as error:
-            self.problems.append(f"{dotted(path)}: {error}")
-            return {}
-        self.files += [AppendedFile((*path, *leaf.path), leaf.buffer, 0, leaf.tensor) for leaf in leaves]
+        node, leaves = describe_collection.describe_item(item, path, self.problems, self.folders.allow_pickle, checksum)
+        self.files += [AppendedFile(leaf.path, leaf.buffer, 0, leaf.tensor) for leaf in leaves]
         return node
 
     def _keep(self, node: Node, path: collection_tree.Path) -> None:
@@ -368,7 +372,7 @@ class AppendPlan:
             for key, entry in node["entries"].items():
                 self._keep(entry, (*path, key))
         elif kind == "nested":
-            self._differ(node, path, "a layout that can grow", _OLDER)
+            self._differ(path, "a layout that can grow", _OLDER)
         elif "dtype" in node:
             self.files.append(AppendedFile(path, "", self._form(node, path)[2], None))
             if kind == "jagged":
@@ -391,10 +395,10 @@ class AppendPlan:
                 if info.st_size < appended.start:
                     raise FileError(f"{opened.name}/{name}: expected {appended.start} bytes; it has {info.st_size}")
 
-    def _differ(self, node: Node, path: collection_tree.Path, expected: Any, got: Any) -> Node:
-        """Note that the rows do not fit a node; return it as it is."""
+    def _differ(self, path: collection_tree.Path, expected: Any, got: Any) -> Node:
+        """Note that the rows do not fit a node; return one that nobody writes."""
         self.problems.append(collection_tree.at_key(path, f"expected {expected}, got {got}"))
-        return node
+        return {}
 
     def _form(self, node: Node, path: collection_tree.Path) -> tuple[torch.dtype, Size, int]:
         """Return dtype, shape and number of bytes of a tensor that the folder has already."""
@@ -504,7 +508,7 @@ class _AppendWriter:
                     os.close(file)
 
 
-_NEW: Final[int] = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
+_NEW: Final[int] = os.O_RDWR | os.O_CREAT | os.O_EXCL
 
 
 def copy_values(source: int, copy: int, count: int) -> None:

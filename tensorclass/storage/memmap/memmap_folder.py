@@ -101,6 +101,8 @@ def save_folder(data: TensorCollection, prefix: Filename, options: SaveOptions, 
     if not options.robust_key:
         folder_layout.check_keys(data, what)
     node, leaves = describe_collection.describe(data, what, options.allow_pickle, options.checksum)
+    if not ({"entries", "parts"} & node.keys() or node["type"] == "column"):
+        raise describe_collection.no_collection(data, what)
     linked: dict[str, MemoryMappedTensor] = {}
     files: dict[str, TensorLeaf] = {}
     for leaf in leaves:

@@ -97,7 +97,7 @@ def with_open_folder(path: str, work: Callable[[OpenFolder, Uninterrupted], T]) 
                 raise NotADirectoryError(f"expected a folder that memmap() wrote; {found}") from None
             except FileNotFoundError:
                 missing = f"there is no folder {printable(path)}"
-                if not (is_swapped(path) or os.path.lexists(path)):  # the latter: it was put there since
+                if not (is_swapped(path) or os.path.exists(path)):  # the latter: it was put there since
                     raise FileNotFoundError(missing) from None
                 if time.monotonic() > end:
                     raise FileNotFoundError(

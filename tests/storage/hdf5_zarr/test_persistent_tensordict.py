@@ -731,7 +731,7 @@ def _made(tree: Any, size: tuple[int, ...]) -> Any:
     return NonTensorData(tree, batch_size=size)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(keys, trees, max_size=3), st.lists(st.integers(0, 3), max_size=2), st.booleans())
 def test_any_tree_comes_back(tree: dict[str, Any], size: list[int], zarr: bool) -> None:
     data = _made(tree, tuple(size))

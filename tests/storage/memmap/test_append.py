@@ -8,6 +8,7 @@ import json
 import multiprocessing
 import os
 import random
+import re
 import shutil
 import signal
 import stat
@@ -24,9 +25,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tensorclass import Ragged, TensorClass, TensorDict, Text, UnbatchedTensor, append_memmap, lazy_stack
+from tensorclass import (
+    Column,
+    NonTensorData,
+    NonTensorStack,
+    Ragged,
+    TensorClass,
+    TensorDict,
+    Text,
+    UnbatchedTensor,
+    append_memmap,
+    lazy_stack,
+)
 from tensorclass.storage import FileError
-from tensorclass.storage.common import sealed_json
+from tensorclass.storage.common import describe_collection, sealed_json
 from tensorclass.storage.memmap import append
 from tensorclass.support import folder_locks
 from tensorclass.support.atomic import swapped_folder
@@ -149,6 +161,161 @@ def test_what_does_not_fit_is_listed_and_nothing_changes(tmp_path: Path) -> None
     assert "text: expected objects, got a tensor of [1]" in str(raised.value)
     assert "missing: ['y']; unexpected: ['z']" in str(raised.value)
     assert saved_files(tmp_path / "rows") == before
+
+
+def pairs(*rows: str) -> NonTensorStack:
+    """A column of objects with two batch dimensions: ``"ab"`` is a row of two."""
+    return NonTensorStack(*[NonTensorStack(*row) for row in rows])
+
+
+def widths(count: int, *each: int, dim: int = 1) -> TensorDict:
+    """A lazy stack of items of these widths."""
+    return lazy_stack([TensorDict({"a": torch.ones(count, width)}, [count]) for width in each], dim)
+
+
+ONE_FOR_ALL = UnbatchedTensor(torch.zeros(2))
+DEEP = Ragged.from_list([[[1], [2, 3]], [[4]]], ragged_dims=2)
+PAIRS = Ragged([[1], [2, 3], [4], []]).reshape(2, 2)
+
+
+@pytest.mark.parametrize(
+    "saved, given, message",
+    [
+        (
+            TensorDict({"a": torch.zeros(2)}, [2]),
+            torch.zeros(1),
+            "k: expected a nested collection, got a tensor of [1]",
+        ),
+        (TensorDict({}, [2, 3]), TensorDict({}, [1, 2]), "k: expected rows of the batch size [*, 3], got [1, 2]"),
+        (torch.zeros(2), TensorDict({}, [1]), "k: expected a tensor, got TensorDict"),
+        (torch.zeros(2), jagged(1), "k: expected a tensor, got a jagged tensor"),
+        (torch.zeros(2), torch.zeros(1).to_sparse(), "k: a tensor of the layout torch.sparse_coo"),
+        (torch.zeros(2), torch.zeros(1).int(), "k: expected torch.float32 of the shape [*], got torch.int32 of [1]"),
+        (jagged(1, 2), torch.zeros(1), "k: expected a jagged tensor, got a tensor of [1]"),
+        (jagged(1, 2), jagged(2).int(), "k: expected torch.float32 with values of the shape [*], got torch.int32 with"),
+        (ONE_FOR_ALL, torch.zeros(1, 2), "k: expected a tensor that is one for all rows, got a tensor of [1, 2]"),
+        (
+            ONE_FOR_ALL,
+            UnbatchedTensor(torch.zeros(3)),
+            "k: expected torch.float32 of the shape [2], got torch.float32 of",
+        ),
+        (ONE_FOR_ALL, UnbatchedTensor(torch.zeros(2).int()), "[2], got torch.int32 of [2]"),
+        (PAIRS, Ragged([[1]]), "k: expected rows of the batch size [*, 2], got [1]"),
+        (PAIRS, PAIRS[:1, :1], "k: expected rows of the batch size [*, 2], got [1, 1]"),
+        (DEEP, Ragged([[1]]), "k: expected rows of ragged rows, got rows of items"),
+        (pairs("ab", "cd"), NonTensorStack("e"), "k: expected rows of the batch size [*, 2], got [1]"),
+        (pairs("ab", "cd"), pairs("efg"), "k: expected rows of the batch size [*, 2], got [1, 3]"),
+        (NonTensorStack("a", "b"), NonTensorStack(slice(1)), "k: a builtins.slice cannot be written as JSON"),
+        (widths(2, 1, 2), torch.zeros(1, 2), "k: expected a nested collection, got a tensor of [1, 2]"),
+        (widths(2, 1, 2), widths(1, 1, 2, 3), "k: expected 2 items along the dimension 1, got 3"),
+        (
+            widths(2, 1, 2),
+            TensorDict({}, [1]),
+            "k: expected rows that can be taken apart along the dimension 1, got [1]",
+        ),
+        (
+            widths(2, 1, 2),
+            widths(1, 1, 3),
+            "k.1.a: expected torch.float32 of the shape [*, 2], got torch.float32 of [1, 3]",
+        ),
+        (widths(2, 1, 2, dim=0), widths(3, 1, dim=0), "k: expected items of the batch size [2], got [[3]]"),
+        (
+            lazy_stack([widths(2, 1, 1), widths(2, 1, 1)]),
+            lazy_stack([widths(2, 1)]),
+            "k: expected items of the batch size [2, 2], got [[2, 1]]",
+        ),
+        (
+            lazy_stack([TensorDict({"o": "a"}), TensorDict({"o": "b"})]),
+            lazy_stack([TensorDict({"o": NonTensorData(slice(1))})]),
+            "nothing was written; k.2.o: a builtins.slice cannot be written as JSON",
+        ),
+    ],
+)
+def test_rows_that_are_unlike_those_that_are_there_are_refused(
+    tmp_path: Path, saved: Any, given: Any, message: str
+) -> None:
+    TensorDict({"k": saved}, [2]).memmap(tmp_path / "rows")
+    before = saved_files(tmp_path / "rows")
+    with pytest.raises(ValueError, match=re.escape(message)):
+        TensorDict.append_memmap(tmp_path / "rows", TensorDict({"k": given}, [1]))
+    assert saved_files(tmp_path / "rows") == before
+
+
+MANY = NonTensorStack(*[f"row {at}" for at in range(1200)])  # in arrays, not in meta.json
+LISTS = NonTensorStack(*[[f"row {at}"] for at in range(1200)])
+
+#: parts of a column
+KINDS: dict[str, list[Any]] = {
+    "text": [Text(["a", "é"]), Text([None]), Text(["b", ""])],
+    "ragged": [Ragged([[], []]), Ragged([[1], [2, 3]]), Ragged([[]])],
+    "ragged of pairs": [Ragged([[], []]), Ragged([[[1, 2]], [[3, 4], [5, 6]]]), Ragged([[]])],
+    "ragged of two dimensions": [PAIRS, PAIRS[:1], PAIRS],
+    "ragged of ragged": [DEEP, DEEP[1:], DEEP],
+    "jagged": [jagged(1, 2), jagged(0, 3), jagged(4)],
+    "no values": [torch.zeros(2, 0), torch.zeros(3, 0)],
+    "objects": [NonTensorStack(*"ab"), NonTensorStack(*"ab"), NonTensorStack(1, ["a"])],
+    "column of objects": [Column([["a"], 1]), Column([{"b": 2}]), Column([None])],
+    "objects of two dimensions": [pairs("ab", "cd"), pairs("ef"), pairs("ab")],
+    "many strings": [MANY, NonTensorStack("é", "a"), MANY],
+    "many strings, then others": [MANY, NonTensorStack(1, None, "row 3"), NonTensorStack("a")],
+    "many objects": [LISTS, NonTensorStack(["é"], "a"), LISTS],
+    "items beside each other": [widths(2, 1, 2), widths(1, 1, 2)],
+    "items below each other": [widths(2, 1, 2, dim=0), widths(2, 3, dim=0), widths(2, 1, 1, dim=0)],
+    "items of items": [lazy_stack([widths(1, 1, 2), widths(1, 2, 1)]), lazy_stack([widths(1, 1, 2)])],
+}
+
+
+def listed(column: Any) -> list[Any]:
+    if isinstance(column, TensorDict):
+        return [listed(row) for row in column.unbind(0)] if column.ndim else column["a"].tolist()
+    return [row.tolist() for row in column.unbind(0)]
+
+
+@pytest.mark.parametrize("checksum", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_of_each_kind_follow_those_that_are_there(tmp_path: Path, kind: str, checksum: bool) -> None:
+    parts = [TensorDict({"k": part}, [len(part)]) for part in KINDS[kind]]
+    parts[0].memmap(tmp_path / "rows", checksum=checksum)
+    for part in parts[1:]:
+        TensorDict.append_memmap(tmp_path / "rows", part)
+    loaded = TensorDict.load_memmap(tmp_path / "rows", verify=checksum)
+    assert listed(loaded.get("k")) == [row for part in KINDS[kind] for row in listed(part)]
+
+
+@pytest.mark.parametrize("checksum", [False, True])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "ragged of pairs"])  # which cat does not take
+def test_a_folder_that_grew_is_described_as_one_that_was_saved_whole(tmp_path: Path, kind: str, checksum: bool) -> None:
+    parts = [TensorDict({"k": part}, [len(part)]) for part in KINDS[kind]]
+    parts[0].memmap(tmp_path / "rows", checksum=checksum)
+    for part in parts[1:]:
+        TensorDict.append_memmap(tmp_path / "rows", part)
+    torch.cat(parts).memmap(tmp_path / "whole", checksum=checksum)
+    assert saved_files(tmp_path / "rows") == saved_files(tmp_path / "whole")
+
+
+def test_objects_are_pickled_if_that_is_allowed(tmp_path: Path) -> None:
+    parts = [TensorDict({"k": NonTensorStack(slice(at))}, [1]) for at in (1, 2)]
+    parts[0].memmap(tmp_path / "rows", allow_pickle=True)
+    TensorDict.append_memmap(tmp_path / "rows", parts[1], allow_pickle=True)
+    loaded = TensorDict.load_memmap(tmp_path / "rows", allow_pickle=True)
+    assert loaded.get("k").tolist() == [slice(1), slice(2)]
+
+
+@pytest.mark.parametrize("objects_in_arrays", [False, True])
+def test_items_of_a_lazy_stack_keep_all_that_they_hold(
+    tmp_path: Path, objects_in_arrays: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if objects_in_arrays:
+        monkeypatch.setattr(describe_collection, "ARRAYS_FROM", 1)
+    below = {"text": Text(["é", None]), "objects": NonTensorStack("a", 1), "deep": DEEP, "items": widths(2, 1, 2)}
+    item = TensorDict({"jagged": jagged(1, 2), "one": ONE_FOR_ALL, "below": below}, [2])
+    lazy_stack([item]).memmap(tmp_path / "rows", checksum=True)
+    TensorDict.append_memmap(tmp_path / "rows", lazy_stack([item]))
+    for loaded in TensorDict.load_memmap(tmp_path / "rows", verify=True).unbind(0):
+        assert listed(loaded["jagged"]) == [[1.0], [2.0, 2.0]]
+        assert loaded.get("one").tolist() == [0.0, 0.0]
+        for key in ("text", "objects", "deep", "items"):
+            assert listed(loaded.get(("below", key))) == listed(item.get(("below", key)))
 
 
 def test_the_function_takes_rows_of_any_class(tmp_path: Path) -> None:
@@ -487,7 +654,7 @@ def test_snapshots_of_hard_links_do_not_share_what_is_appended(tmp_path: Path) -
 
 def test_files_are_copied_once_and_keep_their_mode_and_their_holes(tmp_path: Path) -> None:
     data = TensorDict({"x": torch.zeros(1 << 20)}, [1 << 20]).memmap_like(tmp_path / "rows")
-    data["x"][5] = 5.0
+    data["x"][1 << 19] = 5.0
     del data
     file = tmp_path / "rows" / "x.memmap"
     file.chmod(0o640)
@@ -501,7 +668,7 @@ def test_files_are_copied_once_and_keep_their_mode_and_their_holes(tmp_path: Pat
     TensorDict.append_memmap(tmp_path / "rows", row)
     assert file.stat().st_ino == info.st_ino
     loaded = TensorDict.load_memmap(tmp_path / "rows")["x"]
-    assert loaded[5] == 5.0
+    assert loaded[1 << 19] == 5.0
     assert loaded.sum() == 7.0
     assert len(loaded) == (1 << 20) + 2
 
@@ -539,16 +706,47 @@ def test_an_append_to_a_nested_collection_and_one_to_the_outer_one_take_turns(tm
     assert len(Row.load_memmap(tmp_path / "rows")) == 3
 
 
-@pytest.mark.parametrize("kind", [["x"], {}, "unknown", 3])
-def test_a_damaged_type_of_an_entry_is_named_and_nothing_is_written(kind: Any, tmp_path: Path) -> None:
-    data = TensorDict({"a": torch.arange(3)}, [3])
-    data.memmap(tmp_path / "rows")
-    file = tmp_path / "rows" / "meta.json"
+def damaged(folder: Path, key: str, node: Any) -> None:
+    """Write another description of an entry into a ``meta.json``."""
+    file = folder / "meta.json"
     meta = json.loads(file.read_bytes())
     own = next(key for key, value in meta.items() if isinstance(value, dict) and "version" in value)
     note = meta.pop(own)
     note.pop("crc32", None)
-    meta[own] = {**note, "entries": {"a": {"type": kind, "dtype": "int64", "shape": [3]}}}
+    meta[own] = {**note, "entries": {**note.get("entries", {}), key: node}}
     file.write_bytes(sealed_json.sealed(meta, 2))
+
+
+@pytest.mark.parametrize("kind", [["x"], {}, "unknown", 3])
+def test_a_damaged_type_of_an_entry_is_named_and_nothing_is_written(kind: Any, tmp_path: Path) -> None:
+    data = TensorDict({"a": torch.arange(3)}, [3])
+    data.memmap(tmp_path / "rows")
+    damaged(tmp_path / "rows", "a", {"type": kind, "dtype": "int64", "shape": [3]})
     with pytest.raises(ValueError, match="nothing was written; a: expected rows"):
         TensorDict.append_memmap(tmp_path / "rows", data)
+
+
+@pytest.mark.parametrize(
+    "place, key, node, message",
+    [
+        ("a", "spans", {"shape": "x"}, "a: .*shape"),
+        ("a", "values", {"shape": [-1]}, "a.values: .*shape"),
+        ("a", "values", {"dtype": "text"}, "a.values: .*text"),
+        ("o", "spans", {"shape": "x"}, "o.spans: .*shape"),
+        (".", "b", {"shape": None}, "b: .*shape"),
+        (".", "b", {"dtype": "text"}, "b: .*text"),
+        (".", "b", {"crc32": [1, 2]}, "checksums .1, 2. are damaged"),
+        (".", "b", {"crc32": ["x"]}, "checksums .'x'. are damaged"),
+    ],
+)
+def test_a_damaged_description_is_named_and_nothing_is_written(
+    place: str, key: str, node: Any, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(describe_collection, "ARRAYS_FROM", 1)
+    data = TensorDict({"a": Ragged([[1], [2]]), "b": torch.arange(2), "o": NonTensorStack("x", "y")}, [2])
+    data.memmap(tmp_path / "rows")
+    damaged(tmp_path / "rows" / place, key, {"type": "tensor", "dtype": "int64", "shape": [2], **node})
+    before = saved_files(tmp_path / "rows")
+    with pytest.raises(ValueError, match=message):
+        TensorDict.append_memmap(tmp_path / "rows", data)
+    assert saved_files(tmp_path / "rows") == before

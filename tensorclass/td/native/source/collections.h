@@ -510,11 +510,14 @@ PyObject* unless_left(const Run& run) {
     Py_RETURN_NONE;
 }
 
-// What methods of Python try: a function of the arguments. A call that they would refuse is left to them.
+// What methods of Python try: a function of the arguments. A call that they would refuse is left to them. What is often left is
+// told from the first argument: to throw takes longer than most operations.
 using Operation = Ref (*)(const Arguments&);
-template <Operation operation, Py_ssize_t most, bool kernels, bool plain>
+enum class First { Any, Plain, Unnamed };
+template <Operation operation, Py_ssize_t most, bool kernels, First first>
 PyObject* call(PyObject*, PyObject* const* args, Py_ssize_t given) {
-    if (given < 1 || given > most || (plain && !is_plain(args[0])) || calls_are_watched()) Py_RETURN_NONE;
+    if (given < 1 || given > most || (first != First::Any && !is_plain(args[0])) || calls_are_watched()) Py_RETURN_NONE;
+    if (first == First::Unnamed && has_names(args[0])) Py_RETURN_NONE;
     return unless_left([&] {
         const Arguments arguments(args, given);
         if constexpr (kernels) return with_warnings([&] { return operation(arguments); });
@@ -526,12 +529,14 @@ constexpr Py_ssize_t MANY = PY_SSIZE_T_MAX;
 }  // namespace tensorclass
 
 // A line of a table of functions, with the greatest number of arguments: of a plain collection, run by kernels;
-#define OPERATION(name, most) METHOD(name, (tensorclass::call<name, most, true, true>))
+#define OPERATION(name, most) METHOD(name, (tensorclass::call<name, most, true, tensorclass::First::Plain>))
+// of one whose dimensions have no names;
+#define UNNAMED_OPERATION(name, most) METHOD(name, (tensorclass::call<name, most, true, tensorclass::First::Unnamed>))
 // of a plain collection, without kernels;
-#define QUIET_OPERATION(name, most) METHOD(name, (tensorclass::call<name, most, false, true>))
+#define QUIET_OPERATION(name, most) METHOD(name, (tensorclass::call<name, most, false, tensorclass::First::Plain>))
 // of something else, which the function looks at.
-#define FUNCTION(name, most) METHOD(name, (tensorclass::call<name, most, true, false>))
-#define QUIET_FUNCTION(name, most) METHOD(name, (tensorclass::call<name, most, false, false>))
+#define FUNCTION(name, most) METHOD(name, (tensorclass::call<name, most, true, tensorclass::First::Any>))
+#define QUIET_FUNCTION(name, most) METHOD(name, (tensorclass::call<name, most, false, tensorclass::First::Any>))
 #define METHOD(name, function) \
     {#name, reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function)), METH_FASTCALL, nullptr}
 #define END_OF_METHODS {nullptr, nullptr, 0, nullptr}

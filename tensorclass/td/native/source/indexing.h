@@ -34,26 +34,38 @@ inline View as_slice(PyObject* slice) {
     return {View::Slice, start, stop, step};
 }
 
+// The entries of an index: of a tuple, or it alone.
+inline c10::ArrayRef<PyObject*> entries(PyObject* const& index) {
+    if (!PyTuple_CheckExact(index)) return index;
+    return {&PyTuple_GET_ITEM(index, 0), static_cast<size_t>(PyTuple_GET_SIZE(index))};
+}
+
 // An index of ints, slices, None and one ellipsis, which applies to the batch dimensions of every value.
 struct ByViews : Reshaped {
     static constexpr bool copies = false;
     c10::SmallVector<View, 4> views;
     Ref item;  // null: it has an ellipsis, which would stand for other dimensions of a value of its own kind
 
+    // Whether an index has such entries alone: to throw takes longer than most operations.
+    static bool knows(PyObject* index) {
+        const auto given = entries(index);
+        return std::all_of(given.begin(), given.end(), [](PyObject* entry) {
+            return PyLong_CheckExact(entry) || PySlice_Check(entry) || entry == Py_None || entry == Py_Ellipsis;
+        });
+    }
+
     ByViews(PyObject* index, int64_t ndim) : item(Ref::borrowed(index)) {
-        PyObject* const* items = PyTuple_CheckExact(index) ? &PyTuple_GET_ITEM(index, 0) : &index;
-        const Py_ssize_t count = PyTuple_CheckExact(index) ? PyTuple_GET_SIZE(index) : 1;
         int64_t more = ndim, ellipsis = -1;
-        for (Py_ssize_t i = 0; i < count; ++i) {
-            if (PyLong_CheckExact(items[i])) {
-                views.push_back({View::Select, as_int(items[i])});
+        for (PyObject* entry : entries(index)) {
+            if (PyLong_CheckExact(entry)) {
+                views.push_back({View::Select, as_int(entry)});
                 --more;
-            } else if (PySlice_Check(items[i])) {
-                views.push_back(as_slice(items[i]));
+            } else if (PySlice_Check(entry)) {
+                views.push_back(as_slice(entry));
                 --more;
-            } else if (items[i] == Py_None) {
+            } else if (entry == Py_None) {
                 views.push_back({View::Insert});
-            } else if (items[i] == Py_Ellipsis && item) {
+            } else if (entry == Py_Ellipsis && item) {
                 ellipsis = static_cast<int64_t>(views.size());
                 item = Ref();
             } else {
@@ -135,14 +147,16 @@ struct ByPositions : Reshaped {
     at::Tensor positions;
     Ref item;
 
+    static bool knows(const at::Tensor& index) {
+        return index.scalar_type() == at::kBool ? index.dim() == 1 : index.scalar_type() == at::kLong && index.dim() > 0;
+    }
+
     ByPositions(PyObject* index, PyObject* batch_size) : positions(THPVariable_Unpack(index)), item(Ref::borrowed(index)) {
         if (positions.scalar_type() == at::kBool) {
             const Sizes batch = sizes_of(batch_size);
-            if (positions.dim() != 1 || batch.empty() || batch[0] != positions.size(0)) throw NotNative();
+            if (batch.empty() || batch[0] != positions.size(0)) throw NotNative();
             positions = true_positions(positions);
             item = wrap(positions);
-        } else if (positions.scalar_type() != at::kLong || positions.dim() == 0) {
-            throw NotNative();
         }
     }
 
@@ -197,7 +211,10 @@ struct ByPositions : Reshaped {
 // Call `take(by)` with any index that is known here, prepared.
 template <class Take>
 Ref by_index(PyObject* batch_size, PyObject* item, const Take& take) {
-    if (Py_TYPE(item) == bound.tensor) return take(ByPositions(item, batch_size));
+    if (Py_TYPE(item) == bound.tensor) {
+        return ByPositions::knows(THPVariable_Unpack(item)) ? take(ByPositions(item, batch_size)) : Ref();
+    }
+    if (!ByViews::knows(item)) return Ref();
     const ByViews by(item, PyTuple_GET_SIZE(batch_size));
     by.size(batch_size);  // before any work: an index out of range is left to Python
     return take(by);
@@ -206,7 +223,6 @@ Ref by_index(PyObject* batch_size, PyObject* item, const Take& take) {
 // index(collection, item): `collection[item]`, of a collection without names.
 inline Ref index(const Arguments& args) {
     PyObject *collection = args[0], *item = args[1];
-    if (has_names(collection) || item == Py_Ellipsis) return Ref();  // `data[...]` is the same
     return by_index(batch_size_of(collection), item, [&](const auto& by) {
         const Tree tree(collection);
         if (tree.has_names()) throw NotNative();
@@ -224,6 +240,6 @@ inline Ref index_column(const Arguments& args) {
     return by_index(batch_size_of(args[0]), args[1], [&](const auto& by) { return leaf_at(args[0], by); });
 }
 
-inline PyMethodDef index_methods[] = {OPERATION(index, 2), FUNCTION(index_column, 2), END_OF_METHODS};
+inline PyMethodDef index_methods[] = {UNNAMED_OPERATION(index, 2), FUNCTION(index_column, 2), END_OF_METHODS};
 
 }  // namespace tensorclass

@@ -158,7 +158,7 @@ Ref join(const Arguments& args) {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(args[0]); ++i) {
         items.push_back(Ref::borrowed(PyList_GET_ITEM(args[0], i)));
     }
-    if (!is_plain(items[0].get())) return Ref();
+    if (!is_plain(items[0].get()) || has_names(items[0].get())) return Ref();
     const int64_t ndim = PyTuple_GET_SIZE(batch_size_of(items[0].get())) + (stacked ? 1 : 0);
     return Joining(items, wrapped(args.size() == 2 ? as_int(args[1]) : 0, ndim), stacked).result();
 }

@@ -22,9 +22,7 @@ struct Prefix : Reshaped {
 
     Prefix(const Arguments& args, const char* name, PyObject* undone_by)
         : collection(args[0]), method(name), inverse(undone_by), before(sizes_of(batch_size_of(collection))),
-          ndim(static_cast<int64_t>(before.size())) {
-        if (has_names(collection)) throw NotNative();
-    }
+          ndim(static_cast<int64_t>(before.size())) {}
 
     Sizes of(c10::IntArrayRef own) const {
         Sizes sizes(after);
@@ -194,9 +192,10 @@ inline Ref transpose(const Arguments& args) {
 }
 
 inline PyMethodDef shape_methods[] = {
-    OPERATION(reshape, MANY),   OPERATION(view, MANY), OPERATION(flatten, 3),   OPERATION(unflatten, 3),
-    OPERATION(squeeze, 2),      OPERATION(unsqueeze, 2), OPERATION(expand, MANY), OPERATION(permute, 2),
-    OPERATION(transpose, 3),    END_OF_METHODS,
+    UNNAMED_OPERATION(reshape, MANY), UNNAMED_OPERATION(view, MANY),   UNNAMED_OPERATION(flatten, 3),
+    UNNAMED_OPERATION(unflatten, 3),  UNNAMED_OPERATION(squeeze, 2),   UNNAMED_OPERATION(unsqueeze, 2),
+    UNNAMED_OPERATION(expand, MANY),  UNNAMED_OPERATION(permute, 2),   UNNAMED_OPERATION(transpose, 3),
+    END_OF_METHODS,
 };
 
 }  // namespace tensorclass

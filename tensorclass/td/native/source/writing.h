@@ -95,7 +95,7 @@ inline bool select_rows(PyObject* index, const Sizes& batch, Selection& selectio
             selection.start = start;
             return true;
         }
-    } else if (!PyTuple_CheckExact(index)) {
+    } else if (!ByViews::knows(index)) {
         return false;
     }
     selection.views.emplace(index, static_cast<int64_t>(batch.size()));

@@ -99,7 +99,7 @@ def test_an_operation_gives_what_it_gives_on_the_dense_stack(name: str, dim: int
 
 
 @pytest.mark.parametrize("name", SHAPE_OPERATIONS)
-@settings(max_examples=settings().max_examples // 2)
+@settings(max_examples=settings().max_examples // 4)
 @given(data=st.data())
 def test_shape_operations(name: str, data: Any) -> None:
     size = data.draw(draw.shapes(min_dims=1, max_dims=3))
