@@ -21,6 +21,7 @@ from tensorclass.scores.command import exit_codes, run_files
 from tensorclass.support import interrupts
 from tests import fresh_python
 from tests.interrupting import Held, interrupted
+from tests.terminal import Terminal
 
 Write = Callable[..., Path]
 Make = Callable[..., dict[str, Any]]
@@ -378,18 +379,16 @@ def test_the_script_runs_the_command(repository: Path, logs: list[Path]) -> None
     assert json.loads(found.stdout)["runs"][0]["name"] == "first"
 
 
-@pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs pseudo-terminals")
 def test_a_long_file_shows_its_progress_on_a_terminal(
     logs: list[Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(run_files, "LONG_FILE", 0)
-    leader, follower = os.openpty()
-    with os.fdopen(follower, "w") as terminal:
-        monkeypatch.setattr(sys, "stderr", terminal)
-        assert run(logs[0], "--json") == 0
-        terminal.flush()
-        shown = os.read(leader, 100_000).decode()
-    os.close(leader)
+    terminal = Terminal()
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stderr", terminal.file)
+        code = run(logs[0], "--json")
+    shown = terminal.close()
+    assert code == 0
     assert "first.jsonl" in shown
     json.loads(capsys.readouterr().out)
 

@@ -43,6 +43,7 @@ from tensorclass.cli import main
 from tensorclass.support.log import logger
 from tensorclass.support.printable import printable
 from tensorclass.support.progress import bar
+from tests.terminal import Terminal
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\r\x9b31m\u202e\u2066\x00\x7f\u2028\x85\x08"
 """Clears the screen, sets the title, rings the bell, goes back to the start of the line, turns the text around."""
@@ -163,7 +164,6 @@ def test_stubs_of_hostile_files_are_told_of_without_commands(tmp_path: Path) -> 
     assert (code, commands(shown)) == (2, set())
 
 
-@pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs pseudo-terminals")
 def test_progress_shows_hostile_names_of_files_without_commands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,13 +172,12 @@ def test_progress_shows_hostile_names_of_files_without_commands(
     path = tmp_path / "[red]\x1b]0;owned\x07\u202e.jsonl"
     path.write_text(json.dumps({"doc_id": 0, "metrics": ["acc"], "acc": 1.0}) + "\n", encoding="utf-8")
     monkeypatch.setattr(run_files, "LONG_FILE", 0)
-    leader, follower = os.openpty()
-    with os.fdopen(follower, "w") as terminal, redirect_stdout(io.StringIO()):
-        monkeypatch.setattr(sys, "stderr", terminal)
-        assert main(["scores", str(path), "--json"]) == 0
-        terminal.flush()
-        shown = os.read(leader, 100_000).decode()
-    os.close(leader)
+    terminal = Terminal()
+    with monkeypatch.context() as patch, redirect_stdout(io.StringIO()):
+        patch.setattr(sys, "stderr", terminal.file)
+        code = main(["scores", str(path), "--json"])
+    shown = terminal.close()
+    assert code == 0
     assert "[red]\\x1b]0;owned\\x07\\u202e" in COLOUR.sub("", shown)
     assert not {"\x07", "\u202e"} & set(shown)
     assert "\x1b]" not in shown
