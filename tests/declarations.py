@@ -1,26 +1,28 @@
-"""Write what follows from the converters: their methods, the functions of the package, its lists of names.
+"""Write what follows from the functions behind methods: the methods, functions of the package, lists of names.
 
-A converter (or a file format) is one module with one declaration: its public functions ``from_x``, ``iter_x`` and
-``to_x``, with the signatures and docstrings that users read, and a line that names the class of their methods::
+A method whose work is in a higher layer is declared once, as the function that does the work: its signature and its
+docstring are those that users read. A line in its module names the class of the methods::
 
     METHODS_OF = "TableFiles"
 
-From these are made the modules of ``tensorclass/td/delegated/`` whose first line says so, a section of
-``tensorclass/functions.py``, and the lists of names in it and in ``tensorclass/__init__.py``.
+Each public function of the module whose docstring has an ``Example`` is a method. From these are made the modules of
+``tensorclass/td/delegated/`` whose first line says so, for converters a section of ``tensorclass/functions.py``, and
+the lists of names in that and in ``tensorclass/__init__.py``.
 
     make stubs                          # writes them, then the type stubs
     python -m tests.declarations --check
 
-A function is written once, so it says nothing twice that others say, too:
+The first argument is the collection, or ``cls``. If it is of a type variable (``data: C``, ``cls: type[C]``), that is
+``Self`` in the method. A function is written once, so it says nothing twice that others say, too:
 
-- ``**kwargs: Unpack[TableKwargs]`` stands for the arguments of that ``TypedDict``.
+- ``**kwargs: Unpack[TableKwargs]`` stands for the arguments of that ``TypedDict``. One of them is ``None`` by default if
+  it takes ``None``, otherwise what ``DEFAULTS`` says. Keyword arguments have the order of ``Args``.
 - A line ``TableKwargs: columns, rename`` under ``Args`` stands for these arguments, as the docstring of ``TableKwargs``
   explains them; under ``Raises`` for these errors. ``Returns`` can be such a name alone. Any class or function of the
   package can be named whose docstring has the section.
 - ``{x}`` in such a docstring is the name of the format.
-
-Keyword arguments have the order of ``Args``. One of a ``TypedDict`` is ``None`` by default if it takes ``None``,
-otherwise what ``DEFAULTS`` says.
+- An overload names the arguments that decide; the others are those of the function.
+- ``save = memmap`` in a line of its own is another name of the method; ``PROPERTIES = ("saved_path",)`` makes properties.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "tensorclass"
@@ -53,9 +56,31 @@ CLASSES = {
                    "``from_x``, ``iter_x`` and ``to_x`` of files of tables: Parquet, CSV, JSON, Feather."),
     "Datasets": ("dataset_methods", "Methods for data sets of Hugging Face and Ray.",
                  "``from_x``, ``iter_x`` and ``to_x`` of data sets: Hugging Face, Ray."),
+    "Files": ("file_methods", "Methods for single files: HDF5, zarr, consolidated, safetensors.",
+              "``to_h5``, ``consolidate``, ``save_safetensors`` and their kin."),
+    "MemoryMaps": ("memory_map_methods", "Methods for collections on memory-mapped tensors.",
+                   "``memmap``, ``load_memmap`` and their kin."),
+    "PointToPoint": ("message_methods", "Methods that send a collection from one process to another.",
+                     "``send``, ``recv``, ``isend``, ``irecv``, ``init_remote`` and ``from_remote_init``."),
+    "Collectives": ("collective_methods", "Collectives: methods that all ranks of a process group call.",
+                    "``broadcast``, ``scatter``, ``all_gather``, ``gather_and_stack``, ``all_reduce`` and ``reduce``."),
+    "Map": ("map_methods", "A function on chunks of rows, run in other processes.", "``map`` and ``map_iter``."),
+    "RowOperations": ("row_methods", "Methods that choose, order and combine rows by their values, as tables do.",
+                      "``filter``, ``sort_by``, ``unique``, ``group_by``, ``join`` and their kin. Rows lie along the "
+                      "first dimension."),
+    "Looks": ("look_methods", "Methods to look at rows and fields.",
+              "``head``, ``tail``, ``sample``, ``summary`` and ``plot``. Rows lie along the first dimension."),
+    "Stores": ("store_methods", "Collections over stores that users give.", "``from_store``."),
 }  # fmt: skip
+#: those of converters, which are functions of the package, too
+CONVERTERS = ("PythonObjects", "ClassInstances", "Tables", "TableFiles", "Datasets")
+#: modules that the declarations may import when they run; others are for type checkers
+IMPORTED = re.compile(
+    r"collections\.abc|typing|typing_extensions|pathlib|datetime|torch"
+    r"|tensorclass\.td\.(collection|keys|memory\..*|delegated\.arguments)"
+)
 
-HEADER = '# Generated by "make stubs" from the converters that it names: change those instead.\n'
+HEADER = '# Generated by "make stubs" from the functions that it names: change those instead.\n'
 #: the section of functions.py that is written
 SECTION = re.compile(r"(?<=\n# -- converters: written by \"make stubs\" -)(-+\n)\n.*?\n(?=\n# -- )", re.DOTALL)
 DEFAULTS = {
@@ -98,28 +123,55 @@ class Source:
 
     def assigned(self, name: str) -> ast.expr | None:
         """Return what is assigned to a name."""
-        for node in self.tree.body:
+        for node in ast.walk(self.tree):
             if isinstance(node, ast.Assign) and any(getattr(one, "id", "") == name for one in node.targets):
                 return node.value
         return None
 
+    def literal(self, name: str) -> Any:
+        """Return the literal that is assigned to a name; ``None`` without one."""
+        value = self.assigned(name)
+        return None if value is None else ast.literal_eval(value)
+
     def functions(self) -> dict[str, list[ast.FunctionDef]]:
-        """Return the converting functions: the overloads of each, and last the function itself."""
+        """Return the functions that are methods: the overloads of each, and last the function itself."""
         found: dict[str, list[ast.FunctionDef]] = {}
         for node in self.tree.body:
-            if isinstance(node, ast.FunctionDef) and node.name.startswith(("from_", "iter_", "to_")):
+            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
                 found.setdefault(node.name, []).append(node)
-        return found
+        return {name: each for name, each in found.items() if "Example" in sections(ast.get_docstring(each[-1]) or "")}
+
+    def other_names(self, name: str) -> list[str]:
+        """Return the names that a function has besides its own."""
+        return [
+            target.id
+            for node in self.tree.body
+            if isinstance(node, ast.Assign) and getattr(node.value, "id", "") == name
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        ]
+
+    def is_variable(self, name: str) -> bool:
+        """Return whether a name is a type variable that the module makes or imports."""
+        if name in self.imports:
+            module, there = self.imports[name]
+            return there is not None and module.startswith("tensorclass.") and source(module).is_variable(there)
+        return getattr(getattr(self.assigned(name), "func", None), "id", "") == "TypeVar"
 
     def segment(self, node: ast.AST) -> str:
         """Return the source of a node on one line."""
         return re.sub(r"\s+", " ", ast.get_source_segment(self.text, node) or "")
 
+    def comment(self, node: ast.FunctionDef) -> str:
+        """Return what the first line of a function tells type checkers."""
+        return "".join(re.findall("  # (?:type|pyright): .*", self.text.splitlines()[node.lineno - 1]))
+
 
 @cache
 def source(name: str) -> Source:
     """Return a module of the package."""
-    return Source(name, ROOT.joinpath(*name.split(".")).with_suffix(".py").read_text())
+    path = ROOT.joinpath(*name.split("."))
+    return Source(name, (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text())
 
 
 def find(name: str, at: Source) -> tuple[ast.ClassDef | ast.FunctionDef, Source]:
@@ -127,6 +179,8 @@ def find(name: str, at: Source) -> tuple[ast.ClassDef | ast.FunctionDef, Source]
     for node in at.tree.body:
         if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name == name:
             return node, at
+    if at.imports.get(name, ("",))[0].startswith("tensorclass."):
+        return find(name, source(at.imports[name][0]))
     if name in defined() and at is not defined()[name]:
         return find(name, defined()[name])
     raise SystemExit(f"{at.name}: no class or function {name!r}, which a docstring or a signature names")
@@ -134,21 +188,23 @@ def find(name: str, at: Source) -> tuple[ast.ClassDef | ast.FunctionDef, Source]
 
 @cache
 def defined() -> dict[str, Source]:
-    """Return the module of each class and function of the converters."""
+    """Return the module of each class and function to which docstrings of functions can refer."""
     modules = [
-        source(".".join(path.relative_to(ROOT).with_suffix("").parts)) for path in PACKAGE.glob("convert/**/*.py")
+        source(".".join(path.relative_to(ROOT).with_suffix("").parts))
+        for folder in ("storage", "distributed", "convert")
+        for path in sorted(PACKAGE.glob(f"{folder}/**/*.py"))
     ]
     return {
         node.name: at for at in modules for node in at.tree.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))
     }
 
 
-def converters() -> Iterator[tuple[str, Source]]:
-    """Yield each class of methods with the modules of its converters."""
+def declarations() -> Iterator[tuple[str, Source]]:
+    """Yield each class of methods with the modules of its functions."""
     for path in sorted(PACKAGE.rglob("*.py")):
         if re.search("^METHODS_OF = ", path.read_text(), re.MULTILINE):
             at = source(".".join(path.relative_to(ROOT).with_suffix("").parts))
-            owner = ast.literal_eval(at.assigned("METHODS_OF"))  # type: ignore[arg-type]
+            owner = at.literal("METHODS_OF")
             if owner not in CLASSES:
                 raise SystemExit(f"{at.name}: METHODS_OF is {owner!r}, which is none of {list(CLASSES)}")
             yield owner, at
@@ -207,9 +263,12 @@ def wrapped(text: str, indent: int, hanging: int = 0) -> str:
     )  # fmt: skip
 
 
-def docstring(function: ast.FunctionDef, at: Source) -> str:
-    """Return the docstring of the method of a function."""
+def docstring(function: ast.FunctionDef, at: Source, other_name: str = "") -> str:
+    """Return the docstring of the method of a function, or of one that is its other name."""
     parts = sections(ast.get_docstring(function) or "")
+    if other_name:
+        parts[""] += f"\n\nAnother name of :meth:`{function.name}`."
+        parts["Example"] = parts["Example"].replace(f".{function.name}(", f".{other_name}(")
     paragraphs = [wrapped(" ".join(one.split()), 8) for one in parts[""].split("\n\n")]
     lines = ["\n\n".join(paragraphs)]
     for section in ("Args", "Returns", "Raises", "Example"):
@@ -242,57 +301,82 @@ class Methods:
     body: list[str] = field(default_factory=list)
     imports: set[str] = field(default_factory=set)
     for_checkers: set[str] = field(default_factory=set)
-    type_variables: set[str] = field(default_factory=set)
+    type_variables: dict[str, str] = field(default_factory=dict)
 
-    def annotation(self, node: ast.AST, at: Source) -> str:
-        """Return an annotation in the module of methods, which imports its names."""
+    def annotation(self, node: ast.AST, at: Source, of_self: str = "") -> str:
+        """Return an annotation in the module of methods, which imports its names; ``of_self`` is that of the owner."""
         for one in ast.walk(node):
-            if not isinstance(one, ast.Name) or one.id == "C" or hasattr(builtins, one.id):
-                continue
-            if one.id not in at.imports:
-                self.imports.add("from typing import TypeVar")
-                self.type_variables.add(one.id)
-                continue
-            module, name = at.imports[one.id]
-            statement = f"import {module}" if name is None else f"from {module} import {name}"
-            is_above = module.startswith("tensorclass.") and not module.startswith("tensorclass.td.")
-            (self.for_checkers if one.id in at.for_checkers or is_above else self.imports).add(statement)
-        return re.sub(r"\bC\b", "Self", at.segment(node))
+            if isinstance(one, ast.Name) and one.id != of_self and not hasattr(builtins, one.id):
+                self._use(one.id, at)
+        return re.sub(rf"\b{of_self}\b", "Self", at.segment(node)) if of_self else at.segment(node)
 
-    def parameters(self, function: ast.FunctionDef, order: Iterable[str], at: Source) -> list[str]:
-        """Return the parameters of a method, that for the collection first."""
+    def _use(self, name: str, at: Source) -> None:
+        """Import a name that a module imports or defines."""
+        if name in at.imports:
+            module, imported = at.imports[name]
+            statement = f"import {module}" if imported is None else f"from {module} import {imported}"
+            (self.imports if IMPORTED.fullmatch(module) else self.for_checkers).add(statement)
+        elif at.is_variable(name):
+            made: Any = at.assigned(name)
+            self.imports.add("from typing import TypeVar")
+            self.type_variables[name] = at.segment(made)
+            for bound in made.keywords:
+                self.annotation(ast.parse(ast.literal_eval(bound.value), mode="eval"), at)
+        else:
+            self.for_checkers.add(f"from {at.name} import {name}")
+
+    def parameters(self, function: ast.FunctionDef, order: Iterable[str], at: Source, whole: list[str]) -> list[str]:
+        """Return the parameters of a method, that for the collection first.
+
+        Args:
+            function: the function, or an overload of it.
+            order: the names in the order of ``Args``.
+            at: the module of the function.
+            whole: the parameters of the function; an overload leaves out some of them.
+        """
         given = function.args
-        *_, first = [*given.posonlyargs, *given.args][:1]
-        of_class = at.segment(first.annotation or first)
-        own = "cls" if first.arg == "cls" else "self" if of_class == "C" else f"self: {self.owner}"
+        own, of_self = self._own(function, at)
         defaults = [None] * (len(given.args) - len(given.defaults)) + [*given.defaults]
-        plain = [*zip(given.args, defaults, strict=True)][1:]
         named: dict[str, str] = {}
-        is_overload = any(getattr(one, "id", "") == "overload" for one in function.decorator_list)
 
-        def text(name: str, annotation: str, default: str | None) -> str:
-            return f"{name}: {annotation}" + ("" if default is None else f" = {default}")
+        def text(one: ast.arg, default: ast.expr | None) -> str:
+            assert one.annotation is not None
+            shown = "" if default is None else f" = {at.segment(default)}"
+            return f"{one.arg}: {self.annotation(one.annotation, at, of_self)}{shown}"
 
         for one, default in zip(given.kwonlyargs, given.kw_defaults, strict=True):
-            shown = None if default is None else at.segment(default)
-            named[one.arg] = text(one.arg, self.annotation(one.annotation, at), shown)  # type: ignore[arg-type]
+            named[one.arg] = text(one, default)
         rest: list[str] = []
-        if given.kwarg is not None and given.kwarg.annotation is not None:
+        if given.kwarg is not None and given.kwarg.annotation is not None and not whole:
             unpacked = re.fullmatch(r"Unpack\[(\w+)\]", at.segment(given.kwarg.annotation))
             if unpacked is None:
                 rest.append(f"**{given.kwarg.arg}: {self.annotation(given.kwarg.annotation, at)}")
-            keywords = self.keywords(unpacked[1] if unpacked else _file_kwargs(function.name), at)
+            keywords = self.keywords(unpacked[1] if unpacked else self._file_kwargs(function.name), at)
             for name, annotation in keywords.items():
                 default_text = "None" if annotation.endswith("| None") or name == "batch_size" else DEFAULTS.get(name)
-                named.setdefault(name, text(name, annotation, "..." if is_overload else default_text))
+                named.setdefault(name, f"{name}: {annotation}" + (f" = {default_text}" if default_text else ""))
+        listed = {one.arg: text(one, default) for one, default in [*zip(given.args, defaults, strict=True)][1:]}
+        if whole:
+            return [own, *_completed(listed, named, whole)]
         if missing := named.keys() - set(order):
             raise SystemExit(f"{at.name}.{function.name}: Args does not explain {sorted(missing)}")
-        listed = [
-            text(one.arg, self.annotation(one.annotation, at), None if default is None else at.segment(default))  # type: ignore[arg-type]
-            for one, default in plain
-        ]
         by_name = [named[name] for name in order if name in named]
-        return [own, *listed, *(["*"] if by_name else []), *by_name, *rest]
+        return [own, *listed.values(), *(["*"] if by_name else []), *by_name, *rest]
+
+    def _own(self, function: ast.FunctionDef, at: Source) -> tuple[str, str]:
+        """Return the parameter for the collection, and the type variable that is ``Self``, if there is one."""
+        first = function.args.args[0]
+        of_class = at.segment(first.annotation or first)
+        variable = of_class.removeprefix("type[").removesuffix("]")
+        of_self = variable if at.is_variable(variable) else ""
+        if of_self:
+            self.imports.add("from typing_extensions import Self")
+        return "cls" if first.arg == "cls" else f"self: {'Self' if of_self else self.owner}", of_self
+
+    def _file_kwargs(self, name: str) -> str:
+        """Return the keywords of a function of files, which takes those of the library that reads them, too."""
+        known = {"from": "FileKwargs", "iter": "FileStreamKwargs"} if self.owner == "TableFiles" else {}
+        return known.get(name.partition("_")[0], "")
 
     def keywords(self, name: str, at: Source) -> dict[str, str]:
         """Return the keywords of a ``TypedDict`` with their annotations; none without a name."""
@@ -311,26 +395,35 @@ class Methods:
         }
 
     def add(self, functions: list[ast.FunctionDef], at: Source) -> None:
-        """Add the method of a function, with its overloads."""
+        """Add the method of a function, with its overloads, and its other names."""
         function = functions[-1]
-        doc = docstring(function, at)
         args = sections(ast.get_docstring(function) or "").get("Args", "")
         order = [name for name, _ in expanded("Args", args, at)]
+        whole = self.parameters(function, order, at, [])
         lines = []
         for one in functions:
-            parameters = self.parameters(one, order, at)
-            returns = self.annotation(one.returns, at) if one.returns is not None else "None"
-            if "Self" in returns or parameters[0] in ("cls", "self"):
-                self.imports.add("from typing_extensions import Self")
+            parameters = whole if one is function else self.parameters(one, order, at, whole)
+            returns = "None" if one.returns is None else self.annotation(one.returns, at, self._own(one, at)[1])
             decorators = ["@classmethod"] if parameters[0] == "cls" else []
             if one is function:
                 decorators.append(f'@delegated("{at.name}")')
             else:
                 decorators.insert(0, "@overload")
                 self.imports.add("from typing import overload")
+            if one.name in (at.literal("PROPERTIES") or ()):
+                decorators.insert(0, "@property")
+                parameters = ["self"]
             lines += [f"    {decorator}" for decorator in decorators]
-            lines.append(_signature(one.name, parameters, returns, end="" if one is function else " ..."))
-        self.body.append("\n".join([*lines, doc, "        ..."]))
+            end = "" if one is function else " ..."
+            lines.append(_signature(one.name, parameters, returns, end, "" if one is function else at.comment(one)))
+        self.body.append("\n".join([*lines, docstring(function, at), "        ..."]))
+        for name in at.other_names(function.name):
+            if whole[0] == "cls":  # mypy does not take an alias for a class method
+                decorators[-1] = f'@delegated("{at.name}", "{function.name}")'
+                lines = [*[f"    {decorator}" for decorator in decorators], _signature(name, whole, returns, "", "")]
+                self.body.append("\n".join([*lines, docstring(function, at, name), "        ..."]))
+            else:
+                self.body.append(f"    {name} = {function.name}")
 
     def module(self) -> str:
         """Return the text of the module."""
@@ -342,30 +435,41 @@ class Methods:
         if self.for_checkers:
             imports.add("from typing import TYPE_CHECKING")
             checkers = "if TYPE_CHECKING:\n" + "".join(f"    {one}\n" for one in sorted(self.for_checkers))
-        variables = "".join(f'{name} = TypeVar("{name}")\n' for name in sorted(self.type_variables))
+        variables = "".join(f"{name} = {text}\n" for name, text in sorted(self.type_variables.items()))
+        if checkers and variables:
+            checkers += "\n"
         statements = "\n".join(sorted(imports)).replace("from tensorclass.td.delegated.", "from .")
         header = f'{HEADER}"""{first}"""\n\nfrom __future__ import annotations\n\n{statements}\n\n{checkers}{variables}'
         body = "\n\n".join(self.body)
         return f'{header}\n\nclass {self.owner}(Collection):\n    """{doc}"""\n\n    __slots__ = ()\n\n{body}\n'
 
 
-def _file_kwargs(name: str) -> str:
-    """Return the keywords of a function of files, which takes those of the library that reads them, too."""
-    return {"from": "FileKwargs", "iter": "FileStreamKwargs"}.get(name.partition("_")[0], "")
+def _completed(listed: dict[str, str], named: dict[str, str], whole: list[str]) -> list[str]:
+    """Return the parameters of an overload with those of the function that it leaves out."""
+    found: list[str] = []
+    by_name = False
+    for parameter in whole[1:]:
+        by_name |= parameter == "*"
+        name = parameter.partition(":")[0]
+        default = re.sub(r" = .*", " = ...", parameter)
+        if name in named and not by_name:  # given by name, although it has a position
+            raise SystemExit(f"an overload has the argument {name} by name")
+        found.append((named if by_name else listed).get(name, default))
+    return found
 
 
-def _signature(name: str, parameters: list[str], returns: str, end: str) -> str:
+def _signature(name: str, parameters: list[str], returns: str, end: str, comment: str) -> str:
     line = f"    def {name}({', '.join(parameters)}) -> {returns}:{end}"
     if len(line) <= 120:
-        return line
+        return line + comment
     lines = wrapped(", ".join([one.replace(" ", "\0") for one in parameters]), 8).replace("\0", " ")
-    return f"    def {name}(\n{lines}\n    ) -> {returns}:{end}"
+    return f"    def {name}({comment}\n{lines}\n    ) -> {returns}:{end}"
 
 
 def methods() -> dict[str, Methods]:
     """Return the classes of methods."""
     found = {owner: Methods(owner) for owner in CLASSES}
-    for owner, at in converters():
+    for owner, at in declarations():
         rule = f"    # -- {at.name.rpartition('.')[2]} "
         found[owner].body.append(f"{rule:-<120}")
         for functions in at.functions().values():
@@ -379,10 +483,10 @@ def methods() -> dict[str, Methods]:
 
 def functions() -> list[tuple[str, str]]:
     """Return the functions that are methods of converters, and the class of the first argument in functions.py."""
-    init = source("tensorclass.__init__").imports
+    init = source("tensorclass").imports
     found: list[tuple[str, str]] = []
-    for _, at in converters():
-        for name, (*_, function) in at.functions().items():
+    for owner, at in declarations():
+        for name, (*_, function) in at.functions().items() if owner in CONVERTERS else ():
             of_class = function.args.args[0].arg == "cls"
             is_other = init.get(name, ("tensorclass.functions", ""))[0] != "tensorclass.functions"
             if (of_class or name.startswith("to_")) and not is_other:
@@ -391,21 +495,21 @@ def functions() -> list[tuple[str, str]]:
 
 
 def with_functions(text: str, found: list[tuple[str, str]]) -> str:
-    """Return functions.py with the section and the names of converters."""
+    """Return functions.py with the section of converters, and the names of all its functions."""
     lines = "".join(f"{name}: Final = {owner}.{name}\n" for name, owner in found)
-    old = {line.partition(":")[0] for line in (SECTION.search(text) or [""])[0].splitlines() if ": Final" in line}
     text = SECTION.sub(lambda match: f"{match[1]}\n{lines}", text)
-    return _with_names(text, old, {name for name, _ in found})
+    return _with_names(text, set(re.findall(r"^(?:def )?([a-z]\w*)(?:\(|: Final)", text, re.MULTILINE)))
 
 
-def _with_names(text: str, old: set[str], new: set[str]) -> str:
+def _listed(text: str) -> set[str]:
+    """Return the names in the ``__all__`` of a module."""
+    return set(re.findall(r'"(\w+)"', text.partition("__all__ = [")[2].partition("]")[0]))
+
+
+def _with_names(text: str, names: set[str]) -> str:
     """Return a module with other names in its ``__all__``."""
-
-    def listed(match: re.Match[str]) -> str:
-        names = (set(re.findall(r'"(\w+)"', match[0])) - old) | new
-        order = sorted(names, key=lambda name: (not name.isupper(), not name[0].isupper(), name))
-        return "__all__ = [\n" + "".join(f'    "{name}",\n' for name in order) + "]"
-
+    order = sorted(names, key=lambda name: (not name.isupper(), not name[0].isupper(), name))
+    listed = "__all__ = [\n" + "".join(f'    "{name}",\n' for name in order) + "]"
     return re.sub(r"__all__ = \[.*?\]", listed, text, count=1, flags=re.DOTALL)
 
 
@@ -415,26 +519,16 @@ def texts() -> dict[Path, str]:
     for owner, made in methods().items():
         path = PACKAGE / "td" / "delegated" / f"{CLASSES[owner][0]}.py"
         command = [
-            sys.executable,
-            "-m",
-            "ruff",
-            "check",
-            "--quiet",
-            "--select",
-            "I",
-            "--fix",
-            "--stdin-filename",
-            path,
-            "-",
-        ]
+            sys.executable, "-m", "ruff", "check", "--quiet", "--select", "I", "--fix", "--stdin-filename", path, "-",
+        ]  # fmt: skip
         run = subprocess.run(command, input=made.module(), capture_output=True, text=True, check=True)
         found[path] = run.stdout
     path = PACKAGE / "functions.py"
     before = path.read_text()
     found[path] = with_functions(before, functions())
-    old, new = (set(re.findall(r'^    "(\w+)",$', text, re.MULTILINE)) for text in (before, found[path]))
     init = PACKAGE / "__init__.py"
-    found[init] = _with_names(init.read_text(), old - new, new)
+    names = _listed(init.read_text()) - _listed(before) | _listed(found[path])
+    found[init] = _with_names(init.read_text(), names)
     return found
 
 
