@@ -15,14 +15,15 @@ the lists of names in that and in ``tensorclass/__init__.py``.
 The first argument is the collection, or ``cls``. If it is of a type variable (``data: C``, ``cls: type[C]``), that is
 ``Self`` in the method. A function is written once, so it says nothing twice that others say, too:
 
-- ``**kwargs: Unpack[TableKwargs]`` stands for the arguments of that ``TypedDict``. One of them is ``None`` by default if
-  it takes ``None``, otherwise what ``DEFAULTS`` says. Keyword arguments have the order of ``Args``.
+- ``**kwargs: Unpack[TableKwargs]`` stands for the arguments of that ``TypedDict``. One of them is ``None`` by default
+  if it takes ``None``, otherwise what ``DEFAULTS`` says. Keyword arguments have the order of ``Args``.
 - A line ``TableKwargs: columns, rename`` under ``Args`` stands for these arguments, as the docstring of ``TableKwargs``
   explains them; under ``Raises`` for these errors. ``Returns`` can be such a name alone. Any class or function of the
   package can be named whose docstring has the section.
 - ``{x}`` in such a docstring is the name of the format.
 - An overload names the arguments that decide; the others are those of the function.
-- ``save = memmap`` in a line of its own is another name of the method; ``PROPERTIES = ("saved_path",)`` makes properties.
+- ``save = memmap`` in a line of its own is another name of the method; ``PROPERTIES = ("saved_path",)`` names
+  properties.
 """
 
 from __future__ import annotations
@@ -66,8 +67,7 @@ CLASSES = {
                     "``broadcast``, ``scatter``, ``all_gather``, ``gather_and_stack``, ``all_reduce`` and ``reduce``."),
     "Map": ("map_methods", "A function on chunks of rows, run in other processes.", "``map`` and ``map_iter``."),
     "RowOperations": ("row_methods", "Methods that choose, order and combine rows by their values, as tables do.",
-                      "``filter``, ``sort_by``, ``unique``, ``group_by``, ``join`` and their kin. Rows lie along the "
-                      "first dimension."),
+                      "``filter``, ``sort_by``, ``group_by``, ``join`` and their kin, along the first dimension."),
     "Looks": ("look_methods", "Methods to look at rows and fields.",
               "``head``, ``tail``, ``sample``, ``summary`` and ``plot``. Rows lie along the first dimension."),
     "Stores": ("store_methods", "Collections over stores that users give.", "``from_store``."),
@@ -89,6 +89,15 @@ DEFAULTS = {
     "drop_last": "False",
     "nulls": '"default"',
     "ragged": '"column"',
+    "mode": '"r"',
+    "non_tensor_as_stack": "False",
+    "verify": "False",
+    "init_tag": "0",
+    "pseudo_rand": "False",
+    "consolidated": "False",
+    "allow_pickle": "False",
+    "worker_threads": "1",
+    "retries": "0",
 }
 
 
@@ -176,7 +185,7 @@ def source(name: str) -> Source:
 
 def find(name: str, at: Source) -> tuple[ast.ClassDef | ast.FunctionDef, Source]:
     """Return a class or function of the package that a module defines or imports."""
-    for node in at.tree.body:
+    for node in reversed(at.tree.body):  # overloads come before the function
         if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name == name:
             return node, at
     if at.imports.get(name, ("",))[0].startswith("tensorclass."):
@@ -353,7 +362,7 @@ class Methods:
                 rest.append(f"**{given.kwarg.arg}: {self.annotation(given.kwarg.annotation, at)}")
             keywords = self.keywords(unpacked[1] if unpacked else self._file_kwargs(function.name), at)
             for name, annotation in keywords.items():
-                default_text = "None" if annotation.endswith("| None") or name == "batch_size" else DEFAULTS.get(name)
+                default_text = default_of(name, annotation)
                 named.setdefault(name, f"{name}: {annotation}" + (f" = {default_text}" if default_text else ""))
         listed = {one.arg: text(one, default) for one, default in [*zip(given.args, defaults, strict=True)][1:]}
         if whole:
@@ -439,9 +448,15 @@ class Methods:
         if checkers and variables:
             checkers += "\n"
         statements = "\n".join(sorted(imports)).replace("from tensorclass.td.delegated.", "from .")
-        header = f'{HEADER}"""{first}"""\n\nfrom __future__ import annotations\n\n{statements}\n\n{checkers}{variables}'
+        start = f'{HEADER}"""{first}"""\n\nfrom __future__ import annotations'
+        header = f"{start}\n\n{statements}\n\n{checkers}{variables}"
         body = "\n\n".join(self.body)
         return f'{header}\n\nclass {self.owner}(Collection):\n    """{doc}"""\n\n    __slots__ = ()\n\n{body}\n'
+
+
+def default_of(name: str, annotation: str) -> str | None:
+    """Return the default of a keyword of a ``TypedDict``."""
+    return "None" if re.search(r"\| None$|^BatchSize$|^Any$", annotation) else DEFAULTS.get(name)
 
 
 def _completed(listed: dict[str, str], named: dict[str, str], whole: list[str]) -> list[str]:

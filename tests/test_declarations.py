@@ -1,27 +1,41 @@
-"""What is made of the declarations of converters: methods, functions of the package, lists of names."""
+"""What is made of the functions behind methods: the methods, functions of the package, lists of names."""
 
 from __future__ import annotations
 
-import ast
 import inspect
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from tensorclass.convert.conversion_options import ConversionOptions, TableOptions
-from tests.declarations import DEFAULTS, Methods, Source, texts, with_functions
+from tensorclass.convert.conversion_options import ConversionKwargs, ConversionOptions, TableKwargs, TableOptions
+from tensorclass.distributed.map.parallel_map import MapKwargs
+from tensorclass.distributed.map.scheduler import MapOptions
+from tensorclass.distributed.messages import point_to_point
+from tensorclass.storage.hdf5_zarr.group_loader import GroupFileKwargs, open_file
+from tests.declarations import Methods, Source, default_of, source, texts, with_functions
 
 
-def test_what_is_made_of_the_converters_fits_them() -> None:
+def test_what_is_made_of_the_functions_fits_them() -> None:
     pytest.importorskip("ruff")  # formats what is made
     assert [path.name for path, text in texts().items() if path.read_text() != text] == [], "run make stubs"
 
 
-def test_the_defaults_of_arguments_are_those_of_the_options() -> None:
-    given = {name: one.default for name, one in inspect.signature(ConversionOptions.of).parameters.items()}
-    known = given | TableOptions._field_defaults
-    assert {name: ast.literal_eval(text) for name, text in DEFAULTS.items()} == {
-        name: known.get(name, False) for name in DEFAULTS
-    }
+@pytest.mark.parametrize(
+    "takes, keywords",
+    [
+        (ConversionOptions.of, ConversionKwargs),
+        (TableOptions, TableKwargs),
+        (open_file, GroupFileKwargs),
+        (point_to_point._Call, point_to_point.MessageKwargs),
+        (MapOptions, MapKwargs),
+    ],
+)
+def test_the_defaults_of_arguments_are_those_of_what_takes_them(takes: Callable[..., Any], keywords: type) -> None:
+    taken = inspect.signature(takes).parameters
+    at = source(keywords.__module__)
+    declared = {name: default_of(name, text) for name, text in Methods("Files").keywords(keywords.__name__, at).items()}
+    assert {name: repr(taken[name].default).replace("'", '"') for name in declared if name in taken} == declared
 
 
 DECLARATION = '''
@@ -45,6 +59,9 @@ def from_x(cls: type[C], path: TableSource, *, lines: int = 3, **kwargs: Any) ->
 
     Raises:
         FileKwargs: OSError
+
+    Example:
+        >>> TensorDict.from_{x}("x")
     """
 
 
@@ -53,6 +70,9 @@ def to_x(data: TensorCollection, path: TableSource) -> None:
 
     Args:
         path: the file.
+
+    Example:
+        >>> data.to_x("x")
     """
 '''
 
@@ -84,6 +104,9 @@ MADE = '''
 
         Raises:
             OSError: a file does not exist or cannot be read.
+
+        Example:
+            >>> TensorDict.from_x("x")
         """
         ...
 
@@ -93,6 +116,9 @@ MADE = '''
 
         Args:
             path: the file.
+
+        Example:
+            >>> data.to_x("x")
         """
         ...
 '''
@@ -123,9 +149,125 @@ def test_a_declaration_that_does_not_fit_is_named(old: str, new: str, message: s
         _methods(DECLARATION.replace(old, new))
 
 
+OVERLOADED = '''
+from concurrent.futures import Future
+from typing import Literal, TypeVar, overload
+
+C = TypeVar("C", bound="TensorCollection")
+METHODS_OF = "Files"
+PROPERTIES = ("place",)
+
+
+@overload
+def save_x(data: C, *, later: Literal[False] = ...) -> C: ...
+@overload
+def save_x(data: C, *, later: Literal[True]) -> Future[C]: ...  # type: ignore[overload-overlap]
+def save_x(
+    data: C, path: str | None = None, *, later: bool = False, fast: bool = True, limit: float | None = None
+) -> C | Future[C]:
+    """Write an X file.
+
+    Args:
+        path: the file.
+        fast: hurry.
+        later: return at once.
+        limit: seconds.
+
+    Example:
+        >>> data.save_x("rows.x")
+    """
+
+
+write_x = dump_x = save_x
+
+
+def load_x(cls: type[C], path: str) -> C:
+    """Read an X file.
+
+    Args:
+        path: the file.
+
+    Example:
+        >>> TensorDict.load_x("rows.x")
+    """
+
+
+open_x = load_x
+
+
+def place(data: TensorCollection) -> str:
+    """The file.
+
+    Example:
+        >>> data.place
+    """
+
+
+def helper(data: C) -> C:
+    """Help."""
+'''
+
+OVERLOADS = """
+    @overload
+    def save_x(
+        self: Self, path: str | None = ..., *, fast: bool = ..., later: Literal[False] = ..., limit: float | None = ...
+    ) -> Self: ...
+    @overload
+    def save_x(  # type: ignore[overload-overlap]
+        self: Self, path: str | None = ..., *, fast: bool = ..., later: Literal[True], limit: float | None = ...
+    ) -> Future[Self]: ...
+    @delegated("package.x_files")
+    def save_x(
+        self: Self, path: str | None = None, *, fast: bool = True, later: bool = False, limit: float | None = None
+    ) -> Self | Future[Self]:
+"""
+
+OTHER_NAMES = """
+    write_x = save_x
+
+    dump_x = save_x
+"""
+
+OF_CLASS = '''
+    @classmethod
+    @delegated("package.x_files", "load_x")
+    def open_x(cls, path: str) -> Self:
+        """Read an X file.
+
+        Another name of :meth:`load_x`.
+
+        Args:
+            path: the file.
+
+        Example:
+            >>> TensorDict.open_x("rows.x")
+        """
+        ...
+'''
+
+PROPERTY = """
+    @property
+    @delegated("package.x_files")
+    def place(self) -> str:
+"""
+
+
+@pytest.mark.parametrize("part", [OVERLOADS, OTHER_NAMES, OF_CLASS, PROPERTY])
+def test_overloads_other_names_and_properties_are_written_out(part: str) -> None:
+    body = "\n\n".join(_methods(OVERLOADED).body)
+    assert part.strip("\n") in body
+    assert "helper" not in body
+
+
+def test_an_overload_cannot_name_an_argument_in_another_way_than_the_function() -> None:
+    with pytest.raises(SystemExit, match="an overload has the argument path by name"):
+        _methods(OVERLOADED.replace("later: Literal[True]", "path: str, later: Literal[True]"))
+
+
 def test_functions_of_the_package_are_written_with_their_names() -> None:
     rule = '# -- converters: written by "make stubs" -----'
-    text = f'__all__ = [\n    "from_old",\n    "load",\n]\n{rule}\n\nfrom_old: Final = _T.from_old\n\n# -- files\n'
+    end = "# -- files\nload: Final = _T.load\n"
+    text = f'__all__ = [\n    "from_old",\n    "load",\n]\n{rule}\n\nfrom_old: Final = _T.from_old\n\n{end}'
     assert with_functions(text, [("from_x", "_T")]) == (
-        f'__all__ = [\n    "from_x",\n    "load",\n]\n{rule}\n\nfrom_x: Final = _T.from_x\n\n# -- files\n'
+        f'__all__ = [\n    "from_x",\n    "load",\n]\n{rule}\n\nfrom_x: Final = _T.from_x\n\n{end}'
     )

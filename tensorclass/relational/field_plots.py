@@ -25,11 +25,34 @@ if TYPE_CHECKING:
 
     from tensorclass.td.base import TensorCollection
 
+METHODS_OF = "Looks"
+
 _COLUMNS, _WIDTH, _HEIGHT = 3, 3.2, 2.2  #: of the figure; inches for each histogram
 
 
 def plot(self: TensorCollection, keys: list[NestedKey] | NestedKey | None = None) -> Figure:
-    """See :meth:`TensorDict.plot`."""
+    """Draw a histogram of the numbers of each field.
+
+    Needs matplotlib, the extra ``plot``.
+
+    Args:
+        keys: a key or a list of keys. Default: all whose values are real numbers, also of nested collections.
+
+    Returns:
+        The figure, which ``savefig`` writes, and which notebooks show.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+        KeyError: there is no such key.
+        ValueError: a key has no real numbers.
+
+    Example:
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> figure = TensorDict({"x": torch.randn(100), "y": torch.rand(100)}, [100]).plot()
+        >>> [axes.get_title() for axes in figure.axes]
+        ['x', 'y']
+    """
     figures: Any = require("matplotlib.figure", "plot", "plot")
     chosen = leaf_keys(self) if keys is None else as_keys(keys)
     counted = {dotted(key): _histogram(one) for key, one in _columns(self, chosen)}

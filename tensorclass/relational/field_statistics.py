@@ -26,6 +26,8 @@ from .key_codes import leaf_keys
 if TYPE_CHECKING:
     from tensorclass.td.base import TensorCollection
 
+METHODS_OF = "Looks"
+
 #: the quantiles, under the names of their fields
 _QUANTILES = {"q25": 0.25, "median": 0.5, "q75": 0.75}
 _FIGURES = ("mean", "std", "min", *_QUANTILES, "max")
@@ -99,7 +101,23 @@ class _Statistics:
 
 
 def summary(self: TensorCollection) -> Summary:
-    """See :meth:`TensorDict.summary`."""
+    """Return statistics of each field: count, nulls, unique values, mean, standard deviation, extremes, quartiles.
+
+    Returns:
+        A record with a row for each field, also of nested collections. It prints as a table.
+
+    Raises:
+        ValueError: a tensor has no values, such as one on the device ``meta``.
+
+    Example:
+        >>> import torch
+        >>> from tensorclass import TensorDict, Text
+        >>> data = TensorDict({"x": torch.arange(5), "text": Text(["a", "b", "a", None, "b"])}, [5])
+        >>> data.summary()
+        key   dtype  count  nulls  unique  mean     std  min  q25  median  q75  max
+        x     int64      5      0       5   2.0  1.5811  0.0  1.0     2.0  3.0  4.0
+        text  Text       4      1       2     -       -    -    -       -    -    -
+    """
     keys = leaf_keys(self)
     found = [_statistics(dotted(key), self._find(key)) for key in keys]
     counts = {name: [getattr(one, name) for one in found] for name in ("count", "nulls", "unique")}

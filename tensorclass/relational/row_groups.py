@@ -21,6 +21,8 @@ from .key_codes import KeyCodes, Keys, as_keys, key_codes, key_columns, leaf_key
 from .row_order import stable_order
 from .row_selection import columns_of
 
+METHODS_OF = "RowOperations"
+
 T = TypeVar("T", bound=Collection)  # as the family of methods that returns groups
 
 #: an aggregation of ``agg``: the name of an aggregation of a key, ``"count"``, or a function of the rows of a group
@@ -28,7 +30,27 @@ Aggregation: TypeAlias = "str | tuple[NestedKey, str] | tuple[NestedKey, Callabl
 
 
 def group_by(self: T, by: Keys) -> RowGroups[T]:
-    """See :meth:`TensorDict.group_by`."""
+    """Group the rows by their values under one or several keys.
+
+    Args:
+        by: a key or a list of keys: real numbers, text, or objects that can be hashed and sorted.
+
+    Returns:
+        The groups, sorted by their keys. Iterate over pairs of a key and its rows, or compute figures with
+        :meth:`~tensorclass.relational.row_groups.RowGroups.agg`. NaN and ``None`` are groups, too.
+
+    Raises:
+        KeyError: there is no such key.
+        TypeError: the values of a key cannot be compared.
+        ValueError: there is no batch dimension.
+
+    Example:
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"label": torch.tensor([1, 0, 1]), "score": torch.tensor([0.5, 1.0, 1.5])}, [3])
+        >>> data.group_by("label").agg(score=("score", "mean"), rows="count").to_dict()
+        {'label': tensor([0, 1]), 'score': tensor([1., 1.]), 'rows': tensor([1, 2])}
+    """
     keys = as_keys(by)
     data: Any = self
     return RowGroups(self, keys, key_codes("group_by", data, keys))

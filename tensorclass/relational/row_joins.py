@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args, overload
 
 import torch
 from torch import Tensor
@@ -26,24 +26,78 @@ from .row_order import stable_order
 if TYPE_CHECKING:
     from tensorclass.td.base import TensorCollection
 
+METHODS_OF = "RowOperations"
+
 C = TypeVar("C", bound="TensorCollection")
+Into = TypeVar("Into", bound="TensorCollection")
 
 #: which rows a join keeps
 How: TypeAlias = Literal["inner", "left", "right", "full", "semi", "anti"]
 
 
+@overload
+def join(self: C, other: TensorCollection, on: Keys, *, into: type[Into]) -> Into: ...
+@overload
+def join(self: C, other: TensorCollection, on: Keys, how: Literal["semi", "anti"], *, into: None = ...) -> C: ...
+@overload
 def join(
-    self: TensorCollection,
+    self: C,
     other: TensorCollection,
     on: Keys,
-    how: How = "inner",
+    how: Literal["inner", "left", "right", "full"] = ...,
+    *,
+    into: None = ...,
+) -> TensorDict: ...
+def join(
+    self: C,
+    other: TensorCollection,
+    on: Keys,
+    how: Literal["inner", "left", "right", "full", "semi", "anti"] = "inner",
     *,
     right_on: Keys | None = None,
     suffix: str = "_right",
     fill: Mapping[str, Any] | None = None,
-    into: type[C] | None = None,
+    into: type[Into] | None = None,
 ) -> Any:
-    """See :meth:`TensorDict.join`."""
+    """Put rows of two collections with equal keys side by side.
+
+    Args:
+        other: the other collection.
+        on: a key, or a list of keys, of both. NaN is equal to NaN, and ``None`` to ``None``.
+        how: ``"inner"``: the pairs of equal keys; ``"left"``: also the rows here that have no partner;
+            ``"right"``: also those of the other side; ``"full"``: also those of both sides (the outer join of other
+            libraries); ``"semi"``: the rows here that have a partner; ``"anti"``: those that have none.
+        right_on: the keys of the other side, if they have other names there; the result has those of ``on``.
+        suffix: what is added to a key of the other side that is here, too. Default: ``"_right"``.
+        fill: values where a row has no partner, by name in the result or by key of a side. Default: NaN for
+            floating-point numbers, ``None`` for text, ragged rows and objects; other numbers need one.
+        into: the record class of the result.
+
+    Returns:
+        The pairs: the keys here, and those of the other side. The keys of ``on`` are there once, with the value
+        of the side that has the row. Pairs are in the order of the rows here, then of the other side; for
+        ``"right"`` the other way round; for ``"full"`` rows of the other side without a partner come last.
+        ``"semi"`` and ``"anti"`` give rows of this class.
+
+    Raises:
+        KeyError: a side lacks a key.
+        TypeError: the values of a key are of two kinds, or cannot be compared.
+        ValueError: values need a ``fill``, which has an unknown key or does not fit; names collide in spite of the
+            suffix; ``how`` is something else.
+        ConversionError: the result does not fit ``into``.
+
+    Example:
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> rows = TensorDict({"user": torch.tensor([2, 1, 2])}, [3])
+        >>> users = TensorDict({"user": torch.tensor([1, 2]), "age": torch.tensor([30, 40])}, [2])
+        >>> rows.join(users, on="user")["age"]
+        tensor([40, 30, 40])
+        >>> more = TensorDict({"user": torch.tensor([3, 1]), "city": ["Bonn", "Rome"]}, [2])
+        >>> full = users.join(more, on="user", how="full", fill={"age": -1})
+        >>> full["user"].tolist(), full["age"].tolist(), full["city"].tolist()
+        ([1, 2, 3], [30, 40, -1], ['Rome', None, 'Bonn'])
+    """
     if how not in get_args(How):
         near = did_you_mean(how, get_args(How))
         hint = "; outer joins are called 'full'" if str(how) == "outer" else near

@@ -21,11 +21,32 @@ from .row_order import stable_order
 if TYPE_CHECKING:
     from tensorclass.td.base import TensorCollection
 
+METHODS_OF = "RowOperations"
+
 T = TypeVar("T", bound="TensorCollection")
 
 
 def filter(self: T, condition: Tensor | Sequence[bool] | Callable[[T], Tensor]) -> T:
-    """See :meth:`TensorDict.filter`."""
+    """Return the rows that fulfil a condition.
+
+    Args:
+        condition: a bool for each row, ``bool[rows]`` (or for each item of several batch dimensions), or a function
+            that takes this collection and returns them.
+
+    Returns:
+        The rows in their order, as ``data[mask]`` gives them. From a file only these rows are read.
+
+    Raises:
+        TypeError: the condition is a string.
+        ValueError: the condition is not bool, or has another shape.
+
+    Example:
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"score": torch.tensor([0.1, 0.9, 0.5])}, [3])
+        >>> data.filter(lambda rows: rows["score"] > 0.3)["score"]
+        tensor([0.9000, 0.5000])
+    """
     mask: Any = condition(self) if callable(condition) else condition
     if isinstance(mask, str):
         raise TypeError(
@@ -45,7 +66,28 @@ def filter(self: T, condition: Tensor | Sequence[bool] | Callable[[T], Tensor]) 
 
 
 def sort_by(self: T, by: Keys, *, descending: bool | Sequence[bool] = False) -> T:
-    """See :meth:`TensorDict.sort_by`."""
+    """Return the rows in the order of one or several keys. Equal rows keep their order.
+
+    Args:
+        by: a key, or a list of keys of which the first counts most. Values are real numbers, text, or objects that
+            can be sorted; rows of tensors are compared from the left.
+        descending: largest first; one bool, or one for each key. Default: ``False``.
+
+    Returns:
+        The sorted rows. Rows without a value (NaN, ``None``) come last in both directions.
+
+    Raises:
+        KeyError: there is no such key.
+        TypeError: the values of a key cannot be sorted.
+        ValueError: there is no batch dimension, or the number of directions is not that of the keys.
+
+    Example:
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"label": torch.tensor([1, 0, 1]), "score": torch.tensor([0.5, 0.1, 0.9])}, [3])
+        >>> data.sort_by(["label", "score"], descending=[False, True])["score"]
+        tensor([0.1000, 0.9000, 0.5000])
+    """
     keys = as_keys(by)
     columns = key_columns("sort_by", self, keys)
     directions = [descending] * len(keys) if isinstance(descending, bool) else list(descending)
@@ -75,13 +117,44 @@ def _has_missing(column: Any) -> bool:
 
 
 def unique(self: T, by: Keys | None = None) -> T:
-    """See :meth:`TensorDict.unique`."""
+    """Return one row for each distinct value, sorted by it. Of several rows the first one is kept.
+
+    Args:
+        by: a key or a list of keys; all keys by default.
+
+    Raises:
+        KeyError: there is no such key.
+        TypeError: the values of a key cannot be compared.
+        ValueError: there is no batch dimension.
+
+    Example:
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"label": torch.tensor([1, 0, 1]), "row": torch.arange(3)}, [3]).unique("label")["row"]
+        tensor([1, 0])
+    """
     keys = leaf_keys(self) if by is None else as_keys(by)
     return trimmed(self[key_codes("unique", self, keys).first_rows()])
 
 
 def drop_duplicates(self: T, by: Keys | None = None, *, keep: Literal["first", "last"] | Literal[False] = "first") -> T:
-    """See :meth:`TensorDict.drop_duplicates`."""
+    """Return the rows without those that repeat another one, in their order.
+
+    Args:
+        unique: by
+        keep: the row that stays of several equal ones: ``"first"`` (default), ``"last"``, or ``False`` for none.
+
+    Raises:
+        unique: KeyError, TypeError
+        ValueError: there is no batch dimension, or ``keep`` is something else.
+
+    Example:
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"label": torch.tensor([1, 0, 1]), "row": torch.arange(3)}, [3])
+        >>> data.drop_duplicates("label")["row"], data.drop_duplicates("label", keep=False)["row"]
+        (tensor([0, 1]), tensor([1]))
+    """
     keys = leaf_keys(self) if by is None else as_keys(by)
     codes = key_codes("drop_duplicates", self, keys)
     if keep is False:
@@ -94,7 +167,25 @@ def drop_duplicates(self: T, by: Keys | None = None, *, keep: Literal["first", "
 
 
 def value_counts(self: TensorCollection, by: Keys, *, sort: bool = True) -> TensorDict:
-    """See :meth:`TensorDict.value_counts`."""
+    """Count the rows with each value.
+
+    Args:
+        by: a key or a list of keys.
+        sort: the most frequent value first; with ``False`` in the order of the values. Default: ``True``.
+
+    Returns:
+        A row for each distinct value: the keys, and ``count``, int64.
+
+    Raises:
+        unique: KeyError, TypeError
+        ValueError: there is no batch dimension, or a key is called ``count``.
+
+    Example:
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"label": torch.tensor([1, 0, 1])}, [3]).value_counts("label").to_dict()
+        {'label': tensor([1, 0]), 'count': tensor([2, 1])}
+    """
     keys = as_keys(by)
     codes = key_codes("value_counts", self, keys)
     counts = codes.counts()

@@ -14,11 +14,33 @@ from .row_order import stable_order
 if TYPE_CHECKING:
     from tensorclass.td.base import TensorCollection
 
+METHODS_OF = "RowOperations"
+
 T = TypeVar("T", bound="TensorCollection")
 
 
 def random_split(self: T, lengths: Sequence[int | float], generator: Generator | None = None) -> tuple[T, ...]:
-    """See :meth:`TensorDict.random_split`."""
+    """Deal the rows out at random, as ``torch.utils.data.random_split`` does with data sets.
+
+    Args:
+        lengths: numbers of rows that sum to all, or fractions that sum to 1. Rows that rounding leaves go to the
+            first parts, one each.
+        generator: source of the random order. Default: torch's.
+
+    Returns:
+        The parts, of this class. Tensors are copied.
+
+    Raises:
+        ValueError: the lengths do not sum to the rows; there is no batch dimension.
+
+    Example:
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"x": torch.arange(10)}, [10])
+        >>> train, valid, test = data.random_split([0.8, 0.1, 0.1], torch.Generator().manual_seed(0))
+        >>> len(train), len(valid), len(test)
+        (8, 1, 1)
+    """
     rows = row_count("random_split", self)
     sizes = split_sizes(lengths, rows)
     order = torch.randperm(rows, generator=generator)
@@ -33,7 +55,29 @@ def train_test_split(
     stratify: Keys | None = None,
     generator: Generator | None = None,
 ) -> tuple[T, T]:
-    """See :meth:`TensorDict.train_test_split`."""
+    """Hold out rows for a test.
+
+    Args:
+        test_size: the share of the rows, or their number (an int). Default: 0.25.
+        shuffle: draw the rows at random. With ``False`` the last rows are held out. Default: ``True``.
+        stratify: a key, or a list of keys: of each of their values the same share is held out, rounded.
+        generator: source of the random order. Default: torch's.
+
+    Returns:
+        The rows to train with and those to test with, of this class. Tensors are copied.
+
+    Raises:
+        ValueError: ``test_size`` is no share and no number of rows; there is no batch dimension.
+        KeyError: there is no key to stratify by.
+
+    Example:
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"label": torch.tensor([0, 1]).repeat(4)}, [8])
+        >>> train, test = data.train_test_split(0.25, stratify="label")
+        >>> len(train), sorted(test["label"].tolist())
+        (6, [0, 1])
+    """
     rows = row_count("train_test_split", self)
     if stratify is not None and not shuffle:
         raise ValueError("train_test_split: stratify deals out rows at random, which shuffle=False rules out")

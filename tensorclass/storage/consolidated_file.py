@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import torch
 from torch import Size, Tensor
@@ -24,6 +24,7 @@ from tensorclass.support.atomic import whole_file
 from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.printable import printable
 from tensorclass.support.regular_files import reading_regular
+from tensorclass.td.base import TensorCollection
 from tensorclass.td.buffer_operations import dense_tensors, mark, mark_positions
 from tensorclass.td.collection import DeviceLike, as_device
 from tensorclass.td.jagged import all_packed
@@ -42,6 +43,12 @@ from .common.object_json import TAG
 from .common.prefetch import check_threads, result_or_future
 from .memmap.memmap_methods import take_values
 
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+METHODS_OF = "Files"
+C = TypeVar("C", bound=TensorCollection)
+
 VERSION = 1
 _MARK = b"tensorcl"
 _NAMES = frozenset(("cls", "non_tensors", "leaves", "cls_metadata"))  #: reserved keys in the peer's description
@@ -54,8 +61,12 @@ _foreach_copy: Any = torch._foreach_copy_  # pyright: ignore[reportPrivateImport
 _frombuffer: Any = torch.frombuffer  # pyright: ignore[reportUnknownMemberType]
 
 
+@overload
+def consolidate(data: C, *, return_early: Literal[False] = ...) -> C: ...
+@overload
+def consolidate(data: C, *, return_early: Literal[True]) -> Future[C]: ...
 def consolidate(
-    data: Any,
+    data: C,
     filename: Filename | None = None,
     *,
     num_threads: int = 0,
@@ -68,8 +79,41 @@ def consolidate(
     pin_memory: bool = False,
     metadata: bool = False,
     allow_pickle: bool = False,
-) -> Any:
-    """See :meth:`TensorDict.consolidate`."""
+) -> C | Future[C]:
+    """Return a locked copy with all tensors one after the other in one buffer.
+
+    The copy moves to another device in one transfer, and is pickled and sent to another process as one piece.
+
+    Args:
+        filename: also write a file, completely or not at all, which :meth:`from_consolidated` reads. The tensors
+            are then mapped from the file, and writes to them stay in this process.
+        num_threads: the number of threads that copy; 0 copies in this thread.
+        device: the device of the buffer; by default that of the tensors, which must then all be on one device.
+        non_blocking: do not wait for the transfer to the device.
+        inplace: put the new tensors into this collection and lock it.
+        return_early: return a future whose ``result()`` is the collection. Do not write to the tensors until then.
+        use_buffer: with a file, keep the tensors in memory instead of mapping them from the file.
+        share_memory: allocate the buffer in memory that processes share.
+        pin_memory: allocate the buffer in page-locked memory, from which transfers to an accelerator are
+            asynchronous.
+        metadata: for code written for the peer. The collection, its pickles and its file have the metadata anyway.
+        allow_pickle: write objects that JSON cannot hold to the file as pickles.
+
+    Returns:
+        A locked collection of this class, this one if ``inplace``. With ``return_early``, a future.
+
+    Raises:
+        ValueError: the tensors are on several devices, and ``device`` is not given.
+        TypeError: tensors are not dense, or the file cannot hold some values. Nothing was written.
+
+    Example:
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"x": torch.ones(3), "below": {"y": torch.zeros(3, dtype=torch.int64)}}, [3])
+        >>> packed = data.consolidate()
+        >>> packed["x"].untyped_storage().nbytes(), data.is_consolidated(), packed.is_consolidated()
+        (40, False, True)
+    """
     check_threads(num_threads, "consolidate")
     target = as_device(device)
     if filename is not None:
@@ -262,9 +306,37 @@ def _stack_for_peer(items: list[Any], ndim: int) -> Node:
 
 
 def from_consolidated(
-    cls: Any, filename: Filename, *, device: DeviceLike | None = None, allow_pickle: bool = False, strict: bool = True
-) -> Any:
-    """See :meth:`TensorDict.from_consolidated`."""
+    cls: type[C],
+    filename: Filename,
+    *,
+    device: DeviceLike | None = None,
+    allow_pickle: bool = False,
+    strict: bool = True,
+) -> C:
+    """Load the collection in a file that :meth:`consolidate` wrote, mapped to memory.
+
+    Writes to the tensors stay in this process. No code in the file runs.
+
+    Args:
+        filename: the file.
+        device: where the tensors are moved, in one transfer; by default they stay mapped. ``meta`` reads none of
+            them.
+        allow_pickle: read objects that were written as pickles. A pickle can run any code: use it only for files
+            that you trust.
+        strict: with ``False``, drop keys that are not fields of a record, and warn about them.
+
+    Raises:
+        FileNotFoundError: the file does not exist.
+        ValueError: the file is damaged or does not fit the record. Names every field that does not fit.
+
+    Example:
+        >>> import tempfile, torch
+        >>> from tensorclass import TensorDict
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     saved = TensorDict({"x": torch.ones(3)}, [3]).consolidate(folder + "/rows.td")
+        ...     TensorDict.from_consolidated(folder + "/rows.td")["x"].sum()
+        tensor(3.)
+    """
     name = path_of(filename, "from_consolidated")
     target = as_device(device)
     if not os.path.lexists(name):
@@ -287,7 +359,7 @@ def from_consolidated(
     source = TreeSource(name, reader, None, allow_pickle, strict, read_strings=read)
     loaded = rebuild_collection.rebuild(node, cls, source)
     spans.check()
-    return loaded if target is None or blank else loaded.to(target)
+    return loaded if target is None or blank else loaded.to(target)  # type: ignore[no-any-return]
 
 
 def read_tree(path: Filename) -> Node:

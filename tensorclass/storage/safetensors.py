@@ -15,7 +15,7 @@ import os
 import re
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Size, Tensor
@@ -35,6 +35,9 @@ from .common.collection_tree import FileError, Node, TreeSource, as_dict
 from .common.file_paths import check_parent, loading, path_of
 from .common.object_json import TAG
 
+METHODS_OF = "Files"
+C = TypeVar("C", bound=TensorCollection)
+
 _EXTRA = "safetensors"
 _KEY = "tensorclass"  #: of the tree in the metadata
 _MARK = "tensorclass_version"  #: accompanies the tree: a file with only one of the two is damaged
@@ -44,7 +47,27 @@ _LACKS = ("complex32", "complex128")  #: dtypes that the format does not have
 
 
 def save_safetensors(data: TensorCollection, path: Filename, *, checksum: bool = False) -> None:
-    """See :meth:`TensorDict.save_safetensors`."""
+    """Write the collection to one file in the safetensors format, completely or not at all.
+
+    Other tools can read its tensors. Nested collections, batch sizes, names, fields of records and objects are in
+    its metadata.
+
+    Args:
+        path: the file. An existing one is replaced.
+        checksum: store a checksum of each tensor for ``load_safetensors(verify=True)``.
+
+    Raises:
+        ImportError: safetensors is not installed (the extra ``safetensors``).
+        TypeError: the file cannot hold some values. Lists all of them. Nothing was written.
+
+    Example:
+        >>> import tempfile, torch
+        >>> from tensorclass import TensorDict
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     TensorDict({"x": torch.ones(3), "text": "a"}, [3]).save_safetensors(folder + "/rows.safetensors")
+        ...     TensorDict.load_safetensors(folder + "/rows.safetensors")[1].to_dict()
+        {'x': tensor(1.), 'text': 'a'}
+    """
     path = path_of(path, "save_safetensors", writes=True)
     check_parent(path)
     library = require("safetensors.torch", _EXTRA, "save_safetensors")
@@ -77,16 +100,45 @@ def save_safetensors(data: TensorCollection, path: Filename, *, checksum: bool =
         collection_tree.check_length(length, _LONGEST, "save_safetensors")
 
 
+to_safetensors = save_safetensors
+
+
 def load_safetensors(
-    cls: Any,
+    cls: type[C],
     path: Filename,
     *,
     device: DeviceLike | None = None,
     keys: Sequence[NestedKey] | None = None,
     strict: bool = True,
     verify: bool = False,
-) -> Any:
-    """See :meth:`TensorDict.load_safetensors`."""
+) -> C:
+    """Load the collection in a safetensors file, also in one that another program wrote.
+
+    The file is mapped to memory: values are read when they are used, and a slice reads only its rows. Writes to the
+    tensors stay in this process.
+
+    Args:
+        path: the file.
+        device: where the tensors are moved; by default they stay mapped. ``meta`` reads none of them.
+        keys: the keys to load, nested or not; all by default.
+        strict: with ``False``, drop keys that are not fields of a record, and warn about them.
+        verify: read all values, and compare them with the checksums that ``save_safetensors(checksum=True)``
+            stored.
+
+    Raises:
+        ImportError: safetensors is not installed (the extra ``safetensors``).
+        FileNotFoundError: the file does not exist.
+        ValueError: the file is damaged or does not fit the record. Names every field that does not fit.
+
+    Example:
+        >>> import tempfile, torch
+        >>> from tensorclass import TensorDict
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     TensorDict({"x": torch.ones(3), "y": torch.zeros(3)}, [3]).save_safetensors(folder + "/rows")
+        ...     data = TensorDict.load_safetensors(folder + "/rows", keys=["x"])
+        >>> data.batch_size, data.to_dict()
+        (torch.Size([3]), {'x': tensor([1., 1., 1.])})
+    """
     name = path_of(path, "load_safetensors")
     target = as_device(device)
     if isinstance(keys, str):
@@ -111,7 +163,10 @@ def load_safetensors(
 
         reader = rebuild_collection.placing(read, target)
         source = TreeSource(name, reader, target, False, strict, verify=verify, read_strings=read)
-        return rebuild_collection.rebuild(node, cls, source)
+        return rebuild_collection.rebuild(node, cls, source)  # type: ignore[no-any-return]
+
+
+from_safetensors = load_safetensors
 
 
 def _name(path: collection_tree.Path, buffer: str) -> str:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 
 from tensorclass.distributed.messages.byte_tensors import as_bytes, as_message, padded, to_bytes
@@ -41,6 +40,12 @@ from .agreement import (
     raise_on_all_ranks,
     record_call,
 )
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
+
+METHODS_OF = "Collectives"
+C = TypeVar("C", bound=TensorCollection)
 
 _MOST_PREDICTED = 2**20  #: bytes up to which a predicted message has the values
 _NOTHING = torch.empty(0, dtype=torch.uint8, device="cpu")
@@ -151,30 +156,92 @@ def _spread(group: GroupCall, messages: list[Tensor], root: int, scatters: bool)
 
 
 def broadcast(
-    data: TensorCollection,
+    data: C,
     src: int,
     *,
-    group: dist.ProcessGroup | None = None,
+    group: ProcessGroup | None = None,
     device: DeviceLike | None = None,
     timeout: float | timedelta | None = None,
     allow_pickle: bool = False,
-) -> Any:
-    """See :meth:`TensorDict.broadcast`."""
+) -> C:
+    """Return the collection of one rank on all ranks. All ranks of the group call it.
+
+    The receivers need not know its form, which is sent first, as JSON. A record stays a record if its class is
+    defined in the receiving process (nothing is imported); elsewhere it becomes a :class:`TensorDict`. The
+    collection on which a receiver calls the method can have any class, and is not changed.
+
+    Args:
+        src: the rank of the sender in the world.
+        group: the process group; by default all ranks. A rank outside it gets its own collection back, with a
+            warning.
+        device: the device of the result; by default that of the collection on which the method is called, if it has
+            one.
+        timeout: the time limit of each message in seconds; by default that of the group.
+        allow_pickle: send, and read, objects that JSON cannot hold as pickles. Reading one can run any code.
+
+    Returns:
+        On ``src`` the collection itself, on the other ranks a new one.
+
+    Raises:
+        TypeError: a message cannot hold some values. All ranks raise, the others a WorkerRaised.
+        WorkerTimeout: some ranks did not call in time. Names them.
+        WorkerDied: some ranks have ended. Names them.
+        ValueError: ``src`` is not in the group.
+
+    Example:
+        A group of one process; usually ``torchrun`` starts several.
+
+        >>> import torch, torch.distributed as dist
+        >>> from tensorclass import TensorDict
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> TensorDict({"x": torch.ones(2)}, [2]).broadcast(src=0)["x"]
+        tensor([1., 1.])
+        >>> dist.destroy_process_group()
+    """
     found = group_of(group, "broadcast", timeout)
     return data if found is None else _send_from(data, [data], found, src, device, False, allow_pickle)
 
 
 def scatter(
-    data: TensorCollection,
+    data: C,
     src: int,
-    tensordicts: Sequence[TensorCollection] | None = None,
+    tensordicts: Sequence[C] | None = None,
     *,
-    group: dist.ProcessGroup | None = None,
+    group: ProcessGroup | None = None,
     device: DeviceLike | None = None,
     timeout: float | timedelta | None = None,
     allow_pickle: bool = False,
-) -> Any:
-    """See :meth:`TensorDict.scatter`."""
+) -> C:
+    """Give each rank one of the collections of ``src``. All ranks of the group call it.
+
+    The collections may differ in everything. As in :meth:`broadcast`, the receivers need not know the form, and the
+    collection on which the method is called is not changed.
+
+    Args:
+        src: the rank of the sender in the world.
+        tensordicts: on ``src``, one collection per rank of the group, in the order of the ranks. Ignored elsewhere.
+        group: the process group; by default all ranks.
+        broadcast: device, timeout, allow_pickle
+
+    Returns:
+        A new collection, also on ``src``.
+
+    Raises:
+        ValueError: the number of collections is not that of the ranks. All ranks raise, the others a WorkerRaised.
+        TypeError: ``src`` gives no collections, or values that a message cannot hold. All ranks raise, as above.
+        broadcast: WorkerTimeout, WorkerDied
+
+    Example:
+        A group of one process; usually ``torchrun`` starts several.
+
+        >>> import torch, torch.distributed as dist
+        >>> from tensorclass import TensorDict
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> parts = list(TensorDict({"x": torch.arange(4)}, [4]).chunk(dist.get_world_size()))
+        >>> TensorDict({}).scatter(src=0, tensordicts=parts)["x"]
+        tensor([0, 1, 2, 3])
+        >>> dist.destroy_process_group()
+    """
     found = group_of(group, "scatter", timeout)
     return data if found is None else _send_from(data, tensordicts, found, src, device, True, allow_pickle)
 

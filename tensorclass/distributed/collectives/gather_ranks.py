@@ -9,10 +9,9 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 
 from tensorclass.distributed.messages.byte_tensors import as_bytes, as_message, to_bytes
@@ -48,6 +47,12 @@ from .agreement import (
     raise_on_all_ranks,
     record_call,
 )
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
+
+METHODS_OF = "Collectives"
+C = TypeVar("C", bound=TensorCollection)
 
 _MOST_PREDICTED = 2**20  #: bytes of all ranks together up to which a predicted message has the values
 _WORDS = 32  #: bytes of the header: the digest, length and checksum of the text of objects, padding
@@ -99,13 +104,37 @@ class PredictedGather(PredictedMessage):
 
 
 def all_gather(
-    data: TensorCollection,
+    data: C,
     *,
-    group: dist.ProcessGroup | None = None,
+    group: ProcessGroup | None = None,
     timeout: float | timedelta | None = None,
     allow_pickle: bool = False,
-) -> list[Any]:
-    """See :meth:`TensorDict.all_gather`."""
+) -> list[C]:
+    """Return the collections of all ranks on all ranks. All ranks of the group call it.
+
+    Args:
+        group: the process group; by default all ranks. A rank outside it gets an empty list, with a warning.
+        broadcast: timeout, allow_pickle
+
+    Returns:
+        One new collection per rank of the group, including this one, in the order of the ranks. Values and
+        non-tensor data are those of the ranks; class and batch size are those of this rank's collection.
+
+    Raises:
+        RecordsDiffer: the collections differ in keys, dtypes or shapes. All ranks raise and list the differences.
+        broadcast: TypeError
+        broadcast: WorkerTimeout, WorkerDied
+
+    Example:
+        A group of one process; usually ``torchrun`` starts several.
+
+        >>> import torch, torch.distributed as dist
+        >>> from tensorclass import TensorDict
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> [data["x"] for data in TensorDict({"x": torch.ones(2)}, [2]).all_gather()]
+        [tensor([1., 1.])]
+        >>> dist.destroy_process_group()
+    """
     found = group_of(group, "all_gather", timeout)
     if found is None:
         return []
@@ -129,14 +158,44 @@ def all_gather(
 
 
 def gather_and_stack(
-    data: TensorCollection,
+    data: C,
     dst: int,
-    group: dist.ProcessGroup | None = None,
+    group: ProcessGroup | None = None,
     *,
     timeout: float | timedelta | None = None,
     allow_pickle: bool = False,
-) -> Any:
-    """See :meth:`TensorDict.gather_and_stack`."""
+) -> C | None:
+    """Write the collections of all other ranks, stacked along a new first dimension, into that of one rank.
+
+    All ranks of the group call it. The collection on ``dst`` is not part of the stack, but is updated with it. Its
+    batch size must be ``[ranks - 1, *batch_size]``, or the first dimensions of that. If it is locked or in files,
+    it is written in place.
+
+    Args:
+        dst: the rank of the receiver in the world.
+        group: the process group; by default all ranks.
+        broadcast: timeout, allow_pickle
+
+    Returns:
+        On ``dst`` the collection itself, on the other ranks ``None``.
+
+    Raises:
+        RecordsDiffer: the collections that are sent differ in keys, dtypes, shapes or batch sizes. All ranks raise.
+        broadcast: TypeError
+        RuntimeError: the stack does not fit the collection on ``dst``, which is not changed.
+        broadcast: WorkerTimeout, WorkerDied
+
+    Example:
+        On each of two processes of one group:
+
+        >>> import torch, torch.distributed as dist
+        >>> from tensorclass import TensorDict
+        >>> if dist.get_rank() == 0:
+        ...     rows = TensorDict({"x": torch.zeros(1, 3)}, [1])
+        ...     assert rows.gather_and_stack(dst=0)["x"].tolist() == [[1.0, 1.0, 1.0]]
+        ... else:
+        ...     TensorDict({"x": torch.ones(3)}).gather_and_stack(dst=0)
+    """
     found = group_of(group, "gather_and_stack", timeout)
     if found is None:
         return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import torch
 import torch.distributed as dist
@@ -31,6 +31,11 @@ from .agreement import (
     raise_on_all_ranks,
     record_call,
 )
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup, ReduceOp
+
+METHODS_OF = "Collectives"
 
 #: default bytes of a bucket: more would not be faster, and takes memory
 BUCKET = 4 * 2**20
@@ -378,16 +383,60 @@ def _check_bucket_bytes(bucket_bytes: int | None, what: str) -> int:
     return bucket_bytes
 
 
+@overload
+def all_reduce(data: TensorCollection, *, async_op: Literal[False] = ...) -> None: ...
+@overload
+def all_reduce(data: TensorCollection, *, async_op: bool) -> list[Pending] | None: ...
 def all_reduce(
     data: TensorCollection,
-    op: Any = None,
+    op: ReduceOp | ReduceOp.RedOpType | None = None,
     *,
-    group: dist.ProcessGroup | None = None,
+    group: ProcessGroup | None = None,
     async_op: bool = False,
     bucket_bytes: int | None = None,
     timeout: float | timedelta | None = None,
 ) -> list[Pending] | None:
-    """See :meth:`TensorDict.all_reduce`."""
+    """Sum the values of all ranks, in place, on all of them. All ranks of the group call it.
+
+    Tensors of one dtype are sent in one message, large ones (256 KB and more) in place, without a copy. So the cost
+    grows with the number of bytes, not of fields. Non-tensor data stays unchanged on each rank. Tensors that share
+    memory are reduced once.
+
+    Args:
+        op: the reduction, of ``torch.distributed.ReduceOp``: ``AVG``, ``MAX``, ...; by default the sum.
+        group: the process group; by default all ranks. On a rank outside it nothing happens, with a warning.
+        async_op: return without waiting for the messages. A disagreement between the ranks can then raise in
+            ``wait()`` or in the next call on the group. Do not use the tensors until ``wait()`` of each result
+            returns.
+        bucket_bytes: the largest message of several tensors, in bytes; 4 MiB by default. 1 sends each tensor
+            separately.
+        broadcast: timeout
+
+    Returns:
+        ``None``. With ``async_op``, the pending messages, each with ``wait()``.
+
+    Raises:
+        RecordsDiffer: the collections differ in keys, dtypes or shapes. All ranks raise and list the differences.
+            Nothing was written.
+        RuntimeError: the mean of integers, or a dtype that the backend does not reduce. Nothing was written.
+        ValueError: ``op`` is undefined for complex numbers. Nothing was written.
+        TypeError: a message cannot hold some values, or a ``DTensor`` is distributed differently on the ranks.
+            Nothing was written. The other ranks raise a WorkerRaised.
+        WorkerTimeout: some ranks did not call in time. Large tensors may have been written.
+        WorkerDied: some ranks have ended. Large tensors may have been written.
+
+    Example:
+        A group of one process; usually ``torchrun`` starts several.
+
+        >>> import torch, torch.distributed as dist
+        >>> from tensorclass import TensorDict
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> gradients = TensorDict({"weight": torch.ones(2), "bias": torch.zeros(1)})
+        >>> gradients.all_reduce(dist.ReduceOp.AVG)
+        >>> gradients["weight"]
+        tensor([1., 1.])
+        >>> dist.destroy_process_group()
+    """
     op, limit = _check_op(op, "all_reduce"), _check_bucket_bytes(bucket_bytes, "all_reduce")
     found = group_of(group, "all_reduce", timeout)
     if found is None:
@@ -398,15 +447,46 @@ def all_reduce(
 def reduce(
     data: TensorCollection,
     dst: int,
-    op: Any = None,
+    op: ReduceOp | ReduceOp.RedOpType | None = None,
     async_op: bool = False,
     return_premature: bool = False,
-    group: dist.ProcessGroup | None = None,
+    group: ProcessGroup | None = None,
     *,
     bucket_bytes: int | None = None,
     timeout: float | timedelta | None = None,
 ) -> list[Pending] | None:
-    """See :meth:`TensorDict.reduce`."""
+    """Sum the values of all ranks, in place, on one of them. All ranks of the group call it.
+
+    The collections of the other ranks do not change.
+
+    Args:
+        dst: the rank of the world that gets the sums.
+        op: the reduction, as in :meth:`all_reduce`.
+        async_op: begin all messages at once.
+        return_premature: with ``async_op``, return as soon as the ranks agree on what is sent. Do not use the
+            tensors until ``wait()`` of each result returns.
+        group: the process group; by default all ranks.
+        all_reduce: bucket_bytes
+        broadcast: timeout
+
+    Returns:
+        ``None``. With ``async_op`` and ``return_premature``, the pending messages, each with ``wait()``.
+
+    Raises:
+        RecordsDiffer, RuntimeError, ValueError, TypeError, WorkerTimeout, WorkerDied: as in :meth:`all_reduce`.
+
+    Example:
+        A group of one process; usually ``torchrun`` starts several.
+
+        >>> import torch, torch.distributed as dist
+        >>> from tensorclass import TensorDict
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> losses = TensorDict({"loss": torch.tensor(0.5)})
+        >>> losses.reduce(dst=0)
+        >>> losses["loss"]
+        tensor(0.5000)
+        >>> dist.destroy_process_group()
+    """
     op, limit = _check_op(op, "reduce"), _check_bucket_bytes(bucket_bytes, "reduce")
     found = group_of(group, "reduce", timeout)
     if found is None:

@@ -14,10 +14,11 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import torch
 from torch import Size, Tensor
+from typing_extensions import TypedDict, Unpack
 
 from tensorclass.distributed.process_groups import as_timeout
 from tensorclass.distributed.worker_errors import WorkerError
@@ -42,6 +43,8 @@ from .record_layout import (
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
+
+METHODS_OF = "PointToPoint"
 
 _HEADER = 16  #: bytes: the digest, and the length of the text of non-tensor data
 _INLINE_TEXT = 496  #: bytes of that text that fit into the first message
@@ -345,101 +348,234 @@ def tag_of(init_tag: int, pseudo_rand: bool) -> int:
     return -1 - _scattered(init_tag) if pseudo_rand else init_tag
 
 
+class MessageKwargs(TypedDict, total=False):
+    """Arguments of all calls.
+
+    Args:
+        group: the process group; by default that of the world.
+        init_tag: a number that distinguishes records that are sent between two processes at the same time; the same in
+            both. Records with the same number arrive in the order in which they were sent.
+        pseudo_rand: use tags that are far from those of other numbers, as tensordict does. Both processes must agree.
+        consolidated: send the buffer of a consolidated collection as it is. Both processes must agree. The sender
+            copies a collection that is not consolidated; the receiver must have one that is.
+        timeout: the time limit in seconds; by default that of the group.
+        allow_pickle: send objects that JSON cannot hold as pickles, and read such pickles, which can run any code. Both
+            processes must allow them. By default nothing is unpickled.
+    """
+
+    group: ProcessGroup | None
+    init_tag: int
+    pseudo_rand: bool
+    consolidated: bool
+    timeout: float | timedelta | None
+    allow_pickle: bool
+
+
 class _Call(NamedTuple):
-    """Arguments that all calls have, in the order of ``send`` and ``recv``."""
+    """Arguments of a call: those that each has, then :class:`MessageKwargs`."""
 
     what: str
     data: Any
     peer: int | None
-    group: ProcessGroup | None
     group_peer: int | None
-    init_tag: int
-    pseudo_rand: bool
-    consolidated: bool
-    allow_pickle: bool
+    group: ProcessGroup | None = None
+    init_tag: int = 0
+    pseudo_rand: bool = False
+    consolidated: bool = False
+    timeout: float | timedelta | None = None
+    allow_pickle: bool = False
 
-    def finish(self, begin: Callable[[_Call], Transfer], timeout: float | timedelta | None) -> int:
+    def finish(self, begin: Callable[[_Call], Transfer]) -> int:
         """Send or receive and wait. Return the last tag."""
-        limit = as_timeout(timeout, self.what)
+        limit = as_timeout(self.timeout, self.what)
         transfer = begin(self)
         transfer.wait(limit)
         return last_tag(transfer.count, self.init_tag, self.pseudo_rand)
 
+    def started(self, begin: Callable[[_Call], Transfer], option: str) -> list[Transfer]:
+        """Send or receive without waiting, as an option of the call says."""
+        if self.timeout is not None:
+            raise ValueError(f"{self.what}: {option}=True does not wait: give timeout to wait()")
+        return [begin(self)]
+
 
 def send(
-    data: Any,
-    dst: int | None = None,
-    *,
-    group: ProcessGroup | None = None,
-    group_dst: int | None = None,
-    init_tag: int = 0,
-    pseudo_rand: bool = False,
-    consolidated: bool = False,
-    timeout: float | timedelta | None = None,
-    allow_pickle: bool = False,
+    data: TensorCollection, dst: int | None = None, *, group_dst: int | None = None, **kwargs: Unpack[MessageKwargs]
 ) -> None:
-    """See :meth:`TensorDict.send`."""
-    call = _Call("send", data, dst, group, group_dst, init_tag, pseudo_rand, consolidated, allow_pickle)
-    call.finish(begin_send, timeout)
+    """Send the values to a process that has a collection of the same form and calls :meth:`recv`.
+
+    All small values are one message. Each large tensor is another message, sent at the same time without a copy.
+    The receiver's collection can have another class, batch size or order of keys. Names, dtypes and shapes of the
+    values must match: otherwise both processes raise an error that lists the differences, and nothing is written.
+    ``send`` returns only after the other process has called :meth:`recv` for this record.
+
+    Args:
+        dst: the rank of the receiver in the world.
+        MessageKwargs: group
+        group_dst: the rank of the receiver within ``group``, instead of ``dst``.
+        MessageKwargs: init_tag, pseudo_rand, consolidated, timeout, allow_pickle
+
+    Raises:
+        RecordsDiffer: the receiver has another record; it raises too. It is a RuntimeError.
+        WorkerTimeout: the receiver did not call in time. It is a TimeoutError. Gloo then closes all connections of
+            this process in the group.
+        WorkerDied: the receiver has ended, or has stopped waiting.
+        ValueError: no rank is given, or two are, or this process.
+        TypeError: a message cannot hold some values. Nothing was sent.
+
+    Example:
+        On each of two processes of one group:
+
+        >>> import torch, torch.distributed as dist
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"x": torch.full((3,), float(dist.get_rank()))}, [3])
+        >>> if dist.get_rank() == 0:
+        ...     data.send(dst=1)
+        ... else:
+        ...     tag = data.recv(src=0)
+        >>> data["x"]
+        tensor([0., 0., 0.])
+    """
+    _Call("send", data, dst, group_dst, **kwargs).finish(begin_send)
 
 
 def recv(
-    data: Any,
-    src: int | None = None,
-    *,
-    group: ProcessGroup | None = None,
-    group_src: int | None = None,
-    init_tag: int = 0,
-    pseudo_rand: bool = False,
-    consolidated: bool = False,
-    timeout: float | timedelta | None = None,
-    allow_pickle: bool = False,
+    data: TensorCollection, src: int | None = None, *, group_src: int | None = None, **kwargs: Unpack[MessageKwargs]
 ) -> int:
-    """See :meth:`TensorDict.recv`."""
-    call = _Call("recv", data, src, group, group_src, init_tag, pseudo_rand, consolidated, allow_pickle)
-    return call.finish(begin_receive, timeout)
+    """Receive the values of a collection of the same form that another process sends, into the tensors of this one.
+
+    If the sender dies while it sends, small values and non-tensor data keep their values. Large tensors (256 KB and
+    more) are received in place, so some of their values can be new.
+
+    Args:
+        src: the rank of the sender in the world.
+        MessageKwargs: group
+        group_src: the rank of the sender within ``group``, instead of ``src``.
+        MessageKwargs: init_tag, pseudo_rand, consolidated, timeout, allow_pickle
+
+    Returns:
+        ``init_tag`` plus the number of tensors, minus one: the last tag if each tensor were a message.
+
+    Raises:
+        RecordsDiffer: the sender has another record. See :meth:`send` for this and other errors.
+        RuntimeError: a tensor is expanded and cannot be written, and nothing was received; or objects arrived that
+            do not belong to the files of a memory-mapped collection. Nothing was written.
+        TypeError: an object arrived that the field of a record cannot hold. Nothing was written.
+        ValueError: an object was sent as a pickle, and ``allow_pickle`` is ``False``. Nothing was written.
+
+    Example:
+        On each of two processes of one group:
+
+        >>> import torch, torch.distributed as dist
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"x": torch.full((3,), float(dist.get_rank())), "below": {"y": torch.ones(3)}}, [3])
+        >>> if dist.get_rank() == 0:
+        ...     data.send(dst=1)
+        ... else:
+        ...     tag = data.recv(src=0)
+        ...     assert tag == 1
+        >>> data["x"]
+        tensor([0., 0., 0.])
+    """
+    return _Call("recv", data, src, group_src, **kwargs).finish(begin_receive)
 
 
+@overload
+def isend(data: TensorCollection, *, return_early: Literal[False] = ...) -> int: ...
+@overload
+def isend(data: TensorCollection, *, return_early: Literal[True]) -> list[Transfer]: ...
 def isend(
-    data: Any,
+    data: TensorCollection,
     dst: int | None = None,
     *,
-    group: ProcessGroup | None = None,
     group_dst: int | None = None,
-    init_tag: int = 0,
-    pseudo_rand: bool = False,
     return_early: bool = False,
-    consolidated: bool = False,
-    timeout: float | timedelta | None = None,
-    allow_pickle: bool = False,
+    **kwargs: Unpack[MessageKwargs],
 ) -> int | list[Transfer]:
-    """See :meth:`TensorDict.isend`."""
-    call = _Call("isend", data, dst, group, group_dst, init_tag, pseudo_rand, consolidated, allow_pickle)
-    if return_early:
-        if timeout is not None:
-            raise ValueError("isend: return_early=True does not wait: give timeout to wait()")
-        return [begin_send(call)]
-    return call.finish(begin_send, timeout)
+    """Send the values as :meth:`send` does, optionally without waiting.
+
+    Args:
+        dst: the rank of the receiver in the world.
+        MessageKwargs: group
+        send: group_dst
+        MessageKwargs: init_tag, pseudo_rand
+        return_early: return at once. Small values are copied by then. Do not write to large tensors before ``wait()``
+            of the returned transfers returns; it raises the errors of :meth:`send`.
+        MessageKwargs: consolidated
+        timeout: the time limit in seconds. With ``return_early``, give it to ``wait()`` instead.
+        MessageKwargs: allow_pickle
+
+    Returns:
+        The last tag, see :meth:`recv`. With ``return_early``, a list of transfers with ``wait(timeout=None)`` and
+        ``is_completed()``.
+
+    Raises:
+        ValueError: ``timeout`` together with ``return_early``. See :meth:`send` for other errors.
+
+    Example:
+        On each of two processes of one group:
+
+        >>> import torch, torch.distributed as dist
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"x": torch.full((3,), float(dist.get_rank()))}, [3])
+        >>> if dist.get_rank() == 0:
+        ...     for transfer in data.isend(dst=1, return_early=True):
+        ...         _ = transfer.wait()
+        ... else:
+        ...     tag = data.recv(src=0)
+        >>> data["x"]
+        tensor([0., 0., 0.])
+    """
+    call = _Call("isend", data, dst, group_dst, **kwargs)
+    return call.started(begin_send, "return_early") if return_early else call.finish(begin_send)
 
 
+@overload
+def irecv(data: TensorCollection, *, return_premature: Literal[False] = ...) -> None: ...
+@overload
+def irecv(data: TensorCollection, *, return_premature: Literal[True]) -> list[Transfer]: ...
 def irecv(
-    data: Any,
+    data: TensorCollection,
     src: int | None = None,
     *,
-    group: ProcessGroup | None = None,
     group_src: int | None = None,
     return_premature: bool = False,
-    init_tag: int = 0,
-    pseudo_rand: bool = False,
-    consolidated: bool = False,
-    timeout: float | timedelta | None = None,
-    allow_pickle: bool = False,
+    **kwargs: Unpack[MessageKwargs],
 ) -> list[Transfer] | None:
-    """See :meth:`TensorDict.irecv`."""
-    call = _Call("irecv", data, src, group, group_src, init_tag, pseudo_rand, consolidated, allow_pickle)
+    """Receive values as :meth:`recv` does, optionally without waiting.
+
+    Args:
+        src: the rank of the sender in the world.
+        MessageKwargs: group
+        recv: group_src
+        return_premature: return at once. The values have arrived when ``wait()`` of the returned transfers returns; it
+            raises the errors of :meth:`recv`.
+        MessageKwargs: init_tag, pseudo_rand, consolidated
+        timeout: the time limit in seconds. With ``return_premature``, give it to ``wait()`` instead.
+        MessageKwargs: allow_pickle
+
+    Returns:
+        ``None``. With ``return_premature``, a list of transfers with ``wait(timeout=None)`` and ``is_completed()``.
+
+    Raises:
+        ValueError: ``timeout`` together with ``return_premature``. See :meth:`recv` for other errors.
+
+    Example:
+        On each of two processes of one group:
+
+        >>> import torch, torch.distributed as dist
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"x": torch.full((3,), float(dist.get_rank()))}, [3])
+        >>> if dist.get_rank() == 0:
+        ...     data.send(dst=1)
+        ... else:
+        ...     for transfer in data.irecv(src=0, return_premature=True):
+        ...         _ = transfer.wait()
+        >>> data["x"]
+        tensor([0., 0., 0.])
+    """
+    call = _Call("irecv", data, src, group_src, **kwargs)
     if return_premature:
-        if timeout is not None:
-            raise ValueError("irecv: return_premature=True does not wait: give timeout to wait()")
-        return [begin_receive(call)]
-    call.finish(begin_receive, timeout)
+        return call.started(begin_receive, "return_premature")
+    call.finish(begin_receive)
     return None

@@ -10,7 +10,7 @@ import json
 import time
 from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Size, Tensor
@@ -29,6 +29,11 @@ from .record_layout import allocate, as_json
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
+    from tensorclass.td.base import TensorCollection
+
+METHODS_OF = "PointToPoint"
+C = TypeVar("C", bound="TensorCollection")
+
 _HEADER = 4096  #: bytes of the first message
 _NUMBERS = 24  #: bytes of its numbers: a mark, the length of the text, the length of the memory
 _ENTRIES = {"the whole collection": "from init_remote to from_remote_init"}
@@ -37,7 +42,7 @@ _MARK = _DIGEST.to_bytes(8, "little")
 
 
 def init_remote(
-    data: Any,
+    data: TensorCollection,
     dst: int | None = None,
     group: ProcessGroup | None = None,
     device: DeviceLike | None = None,
@@ -46,7 +51,37 @@ def init_remote(
     timeout: float | timedelta | None = None,
     allow_pickle: bool = False,
 ) -> None:
-    """See :meth:`TensorDict.init_remote`."""
+    """Send the whole collection to a process that does not know its form; see :meth:`from_remote_init`.
+
+    Keys, dtypes, shapes, batch sizes, dimension names and non-tensor data are sent as JSON, and the tensors as one
+    buffer: that of a consolidated collection, otherwise a copy.
+
+    Args:
+        dst: the rank of the receiver in the world.
+        group: the process group; by default that of the world.
+        device: the device whose backend carries the messages, if the group has several: ``"cuda"`` for NCCL.
+        use_broadcast: send to all other processes of the group, without ``dst``.
+        timeout: the time limit of each message in seconds; by default that of the group.
+        allow_pickle: send objects that JSON cannot hold as pickles. The receiver must allow them too.
+
+    Raises:
+        WorkerTimeout: the receiver did not call in time. See :meth:`send` for this and other errors.
+        RecordsDiffer: the receiver made another call, such as :meth:`recv`.
+        TypeError: a message cannot hold some values. Lists all of them. Nothing was sent.
+
+    Example:
+        On each of two processes of one group:
+
+        >>> import torch, torch.distributed as dist
+        >>> from tensorclass import TensorDict
+        >>> if dist.get_rank() == 0:
+        ...     data = TensorDict({"x": torch.arange(3), "text": ["a", "b", "c"]}, [3])
+        ...     data.init_remote(dst=1)
+        ... else:
+        ...     data = TensorDict.from_remote_init(src=0)
+        >>> data[2].to_dict()
+        {'x': tensor(2), 'text': 'c'}
+    """
     what = "init_remote"
     limit = as_timeout(timeout, what)
     pg, endpoint = endpoint_of(group, what, as_device(device))
@@ -72,7 +107,7 @@ def init_remote(
 
 
 def from_remote_init(
-    cls: Any,
+    cls: type[C],
     src: int,
     group: ProcessGroup | None = None,
     device: DeviceLike | None = None,
@@ -80,8 +115,42 @@ def from_remote_init(
     *,
     timeout: float | timedelta | None = None,
     allow_pickle: bool = False,
-) -> Any:
-    """See :meth:`TensorDict.from_remote_init`."""
+) -> C:
+    """Receive a collection that another process sends with :meth:`init_remote`.
+
+    Args:
+        src: the rank of the sender in the world.
+        group: the process group; by default that of the world.
+        device: where the tensors are moved. The messages use the backend of this device if the group has one. In a
+            group with several backends, both processes must give the same device.
+        use_broadcast: as the sender gives it.
+        init_remote: timeout
+        allow_pickle: read objects that were sent as pickles, which can run any code. By default nothing is unpickled.
+
+    Returns:
+        An instance of this class, whatever the sender's class is; a record must get its fields. It is consolidated:
+        more collections of the same form can follow with ``recv(consolidated=True)``.
+
+    Raises:
+        FileError: what arrived does not fit the record, or is damaged. It is a ValueError.
+        WorkerTimeout: the sender did not call in time. See :meth:`send` for this and other errors.
+
+    Example:
+        On each of two processes of one group, which send the form once and then values:
+
+        >>> import torch, torch.distributed as dist
+        >>> from tensorclass import TensorDict
+        >>> if dist.get_rank() == 0:
+        ...     data = TensorDict({"x": torch.zeros(3)}, [3]).consolidate()
+        ...     data.init_remote(dst=1)
+        ...     _ = data["x"].fill_(1.0)
+        ...     data.send(dst=1, consolidated=True)
+        ... else:
+        ...     data = TensorDict.from_remote_init(src=0)
+        ...     tag = data.recv(src=0, consolidated=True)
+        >>> data["x"]
+        tensor([1., 1., 1.])
+    """
     what = "from_remote_init"
     limit = as_timeout(timeout, what)
     target = as_device(device)
@@ -107,7 +176,7 @@ def from_remote_init(
     memory = rest[-1] if size else torch.empty(0, dtype=torch.uint8, device=endpoint.device)
     if target is not None:
         memory = memory.to(target)
-    return _deserialize(text, memory, cls, origin, target, allow_pickle)
+    return _deserialize(text, memory, cls, origin, target, allow_pickle)  # type: ignore[no-any-return]
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Size, Tensor
 
 from . import collection_tree
 from .collection_tree import FileError, Node, Path, TensorOpener, TreeSource
+
+T = TypeVar("T")
 
 
 @contextmanager
@@ -67,12 +69,12 @@ def prefetching(
         pool.shutdown(cancel_futures=True)
 
 
-def result_or_future(return_early: bool, what: str, work: Callable[[], Any]) -> Any:
+def result_or_future(return_early: bool, what: str, work: Callable[[], T]) -> T | Future[T]:
     """Return the result of some work, or a future of it from a thread."""
     if not return_early:
         return work()
     pool = ThreadPoolExecutor(1, thread_name_prefix=what)
-    future: Future[Any] = pool.submit(work)
+    future = pool.submit(work)
     pool.shutdown(wait=False)  # the thread ends with its work
     return future
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Size
+from typing_extensions import TypedDict, Unpack
 
 from tensorclass.storage.common import collection_tree, describe_collection, rebuild_collection
 from tensorclass.storage.common.collection_tree import TreeSource
@@ -19,6 +20,7 @@ from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.printable import class_name
 from tensorclass.support.progress import bytes_of, progress_of
 from tensorclass.td import shapes
+from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection, DeviceLike, as_device
 from tensorclass.td.keys import dotted
 from tensorclass.td.leaves.leaf import has_spans
@@ -34,9 +36,8 @@ from .array_backend import Note, Replaced
 from .array_file import ArrayFile, FileOptions, check, escaped, is_record, make_backend
 from .group_store import GroupStore
 
-if TYPE_CHECKING:
-    from tensorclass.td.base import TensorCollection
-
+METHODS_OF = "Files"
+C = TypeVar("C", bound=TensorCollection)
 
 _TRIES = 20  #: attempts to open a file that is replaced meanwhile
 
@@ -316,80 +317,221 @@ def reopened(cls: type[Any], file: ArrayFile, path: tuple[str, ...], state: tupl
 # the methods of collections
 
 
-def _opener(backend: str) -> Callable[..., Any]:
-    """Return ``from_h5`` or ``from_zarr``."""
+class GroupFileKwargs(TypedDict, total=False):
+    """Arguments of ``from_h5`` and ``from_zarr``.
 
-    def open_file(
-        cls: type[Any],
-        filename: Filename,
-        *,
-        mode: str = "r",
-        auto_batch_size: bool = False,
-        batch_dims: int | None = None,
-        batch_size: Sequence[int] | None = None,
-        non_tensor_as_stack: bool = False,
-        allow_pickle: bool | None = None,
-        device: DeviceLike | None = None,
-        strict: bool = True,
-        verify: bool = False,
-    ) -> Any:
-        """See :meth:`TensorDict.from_h5` and :meth:`TensorDict.from_zarr`."""
-        if mode in ("w", "w-", "x") and is_record(cls):
-            raise ValueError(
-                f"{filename}: a new file (mode {mode!r}) has no values for the fields of {class_name(cls)}"
-            )
-        path = path_of(filename, f"from_{backend}", writes=mode not in ("r", "r+"))
-        size = None if batch_size is None else shapes.as_size(batch_size)
-        if verify and device is not None and torch.device(device).type == "meta":
-            raise ValueError("verify=True needs values, which the device meta has not")
-        made = dense_class(cls) if is_record(cls) or issubclass(cls, TensorDict) else TensorDict
-        left = _TRIES
-        with loading(path, f"from_{backend}"):
-            file_options = FileOptions(objects_as_stack=non_tensor_as_stack, allow_pickle=bool(allow_pickle))
-            options = LoadOptions(size, as_device(device), auto_batch_size, batch_dims, strict=strict, verify=verify)
-            while True:
-                file = ArrayFile(make_backend(backend), path, mode, file_options)
-                try:
-                    return load_root(made, file, options)
-                except Replaced:  # the new file is whole
-                    left -= 1
-                    if not left:
-                        raise
+    Args:
+        mode: ``"r"`` to read, ``"r+"`` to read and write, ``"w"`` to create a file, ``"a"`` to open or create one.
+        auto_batch_size: infer the batch size from the leading dimensions that all values share, even if the file has
+            one. It is always inferred from files without one, as other programs write them.
+        batch_dims: the largest number of dimensions of an inferred batch size; unlimited by default.
+        batch_size: the batch size; by default that of the file.
+        non_tensor_as_stack: read one object that stands for all rows as one object per row.
+        allow_pickle: read objects that were written as pickles. A pickle can run any code: use it only for files that
+            you trust.
+        device: where tensors are moved when they are read; by default the CPU.
+        strict: with ``False``, ignore values that are not fields of a record.
+        verify: read all tensors now, and compare them with the checksums that ``to_{x}(checksum=True)`` stored.
+    """
 
-    return open_file
+    mode: str
+    auto_batch_size: bool
+    batch_dims: int | None
+    batch_size: Sequence[int] | None
+    non_tensor_as_stack: bool
+    allow_pickle: bool | None
+    device: DeviceLike | None
+    strict: bool
+    verify: bool
 
 
-def _writer(backend: str) -> Callable[..., Any]:
-    """Return ``to_h5`` or ``to_zarr``."""
+def from_h5(cls: type[C], filename: Filename, **kwargs: Unpack[GroupFileKwargs]) -> C:
+    """Open an HDF5 file as a collection, also one that another program wrote.
 
-    def write_file(
-        data: TensorCollection,
-        filename: Filename,
-        *,
-        allow_pickle: bool | None = None,
-        resizable: bool = False,
-        progress: bool | None = None,
-        pbar: bool | None = None,
-        checksum: bool = False,
-        **kwargs: Any,
-    ) -> Any:
-        """See :meth:`TensorDict.to_h5` and :meth:`TensorDict.to_zarr`."""
-        return save(
-            data, filename, backend, allow_pickle=allow_pickle, resizable=resizable, checksum=checksum,
-            progress=progress_of(f"to_{backend}", progress, pbar), options=kwargs,
-        )  # fmt: skip
+    Only metadata is read. A value is read when it is accessed, and ``data[index]`` reads only its rows. In the mode
+    ``"r+"`` writes go to the file. Groups are nested collections. A record is checked against its fields.
+    ``close()``, or a ``with`` statement, closes the file. See :class:`~tensorclass.storage.PersistentTensorDict`.
 
-    return write_file
+    Args:
+        filename: the file.
+        GroupFileKwargs: mode, auto_batch_size, batch_dims, batch_size, non_tensor_as_stack, allow_pickle, device,
+            strict, verify
+
+    Returns:
+        A collection of this class on the file.
+
+    Raises:
+        FileNotFoundError: the file does not exist.
+        ValueError: the file is damaged, or does not fit the record or the batch size.
+
+    Example:
+        >>> import tempfile, torch
+        >>> from tensorclass import TensorDict
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     TensorDict({"x": torch.arange(6).view(3, 2)}, [3]).to_h5(folder + "/rows.h5").close()
+        ...     with TensorDict.from_h5(folder + "/rows.h5") as data:
+        ...         data[1:]["x"]
+        tensor([[2, 3],
+                [4, 5]])
+    """
+    return open_file(cls, filename, "h5", **kwargs)
 
 
-from_h5: Callable[..., Any] = _opener("h5")
-from_zarr: Callable[..., Any] = _opener("zarr")
-to_h5: Callable[..., Any] = _writer("h5")
-to_zarr: Callable[..., Any] = _writer("zarr")
+def to_h5(
+    data: C,
+    filename: Filename,
+    *,
+    allow_pickle: bool | None = None,
+    resizable: bool = False,
+    progress: bool | None = None,
+    pbar: bool | None = None,
+    checksum: bool = False,
+    **kwargs: Any,
+) -> C:
+    """Write the collection to an HDF5 file, completely or not at all, and return the collection on the file.
+
+    Args:
+        filename: the file. An existing one is replaced.
+        allow_pickle: write objects that JSON cannot hold as pickles.
+        resizable: let ``extend`` append rows later. The arrays are then chunked.
+        progress: show a progress bar; by default on a terminal, if writing takes more than two seconds.
+        pbar: another name of ``progress``.
+        checksum: store a checksum of each tensor for ``from_{x}(verify=True)``. Writing to a tensor drops its
+            checksum.
+        kwargs: how arrays are stored, in the words of ``h5py``: ``chunks`` (``True``, the number of rows of a
+            chunk, or its first dimensions), ``compression`` (``"gzip"``, ``"lzf"``), ``compression_opts``,
+            ``shuffle``, ``fletcher32`` (checksums), ...
+
+    Returns:
+        A collection of this class on the file, opened in the mode ``"r+"``.
+
+    Raises:
+        TypeError: the file cannot hold some values. Lists all of them. Nothing was written.
+
+    Example:
+        >>> import tempfile, torch
+        >>> from tensorclass import TensorDict
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with TensorDict({"x": torch.zeros(3)}, [3]).to_h5(folder + "/rows.h5", compression="gzip") as data:
+        ...         data["x"]
+        tensor([0., 0., 0.])
+    """
+    return save(
+        data, filename, "h5", allow_pickle=allow_pickle, resizable=resizable, checksum=checksum,
+        progress=progress_of("to_h5", progress, pbar), options=kwargs,
+    )  # fmt: skip
+
+
+def from_zarr(cls: type[C], filename: Filename, **kwargs: Unpack[GroupFileKwargs]) -> C:
+    """Open a zarr folder as a collection. See :meth:`from_h5`.
+
+    Args:
+        filename: the folder.
+        GroupFileKwargs: mode, auto_batch_size, batch_dims, batch_size, non_tensor_as_stack, allow_pickle, device,
+            strict, verify
+
+    Returns:
+        A collection of this class on the folder.
+
+    Raises:
+        ImportError: zarr is not installed (the extra ``zarr``).
+        FileNotFoundError: the folder does not exist.
+        ValueError: the folder is damaged, or does not fit the record or the batch size.
+
+    Example:
+        >>> import tempfile, torch
+        >>> from tensorclass import TensorDict
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     TensorDict({"x": torch.arange(6).view(3, 2)}, [3]).to_zarr(folder + "/rows.zarr").close()
+        ...     with TensorDict.from_zarr(folder + "/rows.zarr") as data:
+        ...         data[1:]["x"]
+        tensor([[2, 3],
+                [4, 5]])
+    """
+    return open_file(cls, filename, "zarr", **kwargs)
+
+
+def to_zarr(
+    data: C,
+    filename: Filename,
+    *,
+    allow_pickle: bool | None = None,
+    resizable: bool = False,
+    progress: bool | None = None,
+    pbar: bool | None = None,
+    checksum: bool = False,
+    **kwargs: Any,
+) -> C:
+    """Write the collection to a zarr folder, completely or not at all, and return the collection on the folder.
+
+    Args:
+        filename: the folder. An existing one is replaced.
+        to_h5: allow_pickle
+        resizable: has no effect here: rows can always be appended.
+        to_h5: progress, pbar, checksum
+        kwargs: how arrays are stored, in the words of ``zarr``: ``chunks``, ``shards``, ``compressors``,
+            ``filters``.
+
+    Returns:
+        A collection of this class on the folder, opened in the mode ``"r+"``.
+
+    Raises:
+        ImportError: zarr is not installed (the extra ``zarr``).
+        TypeError: the folder cannot hold some values. Lists all of them. Nothing was written.
+
+    Example:
+        >>> import tempfile, torch
+        >>> from tensorclass import TensorDict
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with TensorDict({"x": torch.zeros(3)}, [3]).to_zarr(folder + "/rows.zarr", chunks=2) as data:
+        ...         data["x"]
+        tensor([0., 0., 0.])
+    """
+    return save(
+        data, filename, "zarr", allow_pickle=allow_pickle, resizable=resizable, checksum=checksum,
+        progress=progress_of("to_zarr", progress, pbar), options=kwargs,
+    )  # fmt: skip
+
+
+def open_file(
+    cls: type[C],
+    filename: Filename,
+    backend: str,
+    *,
+    mode: str = "r",
+    auto_batch_size: bool = False,
+    batch_dims: int | None = None,
+    batch_size: Sequence[int] | None = None,
+    non_tensor_as_stack: bool = False,
+    allow_pickle: bool | None = None,
+    device: DeviceLike | None = None,
+    strict: bool = True,
+    verify: bool = False,
+) -> C:
+    """Open a file as a collection. See :class:`GroupFileKwargs` for the arguments."""
+    if mode in ("w", "w-", "x") and is_record(cls):
+        raise ValueError(f"{filename}: a new file (mode {mode!r}) has no values for the fields of {class_name(cls)}")
+    path = path_of(filename, f"from_{backend}", writes=mode not in ("r", "r+"))
+    size = None if batch_size is None else shapes.as_size(batch_size)
+    if verify and device is not None and torch.device(device).type == "meta":
+        raise ValueError("verify=True needs values, which the device meta has not")
+    made = dense_class(cls) if is_record(cls) or issubclass(cls, TensorDict) else TensorDict
+    left = _TRIES
+    with loading(path, f"from_{backend}"):
+        file_options = FileOptions(objects_as_stack=non_tensor_as_stack, allow_pickle=bool(allow_pickle))
+        options = LoadOptions(size, as_device(device), auto_batch_size, batch_dims, strict=strict, verify=verify)
+        while True:
+            file = ArrayFile(make_backend(backend), path, mode, file_options)
+            try:
+                return load_root(made, file, options)  # type: ignore[no-any-return]
+            except Replaced:  # the new file is whole
+                left -= 1
+                if not left:
+                    raise
 
 
 def save(
-    data: TensorCollection,
+    data: C,
     filename: Filename,
     backend: str,
     *,
@@ -400,8 +542,8 @@ def save(
     values: bool = True,
     progress: bool | None = False,
     options: dict[str, Any],
-) -> Any:
-    """See :meth:`TensorDict.to_h5`. Without ``values``, the arrays are zeros, which are not written."""
+) -> C:
+    """Write a file, completely or not at all, and open it. Without ``values``, the arrays are zeros."""
     given: Any = data
     what = f"to_{backend}"
     if not given._is_tree():
@@ -437,7 +579,7 @@ def save(
         else:
             loaded = load_root(dense_class(type(data)), target, load_options)
     library.moved(root, path)
-    return loaded
+    return loaded  # type: ignore[no-any-return]
 
 
 def _bytes_to_write(data: Any) -> int:

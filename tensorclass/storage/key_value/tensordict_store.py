@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import torch
 from torch import Size
@@ -24,6 +24,9 @@ from .redis_server import StoreAddress
 
 if TYPE_CHECKING:
     from tensorclass.td.base import TensorCollection
+
+METHODS_OF = "Files"
+C = TypeVar("C", bound="TensorCollection")
 
 
 class TensorDictStore(PersistentTensorDict):
@@ -292,7 +295,7 @@ class TensorDictStore(PersistentTensorDict):
 
 
 def to_store(
-    data: TensorCollection,
+    data: C,
     *,
     backend: str = "redis",
     host: str = "localhost",
@@ -303,10 +306,43 @@ def to_store(
     device: DeviceLike | None = None,
     td_id: str | None = None,
     **kwargs: Any,
-) -> Any:
-    """See :meth:`TensorDict.to_store`."""
+) -> C:
+    """Write the collection to a Redis server, completely or not at all, and return the collection on the server.
+
+    The result reads and writes the server; an index reads only its rows. Other processes open it with
+    :meth:`TensorDictStore.from_store() <tensorclass.TensorDictStore.from_store>` and the ``td_id`` of the result.
+
+    Args:
+        backend: ``"redis"``, for all servers that speak its protocol.
+        host: the name of the server's machine.
+        port: the port of the server.
+        db: the number of the database in the server.
+        unix_socket_path: the socket of a server on this machine, instead of host and port.
+        prefix: the beginning of all keys in the server.
+        device: where tensors go when they are read; by default the device of the collection.
+        td_id: the id of the store; by default a new one.
+        kwargs: arguments of ``redis.Redis``: ``username``, ``password``, ``ssl``, ...
+
+    Returns:
+        A collection of this class on the server: a :class:`~tensorclass.TensorDictStore`.
+
+    Raises:
+        ImportError: the package ``redis`` is not installed (the extra ``redis``).
+        ConnectionError: the server cannot be reached.
+        FileExistsError: the server has a store with this id.
+        TypeError: the server cannot hold some values. Lists all of them. Nothing was written.
+
+    Example:
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"x": torch.zeros(3)}, [3]).to_store(unix_socket_path="redis.sock")
+        >>> data[:2] = {"x": torch.ones(2)}
+        >>> data["x"]
+        tensor([1., 1., 0.])
+        >>> data.clear_redis()
+    """
     where = StoreAddress(host, port, db, unix_socket_path, prefix, _store_id(backend, td_id), kwargs)
-    return _upload(data, where, device)
+    return _upload(data, where, device)  # type: ignore[no-any-return]
 
 
 def _store_id(backend: str, td_id: str | None) -> str:

@@ -13,7 +13,7 @@ import os
 import stat
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import torch
 from torch import Size, Tensor
@@ -41,6 +41,9 @@ from tensorclass.td.stores.lazy.lazy_stack import LazyStacked
 
 from . import folder_layout, memmap_folder, open_folders
 
+METHODS_OF = "MemoryMaps"
+C = TypeVar("C", bound=TensorCollection)
+
 #: nested tensors as ``tensordict`` writes them
 _OLDER = "a nested tensor of the older layout; save a copy first: load_memmap(folder).clone().memmap(another_folder)"
 
@@ -55,15 +58,43 @@ class AppendedFile(NamedTuple):
 
 
 def append_memmap(
-    cls: Any,
+    cls: type[C],
     prefix: Filename,
-    rows: TensorCollection,
+    rows: C,
     *,
     allow_pickle: bool | None = None,
     progress: bool | None = None,
     pbar: bool | None = None,
 ) -> None:
-    """See :meth:`TensorDict.append_memmap`."""
+    """Append rows to those that :meth:`memmap` wrote to a folder.
+
+    Existing rows are not copied, so the time depends on the new rows only. Readers see either the old rows or all
+    rows, also if the process is killed. Collections that were loaded before keep their rows;
+    :meth:`memmap_refresh_` gives them the new ones. Several processes may append at the same time. Files that a
+    snapshot shares by hard links are copied before they grow.
+
+    Args:
+        prefix: the folder.
+        rows: a collection with the same keys, dtypes and, except for the first dimension, shapes; for a record, of
+            this class. Objects that differ become a column. The rows of a lazy stack become further parts. An
+            unbatched tensor stays unchanged.
+        allow_pickle: write objects that JSON cannot hold as pickles.
+        progress: show a progress bar; by default on a terminal, if writing takes more than two seconds.
+        pbar: another name of ``progress``.
+
+    Raises:
+        ValueError: nothing is saved there, or the rows do not fit. Lists all differences. Nothing was written.
+        OSError: the disk is full or does not support locks. Nothing was written.
+
+    Example:
+        >>> import tempfile, torch
+        >>> from tensorclass import TensorDict
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     saved = TensorDict({"x": torch.zeros(3)}, [3]).memmap(folder + "/rows")
+        ...     TensorDict.append_memmap(folder + "/rows", TensorDict({"x": torch.ones(2)}, [2]))
+        ...     TensorDict.load_memmap(folder + "/rows")["x"].tolist()
+        [0.0, 0.0, 0.0, 1.0, 1.0]
+    """
     progress = progress_of("append_memmap", progress, pbar)
     path = Path(path_of(prefix, "append_memmap"))
     if not isinstance(rows, TensorCollection):

@@ -1,14 +1,13 @@
-"""The methods of collections that map tensors to files: ``memmap``, ``load_memmap``, ``make_memmap`` and their kin."""
+"""The methods of collections that map tensors to files: ``memmap``, ``load_memmap`` and their kin."""
 
 from __future__ import annotations
 
 import functools
 import os
 import weakref
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import torch
 from torch import Tensor
@@ -17,13 +16,11 @@ from tensorclass.storage import archive as archives
 from tensorclass.storage.common.collection_tree import FileError
 from tensorclass.storage.common.file_paths import check_folder_name, loading, path_of
 from tensorclass.storage.common.prefetch import check_threads, copy_into, result_or_future
-from tensorclass.support.folder_locks import FolderLock
 from tensorclass.support.interrupts import uninterrupted
-from tensorclass.support.printable import printable, type_name
+from tensorclass.support.printable import printable
 from tensorclass.support.progress import progress_of
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection, DeviceLike, as_device
-from tensorclass.td.get import MISSING
 from tensorclass.td.hidden_members import with_members
 from tensorclass.td.jagged import all_packed
 from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
@@ -31,18 +28,27 @@ from tensorclass.td.leaves.leaf import has_spans
 from tensorclass.td.leaves.nontensor import is_non_tensor
 from tensorclass.td.leaves.object_codes import CPU
 from tensorclass.td.memory.consolidated_buffer import joined, parts_of
-from tensorclass.td.memory.filled_tensors import as_shape
 from tensorclass.td.memory.mapped_files import Filename, FileThere
 from tensorclass.td.memory.mapped_tensor import MemoryMappedTensor
 from tensorclass.td.stored_names import stored_path
-from tensorclass.td.tensordict import TensorDict
 
 from . import folder_layout, memmap_folder
 from .memmap_folder import LoadOptions, SaveOptions
 
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
+METHODS_OF = "MemoryMaps"
+PROPERTIES = ("saved_path",)
+C = TypeVar("C", bound=TensorCollection)
+
+
+@overload
+def memmap(data: C, *, return_early: Literal[False] = ...) -> C: ...
+@overload
+def memmap(data: C, *, return_early: Literal[True]) -> Future[C]: ...
 def memmap(
-    data: Any,
+    data: C,
     prefix: Filename | None = None,
     copy_existing: bool = False,
     *,
@@ -58,8 +64,53 @@ def memmap(
     checksum: bool = False,
     progress: bool | None = None,
     pbar: bool | None = None,
-) -> Any:
-    """See :meth:`TensorDict.memmap`."""
+) -> C | Future[C]:
+    """Write the collection to a folder, and return a collection whose tensors are mapped to the files there.
+
+    The folder is written completely or not at all: it takes its place in one step when everything is written, also
+    if it replaces another one.
+
+    Args:
+        prefix: the folder. Each nested collection gets a folder inside it. Without a prefix, the tensors are in
+            memory that processes share.
+        copy_existing: copy tensors that are mapped to other files. By default they are an error, unless an archive
+            is written.
+        num_threads: the number of threads that write files; 0 writes in this thread. One thread writes an archive; the
+            others prepare the next tensors.
+        return_early: return a future whose ``result()`` is the collection. Do not write to the tensors until then.
+        share_non_tensor: not supported if there are objects: each process has its own.
+        existsok: replace a collection that is already there.
+        robust_key: encode keys that cannot be names of files (``"a/b"``). With ``False`` they are an error.
+        archive: write one file, an archive of the folder, from which tensors are mapped; see :func:`pack_memmap`.
+            By default this is done if ``prefix`` ends in ``.tdz``. The result is not locked, and writes to it stay
+            in this process.
+        compression: the compression of an archive: ``"deflated"``, ``"bzip2"`` or ``"lzma"``. Tensors are then read
+            instead of mapped.
+        atomic: accepted for compatibility with tensordict. The write is atomic in any case.
+        allow_pickle: write objects that JSON cannot hold as pickles, which only ``allow_pickle=True`` reads.
+        checksum: store a checksum of each tensor, with which ``load_memmap(verify=True)`` detects damage. It holds
+            until values are written in place.
+        progress: show a progress bar; by default on a terminal, if writing takes more than two seconds.
+        pbar: another name of ``progress``.
+
+    Returns:
+        A locked collection of this class. Writes to its values in place go to the files. With ``return_early``, a
+        future.
+
+    Raises:
+        FileExistsError: a collection is there, and ``existsok`` is ``False``. It is also a RuntimeError.
+        RuntimeError: a tensor is mapped to another file, and ``copy_existing`` is ``False``.
+        TypeError: the files cannot hold some values. Lists all of them. Nothing was written.
+
+    Example:
+        >>> import tempfile, torch
+        >>> from tensorclass import TensorDict
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     rows = TensorDict({"x": torch.zeros(3, 2)}, [3]).memmap(folder + "/rows")
+        ...     rows["x"][1] = 1.0
+        ...     TensorDict.load_memmap(folder + "/rows")["x"].sum()
+        tensor(2.)
+    """
     options = SaveOptions(
         "memmap", copy_existing, num_threads, allow_pickle, True, robust_key is not False, checksum,
         progress_of("memmap", progress, pbar), existsok, compression,
@@ -67,8 +118,15 @@ def memmap(
     return _memmap(data, prefix, options, return_early, share_non_tensor, archive)
 
 
+save = dumps = memmap
+
+
+@overload
+def memmap_(data: C, *, return_early: Literal[False] = ...) -> C: ...
+@overload
+def memmap_(data: C, *, return_early: Literal[True]) -> Future[C]: ...
 def memmap_(
-    data: Any,
+    data: C,
     prefix: Filename | None = None,
     copy_existing: bool = False,
     *,
@@ -82,8 +140,32 @@ def memmap_(
     checksum: bool = False,
     progress: bool | None = None,
     pbar: bool | None = None,
-) -> Any:
-    """See :meth:`TensorDict.memmap_`."""
+) -> C | Future[C]:
+    """Write the collection to a folder and map its own tensors to the files: :meth:`memmap` in place.
+
+    The collection is locked. If writing fails, it stays unchanged.
+
+    Args:
+        prefix: the folder; without one, the tensors are in memory that processes share.
+        copy_existing: copy tensors that are mapped to other files. By default they are an error.
+        memmap: num_threads, return_early, share_non_tensor, existsok, robust_key, atomic, allow_pickle, checksum,
+            progress, pbar
+
+    Returns:
+        This collection. With ``return_early``, a future.
+
+    Raises:
+        FileExistsError, RuntimeError, TypeError: as in :meth:`memmap`.
+
+    Example:
+        >>> import tempfile, torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"x": torch.ones(3)}, [3])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = data.memmap_(folder + "/rows")
+        ...     data.is_memmap(), data.is_locked
+        (True, True)
+    """
     options = SaveOptions(
         "memmap_", copy_existing, num_threads, allow_pickle, True, robust_key is not False, checksum,
         progress_of("memmap_", progress, pbar), existsok,
@@ -96,8 +178,12 @@ def memmap_(
     return _memmap(data, prefix, options, return_early, share_non_tensor, finish=finish)
 
 
+@overload
+def memmap_like(data: C, *, return_early: Literal[False] = ...) -> C: ...
+@overload
+def memmap_like(data: C, *, return_early: Literal[True]) -> Future[C]: ...
 def memmap_like(
-    data: Any,
+    data: C,
     prefix: Filename | None = None,
     copy_existing: bool = False,
     *,
@@ -109,8 +195,37 @@ def memmap_like(
     archive: bool | None = None,
     atomic: bool = True,
     allow_pickle: bool = False,
-) -> Any:
-    """See :meth:`TensorDict.memmap_like`."""
+) -> C | Future[C]:
+    """Create the files of :meth:`memmap` without the values, for a data set that is to be filled.
+
+    The files have the same shapes and dtypes. They hold zeros, and occupy no disk space until they are written.
+    Objects are written as they are.
+
+    Args:
+        prefix: the folder; without one, the tensors are in memory that processes share.
+        copy_existing: accept tensors that are mapped to other files. By default they are an error.
+        memmap: num_threads, return_early, share_non_tensor, existsok, robust_key
+        archive: write one file, an archive of the folder; by default if ``prefix`` ends in ``.tdz``.
+        memmap: atomic, allow_pickle
+
+    Returns:
+        A locked collection of this class, of zeros. With ``return_early``, a future.
+
+    Raises:
+        FileExistsError, RuntimeError, TypeError: as in :meth:`memmap`.
+
+    Example:
+        >>> import tempfile, torch
+        >>> from tensorclass import TensorDict
+        >>> row = TensorDict(
+        ...     {"image": torch.zeros(3, 8, 8, dtype=torch.uint8), "label": torch.zeros((), dtype=torch.int64)}
+        ... )
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     data = row.expand(1000).memmap_like(folder + "/data")  # expand allocates nothing
+        ...     data[10:20] = row.expand(10) + 1
+        ...     int(TensorDict.load_memmap(folder + "/data")["label"].sum())
+        10
+    """
     options = SaveOptions(
         "memmap_like", copy_existing, num_threads, allow_pickle, False, robust_key is not False, existsok=existsok
     )
@@ -125,7 +240,7 @@ def _memmap(
     share_non_tensor: bool,
     archive: bool | None = False,
     finish: Callable[[Any], Any] | None = None,
-) -> Any:
+) -> Any | Future[Any]:
     what, existsok = options.what, options.existsok
     if prefix is not None:
         prefix = path_of(prefix, what, writes=True)
@@ -265,12 +380,12 @@ def _take_values(data: Any, made: Any) -> None:
 
 
 def load_memmap(
-    cls: Any,
+    cls: type[C],
     prefix: Filename,
     device: DeviceLike | None = None,
     non_blocking: bool = False,
     *,
-    out: Any = None,
+    out: C | None = None,
     robust_key: bool | None = True,
     subpath: NestedKey | None = None,
     mode: str | None = None,
@@ -278,8 +393,43 @@ def load_memmap(
     allow_pickle: bool | None = None,
     strict: bool = True,
     verify: bool = False,
-) -> Any:
-    """See :meth:`TensorDict.load_memmap`."""
+) -> C:
+    """Load the collection that :meth:`memmap` wrote to a folder, with its tensors mapped to memory.
+
+    Only the metadata is read; values are read when they are used. A record is checked against its fields, whatever
+    class wrote the folder. No code in the folder runs, and nothing is imported for it.
+
+    Args:
+        prefix: the folder, or an archive. A folder of a nested collection can be loaded by itself.
+        device: where the tensors are moved; by default they stay mapped. ``meta`` opens no file of a tensor, nor
+            does fake tensor mode.
+        non_blocking: do not wait until the tensors are on the device.
+        out: a collection to write the values into, as :meth:`load_memmap_` does. It becomes the result.
+        robust_key: matters only for folders that tensordict wrote, which do not say how the files of keys such as
+            ``"a b"`` are named. Both ways are tried; ``False`` tries the key itself first, which matters if another
+            key has that name.
+        subpath: the key of a nested collection, to load only this one.
+        mode: ``"r+"`` writes changes of the tensors to the files, ``"r"`` keeps them in this process. By default
+            ``"r+"`` if the files are writable.
+        num_threads: the number of threads that read values, if values are read: to move them to a device or into
+            ``out``, to verify them, or from a compressed archive.
+        allow_pickle: read objects that were written as pickles. A pickle can run any code: use it only for files
+            that you trust.
+        strict: with ``False``, drop keys that are not fields of a record, and warn about them.
+        verify: read all values, and compare them with the checksums that ``memmap(checksum=True)`` stored.
+
+    Raises:
+        FileNotFoundError: the folder does not exist, or nothing was saved there.
+        ValueError: a file is damaged or does not fit the record. Names every field that does not fit.
+
+    Example:
+        >>> import tempfile, torch
+        >>> from tensorclass import TensorDict
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     saved = TensorDict({"x": torch.ones(3), "below": {"y": torch.ones(3)}}, [3]).memmap(folder)
+        ...     TensorDict.load_memmap(folder, subpath="below")["y"]
+        MemoryMappedTensor([1., 1., 1.])
+    """
     path = Path(path_of(prefix, "load_memmap"))
     check_threads(num_threads, "load_memmap")
     if out is not None and not isinstance(out, TensorCollection):
@@ -295,7 +445,10 @@ def load_memmap(
             loaded = archives.load_archive(target, path, options, keys)
         else:
             loaded = memmap_folder.load_folder(target, _nested_folder(path, keys) if keys else path, options)
-    return loaded if out is None else copy_into(out, loaded, num_threads)
+    return loaded if out is None else copy_into(out, loaded, num_threads)  # type: ignore[no-any-return]
+
+
+load = load_memmap
 
 
 def _nested_folder(path: Path, keys: tuple[str, ...]) -> Path:
@@ -315,14 +468,39 @@ def _nested_folder(path: Path, keys: tuple[str, ...]) -> Path:
 
 
 def load_memmap_(
-    data: Any,
+    data: C,
     prefix: Filename,
     robust_key: bool | None = True,
     *,
     allow_pickle: bool | None = None,
     mode: str | None = None,
-) -> Any:
-    """See :meth:`TensorDict.load_memmap_`."""
+) -> C:
+    """Read the values in a folder into this collection.
+
+    Existing tensors get the values in place. Missing keys are added with tensors that are mapped to the folder,
+    unless the collection is locked. Other keys stay unchanged.
+
+    Args:
+        prefix: the folder, or an archive.
+        robust_key: matters only for folders that tensordict wrote; see :meth:`load_memmap`.
+        allow_pickle: read objects that were written as pickles. Use it only for files that you trust.
+        mode: how files of added keys are mapped; see :meth:`load_memmap`.
+
+    Returns:
+        This collection.
+
+    Raises:
+        RuntimeError: shapes differ, or a key is missing and the collection is locked.
+
+    Example:
+        >>> import tempfile, torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"x": torch.zeros(3)}, [3])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     saved = TensorDict({"x": torch.ones(3)}, [3]).memmap(folder + "/rows")
+        ...     data.load_memmap_(folder + "/rows")["x"]
+        tensor([1., 1., 1.])
+    """
     path = path_of(prefix, "load_memmap_")
     options = LoadOptions(mode=mode, allow_pickle=bool(allow_pickle), robust_key=robust_key is not False)
     with loading(path, "load_memmap"):
@@ -331,8 +509,30 @@ def load_memmap_(
     return with_members(data).update(loaded, inplace=True)
 
 
-def memmap_refresh_(data: Any, *, allow_pickle: bool | None = None) -> Any:
-    """See :meth:`TensorDict.memmap_refresh_`."""
+load_ = load_memmap_
+
+
+def memmap_refresh_(data: C, *, allow_pickle: bool | None = None) -> C:
+    """Reload the folder of this memory-mapped collection, to see what another process saved there.
+
+    Args:
+        allow_pickle: read objects that were written as pickles. Use it only for files that you trust.
+
+    Returns:
+        This collection.
+
+    Raises:
+        RuntimeError: the collection is not in a folder.
+
+    Example:
+        >>> import tempfile, torch
+        >>> from tensorclass import TensorDict
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     data = TensorDict({"x": torch.zeros(3)}, [3]).memmap(folder + "/rows")
+        ...     TensorDict.append_memmap(folder + "/rows", TensorDict({"x": torch.ones(2)}, [2]))
+        ...     data.memmap_refresh_().batch_size
+        torch.Size([5])
+    """
     try:
         path = saved_path(data)
     except AttributeError as error:
@@ -349,10 +549,23 @@ def named_buffers(data: Any) -> list[tuple[tuple[str, ...], Any]]:
     return found + [((*path, *name), leaf) for path, column in columns.items() for name, leaf in column._state_leaves()]
 
 
-def saved_path(data: Any) -> Path:
-    """See :attr:`TensorDict.saved_path`."""
+def saved_path(data: TensorCollection) -> Path:
+    """The folder of a memory-mapped collection.
+
+    Raises:
+        AttributeError: the collection is not in a folder.
+
+    Example:
+        >>> import tempfile, torch
+        >>> from tensorclass import TensorDict
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     data = TensorDict({"x": torch.zeros(3)}, [3]).memmap(folder)
+        ...     str(data.saved_path) == folder
+        True
+    """
     if not data._holds_values():  # a lazy stack: the folders of its items are in its own
-        return saved_path(data._nodes()[0]).parent
+        item: Any = data._nodes()[0]
+        return saved_path(item).parent
     for path, leaf in named_buffers(data):
         if type(leaf) is MemoryMappedTensor and leaf._filename is not None and leaf._index is None:
             for names in (stored_path(data, path), path):  # older folders have the names of fields
@@ -361,91 +574,3 @@ def saved_path(data: Any) -> Path:
                     return Path(leaf._filename[: -len(end) - 1])
         break
     raise AttributeError("the collection is not saved in a folder; memmap(folder) writes it to one")
-
-
-def make_memmap(
-    data: Any, key: NestedKey, shape: Sequence[int], *, dtype: torch.dtype | None = None, robust_key: bool | None = True
-) -> MemoryMappedTensor:
-    """See :meth:`TensorDict.make_memmap`."""
-    return _make_memmap(data, key, shape, dtype, robust_key, True)
-
-
-def _make_memmap(
-    data: Any, key: NestedKey, shape: Sequence[int], dtype: torch.dtype | None, robust_key: bool | None, existsok: bool
-) -> MemoryMappedTensor:
-    path = unravel_key_to_tuple(key)
-    size, dtype = as_shape(shape), dtype or torch.get_default_dtype()
-    if robust_key is False and any(folder_layout.file_name(name) != name for name in path):
-        raise ValueError(f"make_memmap: with robust_key=False the key must be the name of a file, got {key!r}")
-    if not data._holds_values():
-        raise RuntimeError("make_memmap: a lazy stack has no tensors of its own; make one in each of its items")
-    if not data.is_memmap():
-        leaf_classes: set[type[Any]] = {type(leaf) for leaf in data._leaves()}
-        hint = "lock_()" if leaf_classes == {MemoryMappedTensor} else "memmap(folder)"
-        raise RuntimeError(f"make_memmap: the collection is not memory-mapped; call {hint} first")
-    if data._find(path) is not MISSING:
-        raise RuntimeError(f"make_memmap: there is a value at {key!r} already; write to it in place")
-    if size[: data.ndim] != data.batch_size:
-        raise RuntimeError(
-            f"make_memmap: the shape {list(size)} does not begin with the batch size {list(data.batch_size)}"
-        )
-    saved: Path | None = None
-    with suppress(AttributeError):  # it is in shared memory
-        saved = saved_path(data)
-    names = stored_path(data, path)
-    holder: Any = data
-    with uninterrupted() as section, FolderLock(section) as folder_lock:
-        for depth, name in enumerate(path[:-1]):
-            below: Any = holder._store.get(name)
-            if below is None:
-                below = TensorDict({}, data.batch_size, device=CPU)
-                below._lock_under((weakref.ref(holder),))
-                if saved is not None:
-                    memmap_folder.add_folder(folder_lock, saved, names[: depth + 1], data.batch_size, holder.batch_size)
-                holder._store[name] = below
-            holder = below
-        if saved is None:
-            made = MemoryMappedTensor.empty(size, dtype=dtype)
-        else:
-            made = memmap_folder.add_tensor(folder_lock, saved, names, size, dtype, holder.batch_size, existsok)
-        holder._store[path[-1]] = made
-    return made
-
-
-def make_memmap_from_tensor(
-    data: Any,
-    key: NestedKey,
-    tensor: Tensor,
-    *,
-    copy_data: bool = True,
-    existsok: bool = True,
-    robust_key: bool | None = True,
-) -> MemoryMappedTensor:
-    """See :meth:`TensorDict.make_memmap_from_tensor`."""
-    if not isinstance(tensor, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TypeError(f"make_memmap_from_tensor: expected a tensor, got {type_name(tensor)}")
-    made = _make_memmap(data, key, tensor.shape, tensor.dtype, robust_key, existsok)
-    if copy_data:
-        made.copy_(tensor.detach())
-    return made
-
-
-def make_memmap_from_storage(
-    data: Any,
-    key: NestedKey,
-    storage: torch.UntypedStorage,
-    shape: Sequence[int],
-    *,
-    dtype: torch.dtype | None = None,
-    robust_key: bool | None = True,
-) -> MemoryMappedTensor:
-    """See :meth:`TensorDict.make_memmap_from_storage`."""
-    flat = torch.empty(0, dtype=dtype or torch.get_default_dtype(), device=CPU).set_(storage)
-    size = as_shape(shape)
-    if flat.numel() < size.numel():
-        raise ValueError(
-            f"make_memmap_from_storage: the shape {list(size)} of {flat.dtype} needs "
-            f"{size.numel() * flat.element_size()} bytes, the storage has {storage.nbytes()}"
-        )
-    values = flat[: size.numel()].view(size)
-    return make_memmap_from_tensor(data, key, values, copy_data=True, robust_key=robust_key)
