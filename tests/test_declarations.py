@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tensorclass.convert.conversion_options import ConversionKwargs, ConversionOptions, TableKwargs, TableOptions
+from tensorclass.convert.conversion_options import ConversionOptions, TableKwargs, TableOptions
 from tensorclass.distributed.map.parallel_map import MapKwargs
 from tensorclass.distributed.map.scheduler import MapOptions
 from tensorclass.distributed.messages import point_to_point
@@ -24,18 +24,19 @@ def test_what_is_made_of_the_functions_fits_them() -> None:
 @pytest.mark.parametrize(
     "takes, keywords",
     [
-        (ConversionOptions.of, ConversionKwargs),
-        (TableOptions, TableKwargs),
-        (open_file, GroupFileKwargs),
-        (point_to_point._Call, point_to_point.MessageKwargs),
-        (MapOptions, MapKwargs),
+        ([ConversionOptions.of, TableOptions], TableKwargs),
+        ([open_file], GroupFileKwargs),
+        ([point_to_point._Call], point_to_point.MessageKwargs),
+        ([MapOptions], MapKwargs),
     ],
 )
-def test_the_defaults_of_arguments_are_those_of_what_takes_them(takes: Callable[..., Any], keywords: type) -> None:
-    taken = inspect.signature(takes).parameters
+def test_the_defaults_of_arguments_are_those_of_what_takes_them(
+    takes: list[Callable[..., Any]], keywords: type
+) -> None:
+    taken = {name: repr(one.default) for each in takes for name, one in inspect.signature(each).parameters.items()}
     at = source(keywords.__module__)
     declared = {name: default_of(name, text) for name, text in Methods("Files").keywords(keywords.__name__, at).items()}
-    assert {name: repr(taken[name].default).replace("'", '"') for name in declared if name in taken} == declared
+    assert {name: taken[name].replace("'", '"') for name in declared} == declared
 
 
 DECLARATION = '''

@@ -3,4 +3,6 @@ from tensorclass.td.keys import NestedKey
 from matplotlib.figure import Figure
 from tensorclass.td.base import TensorCollection
 
+METHODS_OF: str
+
 def plot(self: TensorCollection, keys: list[NestedKey] | NestedKey | None = None) -> Figure: ...

@@ -4,6 +4,8 @@ from tensorclass.records.record import TensorClass
 from tensorclass.td.columns.text import Text
 from tensorclass.td.base import TensorCollection
 
+METHODS_OF: str
+
 class Summary(TensorClass):
     key: Text
     dtype: Text  # type: ignore[assignment]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]

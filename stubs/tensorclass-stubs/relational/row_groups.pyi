@@ -9,6 +9,7 @@ from tensorclass.td.keys import NestedKey
 from tensorclass.td.tensordict import TensorDict
 from tensorclass.relational.key_codes import KeyCodes, Keys
 
+METHODS_OF: str
 T = TypeVar("T", bound=Collection)
 Aggregation: TypeAlias = "str | tuple[NestedKey, str] | tuple[NestedKey, Callable[[Any], Any]]"
 

@@ -3,6 +3,7 @@ from typing import TypeVar
 from torch import Generator
 from tensorclass.td.base import TensorCollection
 
+METHODS_OF: str
 T = TypeVar("T", bound="TensorCollection")
 
 def head(self: T, n: int = 5) -> T: ...

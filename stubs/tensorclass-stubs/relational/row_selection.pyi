@@ -6,6 +6,7 @@ from tensorclass.td.tensordict import TensorDict
 from tensorclass.relational.key_codes import Keys
 from tensorclass.td.base import TensorCollection
 
+METHODS_OF: str
 T = TypeVar("T", bound="TensorCollection")
 
 def filter(self: T, condition: Tensor | Sequence[bool] | Callable[[T], Tensor]) -> T: ...

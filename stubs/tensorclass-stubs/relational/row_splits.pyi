@@ -5,6 +5,7 @@ from torch import Generator
 from tensorclass.relational.key_codes import Keys
 from tensorclass.td.base import TensorCollection
 
+METHODS_OF: str
 T = TypeVar("T", bound="TensorCollection")
 
 def random_split(self: T, lengths: Sequence[int | float], generator: Generator | None = None) -> tuple[T, ...]: ...

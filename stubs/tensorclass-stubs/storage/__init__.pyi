@@ -6,45 +6,17 @@ from tensorclass.storage.archive import (
     unpack_memmap as unpack_memmap,
 )
 from tensorclass.storage.common.collection_tree import FileError as FileError
-from tensorclass.storage.consolidated_file import consolidate as consolidate, from_consolidated as from_consolidated
 from tensorclass.storage.hdf5_zarr.persistent_tensordict import PersistentTensorDict as PersistentTensorDict
 from tensorclass.storage.key_value.tensordict_store import TensorDictStore as TensorDictStore
-from tensorclass.storage.memmap.append import append_memmap as append_memmap
-from tensorclass.storage.memmap.memmap_methods import (
-    load_memmap as load_memmap,
-    load_memmap_ as load_memmap_,
-    make_memmap as make_memmap,
-    make_memmap_from_storage as make_memmap_from_storage,
-    make_memmap_from_tensor as make_memmap_from_tensor,
-    memmap as memmap,
-    memmap_ as memmap_,
-    memmap_like as memmap_like,
-    memmap_refresh_ as memmap_refresh_,
-    saved_path as saved_path,
-)
-from tensorclass.storage.safetensors import load_safetensors as load_safetensors, save_safetensors as save_safetensors
+from tensorclass.storage.memmap.memmap_methods import saved_path as saved_path
 
 __all__ = [
     "FileError",
     "PersistentTensorDict",
     "TensorDictStore",
-    "append_memmap",
-    "consolidate",
-    "from_consolidated",
     "is_memmap_archive",
-    "load_memmap",
-    "load_memmap_",
-    "load_safetensors",
-    "make_memmap",
-    "make_memmap_from_storage",
-    "make_memmap_from_tensor",
-    "memmap",
-    "memmap_",
-    "memmap_like",
-    "memmap_refresh_",
     "pack_memmap",
     "refresh_archive_checksums",
-    "save_safetensors",
     "saved_path",
     "unpack_memmap",
 ]

@@ -12,17 +12,16 @@ Results: TypeAlias = "Yielding[tuple[int, int, Any], None, None]"
 class MapOptions(NamedTuple):
     dim: int
     num_workers: int | None
-    chunksize: int | None
-    num_chunks: int | None
-    pool: Any
-    generator: Generator | None
-    max_tasks_per_child: int | None
-    worker_threads: int
-    index_with_generator: bool
-    mp_start_method: str | None
-    executor: Any
-    timeout: float | None
-    retries: int
+    chunksize: int | None = None
+    num_chunks: int | None = None
+    pool: Any = None
+    generator: Generator | None = None
+    max_tasks_per_child: int | None = None
+    worker_threads: int = 1
+    mp_start_method: str | None = None
+    executor: Any = None
+    timeout: float | None = None
+    retries: int = 0
 
 class Scheduler:
     what: str

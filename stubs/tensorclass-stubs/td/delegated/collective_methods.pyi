@@ -13,7 +13,7 @@ class Collectives(Collection):
 
     @delegated("tensorclass.distributed.collectives.broadcast_ranks")
     def broadcast(
-        self,
+        self: Self,
         src: int,
         *,
         group: ProcessGroup | None = None,
@@ -23,7 +23,7 @@ class Collectives(Collection):
     ) -> Self: ...
     @delegated("tensorclass.distributed.collectives.broadcast_ranks")
     def scatter(
-        self,
+        self: Self,
         src: int,
         tensordicts: Sequence[Self] | None = None,
         *,
@@ -34,11 +34,15 @@ class Collectives(Collection):
     ) -> Self: ...
     @delegated("tensorclass.distributed.collectives.gather_ranks")
     def all_gather(
-        self, *, group: ProcessGroup | None = None, timeout: float | timedelta | None = None, allow_pickle: bool = False
+        self: Self,
+        *,
+        group: ProcessGroup | None = None,
+        timeout: float | timedelta | None = None,
+        allow_pickle: bool = False,
     ) -> list[Self]: ...
     @delegated("tensorclass.distributed.collectives.gather_ranks")
     def gather_and_stack(
-        self,
+        self: Self,
         dst: int,
         group: ProcessGroup | None = None,
         *,
@@ -47,7 +51,7 @@ class Collectives(Collection):
     ) -> Self | None: ...
     @overload
     def all_reduce(
-        self,
+        self: Collectives,
         op: ReduceOp | ReduceOp.RedOpType | None = ...,
         *,
         group: ProcessGroup | None = ...,
@@ -57,7 +61,7 @@ class Collectives(Collection):
     ) -> None: ...
     @overload
     def all_reduce(
-        self,
+        self: Collectives,
         op: ReduceOp | ReduceOp.RedOpType | None = ...,
         *,
         group: ProcessGroup | None = ...,
@@ -67,7 +71,7 @@ class Collectives(Collection):
     ) -> list[Pending] | None: ...
     @delegated("tensorclass.distributed.collectives.reduce_ranks")
     def reduce(
-        self,
+        self: Collectives,
         dst: int,
         op: ReduceOp | ReduceOp.RedOpType | None = None,
         async_op: bool = False,

@@ -11,6 +11,43 @@ from concurrent.futures import Future
 class Files(Collection):
     __slots__ = ()
 
+    @overload
+    def consolidate(
+        self: Self,
+        filename: Filename | None = ...,
+        *,
+        num_threads: int = ...,
+        device: DeviceLike | None = ...,
+        non_blocking: bool = ...,
+        inplace: bool = ...,
+        return_early: Literal[False] = ...,
+        use_buffer: bool = ...,
+        share_memory: bool = ...,
+        pin_memory: bool = ...,
+        metadata: bool = ...,
+        allow_pickle: bool = ...,
+    ) -> Self: ...
+    @overload
+    def consolidate(
+        self: Self,
+        filename: Filename | None = ...,
+        *,
+        num_threads: int = ...,
+        device: DeviceLike | None = ...,
+        non_blocking: bool = ...,
+        inplace: bool = ...,
+        return_early: Literal[True],
+        use_buffer: bool = ...,
+        share_memory: bool = ...,
+        pin_memory: bool = ...,
+        metadata: bool = ...,
+        allow_pickle: bool = ...,
+    ) -> Future[Self]: ...
+    @classmethod
+    @delegated("tensorclass.storage.consolidated_file")
+    def from_consolidated(
+        cls, filename: Filename, *, device: DeviceLike | None = None, allow_pickle: bool = False, strict: bool = True
+    ) -> Self: ...
     @classmethod
     @delegated("tensorclass.storage.hdf5_zarr.group_loader")
     def from_h5(
@@ -81,45 +118,10 @@ class Files(Collection):
         td_id: str | None = None,
         **kwargs: Any,
     ) -> Self: ...
-    @overload
-    def consolidate(
-        self,
-        filename: Filename | None = ...,
-        *,
-        num_threads: int = ...,
-        device: DeviceLike | None = ...,
-        non_blocking: bool = ...,
-        inplace: bool = ...,
-        return_early: Literal[False] = ...,
-        use_buffer: bool = ...,
-        share_memory: bool = ...,
-        pin_memory: bool = ...,
-        metadata: bool = ...,
-        allow_pickle: bool = ...,
-    ) -> Self: ...
-    @overload
-    def consolidate(
-        self,
-        filename: Filename | None = ...,
-        *,
-        num_threads: int = ...,
-        device: DeviceLike | None = ...,
-        non_blocking: bool = ...,
-        inplace: bool = ...,
-        return_early: Literal[True],
-        use_buffer: bool = ...,
-        share_memory: bool = ...,
-        pin_memory: bool = ...,
-        metadata: bool = ...,
-        allow_pickle: bool = ...,
-    ) -> Future[Self]: ...
-    @classmethod
-    @delegated("tensorclass.storage.consolidated_file")
-    def from_consolidated(
-        cls, filename: Filename, *, device: DeviceLike | None = None, allow_pickle: bool = False, strict: bool = True
-    ) -> Self: ...
     @delegated("tensorclass.storage.safetensors")
     def save_safetensors(self: Files, path: Filename, *, checksum: bool = False) -> None: ...
+    to_safetensors = save_safetensors
+
     @classmethod
     @delegated("tensorclass.storage.safetensors")
     def load_safetensors(
@@ -131,8 +133,6 @@ class Files(Collection):
         strict: bool = True,
         verify: bool = False,
     ) -> Self: ...
-    to_safetensors = save_safetensors
-
     @classmethod
     @delegated("tensorclass.storage.safetensors", "load_safetensors")
     def from_safetensors(

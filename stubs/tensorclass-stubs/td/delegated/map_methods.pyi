@@ -8,16 +8,16 @@ from tensorclass.td.collection import Collection
 from tensorclass.td.delegated.declaration import delegated
 from tensorclass.td.base import TensorCollection
 
-Rows = TypeVar("Rows", bound="Tensor | TensorCollection | None")
-Target = TypeVar("Target", bound="Tensor | TensorCollection")
+Out = TypeVar("Out", bound="Tensor | TensorCollection")
 Result = TypeVar("Result")
+Rows = TypeVar("Rows", bound="Tensor | TensorCollection | None")
 
 class Map(Collection):
     __slots__ = ()
 
     @overload
     def map(
-        self,
+        self: Self,
         fn: Callable[[Self], Any],
         dim: int = ...,
         num_workers: int | None = ...,
@@ -29,17 +29,17 @@ class Map(Collection):
         worker_threads: int = ...,
         mp_start_method: str | None = ...,
         *,
-        out: Target,
+        out: Out,
         index_with_generator: bool = ...,
         progress: bool | None = ...,
         pbar: bool | None = ...,
         executor: Any = ...,
         timeout: float | None = ...,
         retries: int = ...,
-    ) -> Target: ...
+    ) -> Out: ...
     @overload
     def map(  # type: ignore[overload-overlap]
-        self,
+        self: Self,
         fn: Callable[[Self], Rows],
         dim: int = ...,
         num_workers: int | None = ...,
@@ -61,7 +61,7 @@ class Map(Collection):
     ) -> Rows: ...
     @overload
     def map(
-        self,
+        self: Self,
         fn: Callable[[Self], Result],
         dim: int = ...,
         num_workers: int | None = ...,
@@ -83,7 +83,7 @@ class Map(Collection):
     ) -> list[Result]: ...
     @delegated("tensorclass.distributed.map.parallel_map")
     def map_iter(
-        self,
+        self: Self,
         fn: Callable[[Self], Result],
         dim: int = 0,
         num_workers: int | None = None,

@@ -15,6 +15,46 @@ from concurrent.futures import Future
 class MemoryMaps(Collection):
     __slots__ = ()
 
+    @classmethod
+    @delegated("tensorclass.storage.memmap.append")
+    def append_memmap(
+        cls,
+        prefix: Filename,
+        rows: Self,
+        *,
+        allow_pickle: bool | None = None,
+        progress: bool | None = None,
+        pbar: bool | None = None,
+    ) -> None: ...
+    @delegated("tensorclass.storage.memmap.make_memmap")
+    def make_memmap(
+        self: MemoryMaps,
+        key: NestedKey,
+        shape: Sequence[int],
+        *,
+        dtype: torch.dtype | None = None,
+        robust_key: bool | None = True,
+    ) -> MemoryMappedTensor: ...
+    @delegated("tensorclass.storage.memmap.make_memmap")
+    def make_memmap_from_tensor(
+        self: MemoryMaps,
+        key: NestedKey,
+        tensor: Tensor,
+        *,
+        copy_data: bool = True,
+        existsok: bool = True,
+        robust_key: bool | None = True,
+    ) -> MemoryMappedTensor: ...
+    @delegated("tensorclass.storage.memmap.make_memmap")
+    def make_memmap_from_storage(
+        self: MemoryMaps,
+        key: NestedKey,
+        storage: torch.UntypedStorage,
+        shape: Sequence[int],
+        *,
+        dtype: torch.dtype | None = None,
+        robust_key: bool | None = True,
+    ) -> MemoryMappedTensor: ...
     @overload
     def memmap(
         self: Self,
@@ -52,74 +92,74 @@ class MemoryMaps(Collection):
         checksum: bool = ...,
         progress: bool | None = ...,
         pbar: bool | None = ...,
-    ) -> Future[Self]: ...
-    @overload
-    def memmap_(
-        self: Self,
-        prefix: Filename | None = ...,
-        copy_existing: bool = ...,
-        *,
-        num_threads: int = ...,
-        return_early: Literal[False] = ...,
-        share_non_tensor: bool = ...,
-        existsok: bool = ...,
-        robust_key: bool | None = ...,
-        atomic: bool = ...,
-        allow_pickle: bool = ...,
-        checksum: bool = ...,
-        progress: bool | None = ...,
-        pbar: bool | None = ...,
-    ) -> Self: ...
-    @overload
-    def memmap_(
-        self: Self,
-        prefix: Filename | None = ...,
-        copy_existing: bool = ...,
-        *,
-        num_threads: int = ...,
-        return_early: Literal[True],
-        share_non_tensor: bool = ...,
-        existsok: bool = ...,
-        robust_key: bool | None = ...,
-        atomic: bool = ...,
-        allow_pickle: bool = ...,
-        checksum: bool = ...,
-        progress: bool | None = ...,
-        pbar: bool | None = ...,
-    ) -> Future[Self]: ...
-    @overload
-    def memmap_like(
-        self: Self,
-        prefix: Filename | None = ...,
-        copy_existing: bool = ...,
-        *,
-        num_threads: int = ...,
-        return_early: Literal[False] = ...,
-        share_non_tensor: bool = ...,
-        existsok: bool = ...,
-        robust_key: bool | None = ...,
-        archive: bool | None = ...,
-        atomic: bool = ...,
-        allow_pickle: bool = ...,
-    ) -> Self: ...
-    @overload
-    def memmap_like(
-        self: Self,
-        prefix: Filename | None = ...,
-        copy_existing: bool = ...,
-        *,
-        num_threads: int = ...,
-        return_early: Literal[True],
-        share_non_tensor: bool = ...,
-        existsok: bool = ...,
-        robust_key: bool | None = ...,
-        archive: bool | None = ...,
-        atomic: bool = ...,
-        allow_pickle: bool = ...,
     ) -> Future[Self]: ...
     save = memmap
     dumps = memmap
 
+    @overload
+    def memmap_(
+        self: Self,
+        prefix: Filename | None = ...,
+        copy_existing: bool = ...,
+        *,
+        num_threads: int = ...,
+        return_early: Literal[False] = ...,
+        share_non_tensor: bool = ...,
+        existsok: bool = ...,
+        robust_key: bool | None = ...,
+        atomic: bool = ...,
+        allow_pickle: bool = ...,
+        checksum: bool = ...,
+        progress: bool | None = ...,
+        pbar: bool | None = ...,
+    ) -> Self: ...
+    @overload
+    def memmap_(
+        self: Self,
+        prefix: Filename | None = ...,
+        copy_existing: bool = ...,
+        *,
+        num_threads: int = ...,
+        return_early: Literal[True],
+        share_non_tensor: bool = ...,
+        existsok: bool = ...,
+        robust_key: bool | None = ...,
+        atomic: bool = ...,
+        allow_pickle: bool = ...,
+        checksum: bool = ...,
+        progress: bool | None = ...,
+        pbar: bool | None = ...,
+    ) -> Future[Self]: ...
+    @overload
+    def memmap_like(
+        self: Self,
+        prefix: Filename | None = ...,
+        copy_existing: bool = ...,
+        *,
+        num_threads: int = ...,
+        return_early: Literal[False] = ...,
+        share_non_tensor: bool = ...,
+        existsok: bool = ...,
+        robust_key: bool | None = ...,
+        archive: bool | None = ...,
+        atomic: bool = ...,
+        allow_pickle: bool = ...,
+    ) -> Self: ...
+    @overload
+    def memmap_like(
+        self: Self,
+        prefix: Filename | None = ...,
+        copy_existing: bool = ...,
+        *,
+        num_threads: int = ...,
+        return_early: Literal[True],
+        share_non_tensor: bool = ...,
+        existsok: bool = ...,
+        robust_key: bool | None = ...,
+        archive: bool | None = ...,
+        atomic: bool = ...,
+        allow_pickle: bool = ...,
+    ) -> Future[Self]: ...
     @classmethod
     @delegated("tensorclass.storage.memmap.memmap_methods")
     def load_memmap(
@@ -154,20 +194,9 @@ class MemoryMaps(Collection):
         strict: bool = True,
         verify: bool = False,
     ) -> Self: ...
-    @classmethod
-    @delegated("tensorclass.storage.memmap.append")
-    def append_memmap(
-        cls,
-        prefix: Filename,
-        rows: Self,
-        *,
-        allow_pickle: bool | None = None,
-        progress: bool | None = None,
-        pbar: bool | None = None,
-    ) -> None: ...
     @delegated("tensorclass.storage.memmap.memmap_methods")
     def load_memmap_(
-        self,
+        self: Self,
         prefix: Filename,
         robust_key: bool | None = True,
         *,
@@ -177,31 +206,7 @@ class MemoryMaps(Collection):
     load_ = load_memmap_
 
     @delegated("tensorclass.storage.memmap.memmap_methods")
-    def memmap_refresh_(self, *, allow_pickle: bool | None = None) -> Self: ...
-    @delegated("tensorclass.storage.memmap.memmap_methods")
-    def make_memmap(
-        self, key: NestedKey, shape: Sequence[int], *, dtype: torch.dtype | None = None, robust_key: bool | None = True
-    ) -> MemoryMappedTensor: ...
-    @delegated("tensorclass.storage.memmap.memmap_methods")
-    def make_memmap_from_tensor(
-        self,
-        key: NestedKey,
-        tensor: Tensor,
-        *,
-        copy_data: bool = True,
-        existsok: bool = True,
-        robust_key: bool | None = True,
-    ) -> MemoryMappedTensor: ...
-    @delegated("tensorclass.storage.memmap.memmap_methods")
-    def make_memmap_from_storage(
-        self,
-        key: NestedKey,
-        storage: torch.UntypedStorage,
-        shape: Sequence[int],
-        *,
-        dtype: torch.dtype | None = None,
-        robust_key: bool | None = True,
-    ) -> MemoryMappedTensor: ...
+    def memmap_refresh_(self: Self, *, allow_pickle: bool | None = None) -> Self: ...
     @property
     @delegated("tensorclass.storage.memmap.memmap_methods")
     def saved_path(self) -> Path: ...

@@ -12,7 +12,7 @@ class PointToPoint(Collection):
 
     @delegated("tensorclass.distributed.messages.point_to_point")
     def send(
-        self,
+        self: PointToPoint,
         dst: int | None = None,
         *,
         group: ProcessGroup | None = None,
@@ -25,7 +25,7 @@ class PointToPoint(Collection):
     ) -> None: ...
     @delegated("tensorclass.distributed.messages.point_to_point")
     def recv(
-        self,
+        self: PointToPoint,
         src: int | None = None,
         *,
         group: ProcessGroup | None = None,
@@ -38,7 +38,7 @@ class PointToPoint(Collection):
     ) -> int: ...
     @overload
     def isend(
-        self,
+        self: PointToPoint,
         dst: int | None = ...,
         *,
         group: ProcessGroup | None = ...,
@@ -52,7 +52,7 @@ class PointToPoint(Collection):
     ) -> int: ...
     @overload
     def isend(
-        self,
+        self: PointToPoint,
         dst: int | None = ...,
         *,
         group: ProcessGroup | None = ...,
@@ -66,7 +66,7 @@ class PointToPoint(Collection):
     ) -> list[Transfer]: ...
     @overload
     def irecv(
-        self,
+        self: PointToPoint,
         src: int | None = ...,
         *,
         group: ProcessGroup | None = ...,
@@ -80,7 +80,7 @@ class PointToPoint(Collection):
     ) -> None: ...
     @overload
     def irecv(
-        self,
+        self: PointToPoint,
         src: int | None = ...,
         *,
         group: ProcessGroup | None = ...,
@@ -94,7 +94,7 @@ class PointToPoint(Collection):
     ) -> list[Transfer]: ...
     @delegated("tensorclass.distributed.messages.remote_init")
     def init_remote(
-        self,
+        self: PointToPoint,
         dst: int | None = None,
         group: ProcessGroup | None = None,
         device: DeviceLike | None = None,

@@ -53,7 +53,7 @@ class PythonObjects(Collection):
     ) -> Self: ...
     @delegated("tensorclass.convert.python.dict")
     def from_dict_instance(
-        self,
+        self: Self,
         input_dict: Mapping[Any, Any] | Collection,
         *,
         auto_batch_size: bool | None = None,

@@ -8,6 +8,7 @@ from tensorclass.td.shapes import Names
 from tensorclass.td.stores.write_back import WrittenBack
 from tensorclass.td.base import TensorCollection
 
+METHODS_OF: str
 C = TypeVar("C", bound="TensorCollection")
 
 class Entries(MutableMapping[str, "Value"]):
