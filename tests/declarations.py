@@ -200,7 +200,7 @@ def defined() -> dict[str, Source]:
     """Return the module of each class and function to which docstrings of functions can refer."""
     modules = [
         source(".".join(path.relative_to(ROOT).with_suffix("").parts))
-        for folder in ("storage", "distributed", "convert")
+        for folder in ("storage", "distributed", "relational", "convert")
         for path in sorted(PACKAGE.glob(f"{folder}/**/*.py"))
     ]
     return {
@@ -252,7 +252,7 @@ def expanded(section: str, text: str, at: Source) -> Iterator[tuple[str, str]]:
     """Yield the entries of a section, with those of others in the place of references to them."""
     for name, rest in entries(text) if text else ():
         names = rest.split(", ")
-        if name not in defined() or not re.fullmatch(r"(\w+, )*\w+", rest):
+        if not re.fullmatch(r"(\w+, )*\w+", rest):  # a sentence
             yield name, rest
             continue
         known = explained(section, name, at)

@@ -198,11 +198,12 @@ class RowOperations(Collection):
         """Return the rows without those that repeat another one, in their order.
 
         Args:
-            unique: by
+            by: a key or a list of keys; all keys by default.
             keep: the row that stays of several equal ones: ``"first"`` (default), ``"last"``, or ``False`` for none.
 
         Raises:
-            unique: KeyError, TypeError
+            KeyError: there is no such key.
+            TypeError: the values of a key cannot be compared.
             ValueError: there is no batch dimension, or ``keep`` is something else.
 
         Example:
@@ -226,7 +227,8 @@ class RowOperations(Collection):
             A row for each distinct value: the keys, and ``count``, int64.
 
         Raises:
-            unique: KeyError, TypeError
+            KeyError: there is no such key.
+            TypeError: the values of a key cannot be compared.
             ValueError: there is no batch dimension, or a key is called ``count``.
 
         Example:
