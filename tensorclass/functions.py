@@ -2,8 +2,8 @@
 
 Each subject has a section: converters, files, archives of memory-mapped folders, parameters of modules. Functions
 that read take the class of the result from the file, if it names one; others return a :class:`TensorDict`. To add a
-function, write it here and add its name to ``__all__``. ``make stubs`` writes the functions of converters, and all
-names into ``tensorclass/__init__.py``.
+function, write it here. ``make stubs`` writes the functions of converters, ``__all__``, and the names in
+``tensorclass/__init__.py``.
 """
 
 from __future__ import annotations
@@ -139,6 +139,7 @@ to_zarr: Final = _Collection.to_zarr
 load_safetensors: Final = _Collection.load_safetensors
 from_safetensors: Final = load_safetensors
 load_memmap: Final = _Collection.load_memmap
+append_memmap: Final = _Collection.append_memmap
 load: Final = load_memmap
 
 memmap: Final = _Collection.memmap
@@ -148,41 +149,6 @@ save: Final = memmap
 dumps: Final = memmap
 save_safetensors: Final = _Collection.save_safetensors
 to_safetensors: Final = save_safetensors
-
-
-def append_memmap(
-    prefix: _Filename,
-    rows: _Collection,
-    *,
-    allow_pickle: bool | None = None,
-    progress: bool | None = None,
-    pbar: bool | None = None,
-) -> None:
-    """Append rows to a folder that ``memmap`` wrote; see :meth:`TensorDict.append_memmap`.
-
-    Args:
-        prefix: the folder.
-        rows: a collection with the same keys, dtypes and, except for the first dimension, shapes.
-        allow_pickle: pickle objects that have no JSON form.
-        progress: show a bar; by default only on a terminal, if writing takes more than two seconds.
-        pbar: another name of ``progress``.
-
-    Raises:
-        ValueError: nothing is saved in the folder, or the rows do not fit. The message lists all differences, and
-            nothing was written.
-
-    Example:
-        >>> import tempfile, torch
-        >>> from tensorclass import TensorDict, append_memmap
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     saved = TensorDict({"x": torch.zeros(2)}, [2]).memmap(folder)
-        ...     append_memmap(folder, TensorDict({"x": torch.ones(1)}, [1]))
-        ...     TensorDict.load_memmap(folder)["x"].tolist()
-        [0.0, 0.0, 1.0]
-    """
-    given: _TensorDict = rows  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
-    _TensorDict.append_memmap(prefix, given, allow_pickle=allow_pickle, progress=progress, pbar=pbar)
-
 
 # -- archives of memory-mapped folders --------------------------------------------------------------------------------
 

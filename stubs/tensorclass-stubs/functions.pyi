@@ -121,6 +121,7 @@ to_zarr: Final = _Collection.to_zarr
 load_safetensors: Final = _Collection.load_safetensors
 from_safetensors: Final = load_safetensors
 load_memmap: Final = _Collection.load_memmap
+append_memmap: Final = _Collection.append_memmap
 load: Final = load_memmap
 memmap: Final = _Collection.memmap
 memmap_: Final = _Collection.memmap_
@@ -130,14 +131,6 @@ dumps: Final = memmap
 save_safetensors: Final = _Collection.save_safetensors
 to_safetensors: Final = save_safetensors
 
-def append_memmap(
-    prefix: _Filename,
-    rows: _Collection,
-    *,
-    allow_pickle: bool | None = None,
-    progress: bool | None = None,
-    pbar: bool | None = None,
-) -> None: ...
 def pack_memmap(
     prefix: _Filename,
     archive_path: _Filename,

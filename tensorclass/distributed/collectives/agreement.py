@@ -25,6 +25,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
 
 import torch
@@ -71,16 +72,13 @@ class PredictedMessage(ABC):
         """
 
 
+@dataclass
 class Successor:
     """The call that followed another one the last time."""
 
-    __slots__ = ("call", "is_certain", "message")
-
-    def __init__(self, call: int) -> None:
-        self.call: int = call
-        self.message: PredictedMessage | None = None
-        #: whether it followed twice in a row
-        self.is_certain: bool = False
+    call: int
+    message: PredictedMessage | None = None
+    is_certain: bool = False  #: whether it followed twice in a row
 
 
 class CallDescription(NamedTuple):

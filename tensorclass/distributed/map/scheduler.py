@@ -22,6 +22,7 @@ import uuid
 from collections.abc import Callable
 from collections.abc import Generator as Yielding
 from concurrent.futures import BrokenExecutor, CancelledError, Future
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import torch
@@ -70,15 +71,13 @@ class MapOptions(NamedTuple):
     retries: int = 0
 
 
+@dataclass
 class _RunningTask:
     """A task that a worker has."""
 
-    __slots__ = ("is_late", "submitted", "task")
-
-    def __init__(self, task: Task) -> None:
-        self.task: Task = task
-        self.submitted: float = time.monotonic()
-        self.is_late: bool = False
+    task: Task
+    submitted: float = field(default_factory=time.monotonic)
+    is_late: bool = False
 
 
 class Scheduler:

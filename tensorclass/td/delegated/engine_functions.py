@@ -10,26 +10,13 @@ from .declaration import delegated
 if TYPE_CHECKING:
     from tensorclass.nn.params import TensorDictParams
     from tensorclass.td.base import TensorCollection
-    from tensorclass.td.collection import DeviceLike
     from tensorclass.td.columns.ragged import Ragged
     from tensorclass.td.columns.text import Text
     from tensorclass.td.memory.mapped_files import Filename
 
 
 @delegated("tensorclass.storage.hdf5_zarr.group_loader")
-def save(
-    data: TensorCollection,
-    filename: Filename,
-    backend: str,
-    *,
-    allow_pickle: bool | None = None,
-    device: DeviceLike | None = None,
-    resizable: bool = False,
-    checksum: bool = False,
-    values: bool = True,
-    progress: bool | None = False,
-    options: dict[str, Any],
-) -> Any:
+def save(data: TensorCollection, filename: Filename, backend: str, *, options: dict[str, Any], **settings: Any) -> Any:
     """Write a collection to an HDF5 file or a zarr folder; without ``values``, arrays of zeros."""
     ...
 

@@ -4,24 +4,13 @@ from typing import Any
 from tensorclass.td.delegated.declaration import delegated
 from tensorclass.nn.params import TensorDictParams
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import DeviceLike
 from tensorclass.td.columns.ragged import Ragged
 from tensorclass.td.columns.text import Text
 from tensorclass.td.memory.mapped_files import Filename
 
 @delegated("tensorclass.storage.hdf5_zarr.group_loader")
 def save(
-    data: TensorCollection,
-    filename: Filename,
-    backend: str,
-    *,
-    allow_pickle: bool | None = None,
-    device: DeviceLike | None = None,
-    resizable: bool = False,
-    checksum: bool = False,
-    values: bool = True,
-    progress: bool | None = False,
-    options: dict[str, Any],
+    data: TensorCollection, filename: Filename, backend: str, *, options: dict[str, Any], **settings: Any
 ) -> Any: ...
 @delegated("tensorclass.nn.params")
 def as_parameters(tree: Any) -> TensorDictParams: ...
