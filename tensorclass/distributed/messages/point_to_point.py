@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
@@ -79,7 +78,6 @@ def plan_of(layout: RecordLayout, device: torch.device) -> SendPlan:
     return plan
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Transfer:
     """A collection under way, returned by ``isend(return_early=True)`` and ``irecv(return_premature=True)``.
 
@@ -87,13 +85,19 @@ class Transfer:
     not have its values.
     """
 
-    _exchange: Exchange
-    _works: list[Any]
-    _finish: Callable[[float | None], None]
-    _keep: Any
-    count: int  #: number of tensors
-    _over: bool = False
-    _error: BaseException | None = None
+    __slots__ = ("_error", "_exchange", "_finish", "_keep", "_over", "_works", "count")
+
+    def __init__(
+        self, exchange: Exchange, works: list[Any], finish: Callable[[float | None], None], keep: Any, count: int
+    ) -> None:
+        self._exchange: Exchange = exchange
+        self._works: list[Any] = works
+        self._finish = finish
+        self._keep: Any = keep
+        #: number of tensors
+        self.count: int = count
+        self._over: bool = False
+        self._error: BaseException | None = None
 
     def is_completed(self) -> bool:
         """Return whether ``wait()`` has returned. ``False`` does not tell whether the transfer is still running."""
