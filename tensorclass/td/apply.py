@@ -246,7 +246,7 @@ class Applying(Collection):
             and filter_empty is None and not propagate_lock and not call_on_nested and is_leaf is None and out is None
             and num_threads is None
         ):  # fmt: skip
-            return self._plain_named_apply(fn, () if nested_keys else None)
+            return self._plain_apply(fn, True, () if nested_keys else None)
         if inplace:
             _check_inplace("named_apply", batch_size, device, names, out)
 
@@ -332,33 +332,14 @@ class Applying(Collection):
         """
         return with_members(self).apply(fn, *others, inplace=True, **kwargs)
 
-    def _plain_apply(self, fn: Callable[..., Any]) -> Self:
-        """:meth:`apply` where all arguments but the function have their defaults."""
-        store: Store = {}
-        size = self._batch_size
-        ndim = len(size)
-        for key, value in self._now().items():
-            if isinstance(value, Collection):
-                try:
-                    part = value._plain_apply(fn) if is_tree(value) else _applied(value, fn)
-                except BatchMismatch as error:
-                    raise error.below(key) from None
-                if part is not None and (part._store or not value._store):
-                    store[key] = part
-            else:
-                result = fn(value)
-                try:
-                    fits = isinstance(result, Tensor) and result.shape[:ndim] == size
-                except RuntimeError:  # a nested tensor can have no shape
-                    fits = False
-                if fits:
-                    store[key] = result
-                elif result is not None:
-                    store[key] = _fit(key, result, size)
-        return self._same(store)
+    def _plain_apply(self, fn: Callable[..., Any], named: bool = False, path: tuple[str, ...] | None = None) -> Self:
+        """:meth:`apply` where all arguments but the function have their defaults.
 
-    def _plain_named_apply(self, fn: Callable[..., Any], path: tuple[str, ...] | None) -> Self:
-        """:meth:`_plain_apply` with the key, or with the whole nested key if a path is given."""
+        Args:
+            fn: called with the value, and before it with the key if ``named``.
+            named: whether this is :meth:`named_apply`.
+            path: the keys above, if the function gets nested keys as a whole.
+        """
         store: Store = {}
         size = self._batch_size
         ndim = len(size)
@@ -367,13 +348,16 @@ class Applying(Collection):
             if isinstance(value, Collection):
                 below = None if path is None else (*path, key)
                 try:
-                    part = value._plain_named_apply(fn, below) if is_tree(value) else _applied(value, fn, name)
+                    if is_tree(value):
+                        part = value._plain_apply(fn, named, below)
+                    else:
+                        part = _applied(value, fn, name) if named else _applied(value, fn)
                 except BatchMismatch as error:
                     raise error.below(key) if path is None else error from None
                 if part is not None and (part._store or not value._store):
                     store[key] = part
             else:
-                result = fn(name, value)
+                result = fn(name, value) if named else fn(value)
                 try:
                     fits = isinstance(result, Tensor) and result.shape[:ndim] == size
                 except RuntimeError:  # a nested tensor can have no shape
