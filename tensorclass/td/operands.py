@@ -260,9 +260,7 @@ class Operands(Collection):
         pairs = zip(store.items(), operands if type(operands) is list else repeat(operands))  # noqa: B905
         return self._same(
             {
-                key: function(value, operand)
-                if value.__class__ is Tensor
-                else call_on_value(function, value, operand)
+                key: function(value, operand) if value.__class__ is Tensor else call_on_value(function, value, operand)
                 for (key, value), operand in pairs
             }
         )

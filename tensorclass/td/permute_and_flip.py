@@ -33,11 +33,8 @@ class Permuting(Collection):
             store = {**self._store}
             for key, value in member_items(store):
                 store[key] = value.permute(*order, *range(ndim, value.ndim))
-            result = self._like(
-                store,
-                shapes.permuted(self._batch_size, order),
-                self._names and shapes.names_permuted(self._names, order),
-            )
+            names = self._names and shapes.names_permuted(self._names, order)
+            result = self._like(store, shapes.permuted(self._batch_size, order), names)
         else:
             result = self._index_prepared(())
         result._context = ((), PERMUTED, ref(self), order)
@@ -94,11 +91,8 @@ class Permuting(Collection):
         store = {**self._store}
         for key, value in member_items(store):
             store[key] = value.transpose(dim0, dim1)
-        result = self._like(
-            store,
-            shapes.permuted(batch_size, order),
-            self._names and shapes.names_permuted(self._names, order),
-        )
+        names = self._names and shapes.names_permuted(self._names, order)
+        result = self._like(store, shapes.permuted(batch_size, order), names)
         result._context = ((), PERMUTED, ref(self), order)
         return result
 
