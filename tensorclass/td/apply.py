@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from torch import Size, Tensor
 from typing_extensions import Self
@@ -30,6 +30,18 @@ _KEEP: Any = ...
 def _is_kept(option: object) -> bool:
     """Return whether ``device`` or ``names`` is not given. The peer's default is :data:`NO_DEFAULT`."""
     return option is _KEEP or option is NO_DEFAULT
+
+
+class MappedCall(NamedTuple):
+    """The arguments of a call of ``apply`` or ``named_apply`` that are the same at all levels of a tree."""
+
+    fn: Callable[..., Any]  #: called with the nested key and the values
+    device: DeviceLike | None
+    default: Any
+    filter_empty: bool | None
+    propagate_lock: bool
+    call_on_nested: bool
+    is_leaf: Callable[[type], bool] | None
 
 
 class Applying(Collection):
@@ -138,13 +150,10 @@ class Applying(Collection):
         def function(_: Any, *values: Any) -> Any:
             return fn(*values)
 
-        call: Callable[..., Any] = function
+        call = MappedCall(function, device, default, filter_empty, propagate_lock, call_on_nested, is_leaf)
         if num_threads is not None:
-            call = self._called_in_threads(function, others, default, call_on_nested, is_leaf, num_threads)
-        return self._mapped(
-            call, others, (), batch_size, device, names, inplace, default, filter_empty,
-            propagate_lock, call_on_nested, is_leaf, out,
-        )  # fmt: skip
+            call = self._called_in_threads(call, others, num_threads)
+        return self._mapped(call, others, (), batch_size, names, inplace, out)
 
     @overload
     def named_apply(
@@ -253,23 +262,13 @@ class Applying(Collection):
         def by_name(key: Any, *values: Any) -> Any:
             return fn(key if isinstance(key, str) else key[-1], *values)
 
-        call = fn if nested_keys else by_name
+        function = fn if nested_keys else by_name
+        call = MappedCall(function, device, default, filter_empty, propagate_lock, call_on_nested, is_leaf)
         if num_threads is not None:
-            call = self._called_in_threads(call, others, default, call_on_nested, is_leaf, num_threads)
-        return self._mapped(
-            call, others, (), batch_size, device, names, inplace, default, filter_empty,
-            propagate_lock, call_on_nested, is_leaf, out,
-        )  # fmt: skip
+            call = self._called_in_threads(call, others, num_threads)
+        return self._mapped(call, others, (), batch_size, names, inplace, out)
 
-    def _called_in_threads(
-        self,
-        fn: Callable[..., Any],
-        others: tuple[Any, ...],
-        default: Any,
-        call_on_nested: bool,
-        is_leaf: Callable[[type], bool] | None,
-        num_threads: int,
-    ) -> Callable[..., Any]:
+    def _called_in_threads(self, call: MappedCall, others: tuple[Any, ...], num_threads: int) -> MappedCall:
         """Call a function on all values, in threads. Return one that gives the results by nested key.
 
         Components of a lazy stack have the same keys, so a key can have several results.
@@ -281,19 +280,17 @@ class Applying(Collection):
         def note(*args: Any) -> None:
             calls.append(args)
 
-        self._mapped(
-            note, others, (), None, _KEEP, _KEEP, False, default, None, False, call_on_nested, is_leaf, None
-        )  # fmt: skip
+        self._mapped(call._replace(fn=note, device=_KEEP, filter_empty=None, propagate_lock=False), others, ())
         with ThreadPoolExecutor(num_threads) as pool:
-            running = [(args[0], pool.submit(fn, *args)) for args in calls]
+            running = [(args[0], pool.submit(call.fn, *args)) for args in calls]
         results: dict[Any, list[Any]] = {}
-        for key, call in reversed(running):
-            results.setdefault(key, []).append(call.result())
+        for key, future in reversed(running):
+            results.setdefault(key, []).append(future.result())
 
         def result(key: Any, *args: Any) -> Any:
             return results[key].pop()
 
-        return result
+        return call._replace(fn=result)
 
     @overload
     def apply_(
@@ -370,20 +367,15 @@ class Applying(Collection):
 
     def _mapped(
         self,
-        fn: Callable[..., Any],
+        call: MappedCall,
         others: tuple[Any, ...],
         path: tuple[str, ...],
-        batch_size: Sequence[int] | None,
-        device: DeviceLike | None,
-        names: Sequence[str | None] | None,
-        inplace: bool,
-        default: Any,
-        filter_empty: bool | None,
-        propagate_lock: bool,
-        call_on_nested: bool,
-        is_leaf: Callable[[type], bool] | None,
-        out: Any,
+        batch_size: Sequence[int] | None = None,
+        names: Sequence[str | None] | None = _KEEP,
+        inplace: bool = False,
+        out: Any = None,
     ) -> Self:
+        fn, device, default, filter_empty, propagate_lock, call_on_nested, is_leaf = call
         # writes go to the values that the function was called with; those that get collections may change them
         source = self._levels_now() if inplace and not call_on_nested and is_leaf is None else self
         own_size, own_names, own_items = source._batch_size, source._names, source._now().items()
@@ -392,7 +384,9 @@ class Applying(Collection):
         tables = [_entries(other) for other in others]
         for key, value in own_items:
             operands = [_other(table, other, key, default) for table, other in zip(tables, others, strict=True)]
-            call = not isinstance(value, Collection) or call_on_nested or (is_leaf is not None and is_leaf(type(value)))
+            whole = (
+                not isinstance(value, Collection) or call_on_nested or (is_leaf is not None and is_leaf(type(value)))
+            )
             if isinstance(value, Collection) and not value._is_tree() and (is_leaf is None or not is_leaf(type(value))):
                 if value._wrapped_tensor() is not None:
                     part = _applied(value, fn, join_key(path, key), *operands)
@@ -402,18 +396,14 @@ class Applying(Collection):
                 # non-tensor data: kept as it is, in the batch size of the result
                 store[key] = value if inplace else value._shallow() if batch_size is None else value._resized(size)
                 continue
-            if call:
+            if whole:
                 result = fn(join_key(path, key), value, *operands)
                 if result is None:
                     continue
                 store[key] = _fit(join_key(path, key), result, size)
                 continue
             assert isinstance(value, Applying)
-            nested_size = None if batch_size is None else size
-            part = value._mapped(
-                fn, tuple(operands), (*path, key), nested_size, device, _KEEP, False, default, filter_empty,
-                propagate_lock, call_on_nested, is_leaf, None,
-            )  # fmt: skip
+            part = value._mapped(call, tuple(operands), (*path, key), None if batch_size is None else size)
             if filter_empty is False or (
                 not with_members(part).is_empty() if filter_empty else part._store or not value._store
             ):
