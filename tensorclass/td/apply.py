@@ -17,6 +17,7 @@ from .collection import Collection, DeviceLike, as_device, functorch, is_tree
 from .get import NO_DEFAULT
 from .hidden_members import with_members
 from .keys import join_key
+from .update import Updating
 from .value_checks import BatchMismatch, as_tensor, batch_mismatch, shape_of
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class MappedCall(NamedTuple):
     is_leaf: Callable[[type], bool] | None
 
 
-class Applying(Collection):
+class Applying(Updating):
     """``apply``, ``apply_`` and ``named_apply``."""
 
     __slots__ = ()
@@ -453,10 +454,6 @@ class Applying(Collection):
 
     if TYPE_CHECKING:
 
-        def _set(self, key: str, value: Any) -> None: ...
-        def _set_(self, key: str, value: Any) -> None: ...
-        def is_empty(self) -> bool: ...
-        def lock_(self) -> Self: ...
         def _resized(self, batch_size: Size) -> Self: ...
 
 

@@ -13,23 +13,19 @@ from typing_extensions import Self
 from tensorclass.support.printable import printable
 
 from . import native, shapes
-from .collection import Collection
 from .context import COPIED, RESIZED, VIEWED
 from .hidden_members import member_items, with_members
+from .indexing import Indexing
 
 if TYPE_CHECKING:
     from .base import TensorCollection
     from .collection import Store
 
 
-class Shaping(Collection):
+class Shaping(Indexing):
     """Operations that merge, add, drop or repeat batch dimensions."""
 
     __slots__ = ()
-
-    if TYPE_CHECKING:
-
-        def _index_prepared(self, index: tuple[Any, ...]) -> Self: ...
 
     # -- other sizes --------------------------------------------------------------------------------------------------
 

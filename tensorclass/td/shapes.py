@@ -232,7 +232,7 @@ def permutation(ndim: int, dims: Sequence[int]) -> tuple[int, ...]:
         return tuple(dims)
     if len(dims) != ndim:
         raise ValueError(f"permute: expected {ndim} dims, one for each batch dimension, got {tuple(dims)}")
-    order = tuple(wrap_dim(d, ndim) for d in dims)
+    order = tuple([wrap_dim(d, ndim) for d in dims])
     if len(set(order)) != ndim:
         raise ValueError(f"permute: each batch dimension must appear once, got {tuple(dims)}")
     return order
@@ -267,8 +267,8 @@ def movement(ndim: int, source: int | Sequence[int], destination: int | Sequence
     order = [-1] * ndim
     for s, d in zip(src, dst, strict=True):
         order[d] = s
-    rest = iter(d for d in range(ndim) if d not in src)
-    return tuple(next(rest) if d < 0 else d for d in order)
+    rest = iter([d for d in range(ndim) if d not in src])
+    return tuple([next(rest) if d < 0 else d for d in order])
 
 
 def broadcast(*sizes: Sequence[int]) -> Size:
@@ -299,7 +299,7 @@ def squeezed_dims(batch_size: Size, dim: int | Sequence[int] | None) -> tuple[in
         dim = wrap_dim(dim, ndim)
         return (dim,) if batch_size[dim] == 1 else ()
     dims = range(ndim) if dim is None else wrap_dims(dim, ndim)
-    return tuple(d for d in dims if batch_size[d] == 1)
+    return tuple([d for d in dims if batch_size[d] == 1])
 
 
 def without(values: Sequence[Any], dims: Sequence[int]) -> tuple[Any, ...]:
