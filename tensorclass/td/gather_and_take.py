@@ -104,7 +104,7 @@ class Gathering(Shaping):
             >>> TensorDict({"a": torch.tensor([1, 2, 3])}, [3]).masked_select(torch.tensor([True, False, True]))["a"]
             tensor([1, 3])
         """
-        return self._done(self[mask], inplace)  # type: ignore[index]
+        return self._done(self[mask], inplace)
 
 
 def _deeper(index: Tensor, value: Collection) -> Tensor:

@@ -493,7 +493,7 @@ class Updating(Writing, Locking):
         """
         wanted = None if keys_to_update is None else key_tree(keys_to_update)
         self._require(input_dict_or_td, wanted)
-        self[idx] = input_dict_or_td if wanted is None else _wanted_entries(input_dict_or_td, wanted)  # type: ignore[index]
+        self[idx] = input_dict_or_td if wanted is None else _wanted_entries(input_dict_or_td, wanted)
         return self
 
     def copy_(self, tensordict: Collection, non_blocking: bool = False) -> Self:
