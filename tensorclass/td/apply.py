@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from torch import Size, Tensor
 from typing_extensions import Self
@@ -17,6 +17,7 @@ from .collection import Collection, DeviceLike, as_device, functorch, is_tree
 from .get import NO_DEFAULT
 from .hidden_members import with_members
 from .keys import join_key
+from .update import Updating
 from .value_checks import BatchMismatch, as_tensor, batch_mismatch, shape_of
 
 if TYPE_CHECKING:
@@ -32,7 +33,19 @@ def _is_kept(option: object) -> bool:
     return option is _KEEP or option is NO_DEFAULT
 
 
-class Applying(Collection):
+class MappedCall(NamedTuple):
+    """The arguments of a call of ``apply`` or ``named_apply`` that are the same at all levels of a tree."""
+
+    fn: Callable[..., Any]  #: called with the nested key and the values
+    device: DeviceLike | None
+    default: Any
+    filter_empty: bool | None
+    propagate_lock: bool
+    call_on_nested: bool
+    is_leaf: Callable[[type], bool] | None
+
+
+class Applying(Updating):
     """``apply``, ``apply_`` and ``named_apply``."""
 
     __slots__ = ()
@@ -138,13 +151,10 @@ class Applying(Collection):
         def function(_: Any, *values: Any) -> Any:
             return fn(*values)
 
-        call: Callable[..., Any] = function
+        call = MappedCall(function, device, default, filter_empty, propagate_lock, call_on_nested, is_leaf)
         if num_threads is not None:
-            call = self._called_in_threads(function, others, default, call_on_nested, is_leaf, num_threads)
-        return self._mapped(
-            call, others, (), batch_size, device, names, inplace, default, filter_empty,
-            propagate_lock, call_on_nested, is_leaf, out,
-        )  # fmt: skip
+            call = self._called_in_threads(call, others, num_threads)
+        return self._mapped(call, others, (), batch_size, names, inplace, out)
 
     @overload
     def named_apply(
@@ -246,30 +256,20 @@ class Applying(Collection):
             and filter_empty is None and not propagate_lock and not call_on_nested and is_leaf is None and out is None
             and num_threads is None
         ):  # fmt: skip
-            return self._plain_named_apply(fn, () if nested_keys else None)
+            return self._plain_apply(fn, True, () if nested_keys else None)
         if inplace:
             _check_inplace("named_apply", batch_size, device, names, out)
 
         def by_name(key: Any, *values: Any) -> Any:
             return fn(key if isinstance(key, str) else key[-1], *values)
 
-        call = fn if nested_keys else by_name
+        function = fn if nested_keys else by_name
+        call = MappedCall(function, device, default, filter_empty, propagate_lock, call_on_nested, is_leaf)
         if num_threads is not None:
-            call = self._called_in_threads(call, others, default, call_on_nested, is_leaf, num_threads)
-        return self._mapped(
-            call, others, (), batch_size, device, names, inplace, default, filter_empty,
-            propagate_lock, call_on_nested, is_leaf, out,
-        )  # fmt: skip
+            call = self._called_in_threads(call, others, num_threads)
+        return self._mapped(call, others, (), batch_size, names, inplace, out)
 
-    def _called_in_threads(
-        self,
-        fn: Callable[..., Any],
-        others: tuple[Any, ...],
-        default: Any,
-        call_on_nested: bool,
-        is_leaf: Callable[[type], bool] | None,
-        num_threads: int,
-    ) -> Callable[..., Any]:
+    def _called_in_threads(self, call: MappedCall, others: tuple[Any, ...], num_threads: int) -> MappedCall:
         """Call a function on all values, in threads. Return one that gives the results by nested key.
 
         Components of a lazy stack have the same keys, so a key can have several results.
@@ -281,19 +281,17 @@ class Applying(Collection):
         def note(*args: Any) -> None:
             calls.append(args)
 
-        self._mapped(
-            note, others, (), None, _KEEP, _KEEP, False, default, None, False, call_on_nested, is_leaf, None
-        )  # fmt: skip
+        self._mapped(call._replace(fn=note, device=_KEEP, filter_empty=None, propagate_lock=False), others, ())
         with ThreadPoolExecutor(num_threads) as pool:
-            running = [(args[0], pool.submit(fn, *args)) for args in calls]
+            running = [(args[0], pool.submit(call.fn, *args)) for args in calls]
         results: dict[Any, list[Any]] = {}
-        for key, call in reversed(running):
-            results.setdefault(key, []).append(call.result())
+        for key, future in reversed(running):
+            results.setdefault(key, []).append(future.result())
 
         def result(key: Any, *args: Any) -> Any:
             return results[key].pop()
 
-        return result
+        return call._replace(fn=result)
 
     @overload
     def apply_(
@@ -332,33 +330,14 @@ class Applying(Collection):
         """
         return with_members(self).apply(fn, *others, inplace=True, **kwargs)
 
-    def _plain_apply(self, fn: Callable[..., Any]) -> Self:
-        """:meth:`apply` where all arguments but the function have their defaults."""
-        store: Store = {}
-        size = self._batch_size
-        ndim = len(size)
-        for key, value in self._now().items():
-            if isinstance(value, Collection):
-                try:
-                    part = value._plain_apply(fn) if is_tree(value) else _applied(value, fn)
-                except BatchMismatch as error:
-                    raise error.below(key) from None
-                if part is not None and (part._store or not value._store):
-                    store[key] = part
-            else:
-                result = fn(value)
-                try:
-                    fits = isinstance(result, Tensor) and result.shape[:ndim] == size
-                except RuntimeError:  # a nested tensor can have no shape
-                    fits = False
-                if fits:
-                    store[key] = result
-                elif result is not None:
-                    store[key] = _fit(key, result, size)
-        return self._same(store)
+    def _plain_apply(self, fn: Callable[..., Any], named: bool = False, path: tuple[str, ...] | None = None) -> Self:
+        """:meth:`apply` where all arguments but the function have their defaults.
 
-    def _plain_named_apply(self, fn: Callable[..., Any], path: tuple[str, ...] | None) -> Self:
-        """:meth:`_plain_apply` with the key, or with the whole nested key if a path is given."""
+        Args:
+            fn: called with the value, and before it with the key if ``named``.
+            named: whether this is :meth:`named_apply`.
+            path: the keys above, if the function gets nested keys as a whole.
+        """
         store: Store = {}
         size = self._batch_size
         ndim = len(size)
@@ -367,13 +346,16 @@ class Applying(Collection):
             if isinstance(value, Collection):
                 below = None if path is None else (*path, key)
                 try:
-                    part = value._plain_named_apply(fn, below) if is_tree(value) else _applied(value, fn, name)
+                    if is_tree(value):
+                        part = value._plain_apply(fn, named, below)
+                    else:
+                        part = _applied(value, fn, name) if named else _applied(value, fn)
                 except BatchMismatch as error:
                     raise error.below(key) if path is None else error from None
                 if part is not None and (part._store or not value._store):
                     store[key] = part
             else:
-                result = fn(name, value)
+                result = fn(name, value) if named else fn(value)
                 try:
                     fits = isinstance(result, Tensor) and result.shape[:ndim] == size
                 except RuntimeError:  # a nested tensor can have no shape
@@ -386,20 +368,15 @@ class Applying(Collection):
 
     def _mapped(
         self,
-        fn: Callable[..., Any],
+        call: MappedCall,
         others: tuple[Any, ...],
         path: tuple[str, ...],
-        batch_size: Sequence[int] | None,
-        device: DeviceLike | None,
-        names: Sequence[str | None] | None,
-        inplace: bool,
-        default: Any,
-        filter_empty: bool | None,
-        propagate_lock: bool,
-        call_on_nested: bool,
-        is_leaf: Callable[[type], bool] | None,
-        out: Any,
+        batch_size: Sequence[int] | None = None,
+        names: Sequence[str | None] | None = _KEEP,
+        inplace: bool = False,
+        out: Any = None,
     ) -> Self:
+        fn, device, default, filter_empty, propagate_lock, call_on_nested, is_leaf = call
         # writes go to the values that the function was called with; those that get collections may change them
         source = self._levels_now() if inplace and not call_on_nested and is_leaf is None else self
         own_size, own_names, own_items = source._batch_size, source._names, source._now().items()
@@ -408,7 +385,9 @@ class Applying(Collection):
         tables = [_entries(other) for other in others]
         for key, value in own_items:
             operands = [_other(table, other, key, default) for table, other in zip(tables, others, strict=True)]
-            call = not isinstance(value, Collection) or call_on_nested or (is_leaf is not None and is_leaf(type(value)))
+            whole = (
+                not isinstance(value, Collection) or call_on_nested or (is_leaf is not None and is_leaf(type(value)))
+            )
             if isinstance(value, Collection) and not value._is_tree() and (is_leaf is None or not is_leaf(type(value))):
                 if value._wrapped_tensor() is not None:
                     part = _applied(value, fn, join_key(path, key), *operands)
@@ -418,18 +397,14 @@ class Applying(Collection):
                 # non-tensor data: kept as it is, in the batch size of the result
                 store[key] = value if inplace else value._shallow() if batch_size is None else value._resized(size)
                 continue
-            if call:
+            if whole:
                 result = fn(join_key(path, key), value, *operands)
                 if result is None:
                     continue
                 store[key] = _fit(join_key(path, key), result, size)
                 continue
             assert isinstance(value, Applying)
-            nested_size = None if batch_size is None else size
-            part = value._mapped(
-                fn, tuple(operands), (*path, key), nested_size, device, _KEEP, False, default, filter_empty,
-                propagate_lock, call_on_nested, is_leaf, None,
-            )  # fmt: skip
+            part = value._mapped(call, tuple(operands), (*path, key), None if batch_size is None else size)
             if filter_empty is False or (
                 not with_members(part).is_empty() if filter_empty else part._store or not value._store
             ):
@@ -479,10 +454,6 @@ class Applying(Collection):
 
     if TYPE_CHECKING:
 
-        def _set(self, key: str, value: Any) -> None: ...
-        def _set_(self, key: str, value: Any) -> None: ...
-        def is_empty(self) -> bool: ...
-        def lock_(self) -> Self: ...
         def _resized(self, batch_size: Size) -> Self: ...
 
 

@@ -33,7 +33,6 @@ from .devices import Devices
 from .gather_and_take import Gathering
 from .gradients import Gradients
 from .hidden_members import with_members
-from .indexing import Indexing
 from .inherited_members import copy_inherited
 from .locking import Locking
 from .module_parameters import Modules
@@ -45,7 +44,6 @@ from .pointwise import Pointwise
 from .printing.representations import Printing
 from .reductions import Reductions
 from .select_keys import KeySelecting
-from .shape_operations import Shaping
 from .shapes import Names
 from .split_and_narrow import Splitting
 from .stack_and_cat import Combining
@@ -60,13 +58,13 @@ if TYPE_CHECKING:
 
 class TensorCollection(
     TorchFunctions,
-    Indexing,
-    Shaping,
     Permuting,
     Splitting,
     Gathering,
     KeySelecting,
     Packing,
+    Applying,
+    State,
     Padding,
     Pointwise,
     Reductions,
@@ -90,10 +88,8 @@ class TensorCollection(
     Map,
     Devices,
     Gradients,
-    Applying,
     Attributes,
     Locking,
-    State,
     Pickling,
     Sharing,
     Printing,

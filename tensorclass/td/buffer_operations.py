@@ -280,10 +280,17 @@ def compared(function: Any, ours: Any, theirs: Any) -> Any:
         return None
     if not _have_same_layout(known, _known_mark(theirs), ours, theirs):
         return None
-    own, other = buffer_of(ours, "__eq__", "_pairwise"), buffer_of(theirs, "__eq__", "_pairwise")
+    if (pair := _on_one_device(ours, theirs, "__eq__", "_pairwise")) is None:
+        return None
+    return on_buffer(ours, known.layout.with_dtype(torch.bool), function(*pair))
+
+
+def _on_one_device(ours: Any, theirs: Any, *methods: str) -> tuple[Tensor, Tensor] | None:
+    """Return the buffers of two marked collections; ``None`` if one has none, or they are on different devices."""
+    own, other = buffer_of(ours, *methods), buffer_of(theirs, *methods)
     if own is None or other is None or own.memory.device != other.memory.device:
         return None
-    return on_buffer(ours, own.layout.with_dtype(torch.bool), function(own.memory, other.memory))
+    return own.memory, other.memory
 
 
 def are_all_true(data: Any) -> bool | None:
@@ -301,7 +308,5 @@ def are_identical(ours: Any, theirs: Any) -> bool:
     """Return whether all values of two consolidated collections are known to have the same bits."""
     if not _have_same_layout(_known_mark(ours), _known_mark(theirs), ours, theirs):
         return False
-    own, other = buffer_of(ours, "_pairwise"), buffer_of(theirs, "_pairwise")
-    if own is None or other is None or own.memory.device != other.memory.device:
-        return False
-    return torch.equal(own.memory.view(torch.uint8), other.memory.view(torch.uint8))
+    pair = _on_one_device(ours, theirs, "_pairwise")
+    return pair is not None and torch.equal(pair[0].view(torch.uint8), pair[1].view(torch.uint8))

@@ -49,14 +49,14 @@ class Creation(Collection):
     def _new(self, name: str, size: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Self:
         batch_size = Size(shapes.as_sequence(size))
         ndim = len(self._batch_size)
-        kwargs = {key: value for key, value in kwargs.items() if value is not None or key == "device"}
+        kwargs = {**kwargs}
         if "device" not in kwargs and self._device is not None:
             kwargs["device"] = self._device
-        empty_lazy = kwargs.pop("empty_lazy", None)  # tensors do not take this argument
+        of_tensors = {key: value for key, value in kwargs.items() if key != "empty_lazy"}
         store = {
-            key: getattr(value, name)(batch_size + value.shape[ndim:], *args, **kwargs)
-            if not empty_lazy or isinstance(value, Tensor)
-            else getattr(value, name)(batch_size + value.shape[ndim:], *args, **kwargs, empty_lazy=True)
+            key: getattr(value, name)(
+                batch_size + value.shape[ndim:], *args, **(of_tensors if isinstance(value, Tensor) else kwargs)
+            )
             for key, value in member_items(self._now())
         }
         result = self._like(store, batch_size)
@@ -163,7 +163,7 @@ class Creation(Collection):
             >>> TensorDict({"a": torch.ones(2, 3)}, [2]).new_zeros(4)["a"].shape
             torch.Size([4, 3])
         """
-        options = _options(dtype, device, requires_grad, layout, pin_memory, empty_lazy)
+        options = _options(device, dtype, requires_grad, layout, pin_memory, empty_lazy)
         return self._new("new_zeros", size, (), options)
 
     def new_ones(
@@ -197,7 +197,7 @@ class Creation(Collection):
             >>> TensorDict({"a": torch.zeros(2)}, [2]).new_ones(3)["a"]
             tensor([1., 1., 1.])
         """
-        options = _options(dtype, device, requires_grad, layout, pin_memory, empty_lazy)
+        options = _options(device, dtype, requires_grad, layout, pin_memory, empty_lazy)
         return self._new("new_ones", size, (), options)
 
     def new_empty(
@@ -231,7 +231,7 @@ class Creation(Collection):
             >>> TensorDict({"a": torch.zeros(2, 3)}, [2]).new_empty(4, dtype=torch.int64)["a"].shape
             torch.Size([4, 3])
         """
-        options = _options(dtype, device, requires_grad, layout, pin_memory, empty_lazy)
+        options = _options(device, dtype, requires_grad, layout, pin_memory, empty_lazy)
         return self._new("new_empty", size, (), options)
 
     def new_full(
@@ -268,7 +268,7 @@ class Creation(Collection):
             >>> TensorDict({"a": torch.zeros(2)}, [2]).new_full(3, 7)["a"]
             tensor([7., 7., 7.])
         """
-        options = _options(dtype, device, requires_grad, layout, pin_memory, empty_lazy)
+        options = _options(device, dtype, requires_grad, layout, pin_memory, empty_lazy)
         return self._new("new_full", (size,), (fill_value,), options)
 
     def new_tensor(
@@ -336,19 +336,11 @@ class Creation(Collection):
         def share_memory_(self) -> Self: ...
 
 
-def _options(
-    dtype: torch.dtype | None,
-    device: Any,
-    requires_grad: bool,
-    layout: torch.layout,
-    pin_memory: bool | None,
-    empty_lazy: bool,
-) -> dict[str, Any]:
-    options = {} if device is MISSING else {"device": device}
-    return options | {
-        "dtype": dtype,
-        "requires_grad": requires_grad or None,
-        "layout": layout if layout is not torch.strided else None,
-        "pin_memory": pin_memory or None,
-        "empty_lazy": empty_lazy or None,
-    }
+_OPTIONS = ("dtype", "requires_grad", "layout", "pin_memory", "empty_lazy")
+
+
+def _options(device: Any, *options: Any) -> dict[str, Any]:
+    """Return the options that differ from their defaults, by name; ``None`` is a device too."""
+    given = {} if device is MISSING else {"device": device}
+    named = zip(_OPTIONS, options, strict=True)
+    return given | {name: value for name, value in named if value and value is not torch.strided}

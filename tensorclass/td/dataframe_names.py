@@ -13,101 +13,68 @@ from typing import Any
 
 from .collection import Collection
 
-_CAT = "torch.cat([data, other]) joins rows"
-_FILTER = "data[mask] and filter(function) take rows"
-_NULLS = "tensors have no nulls; nulls= of from_pandas(), from_arrow() and other readers says what stands for them"
+_CAST = "replace(name=data.name.to(dtype))"
 _REPLACE = "replace(name=values) returns a copy with other values of fields"
-_ROWS = "for row in data iterates over the rows"
-_SORT = "sort_by(keys) sorts the rows"
-_TENSORS = "the values are tensors; numpy() returns arrays by key"
+_NULLS = "tensors have no nulls; nulls= of from_pandas(), from_arrow() and other readers says what stands for them"
 
-#: the advice for each name
-INSTEAD: dict[str, str] = {
+#: the advice for some names
+_ADVICE: dict[str, str] = {
     # looking at data
-    "columns": "keys() has the names of the fields",
-    "column_names": "keys() has the names of the fields",
+    "columns column_names": "keys() has the names of the fields",
     "describe": "summary() has the statistics of each field",
     "dtypes": "print the collection to see the dtypes; attrs(fields=['dtype']) returns them",
-    "estimated_size": "bytes() is the size in memory",
+    "estimated_size memory_usage": "bytes() is the size in memory",
     "features": "print the collection to see the fields; keys() has their names",
     "glimpse": "print the collection, or head()",
-    "height": "len(data) is the number of rows",
+    "height num_rows": "len(data) is the number of rows",
     "info": "print the collection to see fields, dtypes and shapes; summary() has statistics",
-    "memory_usage": "bytes() is the size in memory",
-    "num_columns": "len(data.keys()) is the number of fields",
-    "num_rows": "len(data) is the number of rows",
-    "width": "len(data.keys()) is the number of fields",
+    "num_columns width": "len(data.keys()) is the number of fields",
     # rows
-    "append": _CAT,
-    "at": "data[3] is a row, data[3].name a value",
-    "concat": _CAT,
-    "extend": _CAT,
-    "iat": "data[3] is a row, data[3].name a value",
+    "append concat extend vstack": "torch.cat([data, other]) joins rows",
+    "at iat": "data[3] is a row, data[3].name a value",
     "iloc": "index the collection itself: data[3], data[2:5], data[[0, 2]]",
     "index": "rows have their position as index; data[3], data[2:5] and data[[0, 2]] take them",
-    "iter_rows": _ROWS,
-    "iterrows": _ROWS,
-    "itertuples": _ROWS,
+    "iter_rows iterrows itertuples rows": "for row in data iterates over the rows",
     "limit": "head(n) returns the first rows",
-    "loc": f"{_FILTER}, select(keys) takes fields",
-    "query": _FILTER,
+    "loc": "data[mask] and filter(function) take rows, select(keys) takes fields",
+    "query": "data[mask] and filter(function) take rows",
     "reset_index": "rows have no index but their position",
-    "rows": _ROWS,
     "set_index": "rows have no index but their position; keep its values in a field",
     "shuffle": "sample(len(data)) returns the rows in random order; DataLoader(data, shuffle=True) does in each epoch",
     "skip": "data[n:] leaves out the first rows",
     "slice": "data[start:stop] returns rows",
-    "vstack": _CAT,
     # fields
-    "add_column": _REPLACE,
-    "assign": _REPLACE,
+    "add_column assign insert_column with_column with_columns": _REPLACE,
     "drop": "exclude(keys) leaves out fields, data[mask] rows",
-    "insert_column": _REPLACE,
     "remove_columns": "exclude(keys) leaves out fields",
-    "rename_column": "rename_keys({'old': 'new'}) renames keys",
-    "rename_columns": "rename_keys({'old': 'new'}) renames keys",
+    "rename_column rename_columns": "rename_keys({'old': 'new'}) renames keys",
     "select_columns": "select(keys) keeps fields",
-    "with_column": _REPLACE,
-    "with_columns": _REPLACE,
     # values
-    "applymap": "apply(function) calls a function with each tensor",
-    "astype": "to(dtype) casts fields of floats, float32() all fields; replace(name=data.name.to(dtype)) casts one",
-    "cast": "to(dtype) casts fields of floats, float32() all fields; replace(name=data.name.to(dtype)) casts one",
-    "cast_column": "replace(name=data.name.to(dtype)) casts a field",
-    "drop_nulls": _NULLS,
-    "dropna": _NULLS,
+    "applymap map_elements": "apply(function) calls a function with each tensor",
+    "astype cast": f"to(dtype) casts fields of floats, float32() all fields; {_CAST} casts one",
+    "cast_column": f"{_CAST} casts a field",
+    "drop_nulls dropna fill_null fillna": _NULLS,
     "fill_nan": "apply(torch.nan_to_num) replaces NaN",
-    "fill_null": _NULLS,
-    "fillna": _NULLS,
-    "isna": f"isnan() finds NaN; {_NULLS}",
-    "isnull": f"isnan() finds NaN; {_NULLS}",
-    "map_elements": "apply(function) calls a function with each tensor",
+    "isna isnull": f"isnan() finds NaN; {_NULLS}",
     "map_rows": "map(function, dim=0) calls a function with rows, in several processes",
     # sorting, grouping, joining
-    "agg": "group_by(keys).agg(...) aggregates groups; mean(), sum() and summary() all rows",
-    "aggregate": "group_by(keys).agg(...) aggregates groups; mean(), sum() and summary() all rows",
+    "agg aggregate": "group_by(keys).agg(...) aggregates groups; mean(), sum() and summary() all rows",
     "duplicated": "drop_duplicates(keys) keeps the first row of each value",
-    "groupby": "group_by(keys) groups the rows",
+    "groupby partition_by": "group_by(keys) groups the rows",
     "merge": "join(other, on=keys) joins by keys",
-    "n_unique": "len(data.unique(keys)) is their number; summary() has it for each field",
-    "nlargest": "sort_by(keys, descending=True).head(n) returns them",
+    "n_unique nunique": "len(data.unique(keys)) is their number; summary() has it for each field",
+    "nlargest top_k": "sort_by(keys, descending=True).head(n) returns them",
     "nsmallest": "sort_by(keys).head(n) returns them",
-    "nunique": "len(data.unique(keys)) is their number; summary() has it for each field",
-    "partition_by": "group_by(keys) groups the rows",
     "pivot": "to_pandas().pivot(...) makes a table of another form",
     "pivot_table": "to_pandas().pivot_table(...) makes a table of another form",
-    "sort": _SORT,
-    "sort_index": _SORT,
-    "sort_values": _SORT,
-    "top_k": "sort_by(keys, descending=True).head(n) returns them",
+    "sort sort_index sort_values": "sort_by(keys) sorts the rows",
     # files, other libraries
     "from_dicts": "from_list(rows) takes a list of dicts",
     "from_generator": "RecordStream(cls, iterable) gives a DataLoader samples; from_list(list(rows)) takes all rows",
     "from_records": "from_list(rows) takes a list of dicts, from_struct_array() an array of numpy",
     "load_dataset": "from_huggingface(datasets.load_dataset(...)) reads one",
     "read_csv": "from_csv(path) reads a file",
-    "read_feather": "from_feather(path) reads a file",
-    "read_ipc": "from_feather(path) reads a file",
+    "read_feather read_ipc": "from_feather(path) reads a file",
     "read_json": "from_json(path) reads a file",
     "read_ndjson": "from_json(path, lines=True) reads a file",
     "read_parquet": "from_parquet(path) reads a file",
@@ -117,7 +84,7 @@ INSTEAD: dict[str, str] = {
     "lazy": "nothing is deferred; iter_parquet() and other readers take files in batches",
     "load_from_disk": "load(path) opens what save(path) wrote",
     "save_to_disk": "save(path) writes a folder, or an archive",
-    "set_format": _TENSORS,
+    "set_format with_format": "the values are tensors; numpy() returns arrays by key",
     "to_dicts": "tolist() returns the rows as dicts",
     "to_excel": "to_pandas().to_excel(path) writes a workbook",
     "to_numpy": "numpy() returns arrays by key, data.name.numpy() one",
@@ -125,13 +92,15 @@ INSTEAD: dict[str, str] = {
     "to_records": "to_struct_array() returns a structured array of numpy",
     "to_sql": "to_pandas().to_sql(...) writes to a database",
     "to_torch": "the values are tensors",
-    "with_format": _TENSORS,
     "write_csv": "to_csv(path) writes a file",
     "write_ipc": "to_feather(path) writes a file",
     "write_json": "to_json(path) writes a file",
     "write_ndjson": "to_json(path, lines=True) writes a file",
     "write_parquet": "to_parquet(path) writes a file",
-}  # fmt: skip
+}
+
+#: the advice for each name
+INSTEAD: dict[str, str] = {name: advice for names, advice in _ADVICE.items() for name in names.split()}
 
 
 class NameElsewhere:

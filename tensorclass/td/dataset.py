@@ -133,7 +133,7 @@ class Ragged(NamedTuple):
             )
         padding = {unravel_key_to_tuple(key): value for key, value in (pad_keys or {}).items()}
         jagged = [unravel_key_to_tuple(key) for key in nested_keys or ()]
-        if both := [_shown(path) for path in jagged if path in padding]:
+        if both := [dotted(path) for path in jagged if path in padding]:
             raise ValueError(f"collate: {both} are in pad_keys and in nested_keys; give each key once")
         if mask_key is not None and not padding:
             raise ValueError(f"collate: mask_key={mask_key!r} needs pad_keys, whose padding the masks tell from values")
@@ -143,9 +143,9 @@ class Ragged(NamedTuple):
             raise ValueError("collate: padding_side='left' needs pad_keys, whose values it pads")
         if isinstance(mask_key, Mapping):
             masks = {unravel_key_to_tuple(key): unravel_key_to_tuple(mask) for key, mask in mask_key.items()}
-            if unknown := [_shown(path) for path in masks if path not in padding]:
+            if unknown := [dotted(path) for path in masks if path not in padding]:
                 raise ValueError(
-                    f"collate: mask_key names {unknown}, which are not padded; pad_keys are {[*map(_shown, padding)]}"
+                    f"collate: mask_key names {unknown}, which are not padded; pad_keys are {[*map(dotted, padding)]}"
                 )
             if len(set(masks.values())) < len(masks):
                 raise ValueError(f"collate: mask_key={mask_key!r}: each mask needs a key of its own")
@@ -166,7 +166,7 @@ class Ragged(NamedTuple):
         for position, value in enumerate(column):
             if value.dtype != dtype:
                 raise RuntimeError(
-                    f"collate: {_shown(path)}: expected the dtype {dtype} that sample 0 has, sample {position} has "
+                    f"collate: {dotted(path)}: expected the dtype {dtype} that sample 0 has, sample {position} has "
                     f"{value.dtype}; convert it first"
                 )
         try:
@@ -178,7 +178,7 @@ class Ragged(NamedTuple):
         except RuntimeError as error:
             shapes = [list(value.shape) for value in column]
             raise RuntimeError(
-                f"collate: {_shown(path)}: only the first dimension may differ in length between samples, got the "
+                f"collate: {dotted(path)}: only the first dimension may differ in length between samples, got the "
                 f"shapes {shapes} ({error})"
             ) from None
         lengths = torch.tensor([len(value) for value in column], device=values.device)
@@ -200,8 +200,8 @@ class Ragged(NamedTuple):
             return {self.masks[path]: mask for path, mask in masks.items() if path in self.masks}
         if len(masks) > 1:
             raise ValueError(
-                f"collate: {_shown(self.together)}: the field holds one tensor, and there are masks of "
-                f"{[*map(_shown, masks)]}; give each one a field, mask_key={{key: field, ...}}"
+                f"collate: {dotted(self.together)}: the field holds one tensor, and there are masks of "
+                f"{[*map(dotted, masks)]}; give each one a field, mask_key={{key: field, ...}}"
             )
         return dict.fromkeys([self.together], *masks.values())
 
@@ -237,7 +237,7 @@ def _collated(samples: Any, *, ragged: Ragged, collate_fn_map: Any = None) -> An
     for position, sample in enumerate(samples):
         for path in taken:
             if path in sample and sample.get(path) is not None:
-                raise ValueError(f"collate: mask_key='{_shown(path)}' is a key of sample {position}; give another one")
+                raise ValueError(f"collate: mask_key='{dotted(path)}' is a key of sample {position}; give another one")
         row = sample._shallow()
         for path, column in columns.items():
             column.append(_popped(row, path, position))
@@ -266,7 +266,7 @@ def _put(batch: Any, sample: Any, path: Path, values: Tensor, *, is_jagged: bool
     if type(store) is not DICT:  # a lazy stack, because other values differ in shape
         if is_jagged:
             raise ValueError(
-                f"collate: {_shown(path)}: other values beside it differ in shape and are stacked lazily, and a lazy "
+                f"collate: {dotted(path)}: other values beside it differ in shape and are stacked lazily, and a lazy "
                 "stack cannot hold a nested tensor; name them in pad_keys or nested_keys too"
             )
         holder.set(path[-1], values)
@@ -308,9 +308,10 @@ def _stacked(rows: list[Any]) -> Any:
 
 def _popped(row: Any, path: Path, position: int) -> Tensor:
     """Remove and return a value of a sample whose first dimension is not a batch dimension."""
-    name = _shown(path)
+    name = dotted(path)
     if path not in row:
-        raise KeyError(f"collate: sample {position} has no value under '{name}'; its keys are {_keys(row)}")
+        keys = [".".join(unravel_key_to_tuple(key)) for key in row.keys(True, True)]
+        raise KeyError(f"collate: sample {position} has no value under '{name}'; its keys are {keys}")
     holder = _holder(row, path)
     if holder._batch_size:
         raise ValueError(
@@ -330,14 +331,6 @@ def _popped(row: Any, path: Path, position: int) -> Tensor:
         got = "a number" if isinstance(value, Tensor) else f"a {kind}"
         raise RuntimeError(f"collate: {name}: expected a tensor with a first dimension, sample {position} has {got}")
     return value
-
-
-def _keys(row: TensorCollection) -> list[str]:
-    return [".".join(unravel_key_to_tuple(key)) for key in row.keys(True, True)]
-
-
-def _shown(path: Path) -> str:
-    return dotted(path)
 
 
 def _holder(data: Any, path: Path) -> Any:

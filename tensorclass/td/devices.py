@@ -190,60 +190,43 @@ class Devices(Casts):
             >>> moved.device, moved["a"].dtype
             (device(type='meta'), torch.float16)
         """
-        if inplace or non_blocking_pin or cast_filter is not None:
-            source: Any = self.pin_memory(num_threads) if non_blocking_pin else self
-            if cast_filter is not None:
-                source, args, device, other = source._filtered(cast_filter, args, device, dtype, other)
-                dtype = None
-            moved: Self = with_members(source).to(
-                *args, device=device, dtype=dtype, non_blocking=non_blocking, copy=copy, memory_format=memory_format,
-                batch_size=batch_size, other=other,
-            )  # fmt: skip
-            return self._take_values(moved) if inplace else moved._cast_from(self)
         device, dtype, non_blocking, other = _arguments(args, device, dtype, bool(non_blocking), other)
+        described = None
         if other is None:
             pass
         elif isinstance(other, Tensor):
             device, dtype = device or other.device, dtype or other.dtype
         elif isinstance(other, Devices):
             if _is_described(other):
-                return self._as_described(other, non_blocking)._cast_from(self)
-            device, dtype = device or other._device, dtype or with_members(other).dtype
+                described = other
+            else:
+                device, dtype = device or other._device, dtype or with_members(other).dtype
+        source = with_members(self).pin_memory(num_threads) if non_blocking_pin else self
+        if cast_filter is not None and dtype is not None:
+            source, dtype = with_members(source).type(dtype, cast_filter=cast_filter), None
         target = as_device(device)
         changes_only_place = dtype is None and memory_format is None and not copy
-        if target == self._device or target is None:
-            result = self if changes_only_place else self._to(target, dtype, non_blocking, copy, memory_format)
+        if described is not None:
+            result = source._as_described(described, non_blocking)
+        elif target == source._device or target is None:
+            result = source if changes_only_place else source._to(target, dtype, non_blocking, copy, memory_format)
         elif changes_only_place and batch_size is None:
-            there: Self = buffer_operations.moved(self, target, non_blocking)
+            there: Self = buffer_operations.moved(source, target, non_blocking)
             result = there._to_device(target, non_blocking)
-            if there is not self:
+            if there is not source:
                 buffer_operations.hand_over(there, result)
         else:
-            result = self._to(target, dtype, non_blocking, copy, memory_format)
+            result = source._to(target, dtype, non_blocking, copy, memory_format)
         if batch_size is not None:
-            result = result._shallow() if result is self else result
+            result = result._shallow() if result is source else result
             result._set_batch_size(batch_size)
-        return result._cast_from(self)
+        return self._take_values(result) if inplace else result._cast_from(self)
 
     def _cast_from(self, source: Collection) -> Self:
         """Note that a ``with`` statement writes the values back into ``source``, unless this is it."""
         if self is not source:
             self._context = ((), CAST, ref(source))
         return self
-
-    def _filtered(
-        self, cast_filter: CastFilter, args: tuple[Any, ...], device: Any, dtype: torch.dtype | None, other: Any
-    ) -> tuple[Self, tuple[Any, ...], Any, Any]:
-        """Cast with a filter. Return the result, and ``args, device, other`` of :meth:`to` without the dtype."""
-        likes: list[Tensor] = [arg for arg in (other, *args) if isinstance(arg, Tensor)]
-        dtypes = [arg for arg in (dtype, *args) if isinstance(arg, torch.dtype)]
-        if not (dtypes or likes):
-            return self, args, device, other
-        cast = self.type(dtypes[0] if dtypes else likes[0].dtype, cast_filter=cast_filter)
-        args = tuple([arg for arg in args if not isinstance(arg, (torch.dtype, Tensor))])
-        if likes:
-            device, other = likes[0].device if device is None else device, None
-        return cast, args, device, other
 
     def _as_described(self, attrs: Any, non_blocking: bool) -> Self:
         """Convert each tensor to the device and the dtype that ``attrs()`` of another collection has under its key."""

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 from typing_extensions import Self
 
 from . import shapes
-from .collection import Collection
 from .hidden_members import with_members
+from .shape_operations import Shaping
+
+if TYPE_CHECKING:
+    from .collection import Collection
 
 
-class Gathering(Collection):
+class Gathering(Shaping):
     """Operations that take items by their positions, as copies."""
 
     __slots__ = ()
-
-    if TYPE_CHECKING:
-
-        def _index_prepared(self, index: tuple[Any, ...]) -> Self: ...
-        def _done(self, result: Self, inplace: bool) -> Self: ...
 
     def gather(self, dim: int, index: Tensor, out: Self | None = None, *, inplace: bool = False) -> Self:
         """Gather items along a batch dimension by an index for each position, as ``torch.gather`` does.
@@ -106,7 +104,7 @@ class Gathering(Collection):
             >>> TensorDict({"a": torch.tensor([1, 2, 3])}, [3]).masked_select(torch.tensor([True, False, True]))["a"]
             tensor([1, 3])
         """
-        return self._done(self[mask], inplace)  # type: ignore[index]
+        return self._done(self[mask], inplace)
 
 
 def _deeper(index: Tensor, value: Collection) -> Tensor:

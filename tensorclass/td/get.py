@@ -211,6 +211,13 @@ class Reading(Collection):
             node = node._store.get(name, MISSING)
         return node
 
+    def _found(self, key: NestedKey) -> Any:
+        """Return the value at a nested key, or raise."""
+        value = self._find(unravel_key_to_tuple(key))
+        if value is MISSING:
+            raise self._key_error(key)
+        return value
+
     def _key_error(self, key: NestedKey) -> KeyError:
         *path, last = unravel_key_to_tuple(key)
         node: Any = self
@@ -259,11 +266,11 @@ class Reading(Collection):
             return value
         return default if default is not MISSING and default is not NO_DEFAULT else self._default(key, default)
 
-    def _default(self, key: NestedKey, default: Any) -> Any:
-        """Return the default for a missing key, or raise."""
+    def _default(self, key: NestedKey, default: Any, may_be_none: bool = True) -> Any:
+        """Return the default for a missing key, or raise. ``may_be_none``: without a default it can be ``None``."""
         if default is not MISSING and default is not NO_DEFAULT:
             return default
-        if default is MISSING and _DEFAULTS_TO_NONE.everywhere:
+        if default is MISSING and may_be_none and _DEFAULTS_TO_NONE.everywhere:
             return None
         raise self._key_error(key)
 
@@ -318,9 +325,7 @@ class Reading(Collection):
         """
         value = self._find(unravel_key_to_tuple(key))
         if value is MISSING:
-            if default is MISSING or default is NO_DEFAULT:
-                raise self._key_error(key)
-            return default
+            return self._default(key, default, False)
         return value if isinstance(value, Tensor) else value._as_read()
 
     def get_item_shape(self, key: NestedKey) -> Size:
@@ -338,10 +343,7 @@ class Reading(Collection):
             >>> TensorDict({"a": torch.zeros(3, 4)}, [3]).get_item_shape("a")
             torch.Size([3, 4])
         """
-        value = self._find(unravel_key_to_tuple(key))
-        if value is MISSING:
-            raise self._key_error(key)
-        shape: Size = with_members(value).shape
+        shape: Size = with_members(self._found(key)).shape
         return shape
 
     def entry_class(self, key: NestedKey) -> type:
@@ -358,10 +360,7 @@ class Reading(Collection):
             >>> TensorDict({"a": 1}).entry_class("a").__name__
             'Tensor'
         """
-        value: object = self._find(unravel_key_to_tuple(key))
-        if value is MISSING:
-            raise self._key_error(key)
-        return type(value)
+        return type(self._found(key))
 
     def is_non_tensor(self, key: NestedKey) -> bool:
         """Return whether the value at a key is non-tensor data.
@@ -388,11 +387,10 @@ class Reading(Collection):
         leaves_only: bool = False,
         is_leaf: IsLeaf | None = None,
         sort: bool = False,
-        path: tuple[str, ...] = (),
     ) -> list[tuple[Any, Any]]:
         """List the entries, a nested collection before its own entries. Non-tensor data is neither leaf nor nested."""
         entries: list[tuple[FlatKey, Value]] = []
-        self._walk_into(entries, include_nested, leaves_only, is_leaf, sort, path)
+        self._walk_into(entries, include_nested, leaves_only, is_leaf, sort, ())
         return entries
 
     def _keys_into(self, keys: list[FlatKey], leaves_only: bool, path: tuple[str, ...]) -> None:
@@ -406,18 +404,6 @@ class Reading(Collection):
                 value._keys_into(keys, leaves_only, (*path, key))
             elif not leaves_only or _is_leaf(value, None):
                 keys.append((*path, key) if path else key)
-
-    def _items_into(self, entries: list[tuple[FlatKey, Value]], leaves_only: bool, path: tuple[str, ...]) -> None:
-        """Append the entries of all levels, in the order of :meth:`_walk`."""
-        for key, value in self._now().items():
-            if type(value) is Tensor:
-                entries.append(((*path, key) if path else key, value))
-            elif isinstance(value, Reading) and value._is_tree():
-                if not leaves_only:
-                    entries.append(((*path, key) if path else key, value))
-                value._items_into(entries, leaves_only, (*path, key))
-            elif not leaves_only or _is_leaf(value, None):
-                entries.append(((*path, key) if path else key, value))
 
     def _walk_into(
         self,
@@ -516,10 +502,6 @@ class Reading(Collection):
         """
         if not (include_nested or leaves_only or sort):
             return iter(self._store.items())
-        if include_nested and is_leaf is None and not sort:
-            entries: list[tuple[FlatKey, Value]] = []
-            self._items_into(entries, leaves_only, ())
-            return iter(entries)
         return iter(self._walk(include_nested, leaves_only, is_leaf, sort))
 
     @property

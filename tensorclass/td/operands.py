@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -252,27 +253,15 @@ class Operands(Collection):
                 if store.keys() != theirs.keys():
                     raise keys_differ(store, theirs) from None
                 raise
-            return self._same(store)
         try:
             operands = self._required(other, store)
         except WiderOperand as error:
             return self._expanded_for(error)._pairwise(function, other)
-        if type(operands) is list:
-            pairs = zip(store.items(), operands)  # noqa: B905
-            return self._same(
-                {
-                    key: function(value, operand)
-                    if value.__class__ is Tensor
-                    else call_on_value(function, value, operand)
-                    for (key, value), operand in pairs
-                }
-            )
+        pairs = zip(store.items(), operands if type(operands) is list else repeat(operands))  # noqa: B905
         return self._same(
             {
-                key: function(value, operands)
-                if value.__class__ is Tensor
-                else call_on_value(function, value, operands)
-                for key, value in store.items()
+                key: function(value, operand) if value.__class__ is Tensor else call_on_value(function, value, operand)
+                for (key, value), operand in pairs
             }
         )
 

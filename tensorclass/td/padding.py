@@ -193,7 +193,7 @@ def pad_sequence(
         )
     if pad_dim < 0 and len(ends := {leaf.ndim + pad_dim for leaf in first._leaves()}) == 1:
         pad_dim = ends.pop()
-    if return_mask is not False and not _is_untyped(first):
+    if return_mask is not False and not isinstance(first, registry.TensorDict):
         raise RuntimeError(
             f"pad_sequence: a {type_name(first)} has no field for the masks of return_mask={return_mask!r}; pad "
             "[record.to_tensordict() for record in records] instead"
@@ -218,10 +218,6 @@ def pad_sequence(
     from .stack_and_cat import _write_out
 
     return _write_out(result, out)  # type: ignore[no-any-return]
-
-
-def _is_untyped(collection: Any) -> bool:
-    return isinstance(collection, registry.TensorDict)
 
 
 class _Padder:

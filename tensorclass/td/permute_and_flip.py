@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from typing_extensions import Self
 
 from . import native, shapes
-from .collection import Collection
 from .context import FLIPPED, PERMUTED, ROLLED, ROTATED
 from .hidden_members import member_items, with_members
+from .shape_operations import Shaping
 
 
-class Permuting(Collection):
+class Permuting(Shaping):
     """Operations that change the order of dimensions, or of the items along them."""
 
     __slots__ = ()
-
-    if TYPE_CHECKING:
-
-        def _index_prepared(self, index: tuple[Any, ...]) -> Self: ...
-        def _copied(self) -> Self: ...
-        def _done(self, result: Self, inplace: bool) -> Self: ...
 
     @native.tries("permute")
     def _permute(self, order: tuple[int, ...]) -> Self:
@@ -33,11 +26,8 @@ class Permuting(Collection):
             store = {**self._store}
             for key, value in member_items(store):
                 store[key] = value.permute(*order, *range(ndim, value.ndim))
-            result = self._like(
-                store,
-                shapes.permuted(self._batch_size, order),
-                self._names and shapes.names_permuted(self._names, order),
-            )
+            names = self._names and shapes.names_permuted(self._names, order)
+            result = self._like(store, shapes.permuted(self._batch_size, order), names)
         else:
             result = self._index_prepared(())
         result._context = ((), PERMUTED, ref(self), order)
@@ -94,11 +84,8 @@ class Permuting(Collection):
         store = {**self._store}
         for key, value in member_items(store):
             store[key] = value.transpose(dim0, dim1)
-        result = self._like(
-            store,
-            shapes.permuted(batch_size, order),
-            self._names and shapes.names_permuted(self._names, order),
-        )
+        names = self._names and shapes.names_permuted(self._names, order)
+        result = self._like(store, shapes.permuted(batch_size, order), names)
         result._context = ((), PERMUTED, ref(self), order)
         return result
 

@@ -337,15 +337,7 @@ class Pointwise(Operators):
             >>> data.lerp(torch.zeros(2), 0.5)["x"]
             tensor([0.5000, 1.0000])
         """
-        store = self._now()
-        try:
-            ends, weights = self._required(end, store), self._required(weight, store)
-        except WiderOperand as error:
-            return self._expanded_for(error).lerp(end, weight)
-        if not store:
-            return self._same({})
-        results = run_kernel(_LERP, [*store.values()], (ends, weights))
-        return self._same(dict(zip(store, results, strict=True)))
+        return self._three(_LERP, end, weight)
 
     def lerp_(self, end: Collection | Tensor, weight: Collection | Tensor | float) -> Self:
         """Linear interpolation in place, ``self + weight * (end - self)``; ``torch.Tensor.lerp_``.
@@ -394,7 +386,7 @@ class Pointwise(Operators):
             >>> data.addcmul(torch.full((2,), 1.0), torch.full((2,), 3.0), value=2)["x"]
             tensor([7., 8.])
         """
-        return self._three(_ADDCMUL, other1, other2, value)
+        return self._three(_ADDCMUL, other1, other2, value=1 if value is None else value)
 
     def addcdiv(self, other1: Collection | Tensor, other2: Collection | Tensor, value: float | None = 1) -> Self:
         """``self + value * other1 / other2``, element by element; ``torch.addcdiv``.
@@ -419,17 +411,17 @@ class Pointwise(Operators):
             >>> data.addcdiv(torch.full((2,), 1.0), torch.full((2,), 3.0), value=2)["x"]
             tensor([1.6667, 2.6667])
         """
-        return self._three(_ADDCDIV, other1, other2, value)
+        return self._three(_ADDCDIV, other1, other2, value=1 if value is None else value)
 
-    def _three(self, kernel: Callable[..., Any], other1: Any, other2: Any, value: float | None) -> Self:
+    def _three(self, kernel: Callable[..., Any], other1: Any, other2: Any, **options: Any) -> Self:
         store = self._now()
-        if not store:
-            return self._same({})
         try:
             args = self._all_required((other1, other2), store)
         except WiderOperand as error:
-            return self._expanded_for(error)._three(kernel, other1, other2, value)
-        results = run_kernel(kernel, [*store.values()], args, {"value": 1 if value is None else value})
+            return self._expanded_for(error)._three(kernel, other1, other2, **options)
+        if not store:
+            return self._same({})
+        results = run_kernel(kernel, [*store.values()], args, options)
         return self._same(dict(zip(store, results, strict=True)))
 
     def addcmul_(self, other1: Collection | Tensor, other2: Collection | Tensor, *, value: float | None = 1) -> Self:
@@ -455,7 +447,7 @@ class Pointwise(Operators):
             >>> data.addcmul_(torch.full((2,), 1.0), torch.full((2,), 3.0), value=2)["x"]
             tensor([7., 8.])
         """
-        return self._three_(_ADDCMUL_, other1, other2, value)
+        return self._in_place(_ADDCMUL_, (other1, other2), value=1 if value is None else value)
 
     def addcdiv_(self, other1: Collection | Tensor, other2: Collection | Tensor, *, value: float | None = 1) -> Self:
         """``self + value * other1 / other2``, in place; ``torch.Tensor.addcdiv_``.
@@ -480,10 +472,7 @@ class Pointwise(Operators):
             >>> data.addcdiv_(torch.full((2,), 1.0), torch.full((2,), 3.0), value=2)["x"]
             tensor([1.6667, 2.6667])
         """
-        return self._three_(_ADDCDIV_, other1, other2, value)
-
-    def _three_(self, kernel: Callable[..., Any], other1: Any, other2: Any, value: float | None) -> Self:
-        return self._in_place(kernel, (other1, other2), value=1 if value is None else value)
+        return self._in_place(_ADDCDIV_, (other1, other2), value=1 if value is None else value)
 
     def clamp(
         self,

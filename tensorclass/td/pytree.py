@@ -147,44 +147,30 @@ def _unflatten(values: Iterable[Any], context: Context) -> Any:
 
 def _fit(new: TensorCollection) -> None:
     """Set the batch size to the leading dimensions that all values share, at most as many as before."""
-    size: Size | None = new._batch_size
     ndim = len(new._batch_size)
-    if sizes_are_known():
-        if not ndim:
+    if not ndim:
+        if sizes_are_known():
             refuse_strided_nested(new._store)
-            return
-        if all_begin_with(new._now().values(), new._batch_size):
-            return
-        try:
-            for value in new._now().values():
-                if type(value) is Tensor:
-                    shape = value.shape
-                elif isinstance(value, Collection) and _is_known(value):
-                    shape = value._batch_size
-                else:
-                    break
-                if shape != size and shape[:ndim] != size:
-                    break
-            else:  # nothing changed
-                return
-        except RuntimeError as error:  # a strided nested tensor has no shape
-            raise explained(error, new._store) from None
-    elif not ndim:
         return
-    size = None
+    if sizes_are_known() and all_begin_with(new._now().values(), new._batch_size):
+        return
+    size: Size | None = None
     empty: list[Any] = []
-    for value in new._now().values():
-        if isinstance(value, Collection):
-            if not _has_tensors(value):
-                empty.append(value)
+    try:
+        for value in new._now().values():
+            if isinstance(value, Collection):
+                if not has_tensors(value):
+                    empty.append(value)
+                    continue
+            elif not isinstance(value, Tensor):
                 continue
-        elif not isinstance(value, Tensor):
-            continue
-        shape = (value._batch_size if isinstance(value, Collection) else value.shape)[:ndim]
-        if size is None:
-            size = shape
-        elif shape != size:
-            size = _shared(size, shape)
+            shape = (value._batch_size if isinstance(value, Collection) else value.shape)[:ndim]
+            if size is None:
+                size = shape
+            elif shape != size:
+                size = shapes.common((size, shape))
+    except RuntimeError as error:  # a strided nested tensor has no shape
+        raise explained(error, new._store) from None
     if size is None:  # no tensors
         return
     new._batch_size = size
@@ -192,15 +178,6 @@ def _fit(new: TensorCollection) -> None:
         new._names = None
     for value in empty:
         _change(value, lambda own: size + own[ndim:], lambda names: names if len(size) == ndim else None)
-
-
-def _shared(first: Size, second: Size) -> Size:
-    count = 0
-    for a, b in zip(first, second, strict=False):
-        if a != b:
-            break
-        count += 1
-    return first[:count]
 
 
 # -- vmap -------------------------------------------------------------------------------------------------------------
@@ -213,9 +190,9 @@ def _follow_vmap(new: TensorCollection, origin: _Origin) -> bool:
     depth = functorch.get_dynamic_layer_stack_depth()
     if depth <= origin.level:
         return _longer(new, origin) and _leave(new, origin)
-    if depth == origin.level + 1:
-        return not new._batch_size or _enter_one(new, origin.level)
     ndim = len(new._batch_size)
+    if not ndim:
+        return True
     lost = [_lost(leaf, origin.level) for leaf in _tensors(new)]
     return any(lost) and _enter(new, {tuple(dim for dim in dims if dim < ndim) for dims in lost})
 
@@ -274,55 +251,6 @@ def _longer(new: TensorCollection, origin: _Origin) -> bool:
     """
     now, before = _first_tensor(new._now().values()), _first_tensor(origin.values or ())
     return now is not None and before is not None and now.ndim == before.ndim + 1
-
-
-def _enter_one(new: TensorCollection, level: int) -> bool:
-    """Do what :func:`_enter` does for a single transform, the most frequent case: nothing must be unwrapped."""
-    ndim = len(new._batch_size)
-    lost: list[int] = []
-    empty: list[Any] = []
-    _gather_lost(new, level, lost, empty)
-    first = -1
-    for dim in lost:
-        if dim >= 0:
-            first = dim
-            break
-    if first < 0:
-        return False
-    if first >= ndim:
-        first = -1
-    for dim in lost:
-        if (dim if dim < ndim else -1) != first:
-            return False
-    if first >= 0:
-        dims = (first,)
-        new._batch_size = Size(shapes.without(new._batch_size, dims))
-        new._names = new._names and shapes.names_without(new._names, dims)
-        for value in empty:
-            _change(
-                value, lambda size: Size(shapes.without(size, dims)), lambda names: shapes.names_without(names, dims)
-            )
-    return True
-
-
-def _gather_lost(node: Collection, level: int, lost: list[int], empty: list[Any] | None = None) -> None:
-    """Append to ``lost`` the dimension of each tensor that the transform above ``level`` hides, or -1.
-
-    Nested collections without tensors are appended to ``empty``.
-    """
-    store: Any = node._now()
-    if not store:
-        return
-    bdim, level_of = functorch.maybe_get_bdim, functorch.maybe_get_level
-    values: list[Any] = [*store.values()] if type(store) is dict else [*node._leaves()]
-    for value in values:
-        if isinstance(value, Tensor):
-            lost.append(bdim(value) if level_of(value) > level else -1)
-        elif isinstance(value, Collection):
-            before = len(lost)
-            _gather_lost(value, level, lost)
-            if empty is not None and len(lost) == before:
-                empty.append(value)
 
 
 def _enter(new: TensorCollection, taken: set[tuple[int, ...]]) -> bool:
@@ -411,14 +339,9 @@ def _first_tensor(values: Iterable[Any]) -> Tensor | None:
     return None
 
 
-def _is_known(node: Collection) -> bool:
-    """Return whether sizes are numbers, not those of fake tensors."""
-    first = _first_tensor((node,))
-    return first is None or type(first) is Tensor
-
-
-def _has_tensors(node: Collection) -> bool:
-    return bool(_tensors(node))
+def has_tensors(node: Collection) -> bool:
+    """Return whether there is a tensor over the batch in a tree."""
+    return _first_tensor((node,)) is not None
 
 
 def _change(new: Collection, size: Callable[[Size], Size], names: Callable[[Names], Names]) -> None:
@@ -426,7 +349,7 @@ def _change(new: Collection, size: Callable[[Size], Size], names: Callable[[Name
     new._names = names(new._names)
     new._batch_size = size(new._batch_size)
     for value in new._now().values():
-        if isinstance(value, Collection) and not _has_tensors(value):
+        if isinstance(value, Collection) and not has_tensors(value):
             _change(value, size, names)
 
 

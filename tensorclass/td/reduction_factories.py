@@ -239,14 +239,16 @@ _OR_TENSOR = "\n    A tensor with ``reduce=True``."
 _RENAMED = "\n    A :class:`TensorDict` with ``key_transform``. A tensor with ``reduce=True``."
 
 
-def _described(
-    name: str, summary: str, args: Sequence[str], returns: str, raises: str, example: str, values: str = ""
-) -> str:
-    """The docstring of a method: all sections of it, and an example on ``data["x"]``."""
+def _documented(
+    method: Any, name: str, summary: str, args: Sequence[str], returns: str, raises: str, example: str, values: str = ""
+) -> Any:
+    """Give a method its name and docstring: all sections of it, and an example on ``data["x"]``."""
     values = values or "[[1.0, 2.0], [3.0, 5.0]]"
     listed = "\n    ".join(args)
     example = example.replace("\n", "\n    ")
-    return f"""{summary}
+    method.__name__ = name
+    method.__qualname__ = f"Reductions.{name}"
+    method.__doc__ = f"""{summary}
 
 Args:
     {listed}
@@ -262,6 +264,7 @@ Example:
     >>> data = TensorDict({{"x": torch.tensor({values})}}, batch_size=[2])
     {example}
 """
+    return method
 
 
 def _three_ways(name: str, over_batch: str, over_features: str, joined: str) -> str:
@@ -270,13 +273,6 @@ def _three_ways(name: str, over_batch: str, over_features: str, joined: str) -> 
         f'>>> data.{name}(0)["x"], data.{name}("feature")["x"], data.{name}(reduce=True)\n'
         f"(tensor({over_batch}), tensor({over_features}), tensor({joined}))"
     )
-
-
-def _method(function: Any, name: str, doc: str) -> Any:
-    function.__name__ = name
-    function.__qualname__ = f"Reductions.{name}"
-    function.__doc__ = doc
-    return function
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -307,9 +303,10 @@ def total(function: Callable[..., Any], name: str, summary: str, *results: str) 
         return self._run(function, dim, keepdim, reduce, key_transform, dtype=dtype)
 
     args = (_DIM, _DTYPE, _REDUCE, _KEY_TRANSFORM)
-    doc = _described(name, summary, args, _OF_ONE_CLASS + _RENAMED, _JOINED, _three_ways(name, *results))
-    result: Total = _method(method, name, doc)
-    return result
+    made: Total = _documented(
+        method, name, summary, args, _OF_ONE_CLASS + _RENAMED, _JOINED, _three_ways(name, *results)
+    )
+    return made
 
 
 def plain_total(function: Callable[..., Any], name: str, summary: str, *results: str, values: str = "") -> PlainTotal:
@@ -328,9 +325,10 @@ def plain_total(function: Callable[..., Any], name: str, summary: str, *results:
         return self._run(function, dim, keepdim, reduce, dtype=dtype)
 
     args = (_DIM, _DTYPE, _REDUCE)
-    doc = _described(name, summary, args, _OF_ONE_CLASS + _OR_TENSOR, _JOINED, _three_ways(name, *results), values)
-    result: PlainTotal = _method(method, name, doc)
-    return result
+    made: PlainTotal = _documented(
+        method, name, summary, args, _OF_ONE_CLASS + _OR_TENSOR, _JOINED, _three_ways(name, *results), values
+    )
+    return made
 
 
 def spread(function: Callable[..., Any], name: str, summary: str, *results: str) -> Spread:
@@ -348,9 +346,10 @@ def spread(function: Callable[..., Any], name: str, summary: str, *results: str)
         return self._run(function, dim, keepdim, reduce, key_transform, correction=correction)
 
     args = (_DIM, _CORRECTION, _REDUCE, _KEY_TRANSFORM)
-    doc = _described(name, summary, args, _OF_ONE_CLASS + _RENAMED, _JOINED, _three_ways(name, *results))
-    result: Spread = _method(method, name, doc)
-    return result
+    made: Spread = _documented(
+        method, name, summary, args, _OF_ONE_CLASS + _RENAMED, _JOINED, _three_ways(name, *results)
+    )
+    return made
 
 
 def extremum(function: Callable[..., Any], name: str, summary: str, *results: str) -> Extremum:
@@ -359,9 +358,10 @@ def extremum(function: Callable[..., Any], name: str, summary: str, *results: st
     def method(self: Reductions, dim: Dim = None, keepdim: bool = False, *, reduce: bool | None = None) -> Any:
         return self._run(function, dim, keepdim, reduce)
 
-    doc = _described(name, summary, (_DIM, _REDUCE), _OF_ONE_CLASS + _OR_TENSOR, _JOINED, _three_ways(name, *results))
-    result: Extremum = _method(method, name, doc)
-    return result
+    made: Extremum = _documented(
+        method, name, summary, (_DIM, _REDUCE), _OF_ONE_CLASS + _OR_TENSOR, _JOINED, _three_ways(name, *results)
+    )
+    return made
 
 
 def indexed_extremum(
@@ -393,9 +393,10 @@ def indexed_extremum(
     example = (
         f'>>> found = data.{name}(0)\n>>> found.values["x"], found.indices["x"]\n(tensor({found}), tensor({indices}))'
     )
-    doc = _described(name, summary, (_DIM, _REDUCE, _RETURN_INDICES), returns, raises, example)
-    result: IndexedExtremum = _method(method, name, doc)
-    return result
+    made: IndexedExtremum = _documented(
+        method, name, summary, (_DIM, _REDUCE, _RETURN_INDICES), returns, raises, example
+    )
+    return made
 
 
 _ALONG = "dim: the batch dimension, an int."
@@ -414,9 +415,10 @@ def running_extremum(name: str, summary: str, found: str, indices: str) -> Runni
     example = (
         f'>>> found = data.{name}(0)\n>>> found.values["x"].tolist(), found.indices["x"].tolist()\n({found}, {indices})'
     )
-    doc = _described(name, summary, (_ALONG, _REDUCE, indices_too), returns, _JOINED, example)
-    result: RunningExtremum = _method(method, name, doc)
-    return result
+    made: RunningExtremum = _documented(
+        method, name, summary, (_ALONG, _REDUCE, indices_too), returns, _JOINED, example
+    )
+    return made
 
 
 def running_total(name: str, summary: str, found: str) -> RunningTotal:
@@ -427,6 +429,5 @@ def running_total(name: str, summary: str, found: str) -> RunningTotal:
 
     returns = "A collection of the same class and batch size."
     example = f'>>> data.{name}(0)["x"].tolist()\n{found}'
-    doc = _described(name, summary, (_ALONG, _DTYPE), returns, _ALONG_RAISES, example)
-    result: RunningTotal = _method(method, name, doc)
-    return result
+    made: RunningTotal = _documented(method, name, summary, (_ALONG, _DTYPE), returns, _ALONG_RAISES, example)
+    return made

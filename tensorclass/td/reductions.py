@@ -98,17 +98,22 @@ def _is_integral(value: object) -> bool:
     return isinstance(value, Tensor) and not (value.is_floating_point() or value.is_complex())
 
 
+def _merged(value: Tensor, dims: tuple[int, ...]) -> tuple[Tensor, tuple[int, ...]]:
+    """Return a tensor with some dimensions merged to the last one, and these dimensions wrapped, in order."""
+    dims = tuple(sorted(dim % value.ndim for dim in dims)) if value.ndim else ()
+    rest = [dim for dim in range(value.ndim) if dim not in dims]
+    sizes = [*(value.shape[dim] for dim in rest), math.prod([value.shape[dim] for dim in dims])]
+    return value.permute([*rest, *dims]).reshape(sizes), dims
+
+
 def _prod(
     value: Tensor, dims: int | tuple[int, ...], keepdim: bool = False, dtype: torch.dtype | None = None
 ) -> Tensor:
     if isinstance(dims, int):
         return torch.prod(value, dims, keepdim=keepdim, dtype=dtype)
     # in one step: dimension by dimension, a partial product that overflows to infinity would meet a zero and give NaN
-    dims = tuple(sorted(dim % value.ndim for dim in dims)) if value.ndim else ()
-    rest = [dim for dim in range(value.ndim) if dim not in dims]
-    shape = [value.shape[dim] for dim in rest]
-    count = math.prod([value.shape[dim] for dim in dims])
-    result = torch.prod(value.permute([*rest, *dims]).reshape([*shape, count]), -1, dtype=dtype)
+    flat, dims = _merged(value, dims)
+    result = torch.prod(flat, -1, dtype=dtype)
     if keepdim:
         for dim in dims:
             result = result.unsqueeze(dim)
@@ -116,14 +121,11 @@ def _prod(
 
 
 def _quantile(value: Tensor, q: float | Tensor, dims: tuple[int, ...], keepdim: bool, interpolation: str) -> Tensor:
-    dims = tuple(dim % value.ndim for dim in dims) if value.ndim else ()
-    rest = [dim for dim in range(value.ndim) if dim not in dims]
-    count = math.prod([value.shape[dim] for dim in dims])
-    flat = value.permute([*rest, *dims]).reshape([*(value.shape[dim] for dim in rest), count])
+    flat, dims = _merged(value, dims)
     result = torch.quantile(flat, q, -1, interpolation=interpolation)
     if keepdim:
         shift = q.ndim if isinstance(q, Tensor) else 0
-        for dim in sorted(dims):
+        for dim in dims:
             result = result.unsqueeze(dim + shift)
     return result
 

@@ -21,10 +21,6 @@ class Removing(Updating):
 
     __slots__ = ()
 
-    if TYPE_CHECKING:
-
-        def _check_new_key(self, key: str) -> None: ...
-
     def del_(self, key: NestedKey) -> Self:
         """Remove a key.
 

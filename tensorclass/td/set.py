@@ -15,7 +15,7 @@ from . import in_place_checks, native, registry
 from .collection import Collection
 from .get import Reading
 from .hidden_members import with_members
-from .indexing import check_objects_in_files
+from .indexing import Indexing, check_objects_in_files
 from .keys import NestedKey, dotted, unravel_key_to_tuple
 from .value_checks import (
     KindMismatch,
@@ -59,7 +59,7 @@ def leaf_above(path: Sequence[str]) -> KeyError:
     return KeyError(f"{dotted(path)} is a leaf: it cannot hold other keys")
 
 
-class Writing(Reading):
+class Writing(Reading, Indexing):
     """The methods that set values by key. A nested key is a tuple of strings, or any nesting of such tuples."""
 
     __slots__ = ()
@@ -70,7 +70,6 @@ class Writing(Reading):
     if TYPE_CHECKING:
 
         def _copy(self, source: Any, non_blocking: bool = False) -> Any: ...
-        def _fill(self, item: Any, value: Any) -> None: ...
 
     def _fit(self, key: str, value: Any, non_blocking: bool = False) -> Value:
         """Return ``value`` as it is stored under ``key``. Records check the field here."""

@@ -13,23 +13,19 @@ from typing_extensions import Self
 from tensorclass.support.printable import printable
 
 from . import native, shapes
-from .collection import Collection
 from .context import COPIED, RESIZED, VIEWED
 from .hidden_members import member_items, with_members
+from .indexing import Indexing
 
 if TYPE_CHECKING:
     from .base import TensorCollection
     from .collection import Store
 
 
-class Shaping(Collection):
+class Shaping(Indexing):
     """Operations that merge, add, drop or repeat batch dimensions."""
 
     __slots__ = ()
-
-    if TYPE_CHECKING:
-
-        def _index_prepared(self, index: tuple[Any, ...]) -> Self: ...
 
     # -- other sizes --------------------------------------------------------------------------------------------------
 
@@ -62,11 +58,8 @@ class Shaping(Collection):
             store = {**self._store}
             for key, value in member_items(store):
                 store[key] = value.reshape(*new, *value.shape[ndim:])
-            result = self._like(
-                store,
-                new,
-                self._names and shapes.names_reshaped(self._names, old, new),
-            )
+            names = self._names and shapes.names_reshaped(self._names, old, new)
+            result = self._like(store, new, names)
         else:  # a leaf without dimensions: torch's reshape needs an argument
             result = self._index_prepared((0,) * ndim)
         result._context = ((), COPIED, ref(self))
@@ -122,11 +115,8 @@ class Shaping(Collection):
             store = {**self._store}
             for key, value in member_items(store):
                 store[key] = value.view(*new, *value.shape[ndim:])
-            result = self._like(
-                store,
-                new,
-                self._names and shapes.names_reshaped(self._names, old, new),
-            )
+            names = self._names and shapes.names_reshaped(self._names, old, new)
+            result = self._like(store, new, names)
         else:
             result = self._index_prepared((0,) * ndim)
         result._context = ((), RESIZED, ref(self))
@@ -178,11 +168,8 @@ class Shaping(Collection):
         store = {**self._store}
         for key, value in member_items(store):
             store[key] = value.flatten(start, end)
-        result = self._like(
-            store,
-            shapes.flattened(batch_size, start, end),
-            self._names and shapes.names_flattened(self._names, start, end),
-        )
+        names = self._names and shapes.names_flattened(self._names, start, end)
+        result = self._like(store, shapes.flattened(batch_size, start, end), names)
         result._context = ((), COPIED, ref(self))
         return self._done(result, inplace)
 
@@ -214,11 +201,8 @@ class Shaping(Collection):
         store = {**self._store}
         for key, value in member_items(store):
             store[key] = value.unflatten(dim, sizes)
-        result = self._like(
-            store,
-            shapes.unflattened(batch_size, dim, sizes),
-            self._names and shapes.names_unflattened(self._names, dim, len(sizes)),
-        )
+        names = self._names and shapes.names_unflattened(self._names, dim, len(sizes))
+        result = self._like(store, shapes.unflattened(batch_size, dim, sizes), names)
         result._context = ((), RESIZED, ref(self))
         return self._done(result, inplace)
 
@@ -257,11 +241,8 @@ class Shaping(Collection):
         store = {**self._store}
         for key, value in member_items(store):
             store[key] = value.squeeze(removed)
-        result = self._like(
-            store,
-            Size(shapes.without(batch_size, dims)),
-            self._names and shapes.names_without(self._names, dims),
-        )
+        names = self._names and shapes.names_without(self._names, dims)
+        result = self._like(store, Size(shapes.without(batch_size, dims)), names)
         result._context = ((), RESIZED, ref(self))
         return result
 
@@ -289,11 +270,8 @@ class Shaping(Collection):
         store = {**self._store}
         for key, value in member_items(store):
             store[key] = value.unsqueeze(dim)
-        result = self._like(
-            store,
-            shapes.inserted(batch_size, dim, 1),
-            self._names and shapes.names_inserted(self._names, dim),
-        )
+        names = self._names and shapes.names_inserted(self._names, dim)
+        result = self._like(store, shapes.inserted(batch_size, dim, 1), names)
         result._context = ((), RESIZED, ref(self))
         return result
 
@@ -367,13 +345,12 @@ class Shaping(Collection):
         if not new:
             return self._index_prepared(())
         more = len(new) - ndim
+        store = {**self._store}
         if new[more:] == batch_size:  # only new dimensions in front
             front = new[:more]
-            store = {**self._store}
             for key, value in member_items(store):
                 store[key] = value.expand(*front, *value.shape)
         else:
-            store = {**self._store}
             for key, value in member_items(store):
                 store[key] = value.expand(*new, *value.shape[ndim:])
         return self._like(store, new, self._names and shapes.names_padded(self._names, more))
@@ -434,14 +411,10 @@ class Shaping(Collection):
         ndim = len(counts)
         if not counts:
             return self._done(self._copied(), inplace)
-        return self._done(
-            self._like(
-                {key: value.repeat(*counts, *(1,) * (value.ndim - ndim)) for key, value in member_items(self._now())},
-                shapes.repeated(batch_size, counts),
-                self._names,
-            ),
-            inplace,
-        )
+        store: Store = {
+            key: value.repeat(*counts, *(1,) * (value.ndim - ndim)) for key, value in member_items(self._now())
+        }
+        return self._done(self._like(store, shapes.repeated(batch_size, counts), self._names), inplace)
 
     def tile(self, dims: int | Sequence[int]) -> Self:
         """Repeat the items as ``torch.tile`` does.
@@ -509,17 +482,10 @@ class Shaping(Collection):
             raise RuntimeError(f"repeat_interleave: repeats cannot be negative, got {repeats}")
         if output_size is not None and output_size != total:
             raise RuntimeError(f"repeat_interleave: output_size is {output_size}, the repeats sum to {total}")
-        return self._done(
-            self._like(
-                {
-                    key: with_members(value).repeat_interleave(repeats, dim, output_size=total)
-                    for key, value in member_items(self._now())
-                },
-                shapes.with_size(batch_size, dim, total),
-                self._names,
-            ),
-            inplace,
-        )
+        store: Store = {
+            key: value.repeat_interleave(repeats, dim, output_size=total) for key, value in member_items(self._now())
+        }
+        return self._done(self._like(store, shapes.with_size(batch_size, dim, total), self._names), inplace)
 
     def _copied(self) -> Self:
         """Return a copy: the result of an operation that copies but has nothing to do."""

@@ -232,7 +232,7 @@ def permutation(ndim: int, dims: Sequence[int]) -> tuple[int, ...]:
         return tuple(dims)
     if len(dims) != ndim:
         raise ValueError(f"permute: expected {ndim} dims, one for each batch dimension, got {tuple(dims)}")
-    order = tuple(wrap_dim(d, ndim) for d in dims)
+    order = tuple([wrap_dim(d, ndim) for d in dims])
     if len(set(order)) != ndim:
         raise ValueError(f"permute: each batch dimension must appear once, got {tuple(dims)}")
     return order
@@ -267,8 +267,8 @@ def movement(ndim: int, source: int | Sequence[int], destination: int | Sequence
     order = [-1] * ndim
     for s, d in zip(src, dst, strict=True):
         order[d] = s
-    rest = iter(d for d in range(ndim) if d not in src)
-    return tuple(next(rest) if d < 0 else d for d in order)
+    rest = iter([d for d in range(ndim) if d not in src])
+    return tuple([next(rest) if d < 0 else d for d in order])
 
 
 def broadcast(*sizes: Sequence[int]) -> Size:
@@ -299,7 +299,7 @@ def squeezed_dims(batch_size: Size, dim: int | Sequence[int] | None) -> tuple[in
         dim = wrap_dim(dim, ndim)
         return (dim,) if batch_size[dim] == 1 else ()
     dims = range(ndim) if dim is None else wrap_dims(dim, ndim)
-    return tuple(d for d in dims if batch_size[d] == 1)
+    return tuple([d for d in dims if batch_size[d] == 1])
 
 
 def without(values: Sequence[Any], dims: Sequence[int]) -> tuple[Any, ...]:
@@ -469,52 +469,55 @@ def indexed(batch_size: Size, index: tuple[Any, ...]) -> Size:
         if type(item) is slice:
             return Size((slice_length(item, batch_size[0]), *batch_size[1:]))
     out: list[int] = []
-    advanced: list[Size] = []
-    where = 0
+    advanced: list[Sequence[int]] = []
     dim = 0
-    adjacent = True
-    last_advanced = -1
-    bools: list[bool] = []
-    for position, item in enumerate(index):
+    for item in index:
         if item is None:
             out.append(1)
-        elif isinstance(item, bool):
-            bools.append(item)
-            if not advanced and len(bools) == 1:
-                where = len(out)
-            elif position != last_advanced + 1:
-                adjacent = False
-            last_advanced = position
-        elif type(item) is slice:
+            continue
+        if isinstance(item, bool):
+            advanced.append((int(item),))
+            continue
+        if type(item) is slice:
             out.append(slice_length(item, batch_size[dim]))
-            dim += 1
         elif isinstance(item, Tensor) and item.ndim:
-            if not advanced and not bools:
-                where = len(out)
-            elif position != last_advanced + 1:
-                adjacent = False
-            last_advanced = position
             advanced.append(item.shape)
-            dim += 1
         else:
             # an int, or a tensor that holds one
             wrap = int(item)
             size = batch_size[dim]
             if not -size <= wrap < size:
                 raise IndexError(f"index {wrap} is out of bounds for batch dimension {dim} with size {size}")
-            # torch applies integers first: beside index tensors they neither break adjacency nor leave a dimension
-            if last_advanced == position - 1:
-                last_advanced = position
-            dim += 1
+        dim += 1
     out.extend(batch_size[dim:])
-    if advanced or bools:
+    if advanced:
         try:
-            shape = broadcast(*advanced, *((int(b),) for b in bools))
+            shape = broadcast(*advanced)
         except RuntimeError as error:
             raise IndexError(f"the index tensors do not broadcast together: {error}") from None
-        at = where if adjacent else 0
+        at = _advanced_at(index)
         out[at:at] = shape
     return Size(out)
+
+
+def _advanced_at(index: tuple[Any, ...]) -> int:
+    """Return where the dimensions of index tensors and bools are in the result: in front if other items part them."""
+    kept = 0
+    where: int | None = None
+    last = -1
+    for position, item in enumerate(index):
+        if item is None or isinstance(item, slice):
+            kept += 1
+        elif isinstance(item, bool) or (isinstance(item, Tensor) and item.ndim):
+            if where is None:
+                where = kept
+            elif position != last + 1:
+                return 0
+            last = position
+        elif last == position - 1:
+            # torch applies integers first: beside index tensors they neither break adjacency nor leave a dimension
+            last = position
+    return where or 0
 
 
 def names_indexed(names: Names, index: tuple[Any, ...]) -> Names:
@@ -537,37 +540,26 @@ def names_indexed(names: Names, index: tuple[Any, ...]) -> Names:
     else:  # only slices and ints, the most frequent case
         return names_or_none((*out, *names[len(index) :]))
     out.clear()
-    tensors = [item for item in index if isinstance(item, bool) or (isinstance(item, Tensor) and item.ndim)]
+    advanced: list[int] = []  # numbers of dimensions
+    name: str | None = None
     dim = 0
-    pending: str | None = None
-    where: int | None = None
-    adjacent = True
-    last = -1
-    for position, item in enumerate(index):
+    for item in index:
         if item is None:
             out.append(None)
-        elif isinstance(item, bool) or (isinstance(item, Tensor) and item.ndim):
-            if where is None:
-                where = len(out)
-            elif position != last + 1:
-                adjacent = False
-            last = position
-            if isinstance(item, Tensor):
-                pending = names[dim]
-                dim += 1
-        elif isinstance(item, slice):
+            continue
+        if isinstance(item, bool):
+            advanced.append(1)
+            continue
+        if isinstance(item, slice):
             out.append(names[dim])
-            dim += 1
-        else:
-            if last == position - 1:
-                last = position
-            dim += 1
+        elif isinstance(item, Tensor) and item.ndim:
+            advanced.append(item.ndim)
+            name = names[dim]
+        dim += 1
     out.extend(names[dim:])
-    if tensors:
-        ndim = max(item.ndim if isinstance(item, Tensor) else 1 for item in tensors)
-        new = [pending] if len(tensors) == 1 and ndim == 1 and isinstance(tensors[0], Tensor) else [None] * ndim
-        at = (where or 0) if adjacent else 0
-        out[at:at] = new
+    if advanced:
+        at = _advanced_at(index)
+        out[at:at] = [name] if advanced == [1] else [None] * max(advanced)
     return names_or_none(out)
 
 

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Size, Tensor
 from typing_extensions import Self
 
 from . import jagged, shapes
-from .collection import Collection
 from .hidden_members import member_values, with_members
+from .indexing import Indexing
 
 
-class Splitting(Collection):
+class Splitting(Indexing):
     """Operations that give parts along a batch dimension, as views."""
 
     __slots__ = ()
-
-    if TYPE_CHECKING:
-
-        def _index_prepared(self, index: tuple[Any, ...]) -> Self: ...
 
     def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple[Self, ...]:
         """Split along a batch dimension.

@@ -220,28 +220,41 @@ class Combining(Collection):
     def _check_classes(self, what: str, items: Sequence[Any]) -> None:
         """Raise if items of other classes cannot be joined with this one. Records override this."""
 
-    def _stack(self, items: Any, dim: int) -> Self:
-        cls, batch_size = self.__class__, self._batch_size
-        names = self._names and shapes.names_inserted(_shared_names(items), dim)
-        store = {**self._store}
-        count = len(store)
+    def _fitting_stores(self, what: str, items: Any, store: Store, dim: int | None) -> tuple[list[Store], int]:
+        """Return the entries of all items, and the sum of their sizes along ``dim``. Raise if they do not fit together.
+
+        All are copied before the first value is computed, as in :meth:`_now`. ``store`` is the copy of this one.
+        """
+        cls, batch_size, count = self.__class__, self._batch_size, len(store)
         one_class = True
+        total = 0
+        stores: list[Store] = []
+        for item in items:
+            entries, size = item._store, item._batch_size
+            if type(entries) is DICT:
+                entries = store if item is self else {**entries}
+            if item.__class__ is not cls:
+                one_class = False
+            if len(entries) != count or (
+                size != batch_size
+                and (dim is None or shapes.with_size(size, dim, 0) != shapes.with_size(batch_size, dim, 0))
+            ):
+                raise RuntimeError(f"{what}: the collections do not fit together")  # _cannot_combine says why
+            stores.append(entries)
+            if dim is not None:
+                total += size[dim]
+        if not one_class:
+            self._check_classes(what, items)
+        if not count:
+            self._check_kinds(what, items)
+        return stores, total
+
+    def _stack(self, items: Any, dim: int) -> Self:
+        batch_size, names = self._batch_size, self._names and shapes.names_inserted(_shared_names(items), dim)
+        store = {**self._store}
         key: str | None = None
         try:
-            stores: list[Store] = []  # all copied before the first value is computed, as in _now
-            for item in items:
-                entries = item._store
-                if type(entries) is DICT:
-                    entries = store if item is self else {**entries}
-                if item.__class__ is not cls:
-                    one_class = False
-                if item._batch_size != batch_size or len(entries) != count:
-                    raise RuntimeError("stack: the collections do not fit together")  # says why below
-                stores.append(entries)
-            if not one_class:
-                self._check_classes("stack", items)
-            if not count:
-                self._check_kinds("stack", items)
+            stores, _ = self._fitting_stores("stack", items, store, None)
             for key, value in store.items():
                 column: list[Any] = [s[key] for s in stores]
                 if type(value) is not Tensor and isinstance(value, Combining):
@@ -256,30 +269,12 @@ class Combining(Collection):
         return self._like(store, shapes.inserted(batch_size, dim, len(items)), names)
 
     def _cat(self, items: Any, dim: int) -> Self:
-        cls, batch_size, names = self.__class__, self._batch_size, self._names
+        batch_size, names = self._batch_size, self._names
         store = {**self._store}
-        count = len(store)
-        total = 0
-        one_class = True
         key: str | None = None
+        total = 0
         try:
-            stores: list[Store] = []
-            for item in items:
-                entries, size = item._store, item._batch_size
-                if type(entries) is DICT:
-                    entries = store if item is self else {**entries}
-                if item.__class__ is not cls:
-                    one_class = False
-                if len(entries) != count or (
-                    size != batch_size and shapes.with_size(size, dim, 0) != shapes.with_size(batch_size, dim, 0)
-                ):
-                    raise RuntimeError("cat: the collections do not fit together")
-                stores.append(entries)
-                total += size[dim]
-            if not one_class:
-                self._check_classes("cat", items)
-            if not count:
-                self._check_kinds("cat", items)
+            stores, total = self._fitting_stores("cat", items, store, dim)
             for key, value in store.items():
                 column: list[Any] = [s[key] for s in stores]
                 if type(value) is not Tensor and isinstance(value, Combining):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Size, Tensor
@@ -19,13 +19,13 @@ from .keys import dotted, unravel_key_to_tuple
 from .pickling import rebuild as rebuild  # earlier versions named it here in pickles
 from .pickling import rebuild_in_buffer as rebuild_in_buffer
 from .stored_names import has_stored_names, key_path, stored_name, stored_path
-from .update import restore
+from .update import Updating, restore
 from .value_checks import shape_of
 
 _ordered: Callable[[], Any] = OrderedDict  # typed as Any, because it gets an attribute
 
 
-class State(Collection):
+class State(Updating):
     """``state_dict`` and ``load_state_dict``."""
 
     __slots__ = ()
@@ -168,10 +168,9 @@ class State(Collection):
         if assign:
             self._take_sizes(dict.fromkeys(sizes, Size(())), ())  # so that tensors of any batch size fit
             undo: list[Any] = []
-            merging: Any = self
             try:
                 self._check_unlocked()
-                merging._merge({**wanted, **loaded}, None, False, False, False, None, undo)
+                self._merge({**wanted, **loaded}, None, False, False, False, None, undo)
                 self._take_sizes(sizes, ())
                 for node, store, *_ in undo:
                     node._check_changed(store)
@@ -238,11 +237,6 @@ class State(Collection):
         for key, value in self._now().items():
             if isinstance(value, State) and value._is_tree():
                 value._take_sizes(sizes, (*path, key))
-
-    if TYPE_CHECKING:
-
-        def _parent_of(self, path: tuple[str, ...]) -> Any: ...
-        def _find(self, path: tuple[str, ...]) -> Any: ...
 
 
 def _collect(

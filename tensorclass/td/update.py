@@ -21,6 +21,7 @@ from .collection import Collection
 from .get import MISSING
 from .hidden_members import with_members
 from .keys import NestedKey, key_tree, unravel_key_to_tuple
+from .locking import Locking
 from .set import Writing, leaf_above
 from .tracing import kernels_run
 from .value_checks import Misfit, are_tensors_of, shape_of
@@ -102,15 +103,10 @@ def _is_basic_index(item: object) -> bool:
 _INTS = (torch.int64, torch.int32, np.dtype("int64"), np.dtype("int32"))
 
 
-class Updating(Writing):
+class Updating(Writing, Locking):
     """``update``, ``copy_`` and their variants."""
 
     __slots__ = ()
-
-    if TYPE_CHECKING:
-
-        def _lock_under(self, parents: Any) -> None: ...
-        def _unlock_below(self) -> None: ...
 
     def update(
         self,
@@ -497,7 +493,7 @@ class Updating(Writing):
         """
         wanted = None if keys_to_update is None else key_tree(keys_to_update)
         self._require(input_dict_or_td, wanted)
-        self[idx] = input_dict_or_td if wanted is None else _wanted_entries(input_dict_or_td, wanted)  # type: ignore[index]
+        self[idx] = input_dict_or_td if wanted is None else _wanted_entries(input_dict_or_td, wanted)
         return self
 
     def copy_(self, tensordict: Collection, non_blocking: bool = False) -> Self:

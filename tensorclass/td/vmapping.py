@@ -25,7 +25,7 @@ from tensorclass.support.exact_types import DICT
 
 from . import shapes
 from .collection import Collection, functorch
-from .pytree import NODE_CLASSES
+from .pytree import NODE_CLASSES, has_tensors
 
 
 def _module(name: str) -> Any:
@@ -149,7 +149,7 @@ def _note_sizes(arg: Any, dim: Any, sizes: list[int]) -> bool:
             return True
         if isinstance(arg, Collection):
             sizes.append(arg._batch_size[_batch_dim(arg, dim, 0)])
-            return _has_tensors(arg)
+            return has_tensors(arg)
     found = False
     for item, below in _items(arg, dim):
         found = _note_sizes(item, below, sizes) or found
@@ -181,16 +181,6 @@ def _ndims(node: Collection) -> set[int]:
     for value in store.values():
         found |= {value.ndim} if isinstance(value, Tensor) else _ndims(value)
     return found
-
-
-def _has_tensors(node: Collection) -> bool:
-    store: Any = node._now()
-    if type(store) is not DICT:  # a lazy stack would stack a value
-        return any(isinstance(leaf, Tensor) for leaf in node._leaves())
-    for value in store.values():  # noqa: SIM110 -- the first value nearly always decides; a generator costs more
-        if isinstance(value, Tensor) or _has_tensors(value):
-            return True
-    return False
 
 
 def _inputs(args: tuple[Any, ...], in_dims: Any, level: int) -> Any:

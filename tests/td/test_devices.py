@@ -294,6 +294,23 @@ def test_a_cast_filter_chooses_by_key_and_tensor(name: str) -> None:
     assert result["text"] == "hello"
 
 
+def test_a_cast_filter_also_chooses_for_the_dtype_of_another_collection() -> None:
+    data = TensorDict({"a": torch.zeros(2), "n": {"b": torch.zeros(2)}})
+    like = TensorDict({"c": torch.zeros(2, dtype=torch.float64)})
+    for result in (
+        data.to(like, cast_filter=lambda key, tensor: key == ("a",)),
+        data.to(other=like, cast_filter=lambda key, tensor: key == ("a",)),
+    ):
+        assert (result["a"].dtype, result["n", "b"].dtype) == (torch.float64, torch.float32)
+
+
+def test_attributes_of_tensors_and_a_batch_size_go_together() -> None:
+    data = TensorDict({"a": torch.zeros(2)}, [2])
+    like = TensorDict({"a": torch.zeros(2, dtype=torch.float64)}).attrs()
+    result = data.to(like, batch_size=[])
+    assert (result["a"].dtype, result.batch_size, data.batch_size) == (torch.float64, (), (2,))
+
+
 def test_the_dtype_is_the_one_that_all_tensors_share() -> None:
     assert nested().dtype == torch.float32
     assert mixed().dtype is None

@@ -21,7 +21,6 @@ from tensorclass.td.delegated.table_methods import Tables
 from tensorclass.td.devices import Devices
 from tensorclass.td.gather_and_take import Gathering
 from tensorclass.td.gradients import Gradients
-from tensorclass.td.indexing import Index, Indexing
 from tensorclass.td.locking import Locking
 from tensorclass.td.module_parameters import Modules
 from tensorclass.td.packing import Packing
@@ -32,15 +31,15 @@ from tensorclass.td.pointwise import Pointwise
 from tensorclass.td.printing.representations import Printing
 from tensorclass.td.reductions import Reductions
 from tensorclass.td.select_keys import KeySelecting
-from tensorclass.td.shape_operations import Shaping
 from tensorclass.td.split_and_narrow import Splitting
 from tensorclass.td.stack_and_cat import Combining
 from tensorclass.td.state_dict import State
 from tensorclass.td.storage_state import Sharing, Storing
 from tensorclass.td.torch_functions import TorchFunctions
+from tensorclass.td.indexing import Index
 from tensorclass.td.tensordict import TensorDict
 
-class TensorCollection(TorchFunctions, Indexing, Shaping, Permuting, Splitting, Gathering, KeySelecting, Packing, Padding, Pointwise, Reductions, Combining, Creation, Converting, PythonObjects, ClassInstances, Tables, TableFiles, Datasets, RowOperations, Looks, Storing, MemoryMaps, Files, Stores, Modules, PointToPoint, Collectives, Map, Devices, Gradients, Applying, Attributes, Locking, State, Pickling, Sharing, Printing):
+class TensorCollection(TorchFunctions, Permuting, Splitting, Gathering, KeySelecting, Packing, Applying, State, Padding, Pointwise, Reductions, Combining, Creation, Converting, PythonObjects, ClassInstances, Tables, TableFiles, Datasets, RowOperations, Looks, Storing, MemoryMaps, Files, Stores, Modules, PointToPoint, Collectives, Map, Devices, Gradients, Attributes, Locking, Pickling, Sharing, Printing):
     __slots__ = ()
 
     def get_sub_tensordict(self, idx: Index) -> Self: ...

@@ -7,6 +7,8 @@ from tensorclass.td.base import TensorCollection
 
 Context = tuple[type[TensorCollection], tuple[str, ...], Any, Any, Any]
 Form = tuple[Size, tuple[int, ...]]
+
+def has_tensors(node: Collection) -> bool: ...
 Slots = dict[str, Any]
 NODE_CLASSES: dict[type[Any], tuple[type[Any] | None, tuple[str, ...], Slots]]
 

@@ -3,11 +3,12 @@ from collections.abc import Sequence
 from typing import Any
 from typing_extensions import Self
 from tensorclass.td.get import Reading
+from tensorclass.td.indexing import Indexing
 from tensorclass.td.keys import NestedKey
 
 def leaf_above(path: Sequence[str]) -> KeyError: ...
 
-class Writing(Reading):
+class Writing(Reading, Indexing):
     __slots__ = ()
 
     def set(

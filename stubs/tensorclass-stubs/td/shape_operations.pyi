@@ -4,10 +4,10 @@ from typing import TypeVar
 import torch
 from torch import Size, Tensor
 from typing_extensions import Self
-from tensorclass.td.collection import Collection
+from tensorclass.td.indexing import Indexing
 from tensorclass.td.base import TensorCollection
 
-class Shaping(Collection):
+class Shaping(Indexing):
     __slots__ = ()
 
     def reshape(self, *shape: int | Sequence[int], size: Sequence[int] | None = None) -> Self: ...

@@ -2,9 +2,9 @@
 from collections.abc import Sequence
 from torch import Tensor
 from typing_extensions import Self
-from tensorclass.td.collection import Collection
+from tensorclass.td.indexing import Indexing
 
-class Splitting(Collection):
+class Splitting(Indexing):
     __slots__ = ()
 
     def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple[Self, ...]: ...

@@ -2,10 +2,10 @@
 from collections.abc import Mapping
 from typing import Any
 from typing_extensions import Self
-from tensorclass.td.collection import Collection
 from tensorclass.td.pickling import rebuild as rebuild, rebuild_in_buffer as rebuild_in_buffer
+from tensorclass.td.update import Updating
 
-class State(Collection):
+class State(Updating):
     __slots__ = ()
 
     def state_dict(

@@ -6,6 +6,7 @@ from typing_extensions import Self
 from tensorclass.td import shapes
 from tensorclass.td.collection import Collection, Value
 from tensorclass.td.keys import NestedKey
+from tensorclass.td.locking import Locking
 from tensorclass.td.set import Writing
 from tensorclass.td.get import IsLeaf
 
@@ -15,7 +16,7 @@ def entries_of(source: Any) -> Any: ...
 def restore(undo: list[Before]) -> None: ...
 def has_keys(value: object) -> bool: ...
 
-class Updating(Writing):
+class Updating(Writing, Locking):
     __slots__ = ()
 
     def update(

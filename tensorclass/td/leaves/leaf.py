@@ -22,7 +22,6 @@ from tensorclass.td.devices import Devices
 from tensorclass.td.first_class_dims import BoundIndex, is_bound_item
 from tensorclass.td.gather_and_take import Gathering
 from tensorclass.td.gradients import Gradients
-from tensorclass.td.indexing import Indexing
 from tensorclass.td.inherited_members import copy_inherited
 from tensorclass.td.keys import unravel_key_to_tuple
 from tensorclass.td.locking import Locking
@@ -32,7 +31,6 @@ from tensorclass.td.permute_and_flip import Permuting
 from tensorclass.td.pointwise import Pointwise
 from tensorclass.td.printing.representations import Printing
 from tensorclass.td.reductions import Reductions
-from tensorclass.td.shape_operations import Shaping
 from tensorclass.td.split_and_narrow import Splitting
 from tensorclass.td.stack_and_cat import Combining, _shared_names
 from tensorclass.td.storage_state import Storing
@@ -50,8 +48,6 @@ if TYPE_CHECKING:
 
 class Leaf(
     TorchFunctions,
-    Indexing,
-    Shaping,
     Permuting,
     Splitting,
     Gathering,
@@ -469,9 +465,6 @@ class FullLeaf(Leaf, TensorCollection):
         return False
 
     def _keys_into(self, *args: Any, **kwargs: Any) -> None:
-        pass
-
-    def _items_into(self, *args: Any, **kwargs: Any) -> None:
         pass
 
     def _selected(self, tree: Any, strict: bool) -> Store:

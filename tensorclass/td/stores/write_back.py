@@ -155,5 +155,5 @@ _IN_PLACE = [
     for name, in_place in row.methods.items()
     if in_place and name != row.operator_in_place
 ]
-for _name in (*_IN_PLACE, "_binary_", "_three_", "load_state_dict"):
+for _name in (*_IN_PLACE, "_binary_", "load_state_dict"):
     setattr(WrittenBack, _name, _written_back(_name))

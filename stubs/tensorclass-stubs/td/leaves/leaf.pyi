@@ -9,14 +9,12 @@ from tensorclass.td.delegated.memory_map_methods import MemoryMaps
 from tensorclass.td.devices import Devices
 from tensorclass.td.gather_and_take import Gathering
 from tensorclass.td.gradients import Gradients
-from tensorclass.td.indexing import Indexing
 from tensorclass.td.locking import Locking
 from tensorclass.td.padding import Padding
 from tensorclass.td.permute_and_flip import Permuting
 from tensorclass.td.pointwise import Pointwise
 from tensorclass.td.printing.representations import Printing
 from tensorclass.td.reductions import Reductions
-from tensorclass.td.shape_operations import Shaping
 from tensorclass.td.split_and_narrow import Splitting
 from tensorclass.td.stack_and_cat import Combining
 from tensorclass.td.storage_state import Storing
@@ -25,7 +23,7 @@ from tensorclass.td.leaves.content import Content
 from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.keys import NestedKey
 
-class Leaf(TorchFunctions, Indexing, Shaping, Permuting, Splitting, Gathering, Padding, Pointwise, Reductions, Combining, Creation, Converting, Storing, MemoryMaps, Devices, Gradients, Locking, Printing):
+class Leaf(TorchFunctions, Permuting, Splitting, Gathering, Padding, Pointwise, Reductions, Combining, Creation, Converting, Storing, MemoryMaps, Devices, Gradients, Locking, Printing):
     __slots__ = ()
 
     def is_empty(self) -> bool: ...

@@ -16,6 +16,7 @@ from typing_extensions import Self
 
 from tensorclass.support.printable import type_name
 from tensorclass.td import registry, shapes
+from tensorclass.td.apply import _KEEP, MappedCall
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection, DeviceLike, as_device
 from tensorclass.td.hidden_members import member_values, with_members
@@ -55,27 +56,24 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
     # -- functions on the values --------------------------------------------------------------------------------------
 
     def _mapped(
-        self, fn: Any, others: Any, path: Any, batch_size: Any, device: Any, names: Any, inplace: bool, default: Any,
-        filter_empty: Any, propagate_lock: bool, call_on_nested: bool, is_leaf: Any, out: Any,
-    ) -> Any:  # fmt: skip
+        self,
+        call: MappedCall,
+        others: Any,
+        path: Any,
+        batch_size: Any = None,
+        names: Any = _KEEP,
+        inplace: bool = False,
+        out: Any = None,
+    ) -> Any:
         if batch_size is not None or out is not None:
-            return super()._mapped(
-                fn, others, path, batch_size, device, names, inplace, default, filter_empty, propagate_lock,
-                call_on_nested, is_leaf, out,
-            )  # fmt: skip
+            return super()._mapped(call, others, path, batch_size, names, inplace, out)
         items: list[Any] = [*self._store.items_]
-        if inplace and not call_on_nested and is_leaf is None:
+        if inplace and not call.call_on_nested and call.is_leaf is None:
             items = [part._levels_now() for part in items]
         count = len(items)
         columns = [self._pieces(other) if isinstance(other, Collection) else [other] * count for other in others]
-        unset = type(self)._unset_names()
-        parts = [
-            part._mapped(
-                fn, tuple([column[i] for column in columns]), path, None, device, unset, False, default, filter_empty,
-                False, call_on_nested, is_leaf, None,
-            )
-            for i, part in enumerate(items)
-        ]  # fmt: skip
+        of_parts = call._replace(propagate_lock=False)
+        parts = [part._mapped(of_parts, tuple([column[i] for column in columns]), path) for i, part in enumerate(items)]
         if inplace:
             changes = [part._changes(own._store) for part, own in zip(items, parts, strict=True)]
             for part, own in zip(items, changes, strict=True):
@@ -84,21 +82,15 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
                 part._take_results(own)
             return self
         result = self._with_parts(parts)
-        if names is not unset:
+        if names is not _KEEP:
             result._set_names(shapes.as_names(names, len(self._batch_size)))
-        if propagate_lock and self._lock is not None:
+        if call.propagate_lock and self._lock is not None:
             result.lock_()
         return result
 
     def _check_operand(self, operand: Any, path: tuple[str, ...]) -> None:
         for part, piece in zip(self._store.items_, self._pieces(operand), strict=True):
             part._check_operand(piece, path)
-
-    @staticmethod
-    def _unset_names() -> Any:
-        from tensorclass.td.apply import _KEEP
-
-        return _KEEP
 
     def to(self, *args: Any, batch_size: Any = None, **kwargs: Any) -> Self:
         result = self._undone_by_part([part.to(*args, **kwargs) for part in member_values(self._store.items_)])
