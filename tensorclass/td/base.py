@@ -58,21 +58,35 @@ if TYPE_CHECKING:
     from .tensordict import TensorDict
 
 
-class TensorCollection(
+class ValueOperations(
     TorchFunctions,
     Indexing,
     Shaping,
     Permuting,
     Splitting,
     Gathering,
-    KeySelecting,
-    Packing,
     Padding,
     Pointwise,
     Reductions,
     Combining,
     Creation,
     Converting,
+    Storing,
+    MemoryMaps,
+    Devices,
+    Gradients,
+    Locking,
+    Printing,
+):
+    """The families of operations that leaves have, too: those on a value of any kind, as on a tensor."""
+
+    __slots__ = ()
+
+
+class TensorCollection(
+    ValueOperations,
+    KeySelecting,
+    Packing,
     PythonObjects,
     ClassInstances,
     Tables,
@@ -80,23 +94,17 @@ class TensorCollection(
     Datasets,
     RowOperations,
     Looks,
-    Storing,
-    MemoryMaps,
     Files,
     Stores,
     Modules,
     PointToPoint,
     Collectives,
     Map,
-    Devices,
-    Gradients,
     Applying,
     Attributes,
-    Locking,
     State,
     Pickling,
     Sharing,
-    Printing,
 ):
     """A store of values under string keys that behaves like one tensor whose shape is the batch size.
 

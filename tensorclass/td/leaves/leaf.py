@@ -13,30 +13,15 @@ from typing_extensions import Self
 from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.printable import class_name, type_name
 from tensorclass.td import shapes
-from tensorclass.td.base import TensorCollection
+from tensorclass.td.base import TensorCollection, ValueOperations
 from tensorclass.td.collection import Collection, call_on_value
-from tensorclass.td.converting import Converting
-from tensorclass.td.creation import Creation
-from tensorclass.td.delegated.memory_map_methods import MemoryMaps
-from tensorclass.td.devices import Devices
 from tensorclass.td.first_class_dims import BoundIndex, is_bound_item
-from tensorclass.td.gather_and_take import Gathering
-from tensorclass.td.gradients import Gradients
-from tensorclass.td.indexing import Indexing
 from tensorclass.td.inherited_members import copy_inherited
 from tensorclass.td.keys import unravel_key_to_tuple
-from tensorclass.td.locking import Locking
 from tensorclass.td.operations import OPERATIONS
-from tensorclass.td.padding import Padding
-from tensorclass.td.permute_and_flip import Permuting
 from tensorclass.td.pointwise import Pointwise
-from tensorclass.td.printing.representations import Printing
 from tensorclass.td.reductions import Reductions
-from tensorclass.td.shape_operations import Shaping
-from tensorclass.td.split_and_narrow import Splitting
-from tensorclass.td.stack_and_cat import Combining, _shared_names
-from tensorclass.td.storage_state import Storing
-from tensorclass.td.torch_functions import TorchFunctions
+from tensorclass.td.stack_and_cat import _shared_names
 
 from .content import Content
 from .object_codes import codes_row_by_row, flatten_lists
@@ -48,26 +33,7 @@ if TYPE_CHECKING:
     from tensorclass.td.shapes import Names
 
 
-class Leaf(
-    TorchFunctions,
-    Indexing,
-    Shaping,
-    Permuting,
-    Splitting,
-    Gathering,
-    Padding,
-    Pointwise,
-    Reductions,
-    Combining,
-    Creation,
-    Converting,
-    Storing,
-    MemoryMaps,
-    Devices,
-    Gradients,
-    Locking,
-    Printing,
-):
+class Leaf(ValueOperations):
     """Base of values that are neither tensors nor trees, such as text or a tensor that all rows share.
 
     A leaf has a batch size, names, a device and a lock, but no keys. Its store is its own business: it holds at most
