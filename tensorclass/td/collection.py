@@ -103,6 +103,14 @@ class Collection:
         new._lock = None
         return new
 
+    def _begin(self, store: Any, batch_size: Size, device: torch.device | None, names: Names) -> None:
+        """Set the slots of a new instance, which is unlocked. Nothing is checked."""
+        self._store = store
+        self._batch_size = batch_size
+        self._device = device
+        self._names = names
+        self._lock = None
+
     def _on(self, store: Store, device: torch.device | None) -> Self:
         """:meth:`_same` on another device."""
         new = self._same(store)

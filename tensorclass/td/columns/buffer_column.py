@@ -66,15 +66,15 @@ class BufferColumn(RowByRow):
     def _of(cls, items: Items, spans: Tensor, names: Names = None, *, compact: bool = False) -> Self:
         """Return a column of a buffer and spans. Nothing is checked."""
         new = object.__new__(cls)
-        new._store = {SPANS: spans}
-        new._batch_size = spans.shape[:-1]
-        new._device = items.device
-        new._names = names
-        new._lock = None
-        new._items = items
-        new._is_compact = compact
-        new._room = None
+        new._begin_over(items, spans, names, compact)
         return new
+
+    def _begin_over(self, items: Items, spans: Tensor, names: Names, is_compact: bool) -> None:
+        """Set the slots of a new column, which is unlocked. Nothing is checked."""
+        self._begin({SPANS: spans}, spans.shape[:-1], items.device, names)
+        self._items = items
+        self._is_compact = is_compact
+        self._room = None
 
     def _like(self, store: Store, batch_size: Size, names: Names = None) -> Self:
         new = object.__new__(self.__class__)

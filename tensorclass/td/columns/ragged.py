@@ -89,25 +89,20 @@ class Ragged(RowReductions, Generic[Row]):
         device: DeviceLike | None = None,
         names: Sequence[str | None] | None = None,
     ) -> None:
+        items: Items
         if spans is None:
             made = as_ragged(data, dtype=dtype, device=device)
-            self._items, self._store = made._items, {SPANS: made._spans()}
-            self._is_compact = made._is_compact
+            items, own, is_compact = made._items, made._spans(), made._is_compact
         else:
             buffer: Any = data
-            items: Items = buffer if isinstance(data, (Tensor, Ragged)) else torch.as_tensor(buffer)
+            items = buffer if isinstance(data, (Tensor, Ragged)) else torch.as_tensor(buffer)
             if isinstance(items, Tensor) and not items.ndim:
                 raise ValueError("Ragged: expected a buffer of the shape [items, *item shape], got a number")
             if dtype is not None or device is not None:
                 items = items.to(device=device, dtype=dtype)
             span_functions.check(spans, len(items), "Ragged")
-            self._items, self._store = items, {SPANS: spans.to(items.device)}
-            self._is_compact = False
-        self._batch_size = self._spans().shape[:-1]
-        self._device = self._items.device
-        self._names = shapes.as_names(names, len(self._batch_size))
-        self._lock = None
-        self._room = None
+            own, is_compact = spans.to(items.device), False
+        self._begin_over(items, own, shapes.as_names(names, own.ndim - 1), is_compact)
 
     # -- from other forms ---------------------------------------------------------------------------------------------
 

@@ -114,12 +114,7 @@ class Text(BufferColumn):
             buffer, own, is_compact = data, spans.to(data.device), False
         if device is not None:
             buffer, own = buffer.to(device), own.to(device)
-        self._become(self._of(buffer, own, compact=is_compact))
-        self._batch_size = self._spans().shape[:-1]
-        self._device = self._items.device
-        self._names = shapes.as_names(names, len(self._batch_size))
-        self._lock = None
-        self._room = None
+        self._begin_over(buffer, own, shapes.as_names(names, own.ndim - 1), is_compact)
         if spans is not None:
             self.check_encoding()
 

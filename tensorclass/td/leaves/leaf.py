@@ -308,14 +308,11 @@ class Leaf(ValueOperations):
     ) -> Self:
         return self._shallow() if device is None else self._to_device(device, non_blocking)
 
-    def _filtered_cast(self, *args: Any, **kwargs: Any) -> Self:
+    def _unchanged(self, *args: Any, **kwargs: Any) -> Self:
+        """Return the result of an operation on tensors: the same content."""
         return self._shallow()
 
-    def _each(self, *args: Any, **kwargs: Any) -> Self:
-        return self._shallow()
-
-    def _plain(self) -> Self:
-        return self._shallow()
+    _filtered_cast = _each = _plain = _unchanged
 
     def _fill(self, item: Any, value: Any) -> None:
         pass
@@ -434,11 +431,7 @@ class FullLeaf(Leaf, TensorCollection):
     def _merges(self, source: object) -> bool:
         return False
 
-    def _keys_into(self, *args: Any, **kwargs: Any) -> None:
-        pass
-
-    def _items_into(self, *args: Any, **kwargs: Any) -> None:
-        pass
+    _keys_into = _items_into = Leaf._walk_into
 
     def _selected(self, tree: Any, strict: bool) -> Store:
         if strict and tree:

@@ -118,13 +118,7 @@ class NonTensorStack(RowByRow, NonTensorDataBase):
                 f"{type_name(self)}: expected the batch size {list(shapes.as_size(batch_size))}, the items have "
                 f"{list(codes.shape)}"
             )
-        self._store = {CODES: codes}
-        self._batch_size = codes.shape
-        self._device = as_device(device)
-        self._names = shapes.as_names(names, codes.ndim)
-        self._lock = None
-        self._objects = objects
-        self._metadata = None
+        self._begin_with(objects, {CODES: codes}, codes.shape, as_device(device), shapes.as_names(names, codes.ndim))
 
     @classmethod
     def from_list(cls, non_tensors: Sequence[Any]) -> NonTensorStack:  # type: ignore[override]

@@ -79,6 +79,20 @@ class NonTensorDataBase(FullLeaf):
         new._metadata = self._metadata
         return new
 
+    def _begin_with(
+        self,
+        objects: Sequence[Any],
+        store: Any,
+        batch_size: Size,
+        device: torch.device | None,
+        names: Names,
+        metadata: dict[Any, Any] | None = None,
+    ) -> None:
+        """Set the slots of a new instance, which is unlocked. Nothing is checked."""
+        self._begin(store, batch_size, device, names)
+        self._objects = objects
+        self._metadata = metadata
+
     def _same(self, store: Store) -> Self:  # inside vmap without dimensions, yet with objects for each row
         new = super(Leaf, self)._same(store)
         new._objects = self._objects
@@ -687,13 +701,7 @@ def _rebuild(
     new: NonTensorDataBase = object.__new__(
         found(given[0], NonTensorDataBase)[given[1]] if isinstance(cls, tuple) else found(given, NonTensorDataBase)  # type: ignore[index]
     )
-    new._store = store
-    new._batch_size = Size(batch_size)
-    new._device = device
-    new._names = names
-    new._lock = None
-    new._objects = objects
-    new._metadata = metadata
+    new._begin_with(objects, store, Size(batch_size), device, names, metadata)
     return new
 
 

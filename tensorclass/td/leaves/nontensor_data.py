@@ -77,26 +77,19 @@ class NonTensorData(Uniform, NonTensorDataBase):
             raise ValueError(f"{type_name(self)}: _is_non_tensor can only be True")
         if isinstance(data, NonTensorDataBase):
             data = data.data
-        self._store = {}
-        self._batch_size = shapes.as_size(batch_size)
-        self._device = as_device(device)
-        self._names = shapes.as_names(names, len(self._batch_size))
-        self._lock = None
-        self._objects = (data,)
-        self._metadata = _metadata
+        size = shapes.as_size(batch_size)
+        self._check(data)
+        self._begin_with((data,), {}, size, as_device(device), shapes.as_names(names, len(size)), _metadata)
 
     @classmethod
     def _of_rows(cls, data: Any, batch_size: Size, device: torch.device | None = None, names: Names = None) -> Self:
         """Make the holder of an object in a collection with this metadata, without checks."""
         new = object.__new__(cls)
-        new._store = {}
-        new._batch_size = batch_size
-        new._device = device
-        new._names = names
-        new._lock = None
-        new._objects = (data,)
-        new._metadata = None
+        new._begin_with((data,), {}, batch_size, device, names)
         return new
+
+    def _check(self, value: Any) -> None:
+        """Raise if this data cannot hold an object."""
 
     @property
     def data(self) -> Any:
@@ -111,6 +104,7 @@ class NonTensorData(Uniform, NonTensorDataBase):
 
     @data.setter
     def data(self, value: Any) -> None:
+        self._check(value)
         self._check_unlocked()
         self._check_objects((value,))
         self._objects = (value,)
@@ -379,34 +373,12 @@ class MetaData(NonTensorData):
             pytree.register(made)
         return made
 
-    def __init__(self, data: Any, *args: Any, **kwargs: Any) -> None:
-        super().__init__(data, *args, **kwargs)
-        self._check(self._objects[0])
-
     def _check(self, value: Any) -> None:
         if self._takes is not None and not isinstance(value, self._takes):
             raise TypeError(
                 f"{type_name(self)}: expected an instance of {_class_name(self._takes)}, got "
                 f"{type_name(value)} {value!r}"
             )
-
-    @property
-    def data(self) -> Any:
-        """The object.
-
-        Example:
-            >>> from tensorclass import MetaData
-            >>> MetaData({"lr": 0.1}).data
-            {'lr': 0.1}
-        """
-        return self._objects[0]
-
-    @data.setter
-    def data(self, value: Any) -> None:
-        self._check(value)
-        self._check_unlocked()
-        self._check_objects((value,))
-        self._objects = (value,)
 
     def _as_held(self, source: NonTensorDataBase) -> NonTensorDataBase:
         if not isinstance(source, NonTensorData):

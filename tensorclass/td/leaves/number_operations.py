@@ -17,9 +17,7 @@ _OF_A_MASK = ("masked_fill", "masked_fill_")
 def alone(tensor: Tensor) -> TensorDict:
     """Return a collection without batch dimensions that holds only the tensor."""
     new = object.__new__(TensorDict)
-    new._store = {_ONLY: tensor}
-    new._batch_size = Size(())
-    new._device = new._names = new._lock = None
+    new._begin({_ONLY: tensor}, Size(()), None, None)
     return new
 
 

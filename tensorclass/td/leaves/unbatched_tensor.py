@@ -86,20 +86,13 @@ class UnbatchedTensor(Uniform, FullLeaf):
                 raise TypeError(f"UnbatchedTensor: expected a tensor, got a {type_name(given)}")
             data = torch.as_tensor(given)
         shape_of(data, "UnbatchedTensor")
-        self._store = {}
-        self._batch_size = shapes.as_size(batch_size)
-        self._names = shapes.as_names(names, len(self._batch_size))
-        self._lock = None
+        size = shapes.as_size(batch_size)
         self._tensor = data if device is None else data.to(device)
-        self._device = self._tensor.device
+        self._begin({}, size, self._tensor.device, shapes.as_names(names, len(size)))
 
     def _like(self, store: Store, batch_size: Size, names: Names = None) -> Self:
         new = object.__new__(self.__class__)
-        new._store = store
-        new._batch_size = batch_size
-        new._device = self._device
-        new._names = names
-        new._lock = None
+        new._begin(store, batch_size, self._device, names)
         new._tensor = self._tensor
         return new
 
@@ -481,20 +474,18 @@ def _flatten_with_keys(node: Any) -> tuple[list[tuple[Any, Any]], Any]:
 def _unflatten(leaves: Any, context: Any) -> Any:
     cls, _, device, _, origin = context
     (leaf,) = leaves
-    new = object.__new__(cls)
-    new._store = {}
-    new._device = device
-    new._lock = None
     given: Any = origin
     if isinstance(origin, tuple):
-        ndim, new._names = given
-        new._batch_size = Size((0,) * ndim)  # the collection that holds this one sets its own
+        ndim, names = given
+        size = Size((0,) * ndim)  # the collection that holds this one sets its own
     else:
-        new._batch_size, new._names = given.size, given.names
+        size, names = given.size, given.names
         while isinstance(leaf, Tensor) and functorch.is_batchedtensor(leaf):
             if functorch.maybe_get_level(leaf) <= origin.level:
                 break
             leaf = functorch.get_unwrapped(leaf)  # vmap over rows does not map over a tensor that they share
+    new = object.__new__(cls)
+    new._begin({}, size, device, names)
     new._tensor = leaf
     return new
 

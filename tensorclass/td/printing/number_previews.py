@@ -17,7 +17,7 @@ from torch.compiler import is_compiling
 from torch.nn import Buffer, Parameter
 
 from tensorclass.td.collection import functorch
-from tensorclass.td.leaves.object_codes import to_lists
+from tensorclass.td.leaves.object_codes import flatten_lists, to_lists
 from tensorclass.td.memory.mapped_tensor import MemoryMappedTensor
 
 from .text_previews import cut
@@ -134,7 +134,7 @@ def _to_list(values: Tensor) -> Any:
 
 
 def _nested_text(values: Any, dtype: torch.dtype) -> str:
-    write = number_writer(flat_list(values), dtype)
+    write = number_writer(flatten_lists(values)[0], dtype)
     return list_text(values, write)
 
 
@@ -150,19 +150,6 @@ def list_text(values: Any, write: Callable[[Any], str]) -> str:
     if items and isinstance(items[0], list):
         return f"[{', '.join([list_text(item, write) for item in items])}]"
     return f"[{', '.join(map(write, items))}]"
-
-
-def flat_list(values: Any) -> list[Any]:
-    """Return the items of nested lists.
-
-    >>> flat_list([[1, 2], [3]])
-    [1, 2, 3]
-    """
-    if not isinstance(values, list):
-        return [values]
-    items: list[Any] = values  # pyright: ignore[reportUnknownVariableType]
-    is_nested = bool(items) and isinstance(items[0], list)
-    return [number for item in items for number in flat_list(item)] if is_nested else items
 
 
 def _range_text(values: Tensor, count: int) -> str:

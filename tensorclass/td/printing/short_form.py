@@ -131,7 +131,7 @@ def head_facts(data: Printing, facts: Facts) -> list[str]:
     """Return the facts of the first line."""
     shown, found = OPTIONS.everywhere, list[str]()
     if shown["show_batch_size"]:
-        found.append(f"batch_size={_sizes(data._batch_size)}")
+        found.append(f"batch_size={list(data._batch_size)}")
     if data._names is not None:
         found.append(f"names={list(data._names)}")
     marks = [*data._marks_for_repr(), *facts.marks]
@@ -158,10 +158,6 @@ def bytes_text(nbytes: int) -> str:
     while size >= 999.95 and unit != "TB":
         size, unit = size / 1000, next(units, "TB")
     return f"{size:.1f} {unit}"
-
-
-def _sizes(sizes: Any) -> str:
-    return f"[{', '.join([str(size) for size in sizes])}]"
 
 
 # -- the fields -------------------------------------------------------------------------------------------------------

@@ -169,11 +169,7 @@ def on_new_store(
 
 def _made(cls: type[Any], store: Store, batch_size: Size, device: torch.device | None, names: Names) -> Any:
     new = object.__new__(cls)
-    new._store = store
-    new._batch_size = batch_size
-    new._device = device
-    new._names = names
-    new._lock = None
+    new._begin(store, batch_size, device, names)
     return new
 
 

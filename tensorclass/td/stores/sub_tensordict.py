@@ -254,11 +254,8 @@ def rows_of(source: TensorCollection, index: tuple[Any, ...]) -> Any:
 def _set_up(new: Any, source: TensorCollection, index: tuple[Any, ...]) -> None:
     names: Names = source._names
     size = shapes.indexed(source._batch_size, index)
-    new._store = ParentRows(source, index, size)
-    new._batch_size = size
-    new._device = source._device
-    new._names = None if names is None else shapes.names_indexed(names, index)
-    new._lock = None
+    own = None if names is None else shapes.names_indexed(names, index)
+    new._begin(ParentRows(source, index, size), size, source._device, own)
 
 
 def _objects(values: Any) -> Any:

@@ -55,12 +55,12 @@ def lazily(items: list[Any], dim: int, like: Parts | None = None, name: str | No
         if item._lock is None:
             locked = False
     new: Any = object.__new__(on_store(registry.LazyStacked, first.__class__))
-    new._store = store = Parts(items, dim, lazily) if like is None else like.like(items, dim)
+    store = Parts(items, dim, lazily) if like is None else like.like(items, dim)
     store.name = name
-    new._batch_size = shapes.inserted(size, dim, len(items)) if even else stacked_size(items, dim)
-    new._device = device
-    new._names = names if names is None and name is None else stacked_names(items, dim, name)
-    new._lock = () if locked else None
+    size = shapes.inserted(size, dim, len(items)) if even else stacked_size(items, dim)
+    new._begin(store, size, device, names if names is None and name is None else stacked_names(items, dim, name))
+    if locked:
+        new._lock = ()
     return new
 
 
@@ -430,26 +430,12 @@ class LazyParts(OnStore):
         for part in self._store.items_:
             yield from part._leaves()
 
-    def _captured(self, leaves: list[Tensor]) -> Self:
-        return self._with_parts([part._captured(leaves) for part in self._store.items_])
-
-    def _with_leaves(self, leaves: Iterator[Tensor]) -> Self:
-        return self._with_parts([part._with_leaves(leaves) for part in self._store.items_])
-
     def _leaves_and_buffers(self) -> Iterator[Tensor]:
         for part in self._store.items_:
             yield from part._leaves_and_buffers()
 
     def _bytes(self) -> int:
         return sum(part._bytes() for part in self._store.items_)
-
-    def _with_leaves_and_buffers(self, buffers: Iterator[Tensor]) -> Self:
-        return self._with_parts([part._with_leaves_and_buffers(buffers) for part in self._store.items_])
-
-    def _compacted(self) -> Self:
-        parts = [part._compacted() for part in self._store.items_]
-        same = all(new is old for new, old in zip(parts, self._store.items_, strict=True))
-        return self if same else self._with_parts(parts)
 
     def _pieces(self, value: Any) -> list[Any]:
         """Return the operand of each part: its share of a collection or a tensor over the batch, else ``value``."""
@@ -481,11 +467,15 @@ class LazyParts(OnStore):
         return Columns(self._store)
 
     def _levels_now(self) -> Self:
-        items: list[Any] = [part._levels_now() for part in self._store.items_]
+        new = self._over([part._levels_now() for part in self._store.items_])
+        new._lock = self._lock
+        return new
+
+    def _over(self, items: list[Any]) -> Self:
+        """Return a lazy stack of parts that differ from those of this one in nothing that it knows."""
         new = object.__new__(type(self))
-        new._store = self._store.like(items, self._store.dim)
+        new._begin(self._store.like(items, self._store.dim), self._batch_size, self._device, self._names)
         new._store.name = self._store.name
-        new._batch_size, new._device, new._names, new._lock = self._batch_size, self._device, self._names, self._lock
         return new
 
     def _shallow(self) -> Self:

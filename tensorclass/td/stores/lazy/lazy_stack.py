@@ -215,10 +215,8 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         import copy
 
-        new = memo[id(self)] = object.__new__(type(self))
-        new._store = self._store.like(copy.deepcopy(self._store.items_, memo), self._store.dim)
-        new._store.name = self._store.name
-        new._batch_size, new._device, new._names, new._lock = self._batch_size, self._device, self._names, None
+        new = memo[id(self)] = self._over([])
+        new._store.items_ = copy.deepcopy(self._store.items_, memo)
         return new
 
 
@@ -237,9 +235,8 @@ def _rebuild(
     dense: Any, items: list[Any], dim: int, names: Names, device: Any, batch_size: Any, options: Any, locked: bool
 ) -> Any:
     new: Any = object.__new__(on_store(LazyStacked, found(dense, TensorCollection)))
-    new._store = Parts(items, dim, lazily)
+    new._begin(Parts(items, dim, lazily), Size(batch_size), device, names)
     new._store.name, new._store.forms, new._store.hook_in, new._store.hook_out = options
-    new._batch_size, new._names, new._device, new._lock = Size(batch_size), names, device, None
     if locked:
         new.lock_()
     return new
