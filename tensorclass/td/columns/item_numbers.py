@@ -170,25 +170,23 @@ class ItemNumbers(BufferColumn):
 
     # -- a leaf with a tensor -----------------------------------------------------------------------------------------
 
-    def _wrapped_tensor(self) -> Tensor | None:
+    def _wrapped_tensor(self) -> Tensor:
         items = self._packed()[0]
         return items if isinstance(items, Tensor) else items._wrapped_tensor()
 
     def _with_tensor(self, tensor: Any) -> Self:
+        """Return the same rows over other items. Raise a ``ValueError`` if these are not as many."""
         items = self._packed()[0]
-        return self._with_items(tensor if isinstance(items, Tensor) else items._with_tensor(tensor))
-
-    def _leaves(self) -> Iterator[Tensor]:
-        held = self._wrapped_tensor()
-        assert held is not None
-        yield held
-
-    def _with_leaves(self, leaves: Iterator[Tensor]) -> Self:
-        items = self._packed()[0]
-        below = next(leaves) if isinstance(items, Tensor) else items._with_leaves(leaves)
+        below = tensor if isinstance(items, Tensor) else items._with_tensor(tensor)
         if len(below) != len(items):
             raise ValueError(f"expected {len(items)} items, as many as the rows have, got {len(below)}")
         return self._with_items(below)
+
+    def _leaves(self) -> Iterator[Tensor]:
+        yield self._wrapped_tensor()
+
+    def _with_leaves(self, leaves: Iterator[Tensor]) -> Self:
+        return self._with_tensor(next(leaves))
 
     def _put_leaves(self, leaves: Iterator[Tensor]) -> None:
         self._become(self._with_leaves(leaves))

@@ -18,16 +18,16 @@ from typing_extensions import Self
 from tensorclass.support.printable import printable, type_name
 from tensorclass.td import native, pytree, registry, shapes
 from tensorclass.td.collection import Collection, DeviceLike, as_device
-from tensorclass.td.indexing import NO_DIMS
-from tensorclass.td.printing.representations import failed_text
+from tensorclass.td.indexing import NO_DIMS, lies_in_files
 from tensorclass.td.printing.short_form import line_width
 from tensorclass.td.printing.text_previews import ROWS, object_text, objects_text
 from tensorclass.td.safe_unpickling import allow_class
 from tensorclass.td.shapes import Names
 
 from .linked_list import LinkedList
-from .nontensor_base import NonTensorDataBase
-from .nontensor_data import MetaData, NonTensorData
+from .nontensor_base import NonTensorDataBase as NonTensorDataBase
+from .nontensor_data import MetaData as MetaData
+from .nontensor_data import NonTensorData as NonTensorData
 from .object_codes import (
     MANY_TIMES,
     Deferred,
@@ -45,16 +45,6 @@ from .row_by_row import RowByRow
 
 if TYPE_CHECKING:
     from tensorclass.td.collection import Store
-
-__all__ = [
-    "MetaData",
-    "NonTensorData",
-    "NonTensorDataBase",
-    "NonTensorStack",
-    "is_leaf_nontensor",
-    "is_non_tensor",
-    "stack_of",
-]
 
 #: objects of a stack that ``repr`` shows as they are
 _SHOWN_OBJECTS = 16
@@ -216,17 +206,10 @@ class NonTensorStack(RowByRow, NonTensorDataBase):
         rows: list[Any] = self._index_prepared((slice(count),))._listed() if self._batch_size else []
         return [object_text(row, width) for row in rows]
 
-    def __repr__(self) -> str:
-        try:
-            is_small = self._batch_size.numel() <= _SHOWN_OBJECTS
-            objects = (
-                printable(repr(self._listed()), lines=True)
-                if is_small
-                else self._content_for_repr(line_width() - 20, 0)
-            )
-            return f"{type_name(self)}({objects}, batch_size={self._batch_size}, device={self._device})"
-        except Exception as error:  # half-constructed, or an object whose repr raises
-            return failed_text(self, error)
+    def _objects_for_repr(self) -> str:
+        if self._batch_size.numel() <= _SHOWN_OBJECTS:
+            return printable(repr(self._listed()), lines=True)
+        return self._content_for_repr(line_width() - 20, 0)
 
     # -- the batch ----------------------------------------------------------------------------------------------------
 
@@ -461,6 +444,14 @@ def is_leaf_nontensor(cls: type) -> bool:
         ['text', ('n', 'x')]
     """
     return issubclass(cls, NonTensorDataBase) or not issubclass(cls, Collection)
+
+
+def note_files(data: Any) -> Any:
+    """Mark the objects of a loaded collection if writes to its tensors go to files, and return the collection."""
+    for node in data._all_nodes() if lies_in_files(data) else ():
+        if isinstance(node, NonTensorDataBase):
+            node._in_file = True
+    return data
 
 
 registry.register(stack_of)

@@ -17,7 +17,6 @@ from tensorclass.support.printable import class_name, printable, type_name
 from tensorclass.td import pytree, registry, shapes
 from tensorclass.td.collection import Collection, DeviceLike, as_device
 from tensorclass.td.indexing import NO_DIMS
-from tensorclass.td.printing.representations import failed_text
 from tensorclass.td.printing.text_previews import for_all_rows, object_text
 from tensorclass.td.safe_unpickling import allow_class
 from tensorclass.td.shapes import Names
@@ -231,12 +230,8 @@ class NonTensorData(Uniform, NonTensorDataBase):
         value = self._objects[0]
         return for_all_rows(lambda room: "" if value is None else object_text(value, room), width, ndim).strip()
 
-    def __repr__(self) -> str:
-        try:
-            head = f"{type_name(self)}(data={printable(repr(self._objects[0]), lines=True)}"
-            return f"{head}, batch_size={self._batch_size}, device={self._device})"
-        except Exception as error:  # half-constructed, or an object whose repr raises
-            return failed_text(self, error)
+    def _objects_for_repr(self) -> str:
+        return f"data={printable(repr(self._objects[0]), lines=True)}"
 
     # -- the batch ----------------------------------------------------------------------------------------------------
 

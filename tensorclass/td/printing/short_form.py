@@ -245,20 +245,21 @@ def key_text(key: str) -> str:
     return cut_middle(printable(repr(key)), _NAME)
 
 
-def content_text(line: Line, width: int) -> str:
-    """Return the content of a value on ``width`` columns; why it cannot be shown, if it cannot."""
-    assert line.preview is not None
-    try:
-        return cut(line.preview.content(width), width)
-    except Exception as error:
-        return Unshown(error).text(width)
+def content_text(lines: list[Line], number: int, width: int) -> str:
+    """Return the content of a value on ``width`` columns; why it cannot be shown, if it cannot.
 
-
-def nested_summary(line: Line, width: int) -> str:
-    """Return the keys of a nested collection for which no lines are left."""
-    assert line.preview is not None
-    assert line.preview.nested is not None
-    names = line.preview.nested._names_for_repr()
+    Of a nested collection, return the keys, unless lines below show them.
+    """
+    shown = lines[number].preview
+    assert shown is not None
+    if shown.nested is None:
+        try:
+            return cut(shown.content(width), width)
+        except Exception as error:
+            return Unshown(error).text(width)
+    if number + 1 < len(lines) and lines[number + 1].depth > lines[number].depth:
+        return ""
+    names = shown.nested._names_for_repr()
     more = ", ..." if len(names) > 20 else ""
     return cut(f"{{{', '.join(map(key_text, names[:20]))}{more}}}", width)
 
@@ -278,12 +279,7 @@ def _aligned(lines: list[Line], width: int) -> list[str]:
             shown.append(cut(start + line.name, width))
             continue
         start += f"{line.name}:".ljust(names[line.group] + 2)
-        if line.preview.nested is not None:
-            is_open = number + 1 < len(lines) and lines[number + 1].depth > line.depth
-            content = "" if is_open else nested_summary(line, width - len(start) - len(line.type) - 2)
-            start += line.type + "  "
-        else:
-            start += line.type.ljust(types[line.group] + 2)
-            content = content_text(line, width - len(start))
+        start += line.type.ljust(types[line.group] if line.preview.nested is None else 0) + "  "
+        content = content_text(lines, number, width - len(start))
         shown.append(cut((start + content).rstrip(), width))
     return shown

@@ -16,6 +16,7 @@ from typing_extensions import Self
 
 from tensorclass.support.printable import type_name
 from tensorclass.td import registry, shapes
+from tensorclass.td.apply import _KEEP
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection, DeviceLike, as_device
 from tensorclass.td.hidden_members import member_values, with_members
@@ -68,10 +69,9 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
             items = [part._levels_now() for part in items]
         count = len(items)
         columns = [self._pieces(other) if isinstance(other, Collection) else [other] * count for other in others]
-        unset = type(self)._unset_names()
         parts = [
             part._mapped(
-                fn, tuple([column[i] for column in columns]), path, None, device, unset, False, default, filter_empty,
+                fn, tuple([column[i] for column in columns]), path, None, device, _KEEP, False, default, filter_empty,
                 False, call_on_nested, is_leaf, None,
             )
             for i, part in enumerate(items)
@@ -84,7 +84,7 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
                 part._take_results(own)
             return self
         result = self._with_parts(parts)
-        if names is not unset:
+        if names is not _KEEP:
             result._set_names(shapes.as_names(names, len(self._batch_size)))
         if propagate_lock and self._lock is not None:
             result.lock_()
@@ -93,12 +93,6 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
     def _check_operand(self, operand: Any, path: tuple[str, ...]) -> None:
         for part, piece in zip(self._store.items_, self._pieces(operand), strict=True):
             part._check_operand(piece, path)
-
-    @staticmethod
-    def _unset_names() -> Any:
-        from tensorclass.td.apply import _KEEP
-
-        return _KEEP
 
     def to(self, *args: Any, batch_size: Any = None, **kwargs: Any) -> Self:
         result = self._undone_by_part([part.to(*args, **kwargs) for part in member_values(self._store.items_)])
