@@ -21,8 +21,8 @@ from tensorclass.td.columns import spans as span_functions
 from tensorclass.td.get import MISSING
 from tensorclass.td.indexing import IN_FILES, NO_DIMS, check_broadcast
 from tensorclass.td.keys import dotted
+from tensorclass.td.leaves.leaf import RowByRow
 from tensorclass.td.leaves.object_codes import MANY_TIMES
-from tensorclass.td.leaves.row_by_row import RowByRow
 from tensorclass.td.memory.mapped_tensor import MemoryMappedTensor
 from tensorclass.td.prepared_index import prepare_index
 from tensorclass.td.safe_unpickling import allow_function, found

@@ -12,7 +12,7 @@ from typing_extensions import Self
 from tensorclass.support.printable import type_name
 from tensorclass.td.collection import Collection
 from tensorclass.td.columns import spans as span_functions
-from tensorclass.td.leaves.number_operations import number_result
+from tensorclass.td.leaves.number_operations import NumberLeaf, cast_to, number_result
 from tensorclass.td.tracing import is_batched
 from tensorclass.td.value_checks import is_array
 
@@ -22,12 +22,10 @@ if TYPE_CHECKING:
     from .buffer_column import Items
 
 
-class ItemNumbers(BufferColumn):
+class ItemNumbers(NumberLeaf, BufferColumn):
     """The members of :class:`Ragged` that see the items as one tensor, or as one column where items are ragged, too."""
 
     __slots__ = ()
-
-    _has_numbers = True
 
     @property
     def dtype(self) -> torch.dtype:
@@ -163,10 +161,7 @@ class ItemNumbers(BufferColumn):
     ) -> Items:
         if not isinstance(items, Tensor):
             return items._to(to.get("device"), dtype, non_blocking, copy, None, numbers)
-        inexact = dtype is not None and (dtype.is_floating_point or dtype.is_complex)
-        if dtype is not None and not (inexact and not numbers and not items.is_floating_point()):
-            to = {**to, "dtype": dtype}
-        return items.to(**to, non_blocking=non_blocking, copy=copy)
+        return items.to(**to, dtype=cast_to(items, dtype, numbers), non_blocking=non_blocking, copy=copy)
 
     # -- a leaf with a tensor -----------------------------------------------------------------------------------------
 
@@ -182,17 +177,8 @@ class ItemNumbers(BufferColumn):
             raise ValueError(f"expected {len(items)} items, as many as the rows have, got {len(below)}")
         return self._with_items(below)
 
-    def _leaves(self) -> Iterator[Tensor]:
-        yield self._wrapped_tensor()
-
-    def _with_leaves(self, leaves: Iterator[Tensor]) -> Self:
-        return self._with_tensor(next(leaves))
-
     def _put_leaves(self, leaves: Iterator[Tensor]) -> None:
         self._become(self._with_leaves(leaves))
-
-    def _named_leaves(self) -> list[tuple[tuple[str, ...], Tensor]]:
-        return [((), leaf) for leaf in self._leaves()]
 
     def detach(self) -> Self:
         """Return the rows without gradients, on the same memory.
@@ -243,25 +229,3 @@ class ItemNumbers(BufferColumn):
 
     def _viewed(self, dtype: torch.dtype, batch_size: Size | None = None) -> Any:
         return self._in_size(self._with_items(self._packed()[0].view(dtype)), batch_size)
-
-    def type(self, dst_type: torch.dtype, *, cast_filter: Any = None) -> Self:
-        """Return the rows with items of a dtype.
-
-        Args:
-            dst_type: the dtype.
-            cast_filter: called with the key and the items; ``False`` keeps them.
-
-        Example:
-            >>> import torch
-            >>> from tensorclass import Ragged
-            >>> Ragged([[1, 2], [3]]).type(torch.float64).dtype
-            torch.float64
-        """
-        return (
-            self._to(None, dst_type, False, False, None)
-            if cast_filter is None
-            else self._filtered_cast(dst_type, cast_filter, ())
-        )
-
-    def _filtered_cast(self, dtype: torch.dtype, cast_filter: Any, path: tuple[str, ...]) -> Self:
-        return self.type(dtype) if cast_filter(path, self._wrapped_tensor()) else self

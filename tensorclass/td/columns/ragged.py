@@ -544,22 +544,6 @@ class Ragged(RowReductions, Generic[Row]):
     def _unwrapped(self) -> Any:
         return self if self._batch_size or self.ragged_dims > 1 else self.tensor()
 
-    def to_dict(self, *, convert_tensors: bool | str = False, **options: Any) -> Any:
-        """Return the rows themselves, or nested lists with ``convert_tensors=True``.
-
-        Args:
-            convert_tensors: return nested lists. Default: ``False``.
-            options: further options of the method of collections. They have no effect on rows.
-
-        Example:
-            >>> from tensorclass import Ragged
-            >>> Ragged([[1, 2], [3]]).to_dict(convert_tensors=True)
-            [[1, 2], [3]]
-        """
-        if convert_tensors == "numpy":
-            return self.numpy()
-        return self.tolist() if convert_tensors else self._shallow()
-
     def numpy(self) -> NDArray[Any]:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
         """Return the rows as an array of arrays: an object array over the batch; of one row the items.
 

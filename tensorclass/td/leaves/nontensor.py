@@ -24,6 +24,7 @@ from tensorclass.td.printing.text_previews import ROWS, object_text, objects_tex
 from tensorclass.td.safe_unpickling import allow_class
 from tensorclass.td.shapes import Names
 
+from .leaf import RowByRow
 from .linked_list import LinkedList
 from .nontensor_base import NonTensorDataBase as NonTensorDataBase
 from .nontensor_data import MetaData as MetaData
@@ -41,7 +42,6 @@ from .object_codes import (
     realize,
     same_object,
 )
-from .row_by_row import RowByRow
 
 if TYPE_CHECKING:
     from tensorclass.td.collection import Store

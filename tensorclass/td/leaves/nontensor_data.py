@@ -22,9 +22,9 @@ from tensorclass.td.safe_unpickling import allow_class
 from tensorclass.td.shapes import Names
 
 from .content import register_kind
+from .leaf import Uniform
 from .nontensor_base import NonTensorDataBase
 from .object_codes import CPU, codes_along, fill_lists, same_object
-from .row_independent import Uniform
 
 if TYPE_CHECKING:
     from tensorclass.td.keys import NestedKey
