@@ -12,7 +12,7 @@ from typing_extensions import Self
 from tensorclass.support.printable import type_name
 from tensorclass.td.collection import Collection
 from tensorclass.td.columns import spans as span_functions
-from tensorclass.td.leaves.number_operations import NumberLeaf, cast_to, number_result
+from tensorclass.td.leaves.number_operations import NumberLeaf, number_result
 from tensorclass.td.tracing import is_batched
 from tensorclass.td.value_checks import is_array
 
@@ -155,13 +155,6 @@ class ItemNumbers(NumberLeaf, BufferColumn):
         if below is NotImplemented:
             return below
         return self._of(below, spans if self._is_compact else self._packed_spans(), self._names, compact=True)
-
-    def _moved_items(
-        self, items: Items, to: dict[str, Any], dtype: torch.dtype | None, non_blocking: bool, copy: bool, numbers: bool
-    ) -> Items:
-        if not isinstance(items, Tensor):
-            return items._to(to.get("device"), dtype, non_blocking, copy, None, numbers)
-        return items.to(**to, dtype=cast_to(items, dtype, numbers), non_blocking=non_blocking, copy=copy)
 
     # -- a leaf with a tensor -----------------------------------------------------------------------------------------
 
