@@ -23,9 +23,9 @@ from tensorclass.td.value_checks import as_tensor, is_array
 
 from .buffer_column import SPANS
 from .column_repr import ragged_rows, ragged_type
+from .item_numbers import ItemNumbers
 from .items_from_rows import join_jagged, join_rows, split_jagged, wrong_row
 from .padded_rows import Padded, Side, check_side, pad_rows, padded_length, unpad_by_lengths, unpad_by_mask
-from .row_reductions import RowReductions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 Row = TypeVar("Row", default=Any)
 
 
-class Ragged(RowReductions, Generic[Row]):
+class Ragged(ItemNumbers, Generic[Row]):
     """Rows of different length: a buffer of items, and the start and length of each row in it.
 
     It is a value of a collection like a tensor. Indices and shape operations act on the batch dimensions, whatever the

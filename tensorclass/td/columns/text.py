@@ -23,9 +23,18 @@ from tensorclass.td.safe_unpickling import allow_class
 from tensorclass.td.value_checks import is_array
 
 from .buffer_column import SPANS, BufferColumn
-from .byte_search import equal_rows, rows_equal_to, rows_that_contain, rows_with_end
 from .column_repr import text_rows
-from .utf8_rows import check_rows, count_characters, decode_row, decode_rows, encode_rows
+from .utf8_rows import (
+    check_rows,
+    count_characters,
+    decode_row,
+    decode_rows,
+    encode_rows,
+    equal_rows,
+    rows_equal_to,
+    rows_that_contain,
+    rows_with_end,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -19,10 +19,12 @@ from tensorclass.support.printable import printable, type_name
 from tensorclass.td import native, pytree, registry, shapes
 from tensorclass.td.collection import Collection, DeviceLike, as_device
 from tensorclass.td.indexing import NO_DIMS, lies_in_files
+from tensorclass.td.modes import LIST_TO_STACK
 from tensorclass.td.printing.short_form import line_width
 from tensorclass.td.printing.text_previews import ROWS, object_text, objects_text
 from tensorclass.td.safe_unpickling import allow_class
 from tensorclass.td.shapes import Names
+from tensorclass.td.stack_and_cat import stack
 
 from .leaf import RowByRow
 from .linked_list import LinkedList
@@ -446,6 +448,43 @@ def is_leaf_nontensor(cls: type) -> bool:
     return issubclass(cls, NonTensorDataBase) or not issubclass(cls, Collection)
 
 
+def non_tensor(value: Any, batch_size: Size, device: torch.device | None, names: Names) -> Any:
+    """Return the stored form of an object.
+
+    A list with one object for each row of the batch becomes a stack; nested lists give an object for each position of
+    several dimensions. A list of collections is stacked. Anything else is one object for the whole batch.
+    :class:`set_list_to_stack` changes this.
+    """
+    given: Any = value
+    if isinstance(value, list) and (column := as_column(given, batch_size)) is not None:
+        return column
+    shapes.check_size(batch_size)
+    return NonTensorData(value, batch_size=batch_size, device=device, names=names)
+
+
+def as_column(value: list[Any], batch_size: Size) -> Any:
+    """Return a list as a stack or a stacked collection; ``None`` if it is one object."""
+    mode = LIST_TO_STACK.current()
+    if mode is False:
+        return None
+    if value and all(isinstance(item, Collection) for item in value):
+        if mode or (batch_size and len(value) == batch_size[0]):
+            return stack(value)
+        return None
+    if mode:
+        return NonTensorStack.from_list(value)
+    flat, lengths = flatten_lists(value, len(batch_size))
+    depth = 0
+    while depth < len(lengths) and lengths[depth] == batch_size[depth]:
+        depth += 1
+    if not depth or not flat:
+        return None
+    if depth < len(lengths):
+        flat, lengths = flatten_lists(value, depth)
+    codes = codes_row_by_row(Size(lengths)).reshape(*lengths, *(1,) * (len(batch_size) - depth))
+    return stack_of(tuple(flat), codes.expand(batch_size), None, None)
+
+
 def note_files(data: Any) -> Any:
     """Mark the objects of a loaded collection if writes to its tensors go to files, and return the collection."""
     for node in data._all_nodes() if lies_in_files(data) else ():
@@ -454,7 +493,7 @@ def note_files(data: Any) -> Any:
     return data
 
 
-registry.register(stack_of)
+registry.register(stack_of, non_tensor)
 native.tell("bind_objects", NonTensorData, NonTensorStack, CODES)
 pytree.register(NonTensorStack)
 allow_class(NonTensorStack)

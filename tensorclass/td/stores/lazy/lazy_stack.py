@@ -28,11 +28,10 @@ from tensorclass.td.safe_unpickling import allow_function, found, written
 from tensorclass.td.stores.store_classes import on_store
 from tensorclass.td.tensordict import TensorDict
 
-from .lazy_base import checked, lazily, stacked_names, stacked_size
-from .lazy_functions import check_one_size, stack_dimension
-from .lazy_functions import dense_stack_tds as dense_stack_tds
-from .lazy_functions import lazy_stack as lazy_stack
-from .lazy_functions import maybe_dense_stack as maybe_dense_stack
+from .lazy_base import check_one_size, checked, lazily, stack_dimension, stacked_names, stacked_size
+from .lazy_base import dense_stack_tds as dense_stack_tds
+from .lazy_base import lazy_stack as lazy_stack
+from .lazy_base import maybe_dense_stack as maybe_dense_stack
 from .lazy_keys import LazyKeys
 from .lazy_rows import LazyRows
 from .lazy_shapes import LazyShaping
