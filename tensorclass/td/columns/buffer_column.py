@@ -230,6 +230,10 @@ class BufferColumn(RowByRow):
         """Return how the first row that differs from that of a column of this kind and batch size does so."""
         raise NotImplementedError
 
+    def _check_flat(self, what: str) -> None:
+        if len(self._batch_size) != 1:
+            raise ValueError(f"{what}: expected one batch dimension, got the batch size {list(self._batch_size)}")
+
     def _named_columns(self) -> list[tuple[tuple[str, ...], Any]]:
         return [((), self)]
 

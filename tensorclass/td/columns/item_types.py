@@ -92,7 +92,7 @@ def _of_origin(origin: type, args: tuple[Any, ...]) -> Predicate:
         )
     if origin in _MAPPINGS and len(args) == 2:
         keys, values = predicate(args[0]), predicate(args[1])
-        return lambda value: isinstance(value, origin) and _all_fit(keys, value) and _all_fit(values, value.values())  # type: ignore[attr-defined]
+        return lambda value: isinstance(value, origin) and _all_fit(keys, value) and _all_fit(values, value.values())
     return lambda value: isinstance(value, origin)
 
 

@@ -331,8 +331,7 @@ class Ragged(ItemNumbers, Generic[Row]):
             >>> Ragged([[1, 2], [3]]).tensors()
             [tensor([1, 2]), tensor([3])]
         """
-        if len(self._batch_size) != 1:
-            raise ValueError(f"tensors(): expected one batch dimension, got the batch size {list(self._batch_size)}")
+        self._check_flat("tensors()")
         if not isinstance(self._items, Tensor):
             raise TypeError("tensors(): the items are ragged, too: iterate over the rows and take .row() of each")
         items = self._items
@@ -484,8 +483,7 @@ class Ragged(ItemNumbers, Generic[Row]):
             >>> rows.tolist(), order
             ([[3], [1, 2]], tensor([1, 0]))
         """
-        if len(self._batch_size) != 1:
-            raise ValueError(f"sort_by_length: expected one batch dimension, got {list(self._batch_size)}")
+        self._check_flat("sort_by_length")
         order = torch.argsort(self.lengths, descending=descending, stable=True)
         return self._index_value(order), order
 

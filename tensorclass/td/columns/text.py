@@ -338,7 +338,8 @@ class Text(BufferColumn):
         """Return where rows equal a string, or the rows of another Text: ``bool[*batch]``. No row equals a number."""
         if isinstance(other, _NUMBERS):
             return torch.zeros(self._batch_size, dtype=torch.bool, device=self._device)
-        return self._equals(self._comparand(other)) if _is_comparable(other) else NotImplemented
+        is_comparable = other is None or isinstance(other, (str, list, tuple, np.ndarray, Collection))
+        return self._equals(self._comparand(other)) if is_comparable else NotImplemented
 
     def __ne__(self, other: object) -> Tensor:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
         """Return where rows differ from a string, or from the rows of another Text: ``bool[*batch]``."""
@@ -536,10 +537,6 @@ class Text(BufferColumn):
         made = type(self).from_list(strings, device=self._device)
         return self._of(made._items, made._spans().reshape((*self._batch_size, 2)), self._names, compact=True)
 
-    def _check_flat(self, what: str) -> None:
-        if len(self._batch_size) != 1:
-            raise ValueError(f"{what}: expected one batch dimension, got the batch size {list(self._batch_size)}")
-
     # -- a leaf without numbers ---------------------------------------------------------------------------------------
 
     def _on_numbers(
@@ -655,10 +652,6 @@ def _encoded(string: object, what: str) -> bytes:
 
 
 _NUMBERS = (int, float, complex, Tensor)  # a collection is compared with them, value by value
-
-
-def _is_comparable(other: object) -> bool:
-    return other is None or isinstance(other, (str, list, tuple, np.ndarray, Collection))
 
 
 def _described(data: object) -> str:

@@ -183,8 +183,7 @@ class _Plan:
         kept = names if len(names) <= budget else names[: budget - 1]
         lines: list[Line] = []
         for name in kept:
-            value = _value(owner, name)
-            one = _preview(value, ndim, self.facts)
+            value, one = _shown(owner, name, ndim, self.facts)
             lines.append(Line(depth, key_text(name), self._type_text(one), one, group, value, ndim))
         left = budget - len(kept)
         if len(kept) < len(names):
@@ -216,19 +215,14 @@ class _Plan:
         return cut(text, _TYPE)
 
 
-def _value(owner: Printing, name: str) -> Any:
+def _shown(owner: Printing, name: str, ndim: int, facts: Facts) -> tuple[Any, Preview]:
+    """Return a value and its preview; that of the error if there is one."""
     try:
-        return owner._value_for_repr(name)
-    except Exception as error:
-        return Unshown(error)
-
-
-def _preview(value: Any, ndim: int, facts: Facts) -> Preview:
-    try:
+        value = owner._value_for_repr(name)
         known = facts.marks_of.get(id(value))
-        return preview(value, ndim, known and known[1])
+        return value, preview(value, ndim, known and known[1])
     except Exception as error:
-        return preview(Unshown(error), ndim)
+        return Unshown(error), preview(Unshown(error), ndim)
 
 
 def key_text(key: str) -> str:

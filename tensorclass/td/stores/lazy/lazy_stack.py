@@ -354,20 +354,16 @@ class LazyStackedTensorDict(LazyStacked, TensorDict):  # pyright: ignore[reportI
         if device is not None:
             items = [item.to(device) for item in items]
         devices = {item._device for item in items}
-        self._store = Parts(items, dim, lazily)
-        self._store.hook_in, self._store.hook_out = hook_in, hook_out
-        self._batch_size = (
-            stacked_size(items, dim) if items else shapes.as_size([0] if batch_size is None else batch_size)
-        )
-        if items and batch_size is not None and shapes.as_size(batch_size) != self._batch_size:
+        store = Parts(items, dim, lazily)
+        store.hook_in, store.hook_out = hook_in, hook_out
+        store.name = stack_dim_name if items else None
+        size = stacked_size(items, dim) if items else shapes.as_size([0] if batch_size is None else batch_size)
+        if items and batch_size is not None and shapes.as_size(batch_size) != size:
             raise RuntimeError(
-                f"LazyStackedTensorDict: the parts make the batch size {list(self._batch_size)}, got batch_size="
-                f"{list(batch_size)}"
+                f"LazyStackedTensorDict: the parts make the batch size {list(size)}, got batch_size={list(batch_size)}"
             )
-        self._device = devices.pop() if len(devices) == 1 else as_device(device)
-        self._store.name = stack_dim_name if items else None
-        self._names = stacked_names(items, dim, stack_dim_name) if items else None
-        self._lock = None
+        own_names = stacked_names(items, dim, stack_dim_name) if items else None
+        self._begin(store, size, devices.pop() if len(devices) == 1 else as_device(device), own_names)
         if names is not None:
             self._set_names(shapes.as_names(names, len(self._batch_size)))
 
