@@ -459,7 +459,7 @@ def non_tensor(value: Any, batch_size: Size, device: torch.device | None, names:
     if isinstance(value, list) and (column := as_column(given, batch_size)) is not None:
         return column
     shapes.check_size(batch_size)
-    return NonTensorData(value, batch_size=batch_size, device=device, names=names)
+    return NonTensorData._of_rows(value, batch_size, device, names)
 
 
 def as_column(value: list[Any], batch_size: Size) -> Any:

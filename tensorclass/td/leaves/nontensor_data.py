@@ -84,7 +84,13 @@ class NonTensorData(Uniform, NonTensorDataBase):
     def _of_rows(cls, data: Any, batch_size: Size, device: torch.device | None = None, names: Names = None) -> Self:
         """Make the holder of an object in a collection with this metadata, without checks."""
         new = object.__new__(cls)
-        new._begin_with((data,), {}, batch_size, device, names)
+        new._store = {}
+        new._batch_size = batch_size
+        new._device = device
+        new._names = names
+        new._lock = None
+        new._objects = (data,)
+        new._metadata = None
         return new
 
     def _check(self, value: Any) -> None:

@@ -38,7 +38,9 @@ class OnStore(TensorCollection, DataFrameNames):
         _dense: ClassVar[type[Any]]
 
     def _like(self, store: Store, batch_size: Size, names: Names = None) -> Any:
-        return _made(self._dense, store, batch_size, self._device, names)
+        new = object.__new__(self._dense)
+        new._begin(store, batch_size, self._device, names)
+        return new
 
     def _same(self, store: Store) -> Any:
         return self._like(store, self._batch_size, self._names)
@@ -164,11 +166,7 @@ def on_new_store(
     methods: type[OnStore], cls: type[C], store: Any, batch_size: Size, device: torch.device | None, names: Names
 ) -> C:
     """Return an unlocked collection of a class on a store. Nothing is checked."""
-    return _made(on_store(methods, cls), store, batch_size, device, names)  # type: ignore[no-any-return]
-
-
-def _made(cls: type[Any], store: Store, batch_size: Size, device: torch.device | None, names: Names) -> Any:
-    new = object.__new__(cls)
+    new = object.__new__(on_store(methods, cls))
     new._begin(store, batch_size, device, names)
     return new
 

@@ -58,12 +58,12 @@ def lazily(items: list[Any], dim: int, like: Parts | None = None, name: str | No
         if item._lock is None:
             locked = False
     new: Any = object.__new__(on_store(registry.LazyStacked, first.__class__))
-    store = Parts(items, dim, lazily) if like is None else like.like(items, dim)
+    new._store = store = Parts(items, dim, lazily) if like is None else like.like(items, dim)
     store.name = name
-    size = shapes.inserted(size, dim, len(items)) if even else stacked_size(items, dim)
-    new._begin(store, size, device, names if names is None and name is None else stacked_names(items, dim, name))
-    if locked:
-        new._lock = ()
+    new._batch_size = shapes.inserted(size, dim, len(items)) if even else stacked_size(items, dim)
+    new._device = device
+    new._names = names if names is None and name is None else stacked_names(items, dim, name)
+    new._lock = () if locked else None
     return new
 
 
