@@ -9,7 +9,7 @@ import torch
 from torch import Size, Tensor
 from typing_extensions import Self
 
-from tensorclass.td.dtypes import is_inexact
+from tensorclass.td.dtype_casts import is_inexact
 from tensorclass.td.tensordict import TensorDict
 
 from .leaf import Leaf

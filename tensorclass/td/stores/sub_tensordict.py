@@ -167,7 +167,9 @@ class SubTensorDict(OnSource, WrittenBack):
     @is_locked.setter
     def is_locked(self, value: bool) -> None:
         if value != self.is_locked:
-            self._refuse_lock()
+            raise RuntimeError(
+                "rows share the keys of their source: lock or unlock the source, .get_parent_tensordict()"
+            )
 
     def lock_(self) -> Any:
         """Do nothing if the source is locked, otherwise raise: rows have the keys of their source.
@@ -189,8 +191,7 @@ class SubTensorDict(OnSource, WrittenBack):
             >>> rows.is_locked
             True
         """
-        if not self.is_locked:
-            self._refuse_lock()
+        self.is_locked = True
         self._undoes(None)
         return self
 
@@ -211,13 +212,9 @@ class SubTensorDict(OnSource, WrittenBack):
             Traceback (most recent call last):
             RuntimeError: rows share the keys of their source: ...
         """
-        if self.is_locked:
-            self._refuse_lock()
+        self.is_locked = False
         self._undoes(None)
         return self
-
-    def _refuse_lock(self) -> NoReturn:
-        raise RuntimeError("rows share the keys of their source: lock or unlock the source, .get_parent_tensordict()")
 
     def _refuse_shape(self, *args: Any) -> NoReturn:
         raise RuntimeError(

@@ -45,6 +45,19 @@ def test_gradients_are_rows_of_the_same_lengths(name: str) -> None:
     assert {*gradient._wrapped_tensor().reshape(-1).tolist()} == {3.0}  # type: ignore[union-attr]
 
 
+class Spectra(TensorClass):
+    rows: Ragged
+    total: torch.Tensor
+    ids: Ragged
+
+
+def test_a_record_casts_complex_items_as_complex_tensors_and_keeps_integers() -> None:
+    record = Spectra(Ragged([[1j, 2], [3]]), torch.ones(2, dtype=torch.complex64), Ragged([[1], [2, 3]]))
+    cast = record.to(torch.complex128)
+    assert (cast.rows.dtype, cast.total.dtype) == (torch.complex128, torch.complex128)
+    assert cast.ids.dtype is torch.int64
+
+
 # -- reductions of collections that hold ragged rows, and operands ----------------------------------------------------
 
 NUMBERS = [[1.0, 2.0, 4.0], [3.0, 5.0]]
