@@ -40,7 +40,10 @@ from tensorclass.td.storage_state import Sharing, Storing
 from tensorclass.td.torch_functions import TorchFunctions
 from tensorclass.td.tensordict import TensorDict
 
-class TensorCollection(TorchFunctions, Indexing, Shaping, Permuting, Splitting, Gathering, KeySelecting, Packing, Padding, Pointwise, Reductions, Combining, Creation, Converting, PythonObjects, ClassInstances, Tables, TableFiles, Datasets, RowOperations, Looks, Storing, MemoryMaps, Files, Stores, Modules, PointToPoint, Collectives, Map, Devices, Gradients, Applying, Attributes, Locking, State, Pickling, Sharing, Printing):
+class ValueOperations(TorchFunctions, Indexing, Shaping, Permuting, Splitting, Gathering, Padding, Pointwise, Reductions, Combining, Creation, Converting, Storing, MemoryMaps, Devices, Gradients, Locking, Printing):
+    __slots__ = ()
+
+class TensorCollection(ValueOperations, KeySelecting, Packing, PythonObjects, ClassInstances, Tables, TableFiles, Datasets, RowOperations, Looks, Files, Stores, Modules, PointToPoint, Collectives, Map, Applying, Attributes, State, Pickling, Sharing):
     __slots__ = ()
 
     def get_sub_tensordict(self, idx: Index) -> Self: ...
