@@ -94,11 +94,12 @@ def _unlinking(name: str) -> Callable[..., Any]:
     """Make the method of lists of a name, after which the list is linked to nothing."""
     own: Callable[..., Any] = getattr(list, name)
 
-    @functools.wraps(own)
+    @functools.wraps(own, assigned=("__name__",))  # the docstring is inherited
     def method(self: LinkedList, *args: Any, **kwargs: Any) -> Any:
         self._td = None
         return own(self, *args, **kwargs)
 
+    method.__qualname__ = f"LinkedList.{name}"
     return method
 
 

@@ -338,9 +338,10 @@ class MetaData(NonTensorData):
     ``MetaData[cls]`` is a subclass that accepts only instances of ``cls``, a class or a tuple of classes.
 
     Args:
-        data: the object.
-        args: as for :class:`NonTensorData`.
-        kwargs: as for :class:`NonTensorData`: ``batch_size``, ``device``, ``names``, ...
+        data: the object; for other NonTensorData, the object that it holds.
+        batch_size: the batch size. Default: none.
+        device: the device of the collection that it belongs to. The object is not moved.
+        names: a name or ``None`` for each batch dimension.
 
     Raises:
         TypeError: the object is not an instance of ``cls``.
