@@ -21,9 +21,9 @@ from tensorclass.convert.conversion_targets import entries
 from tensorclass.convert.python.class_adapters import PLAIN
 from tensorclass.records.fields import shown_value
 from tensorclass.records.record import TensorClass
+from tensorclass.support.help_links import no_dataset
 from tensorclass.support.printable import class_name, type_name
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import no_dataset
 from tensorclass.td.dataset import Keys, Numbers, Ragged
 from tensorclass.td.keys import NestedKey
 

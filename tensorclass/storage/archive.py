@@ -34,7 +34,7 @@ from tensorclass.support.printable import printable
 from tensorclass.support.progress import Bar, bytes_of, progress_of
 from tensorclass.support.regular_files import open_regular, reading_regular
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.leaves.nontensor_base import note_files
+from tensorclass.td.leaves.nontensor import note_files
 from tensorclass.td.leaves.object_codes import CPU
 from tensorclass.td.memory.mapped_files import Filename, pieces
 

@@ -15,7 +15,6 @@ from .keys import (
     unravel_key_list,
     unravel_key_to_tuple,
 )
-from .leaves import wrap_objects as wrap_objects  # it registers how objects are stored
 from .leaves.linked_list import LinkedList
 from .leaves.nontensor import (
     MetaData,

@@ -56,21 +56,33 @@ if TYPE_CHECKING:
     from .tensordict import TensorDict
 
 
-class TensorCollection(
+class ValueOperations(
     TorchFunctions,
     Permuting,
     Splitting,
     Gathering,
-    KeySelecting,
-    Packing,
-    Applying,
-    State,
     Padding,
     Pointwise,
     Reductions,
     Combining,
     Creation,
     Converting,
+    Storing,
+    MemoryMaps,
+    Devices,
+    Gradients,
+    Locking,
+    Printing,
+):
+    """The families of operations that leaves have, too: those on a value of any kind, as on a tensor."""
+
+    __slots__ = ()
+
+
+class TensorCollection(
+    ValueOperations,
+    KeySelecting,
+    Packing,
     PythonObjects,
     ClassInstances,
     Tables,
@@ -78,21 +90,17 @@ class TensorCollection(
     Datasets,
     RowOperations,
     Looks,
-    Storing,
-    MemoryMaps,
     Files,
     Stores,
     Modules,
     PointToPoint,
     Collectives,
     Map,
-    Devices,
-    Gradients,
+    Applying,
     Attributes,
-    Locking,
+    State,
     Pickling,
     Sharing,
-    Printing,
 ):
     """A store of values under string keys that behaves like one tensor whose shape is the batch size.
 

@@ -16,7 +16,7 @@ from torch import Size, Tensor
 from typing_extensions import Self
 
 from tensorclass.support.exact_types import DICT
-from tensorclass.support.help_links import help_link
+from tensorclass.support.help_links import no_dataset
 from tensorclass.support.printable import type_name
 
 from . import shapes
@@ -39,15 +39,6 @@ if TYPE_CHECKING:
 
 #: the internals of the ``torch.func`` transforms; torch ships stubs for them, but not as a part of ``torch._C``
 functorch: Any = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
-
-
-def no_dataset(collection: Collection) -> str:
-    """Return the error message for a collection without batch dimensions whose rows are counted or loaded."""
-    return (
-        f"this {type_name(collection)} has the batch size [], so it is one sample and has no rows to count or load. "
-        f"Give it the batch size of its values, {type_name(collection)}(..., batch_size=[n]) or .auto_batch_size_(1), "
-        "or put it into a list of samples"
-    ) + help_link("no-batch-size")
 
 
 class Collection:
@@ -102,6 +93,14 @@ class Collection:
         new._names = self._names
         new._lock = None
         return new
+
+    def _begin(self, store: Any, batch_size: Size, device: torch.device | None, names: Names) -> None:
+        """Set the slots of a new instance, which is unlocked. Nothing is checked."""
+        self._store = store
+        self._batch_size = batch_size
+        self._device = device
+        self._names = names
+        self._lock = None
 
     def _on(self, store: Store, device: torch.device | None) -> Self:
         """:meth:`_same` on another device."""

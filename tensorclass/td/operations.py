@@ -188,7 +188,10 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     *_rows("other", "cpu", "cuda", "flatten_keys", "unflatten_keys", lazy="undone by part"),
     # -- in which methods end: private, and replaced by stores and leaves ----------------------------------------------
-    *_rows("other", "_each", "_filtered_cast", "_plain", "_plain_apply", lazy="by part"),
+    *_rows(
+        "other", "_captured", "_compacted", "_each", "_filtered_cast", "_plain", "_plain_apply",
+        "_with_leaves", "_with_leaves_and_buffers", lazy="by part",
+    ),
     *_rows("other", "_to", "_to_device", lazy="by part", native=True),
     *_rows("other", "__getitem__", "_index_value", "_cat", "_like", "_pairwise", "_same", "_stack", native=True),
 )  # fmt: skip

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .base import TensorCollection as TensorCollection
+    from .leaves.nontensor import non_tensor as non_tensor
     from .leaves.nontensor import stack_of as stack_of
     from .leaves.nontensor_base import NonTensorDataBase as NonTensorDataBase
     from .leaves.nontensor_data import NonTensorData as NonTensorData
-    from .leaves.wrap_objects import non_tensor as non_tensor
     from .stores.lazy.lazy_base import lazily as lazily
     from .stores.lazy.lazy_stack import LazyStacked as LazyStacked
     from .stores.lazy.lazy_stack import lazy_stack as lazy_stack

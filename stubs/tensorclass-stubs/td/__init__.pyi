@@ -23,7 +23,6 @@ from tensorclass.td.keys import (
     unravel_key_list as unravel_key_list,
     unravel_key_to_tuple as unravel_key_to_tuple,
 )
-from tensorclass.td.leaves import wrap_objects as wrap_objects
 from tensorclass.td.leaves.linked_list import LinkedList as LinkedList
 from tensorclass.td.leaves.nontensor import (
     MetaData as MetaData,

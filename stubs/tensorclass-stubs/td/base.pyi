@@ -39,7 +39,10 @@ from tensorclass.td.torch_functions import TorchFunctions
 from tensorclass.td.indexing import Index
 from tensorclass.td.tensordict import TensorDict
 
-class TensorCollection(TorchFunctions, Permuting, Splitting, Gathering, KeySelecting, Packing, Applying, State, Padding, Pointwise, Reductions, Combining, Creation, Converting, PythonObjects, ClassInstances, Tables, TableFiles, Datasets, RowOperations, Looks, Storing, MemoryMaps, Files, Stores, Modules, PointToPoint, Collectives, Map, Devices, Gradients, Attributes, Locking, Pickling, Sharing, Printing):
+class ValueOperations(TorchFunctions, Permuting, Splitting, Gathering, Padding, Pointwise, Reductions, Combining, Creation, Converting, Storing, MemoryMaps, Devices, Gradients, Locking, Printing):
+    __slots__ = ()
+
+class TensorCollection(ValueOperations, KeySelecting, Packing, PythonObjects, ClassInstances, Tables, TableFiles, Datasets, RowOperations, Looks, Files, Stores, Modules, PointToPoint, Collectives, Map, Applying, Attributes, State, Pickling, Sharing):
     __slots__ = ()
 
     def get_sub_tensordict(self, idx: Index) -> Self: ...

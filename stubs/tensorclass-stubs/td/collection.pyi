@@ -13,8 +13,6 @@ Value: TypeAlias = Tensor | TensorCollection | Leaf
 Store: TypeAlias = MutableMapping[str, Value]
 functorch: Any
 
-def no_dataset(collection: Collection) -> str: ...
-
 class Collection:
     __slots__ = ("__weakref__", "_batch_size", "_buffer", "_context", "_device", "_lock", "_names", "_store")
     __hash__: ClassVar[None]  # type: ignore[assignment]

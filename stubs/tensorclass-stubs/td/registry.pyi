@@ -2,10 +2,9 @@
 from collections.abc import Callable
 from typing import Any
 from tensorclass.td.base import TensorCollection as TensorCollection
-from tensorclass.td.leaves.nontensor import stack_of as stack_of
+from tensorclass.td.leaves.nontensor import non_tensor as non_tensor, stack_of as stack_of
 from tensorclass.td.leaves.nontensor_base import NonTensorDataBase as NonTensorDataBase
 from tensorclass.td.leaves.nontensor_data import NonTensorData as NonTensorData
-from tensorclass.td.leaves.wrap_objects import non_tensor as non_tensor
 from tensorclass.td.stores.lazy.lazy_base import lazily as lazily
 from tensorclass.td.stores.lazy.lazy_stack import (
     LazyStacked as LazyStacked,

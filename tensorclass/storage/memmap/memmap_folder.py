@@ -28,7 +28,7 @@ from tensorclass.support.progress import Bar, bytes_of
 from tensorclass.support.regular_files import NotRegular
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import dotted
-from tensorclass.td.leaves.nontensor_base import note_files
+from tensorclass.td.leaves.nontensor import note_files
 from tensorclass.td.leaves.object_codes import CPU
 from tensorclass.td.memory.mapped_files import Filename, FileThere, map_file, write_values
 from tensorclass.td.memory.mapped_tensor import MemoryMappedTensor

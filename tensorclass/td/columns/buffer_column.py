@@ -21,8 +21,9 @@ from tensorclass.td.columns import spans as span_functions
 from tensorclass.td.get import MISSING
 from tensorclass.td.indexing import IN_FILES, NO_DIMS, check_broadcast
 from tensorclass.td.keys import dotted
+from tensorclass.td.leaves.leaf import RowByRow
+from tensorclass.td.leaves.number_operations import cast_to
 from tensorclass.td.leaves.object_codes import MANY_TIMES
-from tensorclass.td.leaves.row_by_row import RowByRow
 from tensorclass.td.memory.mapped_tensor import MemoryMappedTensor
 from tensorclass.td.prepared_index import prepare_index
 from tensorclass.td.safe_unpickling import allow_function, found
@@ -66,15 +67,15 @@ class BufferColumn(RowByRow):
     def _of(cls, items: Items, spans: Tensor, names: Names = None, *, compact: bool = False) -> Self:
         """Return a column of a buffer and spans. Nothing is checked."""
         new = object.__new__(cls)
-        new._store = {SPANS: spans}
-        new._batch_size = spans.shape[:-1]
-        new._device = items.device
-        new._names = names
-        new._lock = None
-        new._items = items
-        new._is_compact = compact
-        new._room = None
+        new._begin_over(items, spans, names, compact)
         return new
+
+    def _begin_over(self, items: Items, spans: Tensor, names: Names, is_compact: bool) -> None:
+        """Set the slots of a new column, which is unlocked. Nothing is checked."""
+        self._begin({SPANS: spans}, spans.shape[:-1], items.device, names)
+        self._items = items
+        self._is_compact = is_compact
+        self._room = None
 
     def _like(self, store: Store, batch_size: Size, names: Names = None) -> Self:
         new = object.__new__(self.__class__)
@@ -228,6 +229,10 @@ class BufferColumn(RowByRow):
     def _first_difference(self, other: Any) -> str | None:
         """Return how the first row that differs from that of a column of this kind and batch size does so."""
         raise NotImplementedError
+
+    def _check_flat(self, what: str) -> None:
+        if len(self._batch_size) != 1:
+            raise ValueError(f"{what}: expected one batch dimension, got the batch size {list(self._batch_size)}")
 
     def _named_columns(self) -> list[tuple[tuple[str, ...], Any]]:
         return [((), self)]
@@ -415,17 +420,13 @@ class BufferColumn(RowByRow):
         numbers: bool = True,
     ) -> Self:
         items, spans = self._packed()
-        to: dict[str, Any] = {"device": device} if device is not None else {}
-        spans = spans.to(**to, non_blocking=non_blocking, copy=copy)
-        return self._of(
-            self._moved_items(items, to, dtype, non_blocking, copy, numbers), spans, self._names, compact=True
-        )
-
-    def _moved_items(
-        self, items: Items, to: dict[str, Any], dtype: torch.dtype | None, non_blocking: bool, copy: bool, numbers: bool
-    ) -> Items:
-        """Move and cast items. Text keeps its dtype."""
-        return items.to(**to, non_blocking=non_blocking, copy=copy)
+        if isinstance(items, Tensor):
+            dtype = cast_to(items, dtype, numbers) if self._has_numbers else None
+            items = items.to(device=device, dtype=dtype, non_blocking=non_blocking, copy=copy)
+        else:
+            items = items._to(device, dtype, non_blocking, copy, None, numbers)
+        spans = spans.to(device=device, non_blocking=non_blocking, copy=copy)
+        return self._of(items, spans, self._names, compact=True)
 
     def _clear_device(self) -> None:
         """Do nothing: the device is that of the items."""
@@ -460,9 +461,6 @@ class BufferColumn(RowByRow):
         rows = self._as_rows_of(value, shapes.indexed(self._batch_size, prepared))
         self._write_checked(prepared, rows, len(self._batch_size), rows.ndim)
 
-    def _write_views(self, index: tuple[Any, ...], rows: Collection) -> bool:
-        return False
-
     def _check_rows(self, rows: Collection, ndim: int, row_ndim: int, path: tuple[str, ...]) -> None:
         self._check_same_kind(rows, f"{dotted(path)}: cannot write", "; nothing was written")
         check_broadcast(path, self.shape[ndim:], rows.shape[row_ndim:], row_ndim)
@@ -478,9 +476,6 @@ class BufferColumn(RowByRow):
         """Return whether other processes read the rows from a file, which cannot take rows of other lengths."""
         spans: Tensor = self._spans()
         return type(spans) is MemoryMappedTensor and spans.is_in_file()
-
-    def _holds(self, index: tuple[Any, ...], rows: Collection) -> bool:
-        return False
 
     def _write_checked(self, index: tuple[Any, ...], rows: Collection, ndim: int, row_ndim: int) -> Self:
         self._check_same_kind(rows, "cannot write")
@@ -541,9 +536,6 @@ class BufferColumn(RowByRow):
             [[4], [5, 6]]
         """
         return self._copy(src, non_blocking)
-
-    def _set_nested(self, path: tuple[str, ...], item: Any, inplace: bool = False, non_blocking: bool = False) -> None:
-        raise self._key_error(path)
 
     def _key_error(self, key: NestedKey) -> KeyError:
         return KeyError(f"key {key!r} not found: a {type_name(self)} has no keys{self._CONTENT_HINT}")

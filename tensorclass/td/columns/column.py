@@ -96,13 +96,8 @@ class Column(NonTensorStack, Generic[T]):
         elif len(listed) != size[0]:
             raise ValueError(f"Column: expected {size[0]} objects, got {len(listed)}")
         _check_items(listed, item_type)
-        self._store = {CODES: codes_row_by_row(size)}
-        self._batch_size = size
-        self._device = as_device(device)
-        self._names = shapes.as_names(names, len(size))
-        self._lock = None
-        self._objects = tuple(listed)
-        self._metadata = None
+        codes, own_names = codes_row_by_row(size), shapes.as_names(names, len(size))
+        self._begin_with(tuple(listed), {CODES: codes}, size, as_device(device), own_names)
         self._item_type = item_type
 
     @classmethod
@@ -111,13 +106,7 @@ class Column(NonTensorStack, Generic[T]):
     ) -> Self:
         """Return a column of objects and codes. Nothing is checked."""
         new = object.__new__(cls)
-        new._store = {CODES: codes}
-        new._batch_size = codes.shape
-        new._device = device
-        new._names = names
-        new._lock = None
-        new._objects = objects
-        new._metadata = None
+        new._begin_with(objects, {CODES: codes}, codes.shape, device, names)
         new._item_type = item_type
         return new
 
@@ -129,7 +118,7 @@ class Column(NonTensorStack, Generic[T]):
         return self._of(self._objects, store[CODES], self._item_type, self._device, names)  # type: ignore[arg-type]
 
     def _same(self, store: Store) -> Self:
-        new = self._of(self._objects, store[CODES], self._item_type, self._device, self._names)  # type: ignore[arg-type]
+        new: Self = self._like(store, self._batch_size, self._names)
         new._metadata = self._metadata
         return new
 

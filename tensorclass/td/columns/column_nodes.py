@@ -109,8 +109,6 @@ def unflatten(values: Iterable[Any], context: Any) -> Any:
     spans: Any
     items, spans = leaves + list(known[len(leaves) :])
     new = object.__new__(cls)
-    new._room = None
-    new._lock = None
     if not isinstance(items, (Tensor, Collection)) or not isinstance(spans, Tensor):
         return _with_other_objects(new, items, spans, rows)
     is_compact = False
@@ -129,13 +127,8 @@ def unflatten(values: Iterable[Any], context: Any) -> Any:
             items, spans, is_compact = _fitting(cls, items, spans, rows)
         else:
             is_compact = rows.is_compact and len(leaves) < 2
-    new._store = {SPANS: spans}
-    new._items = items
-    new._is_compact = is_compact
-    new._batch_size = spans.shape[:-1]
-    new._device = items.device
     names = None if rows is None else rows.names
-    new._names = names if names is None or len(names) == len(new._batch_size) else None
+    new._begin_over(items, spans, names if names is None or len(names) == spans.ndim - 1 else None, is_compact)
     return new
 
 
@@ -166,12 +159,11 @@ def _is_hidden(items: Any, level: int) -> bool:
 
 def _with_other_objects(new: Any, items: Any, spans: Any, rows: Any) -> Any:
     """Return a node with other objects as leaves, as torch makes to compare structures."""
-    new._store = {SPANS: spans}
+    size, names = (Size(()), None) if rows is None else (rows.size, rows.names)
+    new._begin({SPANS: spans}, size, None, names)
     new._items = items
     new._is_compact = True
-    new._batch_size = Size(()) if rows is None else rows.size
-    new._device = None
-    new._names = None if rows is None else rows.names
+    new._room = None
     return new
 
 

@@ -73,12 +73,10 @@ def _made(annotation: Any) -> Predicate | None:
 
 
 def _of_origin(origin: type, args: tuple[Any, ...]) -> Predicate:
+    if origin is tuple and len(args) == 2 and args[1] is ...:
+        inner = predicate(args[0])
+        return lambda value: isinstance(value, tuple) and _all_fit(inner, value)
     if origin is tuple:
-        if len(args) == 2 and args[1] is ...:
-            inner = predicate(args[0])
-            return lambda value: (
-                isinstance(value, tuple) and (inner is None or all(map(inner, typing.cast("Any", value))))
-            )
         each = [predicate(arg) for arg in args]
         return lambda value: (
             isinstance(value, tuple)
@@ -90,16 +88,16 @@ def _of_origin(origin: type, args: tuple[Any, ...]) -> Predicate:
         return lambda value: (
             isinstance(value, origin)
             and not (isinstance(value, (str, bytes)) and origin is not str)
-            and (below is None or all(below(item) for item in typing.cast("Any", value)))
+            and _all_fit(below, value)
         )
     if origin in _MAPPINGS and len(args) == 2:
         keys, values = predicate(args[0]), predicate(args[1])
-        return lambda value: (
-            isinstance(value, origin)
-            and (keys is None or all(keys(key) for key in typing.cast("Any", value)))
-            and (values is None or all(values(item) for item in typing.cast("Any", value).values()))
-        )
+        return lambda value: isinstance(value, origin) and _all_fit(keys, value) and _all_fit(values, value.values())
     return lambda value: isinstance(value, origin)
+
+
+def _all_fit(fits: Predicate | None, items: Any) -> bool:
+    return fits is None or all(map(fits, items))
 
 
 def shown(annotation: Any) -> str:

@@ -23,9 +23,9 @@ from tensorclass.td.value_checks import as_tensor, is_array
 
 from .buffer_column import SPANS
 from .column_repr import ragged_rows, ragged_type
+from .item_numbers import ItemNumbers
 from .items_from_rows import join_jagged, join_rows, split_jagged, wrong_row
 from .padded_rows import Padded, Side, check_side, pad_rows, padded_length, unpad_by_lengths, unpad_by_mask
-from .row_reductions import RowReductions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 Row = TypeVar("Row", default=Any)
 
 
-class Ragged(RowReductions, Generic[Row]):
+class Ragged(ItemNumbers, Generic[Row]):
     """Rows of different length: a buffer of items, and the start and length of each row in it.
 
     It is a value of a collection like a tensor. Indices and shape operations act on the batch dimensions, whatever the
@@ -89,25 +89,20 @@ class Ragged(RowReductions, Generic[Row]):
         device: DeviceLike | None = None,
         names: Sequence[str | None] | None = None,
     ) -> None:
+        items: Items
         if spans is None:
             made = as_ragged(data, dtype=dtype, device=device)
-            self._items, self._store = made._items, {SPANS: made._spans()}
-            self._is_compact = made._is_compact
+            items, own, is_compact = made._items, made._spans(), made._is_compact
         else:
             buffer: Any = data
-            items: Items = buffer if isinstance(data, (Tensor, Ragged)) else torch.as_tensor(buffer)
+            items = buffer if isinstance(data, (Tensor, Ragged)) else torch.as_tensor(buffer)
             if isinstance(items, Tensor) and not items.ndim:
                 raise ValueError("Ragged: expected a buffer of the shape [items, *item shape], got a number")
             if dtype is not None or device is not None:
                 items = items.to(device=device, dtype=dtype)
             span_functions.check(spans, len(items), "Ragged")
-            self._items, self._store = items, {SPANS: spans.to(items.device)}
-            self._is_compact = False
-        self._batch_size = self._spans().shape[:-1]
-        self._device = self._items.device
-        self._names = shapes.as_names(names, len(self._batch_size))
-        self._lock = None
-        self._room = None
+            own, is_compact = spans.to(items.device), False
+        self._begin_over(items, own, shapes.as_names(names, own.ndim - 1), is_compact)
 
     # -- from other forms ---------------------------------------------------------------------------------------------
 
@@ -336,8 +331,7 @@ class Ragged(RowReductions, Generic[Row]):
             >>> Ragged([[1, 2], [3]]).tensors()
             [tensor([1, 2]), tensor([3])]
         """
-        if len(self._batch_size) != 1:
-            raise ValueError(f"tensors(): expected one batch dimension, got the batch size {list(self._batch_size)}")
+        self._check_flat("tensors()")
         if not isinstance(self._items, Tensor):
             raise TypeError("tensors(): the items are ragged, too: iterate over the rows and take .row() of each")
         items = self._items
@@ -489,8 +483,7 @@ class Ragged(RowReductions, Generic[Row]):
             >>> rows.tolist(), order
             ([[3], [1, 2]], tensor([1, 0]))
         """
-        if len(self._batch_size) != 1:
-            raise ValueError(f"sort_by_length: expected one batch dimension, got {list(self._batch_size)}")
+        self._check_flat("sort_by_length")
         order = torch.argsort(self.lengths, descending=descending, stable=True)
         return self._index_value(order), order
 
@@ -548,22 +541,6 @@ class Ragged(RowReductions, Generic[Row]):
 
     def _unwrapped(self) -> Any:
         return self if self._batch_size or self.ragged_dims > 1 else self.tensor()
-
-    def to_dict(self, *, convert_tensors: bool | str = False, **options: Any) -> Any:
-        """Return the rows themselves, or nested lists with ``convert_tensors=True``.
-
-        Args:
-            convert_tensors: return nested lists. Default: ``False``.
-            options: further options of the method of collections. They have no effect on rows.
-
-        Example:
-            >>> from tensorclass import Ragged
-            >>> Ragged([[1, 2], [3]]).to_dict(convert_tensors=True)
-            [[1, 2], [3]]
-        """
-        if convert_tensors == "numpy":
-            return self.numpy()
-        return self.tolist() if convert_tensors else self._shallow()
 
     def numpy(self) -> NDArray[Any]:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
         """Return the rows as an array of arrays: an object array over the batch; of one row the items.

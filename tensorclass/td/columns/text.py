@@ -23,9 +23,18 @@ from tensorclass.td.safe_unpickling import allow_class
 from tensorclass.td.value_checks import is_array
 
 from .buffer_column import SPANS, BufferColumn
-from .byte_search import equal_rows, rows_equal_to, rows_that_contain, rows_with_end
 from .column_repr import text_rows
-from .utf8_rows import check_rows, count_characters, decode_row, decode_rows, encode_rows
+from .utf8_rows import (
+    check_rows,
+    count_characters,
+    decode_row,
+    decode_rows,
+    encode_rows,
+    equal_rows,
+    rows_equal_to,
+    rows_that_contain,
+    rows_with_end,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -114,12 +123,7 @@ class Text(BufferColumn):
             buffer, own, is_compact = data, spans.to(data.device), False
         if device is not None:
             buffer, own = buffer.to(device), own.to(device)
-        self._become(self._of(buffer, own, compact=is_compact))
-        self._batch_size = self._spans().shape[:-1]
-        self._device = self._items.device
-        self._names = shapes.as_names(names, len(self._batch_size))
-        self._lock = None
-        self._room = None
+        self._begin_over(buffer, own, shapes.as_names(names, own.ndim - 1), is_compact)
         if spans is not None:
             self.check_encoding()
 
@@ -334,7 +338,8 @@ class Text(BufferColumn):
         """Return where rows equal a string, or the rows of another Text: ``bool[*batch]``. No row equals a number."""
         if isinstance(other, _NUMBERS):
             return torch.zeros(self._batch_size, dtype=torch.bool, device=self._device)
-        return self._equals(self._comparand(other)) if _is_comparable(other) else NotImplemented
+        is_comparable = other is None or isinstance(other, (str, list, tuple, np.ndarray, Collection))
+        return self._equals(self._comparand(other)) if is_comparable else NotImplemented
 
     def __ne__(self, other: object) -> Tensor:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
         """Return where rows differ from a string, or from the rows of another Text: ``bool[*batch]``."""
@@ -532,10 +537,6 @@ class Text(BufferColumn):
         made = type(self).from_list(strings, device=self._device)
         return self._of(made._items, made._spans().reshape((*self._batch_size, 2)), self._names, compact=True)
 
-    def _check_flat(self, what: str) -> None:
-        if len(self._batch_size) != 1:
-            raise ValueError(f"{what}: expected one batch dimension, got the batch size {list(self._batch_size)}")
-
     # -- a leaf without numbers ---------------------------------------------------------------------------------------
 
     def _on_numbers(
@@ -651,10 +652,6 @@ def _encoded(string: object, what: str) -> bytes:
 
 
 _NUMBERS = (int, float, complex, Tensor)  # a collection is compared with them, value by value
-
-
-def _is_comparable(other: object) -> bool:
-    return other is None or isinstance(other, (str, list, tuple, np.ndarray, Collection))
 
 
 def _described(data: object) -> str:

@@ -14,11 +14,10 @@ from tensorclass.td.collection import Collection
 from tensorclass.td.keys import dotted
 from tensorclass.td.safe_unpickling import allow_class
 
-from .leaf import Leaf
+from .leaf import Leaf, Uniform
 from .nontensor import NonTensorData
 from .nontensor_base import NonTensorDataBase
 from .object_codes import same_object, to_lists
-from .row_independent import Uniform
 
 #: advice for a field whose rows differ
 ADVICE = "declare it Text (a string a row) or Column[...] (an object a row), or make the class with stack_objects=True"

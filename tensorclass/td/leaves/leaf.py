@@ -1,4 +1,4 @@
-"""The base of leaves that are not tensors: values without keys that behave like one tensor over the batch."""
+"""The bases of leaves that are not tensors: values without keys that behave like one tensor over the batch."""
 
 from __future__ import annotations
 
@@ -13,28 +13,15 @@ from typing_extensions import Self
 from tensorclass.support.interrupts import uninterrupted
 from tensorclass.support.printable import class_name, type_name
 from tensorclass.td import shapes
-from tensorclass.td.base import TensorCollection
+from tensorclass.td.base import TensorCollection, ValueOperations
 from tensorclass.td.collection import Collection, call_on_value
-from tensorclass.td.converting import Converting
-from tensorclass.td.creation import Creation
-from tensorclass.td.delegated.memory_map_methods import MemoryMaps
-from tensorclass.td.devices import Devices
 from tensorclass.td.first_class_dims import BoundIndex, is_bound_item
-from tensorclass.td.gather_and_take import Gathering
-from tensorclass.td.gradients import Gradients
 from tensorclass.td.inherited_members import copy_inherited
 from tensorclass.td.keys import unravel_key_to_tuple
-from tensorclass.td.locking import Locking
 from tensorclass.td.operations import OPERATIONS
-from tensorclass.td.padding import Padding
-from tensorclass.td.permute_and_flip import Permuting
 from tensorclass.td.pointwise import Pointwise
-from tensorclass.td.printing.representations import Printing
 from tensorclass.td.reductions import Reductions
-from tensorclass.td.split_and_narrow import Splitting
-from tensorclass.td.stack_and_cat import Combining, _shared_names
-from tensorclass.td.storage_state import Storing
-from tensorclass.td.torch_functions import TorchFunctions
+from tensorclass.td.stack_and_cat import _shared_names
 
 from .content import Content
 from .object_codes import codes_row_by_row, flatten_lists
@@ -46,24 +33,7 @@ if TYPE_CHECKING:
     from tensorclass.td.shapes import Names
 
 
-class Leaf(
-    TorchFunctions,
-    Permuting,
-    Splitting,
-    Gathering,
-    Padding,
-    Pointwise,
-    Reductions,
-    Combining,
-    Creation,
-    Converting,
-    Storing,
-    MemoryMaps,
-    Devices,
-    Gradients,
-    Locking,
-    Printing,
-):
+class Leaf(ValueOperations):
     """Base of values that are neither tensors nor trees, such as text or a tensor that all rows share.
 
     A leaf has a batch size, names, a device and a lock, but no keys. Its store is its own business: it holds at most
@@ -327,25 +297,14 @@ class Leaf(
         """
         return self._shallow()
 
-    def _to(
-        self,
-        device: torch.device | None,
-        dtype: torch.dtype | None,
-        non_blocking: bool,
-        copy: bool,
-        memory_format: torch.memory_format | None,
-        numbers: bool = True,
-    ) -> Self:
+    def _to(self, device: torch.device | None, dtype: Any, non_blocking: bool, *options: Any) -> Self:
         return self._shallow() if device is None else self._to_device(device, non_blocking)
 
-    def _filtered_cast(self, *args: Any, **kwargs: Any) -> Self:
+    def _unchanged(self, *args: Any, **kwargs: Any) -> Self:
+        """Return the result of an operation on tensors: the same content."""
         return self._shallow()
 
-    def _each(self, *args: Any, **kwargs: Any) -> Self:
-        return self._shallow()
-
-    def _plain(self) -> Self:
-        return self._shallow()
+    _filtered_cast = _each = _plain = _unchanged
 
     def _fill(self, item: Any, value: Any) -> None:
         pass
@@ -519,6 +478,103 @@ class FullLeaf(Leaf, TensorCollection):
         """
         self._check_unlocked()
         return self
+
+
+class RowByRow(Leaf):
+    """Base of :class:`NonTensorStack`, :class:`Text` and :class:`Ragged`: a row or an object for each position."""
+
+    __slots__ = ()
+
+    #: the word for the content of one position in messages
+    _ROW: ClassVar[str] = "a row"
+
+    def _called(self) -> str:
+        """Return what messages call this leaf."""
+        return f"this {type_name(self)}"
+
+    def _misfit(self, size: Size, called: str) -> RuntimeError:
+        return RuntimeError(
+            f"batch_size: {list(size)} does not fit {called}, which holds {self._ROW} for each position of "
+            f"{list(self._batch_size)}. Nothing was changed"
+        )
+
+    def _set_batch_size(self, batch_size: Sequence[int] | int) -> None:
+        size = shapes.as_size(batch_size)
+        if size != self._batch_size:
+            raise self._misfit(size, self._called())
+
+    def _check_batch_size(self, size: Size, path: tuple[str, ...]) -> None:
+        if self._batch_size[: len(size)] != size:
+            raise self._misfit(size, repr(".".join(path) or self._called()))
+
+    def _take_batch_size(self, size: Size) -> None:
+        pass
+
+    def _resized(self, batch_size: Size) -> Any:
+        if self._batch_size == batch_size:
+            return self
+        more = self.ndim - len(batch_size)
+        return self.expand(batch_size) if more <= 0 else self._index_value((0,) * more)
+
+    def _reduce(self, function: Callable[..., Any], dim: Any, keepdim: bool, kwargs: dict[str, Any]) -> Any:
+        """Return the first row along the reduced dimensions; a row without a value if the batch is empty."""
+        if isinstance(dim, str):
+            return self._shallow()
+        dims = tuple(range(self.ndim)) if dim is None else shapes.wrap_dims(dim, self.ndim)
+        if 0 in self._batch_size:
+            absent = self._without_value(shapes.reduced(self._batch_size, dims, keepdim))
+            absent._names = shapes.names_reduced(self._names, dims, keepdim)
+            return absent
+        result: Any = self._shallow()
+        for d in sorted(dims, reverse=True):
+            result = result.narrow(d, 0, 1) if keepdim else result._index_prepared((slice(None),) * d + (0,))
+        return result
+
+    def _without_value(self, batch_size: Size) -> Any:
+        """Return rows that have no value, of a batch size."""
+        raise NotImplementedError
+
+
+class Uniform(Leaf):
+    """Base of :class:`NonTensorData` and :class:`UnbatchedTensor`: one object or tensor, which fits any batch size."""
+
+    __slots__ = ()
+
+    _is_uniform = True
+
+    def _check_batch_size(self, size: Size, path: tuple[str, ...]) -> None:
+        pass
+
+    def _resized(self, batch_size: Size) -> Self:
+        return self._like({}, batch_size)
+
+    def _padded(self, pairs: Sequence[tuple[int, int]], value: float) -> Any:
+        size = list(self._batch_size)
+        for dim, (before, behind) in enumerate(pairs):
+            size[dim] += before + behind
+        return self._like({}, Size(size), self._names)
+
+    def _stacked_as_one(self, items: list[Any], dim: int) -> Self:
+        """Return the same content for the rows of several leaves that are stacked."""
+        return self._like({}, shapes.inserted(self._batch_size, dim, len(items)), self._names_stacked(items, dim))
+
+    def _joined_as_one(self, items: list[Any], dim: int) -> Self:
+        """Return the same content for the rows of several leaves that are concatenated."""
+        total = sum(item._batch_size[dim] for item in items)
+        return self._like({}, shapes.with_size(self._batch_size, dim, total), self._names)
+
+    def _index_bound(self, index: tuple[Any, ...], plain: tuple[Any, ...]) -> Any:
+        return self._index_prepared(plain)
+
+    def _in_size(self, viewed: Any, batch_size: Size | None) -> Any:
+        return viewed if batch_size is None else viewed._resized(batch_size)
+
+    def _reduce(self, function: Callable[..., Any], dim: Any, keepdim: bool, kwargs: dict[str, Any]) -> Self:
+        if isinstance(dim, str):
+            return self._shallow()
+        dims = tuple(range(self.ndim)) if dim is None else shapes.wrap_dims(dim, self.ndim)
+        size = shapes.reduced(self._batch_size, dims, keepdim)
+        return self._like({}, size, shapes.names_reduced(self._names, dims, keepdim))
 
 
 copy_inherited(FullLeaf)  # first: members of TensorCollection precede those that a Leaf inherits

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
-from typing import Any, SupportsIndex
+from typing import Any
 
 
 class LinkedList(list[Any]):
@@ -85,53 +86,24 @@ class LinkedList(list[Any]):
         if self._td is not None and self._check is not None:
             self.check = self._check
 
-    # -- methods that unlink the list ---------------------------------------------------------------------------------
-
-    def append(self, item: Any) -> None:
-        self._td = None
-        super().append(item)
-
-    def extend(self, items: Iterable[Any]) -> None:
-        self._td = None
-        super().extend(items)
-
-    def insert(self, index: SupportsIndex, item: Any) -> None:
-        self._td = None
-        super().insert(index, item)
-
-    def pop(self, index: SupportsIndex = -1) -> Any:
-        self._td = None
-        return super().pop(index)
-
-    def remove(self, item: Any) -> None:
-        self._td = None
-        super().remove(item)
-
-    def clear(self) -> None:
-        self._td = None
-        super().clear()
-
-    def reverse(self) -> None:
-        self._td = None
-        super().reverse()
-
-    def sort(self, **kwargs: Any) -> None:
-        self._td = None
-        super().sort(**kwargs)
-
-    def __delitem__(self, index: SupportsIndex | slice) -> None:
-        self._td = None
-        super().__delitem__(index)
-
-    def __iadd__(self, items: Iterable[Any]) -> LinkedList:  # type: ignore[misc]
-        self._td = None
-        super().__iadd__(items)
-        return self
-
-    def __imul__(self, times: SupportsIndex) -> LinkedList:
-        self._td = None
-        super().__imul__(times)
-        return self
-
     def __reduce__(self) -> Any:
         return LinkedList, (self.tolist(),)
+
+
+def _unlinking(name: str) -> Callable[..., Any]:
+    """Make the method of lists of a name, after which the list is linked to nothing."""
+    own: Callable[..., Any] = getattr(list, name)
+
+    @functools.wraps(own, assigned=("__name__",))  # the docstring is inherited
+    def method(self: LinkedList, *args: Any, **kwargs: Any) -> Any:
+        self._td = None
+        return own(self, *args, **kwargs)
+
+    method.__qualname__ = f"LinkedList.{name}"
+    return method
+
+
+for _name in (
+    "append", "extend", "insert", "pop", "remove", "clear", "reverse", "sort", "__delitem__", "__iadd__", "__imul__",
+):  # fmt: skip
+    setattr(LinkedList, _name, _unlinking(_name))

@@ -18,16 +18,19 @@ from typing_extensions import Self
 from tensorclass.support.printable import printable, type_name
 from tensorclass.td import native, pytree, registry, shapes
 from tensorclass.td.collection import Collection, DeviceLike, as_device
-from tensorclass.td.indexing import NO_DIMS
-from tensorclass.td.printing.representations import failed_text
+from tensorclass.td.indexing import NO_DIMS, lies_in_files
+from tensorclass.td.modes import LIST_TO_STACK
 from tensorclass.td.printing.short_form import line_width
 from tensorclass.td.printing.text_previews import ROWS, object_text, objects_text
 from tensorclass.td.safe_unpickling import allow_class
 from tensorclass.td.shapes import Names
+from tensorclass.td.stack_and_cat import stack
 
+from .leaf import RowByRow
 from .linked_list import LinkedList
-from .nontensor_base import NonTensorDataBase
-from .nontensor_data import MetaData, NonTensorData
+from .nontensor_base import NonTensorDataBase as NonTensorDataBase
+from .nontensor_data import MetaData as MetaData
+from .nontensor_data import NonTensorData as NonTensorData
 from .object_codes import (
     MANY_TIMES,
     Deferred,
@@ -41,20 +44,9 @@ from .object_codes import (
     realize,
     same_object,
 )
-from .row_by_row import RowByRow
 
 if TYPE_CHECKING:
     from tensorclass.td.collection import Store
-
-__all__ = [
-    "MetaData",
-    "NonTensorData",
-    "NonTensorDataBase",
-    "NonTensorStack",
-    "is_leaf_nontensor",
-    "is_non_tensor",
-    "stack_of",
-]
 
 #: objects of a stack that ``repr`` shows as they are
 _SHOWN_OBJECTS = 16
@@ -118,13 +110,7 @@ class NonTensorStack(RowByRow, NonTensorDataBase):
                 f"{type_name(self)}: expected the batch size {list(shapes.as_size(batch_size))}, the items have "
                 f"{list(codes.shape)}"
             )
-        self._store = {CODES: codes}
-        self._batch_size = codes.shape
-        self._device = as_device(device)
-        self._names = shapes.as_names(names, codes.ndim)
-        self._lock = None
-        self._objects = objects
-        self._metadata = None
+        self._begin_with(objects, {CODES: codes}, codes.shape, as_device(device), shapes.as_names(names, codes.ndim))
 
     @classmethod
     def from_list(cls, non_tensors: Sequence[Any]) -> NonTensorStack:  # type: ignore[override]
@@ -222,17 +208,10 @@ class NonTensorStack(RowByRow, NonTensorDataBase):
         rows: list[Any] = self._index_prepared((slice(count),))._listed() if self._batch_size else []
         return [object_text(row, width) for row in rows]
 
-    def __repr__(self) -> str:
-        try:
-            is_small = self._batch_size.numel() <= _SHOWN_OBJECTS
-            objects = (
-                printable(repr(self._listed()), lines=True)
-                if is_small
-                else self._content_for_repr(line_width() - 20, 0)
-            )
-            return f"{type_name(self)}({objects}, batch_size={self._batch_size}, device={self._device})"
-        except Exception as error:  # half-constructed, or an object whose repr raises
-            return failed_text(self, error)
+    def _objects_for_repr(self) -> str:
+        if self._batch_size.numel() <= _SHOWN_OBJECTS:
+            return printable(repr(self._listed()), lines=True)
+        return self._content_for_repr(line_width() - 20, 0)
 
     # -- the batch ----------------------------------------------------------------------------------------------------
 
@@ -469,7 +448,52 @@ def is_leaf_nontensor(cls: type) -> bool:
     return issubclass(cls, NonTensorDataBase) or not issubclass(cls, Collection)
 
 
-registry.register(stack_of)
+def non_tensor(value: Any, batch_size: Size, device: torch.device | None, names: Names) -> Any:
+    """Return the stored form of an object.
+
+    A list with one object for each row of the batch becomes a stack; nested lists give an object for each position of
+    several dimensions. A list of collections is stacked. Anything else is one object for the whole batch.
+    :class:`set_list_to_stack` changes this.
+    """
+    given: Any = value
+    if isinstance(value, list) and (column := as_column(given, batch_size)) is not None:
+        return column
+    shapes.check_size(batch_size)
+    return NonTensorData._of_rows(value, batch_size, device, names)
+
+
+def as_column(value: list[Any], batch_size: Size) -> Any:
+    """Return a list as a stack or a stacked collection; ``None`` if it is one object."""
+    mode = LIST_TO_STACK.current()
+    if mode is False:
+        return None
+    if value and all(isinstance(item, Collection) for item in value):
+        if mode or (batch_size and len(value) == batch_size[0]):
+            return stack(value)
+        return None
+    if mode:
+        return NonTensorStack.from_list(value)
+    flat, lengths = flatten_lists(value, len(batch_size))
+    depth = 0
+    while depth < len(lengths) and lengths[depth] == batch_size[depth]:
+        depth += 1
+    if not depth or not flat:
+        return None
+    if depth < len(lengths):
+        flat, lengths = flatten_lists(value, depth)
+    codes = codes_row_by_row(Size(lengths)).reshape(*lengths, *(1,) * (len(batch_size) - depth))
+    return stack_of(tuple(flat), codes.expand(batch_size), None, None)
+
+
+def note_files(data: Any) -> Any:
+    """Mark the objects of a loaded collection if writes to its tensors go to files, and return the collection."""
+    for node in data._all_nodes() if lies_in_files(data) else ():
+        if isinstance(node, NonTensorDataBase):
+            node._in_file = True
+    return data
+
+
+registry.register(stack_of, non_tensor)
 native.tell("bind_objects", NonTensorData, NonTensorStack, CODES)
 pytree.register(NonTensorStack)
 allow_class(NonTensorStack)

@@ -15,10 +15,11 @@ from typing_extensions import Self
 from tensorclass.support.printable import type_name
 from tensorclass.td import registry, shapes
 from tensorclass.td.collection import Collection
-from tensorclass.td.indexing import check_broadcast, lies_in_files
+from tensorclass.td.indexing import check_broadcast
 from tensorclass.td.keys import dotted
 from tensorclass.td.modes import CAPTURE
 from tensorclass.td.prepared_index import prepare_index
+from tensorclass.td.printing.representations import failed_text
 from tensorclass.td.safe_unpickling import allow_function, found
 from tensorclass.td.shapes import Names
 from tensorclass.td.stack_and_cat import _where_value
@@ -78,6 +79,14 @@ class NonTensorDataBase(FullLeaf):
         new._objects = self._objects
         new._metadata = self._metadata
         return new
+
+    def _begin_with(
+        self, objects: Sequence[Any], store: Any, size: Size, device: Any, names: Names, metadata: Any = None
+    ) -> None:
+        """Set the slots of a new instance, which is unlocked. Nothing is checked."""
+        self._begin(store, size, device, names)
+        self._objects = objects
+        self._metadata = metadata
 
     def _same(self, store: Store) -> Self:  # inside vmap without dimensions, yet with objects for each row
         new = super(Leaf, self)._same(store)
@@ -649,6 +658,16 @@ class NonTensorDataBase(FullLeaf):
     def __ne__(self, other: Any) -> Any:
         return self._compared(other, False)
 
+    def _objects_for_repr(self) -> str:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        try:
+            shown = self._objects_for_repr()
+            return f"{type_name(self)}({shown}, batch_size={self._batch_size}, device={self._device})"
+        except Exception as error:  # half-constructed, or an object whose repr raises
+            return failed_text(self, error)
+
     __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
 
@@ -656,21 +675,6 @@ def _from_codes(objects: Sequence[Any], codes: Tensor, device: torch.device | No
     if codes.ndim:
         return registry.stack_of(objects, codes, device, names)
     return registry.NonTensorData(objects[int(codes)], device=device)
-
-
-def note_files(data: Any) -> Any:
-    """Mark the objects of a loaded collection if writes to its tensors go to files, and return the collection."""
-    if lies_in_files(data):
-        _note_files(data)
-    return data
-
-
-def _note_files(data: Any) -> None:
-    for node in data._nodes():
-        if isinstance(node, NonTensorDataBase):
-            node._in_file = True
-        else:
-            _note_files(node)
 
 
 @allow_function
@@ -687,13 +691,7 @@ def _rebuild(
     new: NonTensorDataBase = object.__new__(
         found(given[0], NonTensorDataBase)[given[1]] if isinstance(cls, tuple) else found(given, NonTensorDataBase)  # type: ignore[index]
     )
-    new._store = store
-    new._batch_size = Size(batch_size)
-    new._device = device
-    new._names = names
-    new._lock = None
-    new._objects = objects
-    new._metadata = metadata
+    new._begin_with(objects, store, Size(batch_size), device, names, metadata)
     return new
 
 

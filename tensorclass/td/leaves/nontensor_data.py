@@ -17,15 +17,14 @@ from tensorclass.support.printable import class_name, printable, type_name
 from tensorclass.td import pytree, registry, shapes
 from tensorclass.td.collection import Collection, DeviceLike, as_device
 from tensorclass.td.indexing import NO_DIMS
-from tensorclass.td.printing.representations import failed_text
 from tensorclass.td.printing.text_previews import for_all_rows, object_text
 from tensorclass.td.safe_unpickling import allow_class
 from tensorclass.td.shapes import Names
 
 from .content import register_kind
+from .leaf import Uniform
 from .nontensor_base import NonTensorDataBase
 from .object_codes import CPU, codes_along, fill_lists, same_object
-from .row_independent import Uniform
 
 if TYPE_CHECKING:
     from tensorclass.td.keys import NestedKey
@@ -77,13 +76,9 @@ class NonTensorData(Uniform, NonTensorDataBase):
             raise ValueError(f"{type_name(self)}: _is_non_tensor can only be True")
         if isinstance(data, NonTensorDataBase):
             data = data.data
-        self._store = {}
-        self._batch_size = shapes.as_size(batch_size)
-        self._device = as_device(device)
-        self._names = shapes.as_names(names, len(self._batch_size))
-        self._lock = None
-        self._objects = (data,)
-        self._metadata = _metadata
+        size = shapes.as_size(batch_size)
+        self._check(data)
+        self._begin_with((data,), {}, size, as_device(device), shapes.as_names(names, len(size)), _metadata)
 
     @classmethod
     def _of_rows(cls, data: Any, batch_size: Size, device: torch.device | None = None, names: Names = None) -> Self:
@@ -98,6 +93,9 @@ class NonTensorData(Uniform, NonTensorDataBase):
         new._metadata = None
         return new
 
+    def _check(self, value: Any) -> None:
+        """Raise if this data cannot hold an object."""
+
     @property
     def data(self) -> Any:
         """The object.
@@ -111,6 +109,7 @@ class NonTensorData(Uniform, NonTensorDataBase):
 
     @data.setter
     def data(self, value: Any) -> None:
+        self._check(value)
         self._check_unlocked()
         self._check_objects((value,))
         self._objects = (value,)
@@ -237,12 +236,8 @@ class NonTensorData(Uniform, NonTensorDataBase):
         value = self._objects[0]
         return for_all_rows(lambda room: "" if value is None else object_text(value, room), width, ndim).strip()
 
-    def __repr__(self) -> str:
-        try:
-            head = f"{type_name(self)}(data={printable(repr(self._objects[0]), lines=True)}"
-            return f"{head}, batch_size={self._batch_size}, device={self._device})"
-        except Exception as error:  # half-constructed, or an object whose repr raises
-            return failed_text(self, error)
+    def _objects_for_repr(self) -> str:
+        return f"data={printable(repr(self._objects[0]), lines=True)}"
 
     # -- the batch ----------------------------------------------------------------------------------------------------
 
@@ -343,9 +338,10 @@ class MetaData(NonTensorData):
     ``MetaData[cls]`` is a subclass that accepts only instances of ``cls``, a class or a tuple of classes.
 
     Args:
-        data: the object.
-        args: as for :class:`NonTensorData`.
-        kwargs: as for :class:`NonTensorData`: ``batch_size``, ``device``, ``names``, ...
+        data: the object; for other NonTensorData, the object that it holds.
+        batch_size: the batch size. Default: none.
+        device: the device of the collection that it belongs to. The object is not moved.
+        names: a name or ``None`` for each batch dimension.
 
     Raises:
         TypeError: the object is not an instance of ``cls``.
@@ -379,34 +375,12 @@ class MetaData(NonTensorData):
             pytree.register(made)
         return made
 
-    def __init__(self, data: Any, *args: Any, **kwargs: Any) -> None:
-        super().__init__(data, *args, **kwargs)
-        self._check(self._objects[0])
-
     def _check(self, value: Any) -> None:
         if self._takes is not None and not isinstance(value, self._takes):
             raise TypeError(
                 f"{type_name(self)}: expected an instance of {_class_name(self._takes)}, got "
                 f"{type_name(value)} {value!r}"
             )
-
-    @property
-    def data(self) -> Any:
-        """The object.
-
-        Example:
-            >>> from tensorclass import MetaData
-            >>> MetaData({"lr": 0.1}).data
-            {'lr': 0.1}
-        """
-        return self._objects[0]
-
-    @data.setter
-    def data(self, value: Any) -> None:
-        self._check(value)
-        self._check_unlocked()
-        self._check_objects((value,))
-        self._objects = (value,)
 
     def _as_held(self, source: NonTensorDataBase) -> NonTensorDataBase:
         if not isinstance(source, NonTensorData):

@@ -28,16 +28,15 @@ from tensorclass.td.tracing import has_values
 from tensorclass.td.value_checks import shape_of
 
 from .content import Content
-from .leaf import FullLeaf
-from .number_operations import number_result
+from .leaf import FullLeaf, Uniform
+from .number_operations import NumberLeaf, cast_to, number_result
 from .object_codes import to_lists
-from .row_independent import Uniform
 
 if TYPE_CHECKING:
     from tensorclass.td.collection import Store
 
 
-class UnbatchedTensor(Uniform, FullLeaf):
+class UnbatchedTensor(Uniform, NumberLeaf, FullLeaf):
     """One tensor for all rows of a batch, whose shape is independent of the batch size.
 
     ``data["key"]`` returns the tensor, ``data.get("key")`` this holder, whose shape is the batch size. Shape operations
@@ -64,7 +63,6 @@ class UnbatchedTensor(Uniform, FullLeaf):
     __slots__ = ("_tensor",)
 
     _CONTENT = Content.TENSOR
-    _has_numbers = True
     _CONTENT_HINT = "; its tensor is in `data`"
     _row_reader = ".data"
 
@@ -86,25 +84,17 @@ class UnbatchedTensor(Uniform, FullLeaf):
                 raise TypeError(f"UnbatchedTensor: expected a tensor, got a {type_name(given)}")
             data = torch.as_tensor(given)
         shape_of(data, "UnbatchedTensor")
-        self._store = {}
-        self._batch_size = shapes.as_size(batch_size)
-        self._names = shapes.as_names(names, len(self._batch_size))
-        self._lock = None
+        size = shapes.as_size(batch_size)
         self._tensor = data if device is None else data.to(device)
-        self._device = self._tensor.device
+        self._begin({}, size, self._tensor.device, shapes.as_names(names, len(size)))
 
     def _like(self, store: Store, batch_size: Size, names: Names = None) -> Self:
         new = object.__new__(self.__class__)
-        new._store = store
-        new._batch_size = batch_size
-        new._device = self._device
-        new._names = names
-        new._lock = None
+        new._begin(store, batch_size, self._device, names)
         new._tensor = self._tensor
         return new
 
     def _with_tensor(self, tensor: Any) -> Self:
-        """Return the same holder with another tensor."""
         new = self._same({})
         new._tensor = tensor
         new._device = tensor.device if isinstance(tensor, Tensor) else self._device
@@ -165,22 +155,8 @@ class UnbatchedTensor(Uniform, FullLeaf):
 
     _as_read = _unwrapped
 
-    def _leaves(self) -> Iterator[Tensor]:
-        yield self._tensor
-
-    def _with_leaves(self, leaves: Iterator[Tensor]) -> Self:
-        return self._with_tensor(next(leaves))
-
     def _put_leaves(self, leaves: Iterator[Tensor]) -> None:
         next(leaves)
-
-    def _named_leaves(self) -> list[tuple[tuple[str, ...], Tensor]]:
-        return [((), self._tensor)]
-
-    def to_dict(self, *, convert_tensors: bool | str = False, **options: Any) -> Any:
-        if convert_tensors == "numpy":
-            return self.numpy()
-        return self.tolist() if convert_tensors else self._shallow()
 
     def numpy(self) -> Any:
         array: np.ndarray[Any, Any] = self._tensor.numpy(force=True)
@@ -220,19 +196,6 @@ class UnbatchedTensor(Uniform, FullLeaf):
     def _viewed(self, dtype: torch.dtype, batch_size: Size | None = None) -> Any:
         return self._in_size(self._with_tensor(self._tensor.view(dtype)), batch_size)
 
-    def type(self, dst_type: torch.dtype, *, cast_filter: Any = None) -> Self:
-        return (
-            self._with_tensor(self._tensor.type(dst_type))
-            if cast_filter is None
-            else self._filtered_cast(dst_type, cast_filter, ())
-        )
-
-    def _filtered_cast(self, dtype: torch.dtype, cast_filter: Any, path: tuple[str, ...]) -> Self:
-        return self.type(dtype) if cast_filter(path, self._tensor) else self
-
-    def _to_device(self, device: torch.device, non_blocking: bool) -> Self:
-        return self._with_tensor(self._tensor.to(device, non_blocking=non_blocking))
-
     def _to(
         self,
         device: torch.device | None,
@@ -242,11 +205,9 @@ class UnbatchedTensor(Uniform, FullLeaf):
         memory_format: torch.memory_format | None,
         numbers: bool = True,
     ) -> Self:
-        tensor = self._tensor
-        if dtype is not None and not numbers and (dtype.is_floating_point or dtype.is_complex):
-            dtype = dtype if tensor.is_floating_point() or tensor.is_complex() else None
+        dtype = cast_to(self._tensor, dtype, numbers)
         options = {"memory_format": memory_format} if memory_format is not None else {}
-        return self._with_tensor(tensor.to(device, dtype, non_blocking, copy, **options))
+        return self._with_tensor(self._tensor.to(device, dtype, non_blocking, copy, **options))
 
     def _clear_device(self) -> None:
         """Do nothing: the device is the tensor's."""
@@ -481,20 +442,18 @@ def _flatten_with_keys(node: Any) -> tuple[list[tuple[Any, Any]], Any]:
 def _unflatten(leaves: Any, context: Any) -> Any:
     cls, _, device, _, origin = context
     (leaf,) = leaves
-    new = object.__new__(cls)
-    new._store = {}
-    new._device = device
-    new._lock = None
     given: Any = origin
     if isinstance(origin, tuple):
-        ndim, new._names = given
-        new._batch_size = Size((0,) * ndim)  # the collection that holds this one sets its own
+        ndim, names = given
+        size = Size((0,) * ndim)  # the collection that holds this one sets its own
     else:
-        new._batch_size, new._names = given.size, given.names
+        size, names = given.size, given.names
         while isinstance(leaf, Tensor) and functorch.is_batchedtensor(leaf):
             if functorch.maybe_get_level(leaf) <= origin.level:
                 break
             leaf = functorch.get_unwrapped(leaf)  # vmap over rows does not map over a tensor that they share
+    new = object.__new__(cls)
+    new._begin({}, size, device, names)
     new._tensor = leaf
     return new
 

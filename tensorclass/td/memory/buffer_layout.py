@@ -67,19 +67,6 @@ class BufferLayout:
         [tensor([0., 1., 2.]), tensor([4., 5.])]
     """
 
-    __slots__ = (
-        "_description",
-        "_dtypes",
-        "_first",
-        "_is_complex",
-        "_runs",
-        "_shapes",
-        "_with_dtypes",
-        "dtype",
-        "size",
-        "spans",
-    )
-
     def __init__(self, spans: Sequence[TensorSpan], size: int) -> None:
         self.spans: list[TensorSpan] = list(spans)
         self.size: int = size  #: bytes of the buffer

@@ -94,19 +94,6 @@ class MemoryMappedTensor(FilledTensors, Tensor):
         new = cls.from_tensor(memory, filename=filename, shape=shape)
         return new if index is None else new._indexed(index)
 
-    def __init__(
-        self,
-        source: Tensor | torch.UntypedStorage | None,
-        *,
-        handler: torch.UntypedStorage | None = None,
-        dtype: torch.dtype | None = None,
-        shape: Sequence[int] | None = None,
-        index: Any = None,
-        device: torch.device | str | None = None,
-        filename: Filename | None = None,
-    ) -> None:
-        """See the class for the arguments."""
-
     @classmethod
     def _of(
         cls,

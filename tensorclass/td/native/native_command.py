@@ -59,22 +59,18 @@ def _say(text: str, arguments: Namespace) -> int:
 
 def _state(changed: bool) -> dict[str, object]:
     """Return the state of the native code: in this process, or, if a file was changed, in the next one."""
+    file = found_library()
     reason = (why_not_wanted() or why_unusable()) if changed else WHY_OFF
     return {
         "on": not reason if changed else ON,
         "reason": reason or None,
         "torch": str(torch.__version__),
         "python": sys.version.split()[0],
-        "file": str(found_library() or library_file()),
+        "file": str(file or library_file()),
         "built": library_file().exists(),
-        "origin": _origin(),
+        "origin": None if file is None else origin_of(file),
         "others": [str(file) for file in other_libraries()],
     }
-
-
-def _origin() -> str | None:
-    file = found_library()
-    return None if file is None else origin_of(file)
 
 
 def _summary() -> str:

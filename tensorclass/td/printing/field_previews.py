@@ -12,12 +12,12 @@ from torch.nn import Parameter
 
 from tensorclass.support.printable import type_name
 from tensorclass.td.collection import Collection
-from tensorclass.td.leaves.object_codes import to_lists
+from tensorclass.td.leaves.object_codes import flatten_lists, to_lists
 from tensorclass.td.memory.mapped_tensor import MemoryMappedTensor
 from tensorclass.td.value_checks import is_strided_nested
 
 from .long_form import dtype_name, is_shared_tensor, shows_fields, sizes_text
-from .number_previews import first_numbers_text, flat_list, is_readable, list_text, number_writer, numbers_text
+from .number_previews import first_numbers_text, is_readable, list_text, number_writer, numbers_text
 from .print_options import OPTIONS
 from .text_previews import ROWS, cut, cut_middle, listed, object_text, one_line
 
@@ -179,7 +179,7 @@ def row_texts(items: Tensor, spans: list[tuple[int, int]], width: int) -> list[s
     read: list[Any] = [
         to_lists(items[start : start + min(length, ROWS)]) if length >= 0 else None for start, length in spans
     ]
-    write = number_writer([number for row in read if row for number in flat_list(row)], items.dtype)
+    write = number_writer([number for row in read if row for number in flatten_lists(row)[0]], items.dtype)
     return [
         "None" if row is None else listed([list_text(number, write) for number in row], max(length, 0), width)
         for row, (_, length) in zip(read, spans, strict=True)

@@ -19,7 +19,7 @@ from .field_previews import FirstRows
 from .html_charts import histogram, is_image, png_uri, svg_histogram
 from .number_previews import is_readable, number_writer, numbers_text
 from .print_options import OPTIONS
-from .short_form import Line, content_text, facts_of, head_facts, nested_summary, plan
+from .short_form import Line, content_text, facts_of, head_facts, plan
 from .text_previews import cut
 
 if TYPE_CHECKING:
@@ -84,14 +84,7 @@ def _row_start(lines: list[Line], number: int) -> str:
     beside = [other for other in lines if other.group == line.group and other.preview is not None]
     names = max(len(other.name) for other in beside)
     types = max(len(other.type) for other in beside)
-    is_open = number + 1 < len(lines) and lines[number + 1].depth > line.depth
-    content = (
-        content_text(line, _CONTENT)
-        if line.preview.nested is None
-        else ""
-        if is_open
-        else nested_summary(line, _CONTENT)
-    )
+    content = content_text(lines, number, _CONTENT)
     return (
         f'<span class="tc-n">{_text(line.name.ljust(names + 2))}</span>'
         f'<span class="tc-t">{_text(line.type.ljust(types + 2))}</span><span class="tc-c">{_text(content)}</span>'

@@ -17,7 +17,7 @@ from torch.compiler import is_compiling
 from torch.nn import Buffer, Parameter
 
 from tensorclass.td.collection import functorch
-from tensorclass.td.leaves.object_codes import to_lists
+from tensorclass.td.leaves.object_codes import flatten_lists, to_lists
 from tensorclass.td.memory.mapped_tensor import MemoryMappedTensor
 
 from .text_previews import cut
@@ -112,8 +112,10 @@ def _numbers_text(tensor: Tensor, ndim: int, width: int) -> str:
     style = number_style()
     is_near = tensor.device.type == "cpu"
     few = min(max(_FEW, 2 * style.edgeitems) if is_near else 2 * style.edgeitems, style.threshold)
-    if count <= few and count * _usual_width(tensor.dtype) <= max(width, 12 * style.edgeitems):
-        text = _nested_text(_to_list(tensor), tensor.dtype)
+    usual_width = 8 if tensor.dtype.is_floating_point else 3
+    if count <= few and count * usual_width <= max(width, 12 * style.edgeitems):
+        numbers = _to_list(tensor)
+        text = list_text(numbers, number_writer(flatten_lists(numbers)[0], tensor.dtype))
         if len(text) <= width or count <= 2 * style.edgeitems:
             return cut(text, width)
     values = tensor.detach()
@@ -123,19 +125,10 @@ def _numbers_text(tensor: Tensor, ndim: int, width: int) -> str:
     return _edges_text(values, width, whole=True)
 
 
-def _usual_width(dtype: torch.dtype) -> int:
-    return 8 if dtype.is_floating_point else 3
-
-
 def _to_list(values: Tensor) -> Any:
     if values.dtype.itemsize == 1 and values.dtype.is_floating_point:  # float8
         values = values.float()
     return to_lists(values)
-
-
-def _nested_text(values: Any, dtype: torch.dtype) -> str:
-    write = number_writer(flat_list(values), dtype)
-    return list_text(values, write)
 
 
 def list_text(values: Any, write: Callable[[Any], str]) -> str:
@@ -150,19 +143,6 @@ def list_text(values: Any, write: Callable[[Any], str]) -> str:
     if items and isinstance(items[0], list):
         return f"[{', '.join([list_text(item, write) for item in items])}]"
     return f"[{', '.join(map(write, items))}]"
-
-
-def flat_list(values: Any) -> list[Any]:
-    """Return the items of nested lists.
-
-    >>> flat_list([[1, 2], [3]])
-    [1, 2, 3]
-    """
-    if not isinstance(values, list):
-        return [values]
-    items: list[Any] = values  # pyright: ignore[reportUnknownVariableType]
-    is_nested = bool(items) and isinstance(items[0], list)
-    return [number for item in items for number in flat_list(item)] if is_nested else items
 
 
 def _range_text(values: Tensor, count: int) -> str:

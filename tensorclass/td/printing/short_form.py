@@ -131,7 +131,7 @@ def head_facts(data: Printing, facts: Facts) -> list[str]:
     """Return the facts of the first line."""
     shown, found = OPTIONS.everywhere, list[str]()
     if shown["show_batch_size"]:
-        found.append(f"batch_size={_sizes(data._batch_size)}")
+        found.append(f"batch_size={list(data._batch_size)}")
     if data._names is not None:
         found.append(f"names={list(data._names)}")
     marks = [*data._marks_for_repr(), *facts.marks]
@@ -160,10 +160,6 @@ def bytes_text(nbytes: int) -> str:
     return f"{size:.1f} {unit}"
 
 
-def _sizes(sizes: Any) -> str:
-    return f"[{', '.join([str(size) for size in sizes])}]"
-
-
 # -- the fields -------------------------------------------------------------------------------------------------------
 
 
@@ -187,8 +183,7 @@ class _Plan:
         kept = names if len(names) <= budget else names[: budget - 1]
         lines: list[Line] = []
         for name in kept:
-            value = _value(owner, name)
-            one = _preview(value, ndim, self.facts)
+            value, one = _shown(owner, name, ndim, self.facts)
             lines.append(Line(depth, key_text(name), self._type_text(one), one, group, value, ndim))
         left = budget - len(kept)
         if len(kept) < len(names):
@@ -220,19 +215,14 @@ class _Plan:
         return cut(text, _TYPE)
 
 
-def _value(owner: Printing, name: str) -> Any:
+def _shown(owner: Printing, name: str, ndim: int, facts: Facts) -> tuple[Any, Preview]:
+    """Return a value and its preview; that of the error if there is one."""
     try:
-        return owner._value_for_repr(name)
-    except Exception as error:
-        return Unshown(error)
-
-
-def _preview(value: Any, ndim: int, facts: Facts) -> Preview:
-    try:
+        value = owner._value_for_repr(name)
         known = facts.marks_of.get(id(value))
-        return preview(value, ndim, known and known[1])
+        return value, preview(value, ndim, known and known[1])
     except Exception as error:
-        return preview(Unshown(error), ndim)
+        return Unshown(error), preview(Unshown(error), ndim)
 
 
 def key_text(key: str) -> str:
@@ -249,20 +239,21 @@ def key_text(key: str) -> str:
     return cut_middle(printable(repr(key)), _NAME)
 
 
-def content_text(line: Line, width: int) -> str:
-    """Return the content of a value on ``width`` columns; why it cannot be shown, if it cannot."""
-    assert line.preview is not None
-    try:
-        return cut(line.preview.content(width), width)
-    except Exception as error:
-        return Unshown(error).text(width)
+def content_text(lines: list[Line], number: int, width: int) -> str:
+    """Return the content of a value on ``width`` columns; why it cannot be shown, if it cannot.
 
-
-def nested_summary(line: Line, width: int) -> str:
-    """Return the keys of a nested collection for which no lines are left."""
-    assert line.preview is not None
-    assert line.preview.nested is not None
-    names = line.preview.nested._names_for_repr()
+    Of a nested collection, return the keys, unless lines below show them.
+    """
+    shown = lines[number].preview
+    assert shown is not None
+    if shown.nested is None:
+        try:
+            return cut(shown.content(width), width)
+        except Exception as error:
+            return Unshown(error).text(width)
+    if number + 1 < len(lines) and lines[number + 1].depth > lines[number].depth:
+        return ""
+    names = shown.nested._names_for_repr()
     more = ", ..." if len(names) > 20 else ""
     return cut(f"{{{', '.join(map(key_text, names[:20]))}{more}}}", width)
 
@@ -282,12 +273,7 @@ def _aligned(lines: list[Line], width: int) -> list[str]:
             shown.append(cut(start + line.name, width))
             continue
         start += f"{line.name}:".ljust(names[line.group] + 2)
-        if line.preview.nested is not None:
-            is_open = number + 1 < len(lines) and lines[number + 1].depth > line.depth
-            content = "" if is_open else nested_summary(line, width - len(start) - len(line.type) - 2)
-            start += line.type + "  "
-        else:
-            start += line.type.ljust(types[line.group] + 2)
-            content = content_text(line, width - len(start))
+        start += line.type.ljust(types[line.group] if line.preview.nested is None else 0) + "  "
+        content = content_text(lines, number, width - len(start))
         shown.append(cut((start + content).rstrip(), width))
     return shown

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from torch.compiler import is_dynamo_compiling
@@ -22,14 +22,14 @@ from tensorclass.td.permute_and_flip import Permuting
 from tensorclass.td.shape_operations import Shaping
 
 from .lazy.lazy_shapes import LazyShaping
-from .store_classes import OnStore, on_store
+from .store_classes import OnSource, OnStore, SourceKeys, on_new_store
 
 if TYPE_CHECKING:
     from tensorclass.td.base import TensorCollection
-    from tensorclass.td.collection import Store, Value
+    from tensorclass.td.collection import Store
 
 
-class ViewedValues(MutableMapping[str, "Value"]):
+class ViewedValues(SourceKeys):
     """The store: the values of a source in another shape.
 
     Reading a key views the value of the source. Writing a key sets it in the source, in the shape of the source.
@@ -40,10 +40,10 @@ class ViewedValues(MutableMapping[str, "Value"]):
         result: of the operation on the source, which knows its inverse.
     """
 
-    __slots__ = ("forward", "inverse", "source")
+    __slots__ = ("forward", "inverse")
 
     def __init__(self, source: TensorCollection, forward: Callable[[Store], Store], result: TensorCollection) -> None:
-        self.source: TensorCollection = source
+        super().__init__(source)
         self.forward: Callable[[Store], Store] = forward
         _, inverse, _, *args = result._context
         ndim = len(result._batch_size)
@@ -62,21 +62,8 @@ class ViewedValues(MutableMapping[str, "Value"]):
             value = value._densified() if isinstance(value, OnStore) else value
         self.source._set(key, self.inverse(value, self.source._find((key,))))
 
-    def __delitem__(self, key: str) -> None:
-        self.source._check_unlocked()
-        del self.source._store[key]
 
-    def __contains__(self, key: object) -> bool:
-        return key in self.source._store
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.source._store)
-
-    def __len__(self) -> int:
-        return len(self.source._store)
-
-
-class LegacyView(OnStore):
+class LegacyView(OnSource):
     """Methods of a view that writes through. Keys and locks are those of its source."""
 
     __slots__ = ()
@@ -84,38 +71,13 @@ class LegacyView(OnStore):
     if TYPE_CHECKING:
         _store: ViewedValues  # pyright: ignore[reportIncompatibleVariableOverride]  # no other store comes here
 
-    def _beside(self) -> tuple[TensorCollection]:
-        return (self._store.source,)
-
     def __reduce__(self) -> Any:
         return self._densified().__reduce__()
 
-    # -- keys: the source's -------------------------------------------------------------------------------------------
+    # -- locks: the source's ------------------------------------------------------------------------------------------
 
     def _check_unlocked(self) -> None:
         self._store.source._check_unlocked()
-
-    def clear(self) -> Any:
-        with_members(self._store.source).clear()
-        return self
-
-    def rename_key_(self, old_key: Any, new_key: Any, safe: bool = False) -> Any:
-        with_members(self._store.source).rename_key_(old_key, new_key, safe)
-        return self
-
-    def flatten_keys(self, separator: str = ".", inplace: bool = False, is_leaf: Any = None) -> Any:
-        if not inplace:
-            return super().flatten_keys(separator, False, is_leaf)
-        with_members(self._store.source).flatten_keys(separator, True, is_leaf)
-        return self
-
-    def unflatten_keys(self, separator: str = ".", inplace: bool = False) -> Any:
-        if not inplace:
-            return super().unflatten_keys(separator, False)
-        with_members(self._store.source).unflatten_keys(separator, True)
-        return self
-
-    # -- locks: the source's ------------------------------------------------------------------------------------------
 
     @property
     def is_locked(self) -> bool:
@@ -154,14 +116,10 @@ for _name in (
 
 def _through(source: Any, forward: Callable[[Store], Store], result: Any) -> Any:
     """Return a view on ``source`` with the batch size, device and names of the plain result of an operation."""
-    cls: type[Any] = source.__class__
-    new = object.__new__(on_store(LegacyView, cls))
-    new._store = ViewedValues(source, forward, result)
-    new._batch_size = result._batch_size
-    new._device = result._device
-    new._names = result._names
-    new._lock = None
-    return new
+    return on_new_store(
+        LegacyView, source.__class__, ViewedValues(source, forward, result), result._batch_size, result._device,
+        result._names,
+    )  # fmt: skip
 
 
 # -- installation -----------------------------------------------------------------------------------------------------

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator, MutableMapping
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+import torch
 from torch import Size, Tensor
 from typing_extensions import Self
 
 from tensorclass.td import pytree, registry
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.dataframe_names import DataFrameNames
+from tensorclass.td.hidden_members import with_members
 from tensorclass.td.shapes import Names
 
 if TYPE_CHECKING:
-    from tensorclass.td.collection import Store
+    from tensorclass.td.collection import Store, Value
 
 C = TypeVar("C", bound=TensorCollection)
 
@@ -36,11 +39,7 @@ class OnStore(TensorCollection, DataFrameNames):
 
     def _like(self, store: Store, batch_size: Size, names: Names = None) -> Any:
         new = object.__new__(self._dense)
-        new._store = store
-        new._batch_size = batch_size
-        new._device = self._device
-        new._names = names
-        new._lock = None
+        new._begin(store, batch_size, self._device, names)
         return new
 
     def _same(self, store: Store) -> Any:
@@ -63,6 +62,70 @@ class OnStore(TensorCollection, DataFrameNames):
         return self._same(  # type: ignore[no-any-return]
             {key: value._densified() if isinstance(value, OnStore) else value for key, value in self._now().items()}
         )
+
+
+class SourceKeys(MutableMapping[str, "Value"]):
+    """Base of stores whose keys are those of another collection, in its order. Removing one removes it there."""
+
+    __slots__ = ("source",)
+
+    def __init__(self, source: TensorCollection) -> None:
+        self.source: TensorCollection = source
+
+    def __delitem__(self, key: str) -> None:
+        self.source._check_unlocked()
+        del self.source._store[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.source._store
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.source._store)
+
+    def __len__(self) -> int:
+        return len(self.source._store)
+
+
+class OnSource(OnStore):
+    """Methods of a collection on a store that is a :class:`SourceKeys`: keys are changed in the source."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        _store: Any
+
+    def _beside(self) -> tuple[TensorCollection]:
+        return (self._store.source,)
+
+    def clear(self) -> Any:
+        """Remove all keys from the source.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"a": torch.zeros(4)}, [4])
+            >>> _ = data.get_sub_tensordict([0, 2]).clear()
+            >>> list(data.keys())
+            []
+        """
+        with_members(self._store.source).clear()
+        return self
+
+    def rename_key_(self, old_key: Any, new_key: Any, safe: bool = False) -> Any:
+        with_members(self._store.source).rename_key_(old_key, new_key, safe)
+        return self
+
+    def flatten_keys(self, separator: str = ".", inplace: bool = False, is_leaf: Any = None) -> Any:
+        if not inplace:
+            return super().flatten_keys(separator, False, is_leaf)
+        with_members(self._store.source).flatten_keys(separator, True, is_leaf)
+        return self
+
+    def unflatten_keys(self, separator: str = ".", inplace: bool = False) -> Any:
+        if not inplace:
+            return super().unflatten_keys(separator, False)
+        with_members(self._store.source).unflatten_keys(separator, True)
+        return self
 
 
 def dense_class(cls: type[C]) -> type[C]:
@@ -97,6 +160,15 @@ def on_store(methods: type[OnStore], cls: type[C]) -> type[C]:
         setattr(dense, name, made)
         made._register()
     return made  # type: ignore[no-any-return]
+
+
+def on_new_store(
+    methods: type[OnStore], cls: type[C], store: Any, batch_size: Size, device: torch.device | None, names: Names
+) -> C:
+    """Return an unlocked collection of a class on a store. Nothing is checked."""
+    new = object.__new__(on_store(methods, cls))
+    new._begin(store, batch_size, device, names)
+    return new
 
 
 registry.register(dense_class)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from torch import Size, Tensor
@@ -14,7 +14,7 @@ from tensorclass.td.hidden_members import with_members
 from tensorclass.td.prepared_index import prepare_index
 from tensorclass.td.shapes import Names
 
-from .store_classes import OnStore, on_store
+from .store_classes import OnSource, OnStore, SourceKeys, on_store
 from .write_back import WrittenBack
 
 if TYPE_CHECKING:
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
     from tensorclass.td.collection import Store, Value
 
 
-class ParentRows(MutableMapping[str, "Value"]):
+class ParentRows(SourceKeys):
     """The store: rows of a parent collection at a prepared index.
 
     Reading a key indexes the value of the parent; writing a key writes into that value in place. A key that the parent
     lacks is allocated there with zeros. Removing a key removes it from the parent.
     """
 
-    __slots__ = ("index", "item", "parent", "size", "views")
+    __slots__ = ("index", "item", "size", "views")
 
-    def __init__(self, parent: TensorCollection, index: tuple[Any, ...], size: Size) -> None:
-        self.parent: TensorCollection = parent
+    def __init__(self, source: TensorCollection, index: tuple[Any, ...], size: Size) -> None:
+        super().__init__(source)
         self.index: tuple[Any, ...] = index
         self.size: Size = size
         self.item: Any = index[0] if len(index) == 1 else index
-        #: values that are read share memory with those of the parent
-        self.views: bool = _gives_views(parent) and all(item is None or type(item) in (int, slice) for item in index)
+        #: values that are read share memory with those of the source
+        self.views: bool = _gives_views(source) and all(item is None or type(item) in (int, slice) for item in index)
 
     def __getitem__(self, key: str) -> Any:
-        value: Any = self.parent._store[key]
+        value: Any = self.source._store[key]
         if isinstance(value, Tensor) or not value._is_tree():
             return value[self.item] if isinstance(value, Tensor) else value._index_value(self.item)
         return rows_of(value, self.index)
@@ -50,23 +50,10 @@ class ParentRows(MutableMapping[str, "Value"]):
 
     def write(self, values: Store) -> None:
         """Write several values after checking that all of them fit."""
-        self.parent._write(self.index, self.parent._like(values, self.size))
-
-    def __delitem__(self, key: str) -> None:
-        self.parent._check_unlocked()
-        del self.parent._store[key]
-
-    def __contains__(self, key: object) -> bool:
-        return key in self.parent._store
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.parent._store)
-
-    def __len__(self) -> int:
-        return len(self.parent._store)
+        self.source._write(self.index, self.source._like(values, self.size))
 
 
-class SubTensorDict(WrittenBack):
+class SubTensorDict(OnSource, WrittenBack):
     """Rows of a collection at an index, as a collection of the same class that writes through to it.
 
     Reading a key returns the rows of its value. Writing changes the rows of the value in the source in place, for every
@@ -123,7 +110,7 @@ class SubTensorDict(WrittenBack):
             >>> data.get_sub_tensordict([0, 2]).get_parent_tensordict() is data
             True
         """
-        return self._store.parent
+        return self._store.source
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -158,46 +145,11 @@ class SubTensorDict(WrittenBack):
         self._take(result)
         return self
 
-    def _beside(self) -> tuple[TensorCollection]:
-        return (self._store.parent,)
-
-    # -- keys: the source's -------------------------------------------------------------------------------------------
+    # -- locks: the source's ------------------------------------------------------------------------------------------
 
     def _check_unlocked(self) -> None:
         super()._check_unlocked()
-        self._store.parent._check_unlocked()
-
-    def clear(self) -> Any:
-        """Remove all keys from the source.
-
-        Example:
-            >>> import torch
-            >>> from tensorclass import TensorDict
-            >>> data = TensorDict({"a": torch.zeros(4)}, [4])
-            >>> _ = data.get_sub_tensordict([0, 2]).clear()
-            >>> list(data.keys())
-            []
-        """
-        with_members(self._store.parent).clear()
-        return self
-
-    def rename_key_(self, old_key: Any, new_key: Any, safe: bool = False) -> Any:
-        with_members(self._store.parent).rename_key_(old_key, new_key, safe)
-        return self
-
-    def flatten_keys(self, separator: str = ".", inplace: bool = False, is_leaf: Any = None) -> Any:
-        if not inplace:
-            return super().flatten_keys(separator, False, is_leaf)
-        with_members(self._store.parent).flatten_keys(separator, True, is_leaf)
-        return self
-
-    def unflatten_keys(self, separator: str = ".", inplace: bool = False) -> Any:
-        if not inplace:
-            return super().unflatten_keys(separator, False)
-        with_members(self._store.parent).unflatten_keys(separator, True)
-        return self
-
-    # -- locks: the source's ------------------------------------------------------------------------------------------
+        self._store.source._check_unlocked()
 
     @property
     def is_locked(self) -> bool:
@@ -210,12 +162,14 @@ class SubTensorDict(WrittenBack):
             >>> rows.is_locked
             True
         """
-        return self._lock is not None or with_members(self._store.parent).is_locked
+        return self._lock is not None or with_members(self._store.source).is_locked
 
     @is_locked.setter
     def is_locked(self, value: bool) -> None:
         if value != self.is_locked:
-            self._refuse_lock()
+            raise RuntimeError(
+                "rows share the keys of their source: lock or unlock the source, .get_parent_tensordict()"
+            )
 
     def lock_(self) -> Any:
         """Do nothing if the source is locked, otherwise raise: rows have the keys of their source.
@@ -237,8 +191,7 @@ class SubTensorDict(WrittenBack):
             >>> rows.is_locked
             True
         """
-        if not self.is_locked:
-            self._refuse_lock()
+        self.is_locked = True
         self._undoes(None)
         return self
 
@@ -259,13 +212,9 @@ class SubTensorDict(WrittenBack):
             Traceback (most recent call last):
             RuntimeError: rows share the keys of their source: ...
         """
-        if self.is_locked:
-            self._refuse_lock()
+        self.is_locked = False
         self._undoes(None)
         return self
-
-    def _refuse_lock(self) -> NoReturn:
-        raise RuntimeError("rows share the keys of their source: lock or unlock the source, .get_parent_tensordict()")
 
     def _refuse_shape(self, *args: Any) -> NoReturn:
         raise RuntimeError(
@@ -302,11 +251,8 @@ def rows_of(source: TensorCollection, index: tuple[Any, ...]) -> Any:
 def _set_up(new: Any, source: TensorCollection, index: tuple[Any, ...]) -> None:
     names: Names = source._names
     size = shapes.indexed(source._batch_size, index)
-    new._store = ParentRows(source, index, size)
-    new._batch_size = size
-    new._device = source._device
-    new._names = None if names is None else shapes.names_indexed(names, index)
-    new._lock = None
+    own = None if names is None else shapes.names_indexed(names, index)
+    new._begin(ParentRows(source, index, size), size, source._device, own)
 
 
 def _objects(values: Any) -> Any:

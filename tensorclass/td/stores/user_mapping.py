@@ -15,7 +15,7 @@ from tensorclass.td.collection import Collection, DeviceLike, as_device
 from tensorclass.td.shapes import Names
 from tensorclass.td.value_checks import Misfit, batch_mismatch, shape_of
 
-from .store_classes import dense_class, on_store
+from .store_classes import dense_class, on_new_store
 from .write_back import WrittenBack
 
 if TYPE_CHECKING:
@@ -180,13 +180,8 @@ def through(
     cls: type[C], source: MutableMapping[str, Any], batch_size: Size, device: torch.device | None, names: Names
 ) -> C:
     """Make a collection of a class over a mapping, without checks."""
-    new = object.__new__(on_store(OnMapping, cls))
     entries = Entries(source)
-    new._store = entries
-    new._batch_size = batch_size
-    new._device = device
-    new._names = names
-    new._lock = None
+    new = on_new_store(OnMapping, cls, entries, batch_size, device, names)
     entries.owner = weakref.ref(new)  # weak: in a cycle, only the garbage collector would free the two
     return new
 

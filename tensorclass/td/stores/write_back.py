@@ -54,24 +54,20 @@ class WrittenBack(OnStore):
     # -- one key ------------------------------------------------------------------------------------------------------
 
     def _set_(self, key: str, value: Any, non_blocking: bool = False) -> None:
-        part = self._read((key,))
-        if not part._store:
-            raise self._key_error(key)
-        part._set_(key, value, non_blocking)
-        self._write_back(part)
+        self._change("_set_", key, value, non_blocking)
 
     def _set_at(self, key: str, value: Any, index: Any) -> None:
-        part = self._read((key,))
-        if not part._store:
-            raise self._key_error(key)
-        part._set_at(key, value, index)
-        self._write_back(part)
+        self._change("_set_at", key, value, index)
 
     def _fill_at(self, key: str, value: Any) -> None:
+        self._change("_fill_at", key, value)
+
+    def _change(self, method: str, key: str, *args: Any) -> None:
+        """Call a method of a collection on a plain dict that has the value of a key, and write the value back."""
         part = self._read((key,))
         if not part._store:
             raise self._key_error(key)
-        part._fill_at(key, value)
+        getattr(part, method)(key, *args)
         self._write_back(part)
 
     # -- several ------------------------------------------------------------------------------------------------------

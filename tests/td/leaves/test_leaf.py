@@ -17,9 +17,11 @@ from torch import Size, Tensor
 from typing_extensions import Self
 
 from tensorclass import (
+    Column,
     ConversionError,
     NonTensorData,
     NonTensorStack,
+    Ragged,
     TensorClass,
     TensorCollection,
     TensorDict,
@@ -32,7 +34,7 @@ from tensorclass import (
 from tensorclass.distributed.messages import record_layout
 from tensorclass.td.leaves import content
 from tensorclass.td.leaves.content import register_kind
-from tensorclass.td.leaves.leaf import FullLeaf, Leaf
+from tensorclass.td.leaves.leaf import FullLeaf, Leaf, RowByRow
 from tests import strategies as draw
 from tests.operations import SHAPE_OPERATIONS
 from tests.storage.formats import FORMATS
@@ -444,3 +446,48 @@ def test_a_field_of_objects_takes_it() -> None:
     bad: Any = Words([0], numbers)
     with pytest.raises(TypeError, match="expected str, got int"):
         Sentence(x=torch.zeros(1), w=bad, batch_size=[1])
+
+
+# -- what leaves with content for each position have in common: text, ragged rows, objects -----------------------------
+
+ROWS: dict[str, Any] = {
+    "stack": lambda: NonTensorStack(NonTensorStack("a", "b"), NonTensorStack("c", "d")),
+    "column": lambda: Column([["a", "b"], ["c", "d"]], str, batch_size=[2, 2]),
+    "text": lambda: Text([["a", "b"], ["c", "d"]]),
+    "ragged": lambda: Ragged([[1], [2, 3], [4], []]).reshape(2, 2),
+}
+WITHOUT_NUMBERS = ("stack", "column", "text")
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_the_batch_size_is_that_of_the_content(name: str) -> None:
+    leaf = ROWS[name]()
+    assert isinstance(leaf, RowByRow)
+    leaf.batch_size = [2, 2]
+    for size in ([], [2], [2, 3]):
+        message = r"which holds an? \w+ for each position of \[2, 2\]. Nothing was changed"
+        with pytest.raises(RuntimeError, match=message):
+            leaf.batch_size = size
+    data = TensorDict({"rows": leaf}, [2])
+    with pytest.raises(RuntimeError, match=r"does not fit 'rows', which holds an? \w+ for each position of \[2, 2\]"):
+        data.batch_size = [2, 2, 1]
+    assert data.batch_size == Size([2])
+
+
+@pytest.mark.parametrize("name", WITHOUT_NUMBERS)
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_a_reduction_keeps_the_first_row(name: str, keepdim: bool) -> None:
+    data = TensorDict({"rows": ROWS[name](), "x": torch.ones(2, 2)}, [2, 2], names=["a", "b"])
+    rows = data.sum(0, keepdim=keepdim).get("rows")
+    assert rows.tolist() == ([["a", "b"]] if keepdim else ["a", "b"])
+    assert rows.names == (["a", "b"] if keepdim else ["b"])
+    assert data.sum(1, keepdim=keepdim).get("rows").tolist() == ([["a"], ["c"]] if keepdim else ["a", "c"])
+    smallest: Any = data.min(0)
+    assert smallest[0].get("rows").tolist() == ["a", "b"]
+
+
+@pytest.mark.parametrize("name", WITHOUT_NUMBERS)
+def test_a_reduction_of_no_rows_has_no_value(name: str) -> None:
+    data = TensorDict({"rows": ROWS[name](), "x": torch.ones(2, 2)}, [2, 2], names=["a", "b"])[:0]
+    rows = data.sum(0).get("rows")
+    assert (rows.batch_size, rows.names, rows.tolist()) == (Size([2]), ["b"], [None, None])

@@ -3,7 +3,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 from typing_extensions import Self
-from tensorclass.td.leaves.row_by_row import RowByRow
+from tensorclass.td.leaves.leaf import RowByRow
 from tensorclass.td.columns.column_nodes import SPANS as SPANS
 from tensorclass.td.indexing import Index
 from tensorclass.td.columns.ragged import Ragged

@@ -5,14 +5,14 @@ import torch
 from torch import Tensor
 from typing_extensions import Self, TypeVar
 from tensorclass.td.collection import DeviceLike
+from tensorclass.td.columns.item_numbers import ItemNumbers
 from tensorclass.td.columns.padded_rows import Padded, Side
-from tensorclass.td.columns.row_reductions import RowReductions
 from numpy.typing import NDArray
 from tensorclass.td.columns.column_inputs import RaggedRows
 
 Row = TypeVar("Row", default=Any)
 
-class Ragged(RowReductions, Generic[Row]):
+class Ragged(ItemNumbers, Generic[Row]):
     __slots__ = ()
 
     def __get__(self, record: object, owner: Any = None) -> Self: ...
@@ -59,7 +59,6 @@ class Ragged(RowReductions, Generic[Row]):
     def sort_by_length(self, *, descending: bool = False) -> tuple[Self, Tensor]: ...
     def cat_items(self, *others: Ragged[Any]) -> Self: ...
     def map_values(self, function: Callable[[Tensor], Tensor]) -> Self: ...
-    def to_dict(self, *, convert_tensors: bool | str = False, **options: Any) -> Any: ...
     def numpy(self) -> NDArray[Any]: ...  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
 
 def as_ragged(

@@ -2,28 +2,12 @@
 from collections.abc import Iterator
 from typing import Any, TypeGuard
 from typing_extensions import Self
-from tensorclass.td.base import TensorCollection
-from tensorclass.td.converting import Converting
-from tensorclass.td.creation import Creation
-from tensorclass.td.delegated.memory_map_methods import MemoryMaps
-from tensorclass.td.devices import Devices
-from tensorclass.td.gather_and_take import Gathering
-from tensorclass.td.gradients import Gradients
-from tensorclass.td.locking import Locking
-from tensorclass.td.padding import Padding
-from tensorclass.td.permute_and_flip import Permuting
-from tensorclass.td.pointwise import Pointwise
-from tensorclass.td.printing.representations import Printing
-from tensorclass.td.reductions import Reductions
-from tensorclass.td.split_and_narrow import Splitting
-from tensorclass.td.stack_and_cat import Combining
-from tensorclass.td.storage_state import Storing
-from tensorclass.td.torch_functions import TorchFunctions
+from tensorclass.td.base import TensorCollection, ValueOperations
 from tensorclass.td.leaves.content import Content
 from tensorclass.td.columns.buffer_column import BufferColumn
 from tensorclass.td.keys import NestedKey
 
-class Leaf(TorchFunctions, Permuting, Splitting, Gathering, Padding, Pointwise, Reductions, Combining, Creation, Converting, Storing, MemoryMaps, Devices, Gradients, Locking, Printing):
+class Leaf(ValueOperations):
     __slots__ = ()
 
     def is_empty(self) -> bool: ...
@@ -44,6 +28,12 @@ class FullLeaf(Leaf, TensorCollection):
     def sorted_keys(self) -> list[str]: ...
     def popitem(self) -> Any: ...
     def clear(self) -> Self: ...
+
+class RowByRow(Leaf):
+    __slots__ = ()
+
+class Uniform(Leaf):
+    __slots__ = ()
 
 def content_kind(value: object) -> Content | None: ...
 def holds_objects(value: object) -> TypeGuard[Leaf]: ...

@@ -2,23 +2,14 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 import torch
-from torch import Tensor
+from torch import Size, Tensor
 from typing_extensions import Self
 from tensorclass.td.collection import DeviceLike
 from tensorclass.td.shapes import Names
+from tensorclass.td.leaves.leaf import RowByRow
 from tensorclass.td.leaves.nontensor_base import NonTensorDataBase as NonTensorDataBase
 from tensorclass.td.leaves.nontensor_data import MetaData as MetaData, NonTensorData as NonTensorData
-from tensorclass.td.leaves.row_by_row import RowByRow
 
-__all__ = [
-    "MetaData",
-    "NonTensorData",
-    "NonTensorDataBase",
-    "NonTensorStack",
-    "is_leaf_nontensor",
-    "is_non_tensor",
-    "stack_of",
-]
 CODES: str
 
 class NonTensorStack(RowByRow, NonTensorDataBase):
@@ -42,7 +33,6 @@ class NonTensorStack(RowByRow, NonTensorDataBase):
     @data.setter
     def data(self, value: Any) -> None: ...
     def maybe_to_stack(self) -> NonTensorStack: ...
-    def __repr__(self) -> str: ...
     def unbind(self, dim: int = 0) -> tuple[Any, ...]: ...
     def gather(self, dim: int, index: Tensor, out: Any = None, *, inplace: bool = False) -> Any: ...
     @property
@@ -64,3 +54,6 @@ def stack_of(
 ) -> NonTensorStack: ...
 def is_non_tensor(data: object) -> bool: ...
 def is_leaf_nontensor(cls: type) -> bool: ...
+def non_tensor(value: Any, batch_size: Size, device: torch.device | None, names: Names) -> Any: ...
+def as_column(value: list[Any], batch_size: Size) -> Any: ...
+def note_files(data: Any) -> Any: ...

@@ -10,18 +10,6 @@ class BufferLayout:
     spans: list[TensorSpan]
     size: int
     dtype: torch.dtype
-    __slots__ = (
-        "_description",
-        "_dtypes",
-        "_first",
-        "_is_complex",
-        "_runs",
-        "_shapes",
-        "_with_dtypes",
-        "dtype",
-        "size",
-        "spans",
-    )
 
     def __init__(self, spans: Sequence[TensorSpan], size: int) -> None: ...
     @property

@@ -23,17 +23,6 @@ class MemoryMappedTensor(FilledTensors, Tensor):
         device: torch.device | str | None = None,
         filename: Filename | None = None,
     ) -> Self: ...
-    def __init__(
-        self,
-        source: Tensor | torch.UntypedStorage | None,
-        *,
-        handler: torch.UntypedStorage | None = None,
-        dtype: torch.dtype | None = None,
-        shape: Sequence[int] | None = None,
-        index: Any = None,
-        device: torch.device | str | None = None,
-        filename: Filename | None = None,
-    ) -> None: ...
     @classmethod
     def from_filename(
         cls, filename: Filename, dtype: torch.dtype, shape: Sequence[int], index: Any = None, mode: str | None = None

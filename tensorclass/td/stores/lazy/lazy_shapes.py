@@ -123,7 +123,7 @@ class LazyShaping(LazyParts):
         if self._is_ragged():
             return None
         before = shapes.numel(old[:dim]) if dim else 1
-        at = next((i for i in range(len(new)) if new[i] == old[dim] and _product(new[:i]) == before), None)
+        at = next((i for i in range(len(new)) if new[i] == old[dim] and shapes.numel(new[:i]) == before), None)
         if at is None or (0 in old and new != old):
             return None
         inner = shapes.without(new, (at,))
@@ -319,10 +319,3 @@ class LazyShaping(LazyParts):
 def _refuse_inplace(what: str, inplace: bool) -> None:
     if inplace:
         raise TypeError(f"{what}(inplace=True): the parts of a lazy stack cannot become others")
-
-
-def _product(sizes: Sequence[int]) -> int:
-    product = 1
-    for size in sizes:
-        product *= size
-    return product

@@ -28,11 +28,10 @@ from tensorclass.td.safe_unpickling import allow_function, found, written
 from tensorclass.td.stores.store_classes import on_store
 from tensorclass.td.tensordict import TensorDict
 
-from .lazy_base import checked, lazily, stacked_names, stacked_size
-from .lazy_functions import check_one_size, stack_dimension
-from .lazy_functions import dense_stack_tds as dense_stack_tds
-from .lazy_functions import lazy_stack as lazy_stack
-from .lazy_functions import maybe_dense_stack as maybe_dense_stack
+from .lazy_base import check_one_size, checked, lazily, stack_dimension, stacked_names, stacked_size
+from .lazy_base import dense_stack_tds as dense_stack_tds
+from .lazy_base import lazy_stack as lazy_stack
+from .lazy_base import maybe_dense_stack as maybe_dense_stack
 from .lazy_keys import LazyKeys
 from .lazy_rows import LazyRows
 from .lazy_shapes import LazyShaping
@@ -207,10 +206,8 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         import copy
 
-        new = memo[id(self)] = object.__new__(type(self))
-        new._store = self._store.like(copy.deepcopy(self._store.items_, memo), self._store.dim)
-        new._store.name = self._store.name
-        new._batch_size, new._device, new._names, new._lock = self._batch_size, self._device, self._names, None
+        new = memo[id(self)] = self._over([])
+        new._store.items_ = copy.deepcopy(self._store.items_, memo)
         return new
 
 
@@ -229,9 +226,8 @@ def _rebuild(
     dense: Any, items: list[Any], dim: int, names: Names, device: Any, batch_size: Any, options: Any, locked: bool
 ) -> Any:
     new: Any = object.__new__(on_store(LazyStacked, found(dense, TensorCollection)))
-    new._store = Parts(items, dim, lazily)
+    new._begin(Parts(items, dim, lazily), Size(batch_size), device, names)
     new._store.name, new._store.forms, new._store.hook_in, new._store.hook_out = options
-    new._batch_size, new._names, new._device, new._lock = Size(batch_size), names, device, None
     if locked:
         new.lock_()
     return new
@@ -356,20 +352,16 @@ class LazyStackedTensorDict(LazyStacked, TensorDict):  # pyright: ignore[reportI
         if device is not None:
             items = [item.to(device) for item in items]
         devices = {item._device for item in items}
-        self._store = Parts(items, dim, lazily)
-        self._store.hook_in, self._store.hook_out = hook_in, hook_out
-        self._batch_size = (
-            stacked_size(items, dim) if items else shapes.as_size([0] if batch_size is None else batch_size)
-        )
-        if items and batch_size is not None and shapes.as_size(batch_size) != self._batch_size:
+        store = Parts(items, dim, lazily)
+        store.hook_in, store.hook_out = hook_in, hook_out
+        store.name = stack_dim_name if items else None
+        size = stacked_size(items, dim) if items else shapes.as_size([0] if batch_size is None else batch_size)
+        if items and batch_size is not None and shapes.as_size(batch_size) != size:
             raise RuntimeError(
-                f"LazyStackedTensorDict: the parts make the batch size {list(self._batch_size)}, got batch_size="
-                f"{list(batch_size)}"
+                f"LazyStackedTensorDict: the parts make the batch size {list(size)}, got batch_size={list(batch_size)}"
             )
-        self._device = devices.pop() if len(devices) == 1 else as_device(device)
-        self._store.name = stack_dim_name if items else None
-        self._names = stacked_names(items, dim, stack_dim_name) if items else None
-        self._lock = None
+        own_names = stacked_names(items, dim, stack_dim_name) if items else None
+        self._begin(store, size, devices.pop() if len(devices) == 1 else as_device(device), own_names)
         if names is not None:
             self._set_names(shapes.as_names(names, len(self._batch_size)))
 

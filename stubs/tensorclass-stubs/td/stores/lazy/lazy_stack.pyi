@@ -6,7 +6,7 @@ from typing_extensions import Self
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike
 from tensorclass.td.tensordict import TensorDict
-from tensorclass.td.stores.lazy.lazy_functions import (
+from tensorclass.td.stores.lazy.lazy_base import (
     dense_stack_tds as dense_stack_tds,
     lazy_stack as lazy_stack,
     maybe_dense_stack as maybe_dense_stack,
