@@ -290,16 +290,6 @@ def from_consolidated(
     return loaded if target is None or blank else loaded.to(target)
 
 
-def read_tree(path: Filename) -> Node:
-    """Return the description of the collection in a file, without its values.
-
-    Raises:
-        FileError: this is no such file, or it is damaged.
-    """
-    with reading_regular(path) as file:
-        return _read(file, os.fspath(path))[1]
-
-
 def _read(file: IO[bytes], name: str) -> tuple[int, Node, dict[tuple[collection_tree.Path, str], Any]]:
     """Read the descriptions; return the number of bytes of values, the tree, and the offset of each buffer."""
     peer_text, at = _text(file, file.seek(0, os.SEEK_END), name)

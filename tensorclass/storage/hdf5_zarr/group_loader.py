@@ -68,7 +68,7 @@ def load_root(cls: type[Any], file: ArrayFile, options: LoadOptions) -> Any:
         root = file.root
         if is_new:
             size = options.batch_size or options.default_batch_size or Size([])
-            result = loader.on_group(cls, GroupStore(file, (), open_group), size, None)
+            result = loader.on_group(cls, GroupStore(file, ()), size, None)
             result._note()
             return result
         with file.reading(()):
@@ -84,6 +84,9 @@ def open_group(parent: GroupStore, key: str, name: str, cls: type[Any]) -> Any:
     loader = GroupLoader(parent.file, LoadOptions(device=parent.owner()._device))
     entry = parent.find(key)
     return loader.load(dense_class(cls), entry.node, entry.note, (*parent.path, name), (key,))
+
+
+GroupStore.open_group = open_group
 
 
 class GroupLoader:
@@ -109,7 +112,7 @@ class GroupLoader:
 
     def on_written(self, data: TensorDict, names: tuple[str, ...]) -> Any:
         """Make the collection of a group to which ``data`` was just written, without looking at the file."""
-        store = GroupStore(self.file, names, open_group)
+        store = GroupStore(self.file, names)
         result = self.on_group(TensorDict, store, data._batch_size, data._names)
         for key, value in data._now().items():
             if type(value) is TensorDict:
@@ -144,7 +147,7 @@ class GroupLoader:
                 raise self.source.damaged(path, f"the group is of the type {found}; {expected}")
         if cls is TensorDict:
             cls = stand_in((note or {}).get("class"))
-        store = GroupStore(file, names, open_group)
+        store = GroupStore(file, names)
         result = self.on_group(cls, store, Size([]), None)
         keys = store.keys_in_file()
         if is_record(cls):

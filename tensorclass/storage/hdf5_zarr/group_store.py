@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Size, Tensor
@@ -30,12 +30,6 @@ _SHOWN_ROWS = 8
 NONE_KNOWN: Mapping[str, Any] = {}
 
 
-class OpenGroup(Protocol):
-    """A function that makes the collection of a group that was just written."""
-
-    def __call__(self, parent: GroupStore, key: str, name: str, cls: type[Any]) -> Any: ...
-
-
 class GroupStore(MutableMapping[str, "Value"]):
     """The entries of a group. Arrays are read at each access; nested collections are made once and kept.
 
@@ -45,7 +39,6 @@ class GroupStore(MutableMapping[str, "Value"]):
     __slots__ = (
         "_group",
         "_has_note",
-        "_open_group",
         "_root",
         "children",
         "cls",
@@ -56,9 +49,11 @@ class GroupStore(MutableMapping[str, "Value"]):
         "path",
     )
 
-    def __init__(self, file: ArrayFile, path: tuple[str, ...], open_group: OpenGroup) -> None:
+    #: returns the nested collection, of a class, that was just written at a key; ``group_loader`` puts it here
+    open_group: ClassVar[Callable[[GroupStore, str, str, type[Any]], Any]]
+
+    def __init__(self, file: ArrayFile, path: tuple[str, ...]) -> None:
         self.file: ArrayFile = file
-        self._open_group: OpenGroup = open_group
         self.cls: type[Collection] = Collection  #: class of the collection, whose fields can have other names here
         self.path: tuple[str, ...] = path  #: names of the groups from the root of the file
         self.children: dict[str, Any] = {}  #: nested collections
@@ -221,7 +216,7 @@ class GroupStore(MutableMapping[str, "Value"]):
         self.children.pop(key, None)
         self.in_memory.pop(key, None)
         if isinstance(value, Collection) and value._is_tree() and value._wrapped_tensor() is None:
-            self.children[key] = self._open_group(self, key, name, type(value))
+            self.children[key] = self.open_group(key, name, type(value))
 
     def allocate(self, key: str, shape: Size, dtype: torch.dtype) -> None:
         """Create an array of zeros."""
