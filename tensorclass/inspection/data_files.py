@@ -219,7 +219,8 @@ class TableFile(DataFile, metaclass=ABCMeta):
         self._nulls: Nulls = nulls
 
     def _batches(self, rows: int) -> Iterator[Any]:
-        raise NotImplementedError
+        read = getattr(TensorDict, self.loader.replace("from_", "iter_"))
+        return iter(read(self.path, batch_size=rows, nulls=self._nulls, progress=False))
 
     def first(self, count: int) -> Any:
         with closing(_generator(self._batches(max(count, 1)))) as batches:
@@ -240,9 +241,6 @@ def _generator(batches: Iterator[Any]) -> Generator[Any, None, None]:
 class ParquetFile(TableFile, format="parquet", loader="from_parquet", suffixes=(".parquet", ".pq")):
     """A Parquet file."""
 
-    def _batches(self, rows: int) -> Iterator[Any]:
-        return iter(TensorDict.iter_parquet(self.path, batch_size=rows, nulls=self._nulls, progress=False))
-
     def rows(self) -> int | None:
         parquet = require("pyarrow.parquet", "arrow", f"reading {self.path.name}")
         try:
@@ -254,15 +252,9 @@ class ParquetFile(TableFile, format="parquet", loader="from_parquet", suffixes=(
 class ArrowFile(TableFile, format="arrow", loader="from_feather", suffixes=(".feather", ".arrow", ".ipc")):
     """A Feather file: Arrow's table on a disk."""
 
-    def _batches(self, rows: int) -> Iterator[Any]:
-        return iter(TensorDict.iter_feather(self.path, batch_size=rows, nulls=self._nulls))
-
 
 class CSVFile(TableFile, format="csv", loader="from_csv", suffixes=(".csv", ".csv.gz", ".tsv")):
     """A CSV file with names in its first line."""
-
-    def _batches(self, rows: int) -> Iterator[Any]:
-        return iter(TensorDict.iter_csv(self.path, batch_size=rows, nulls=self._nulls, progress=False))
 
 
 class JSONLinesFile(
@@ -273,9 +265,6 @@ class JSONLinesFile(
     def __init__(self, path: Path, nulls: Nulls = "mask") -> None:
         super().__init__(path, nulls)
         self._types: dict[tuple[str, ...], Any] = {}
-
-    def _batches(self, rows: int) -> Iterator[Any]:
-        return iter(TensorDict.iter_json(self.path, batch_size=rows, nulls=self._nulls))
 
     def rows(self) -> int | None:
         count = 0

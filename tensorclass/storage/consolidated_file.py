@@ -274,19 +274,20 @@ def from_consolidated(
         blank = rebuild_collection.needs_no_values(target)
         with _disable_current_modes():
             memory = _mapped(file.fileno(), 0 if blank and not collection_tree.has_object_arrays(node) else size)
-    spans = collection_tree.Spans(name)
+    spans: list[tuple[int, int, collection_tree.Path]] = []
 
     def read(where: collection_tree.Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
         start, count = starts.get((where, buffer)), shape.numel() * dtype.itemsize
         if type(start) is not int or not 0 <= start <= start + count <= size:
             raise FileError(f"{name}: {'.'.join(where)}: its values are not in the file")
-        spans.add(start, start + count, where)
+        if count:
+            spans.append((start, start + count, where))
         return view(memory, dtype, shape, start)
 
     reader = rebuild_collection.blank_reader(target or CPU) if blank else read
     source = TreeSource(name, reader, None, allow_pickle, strict, read_strings=read)
     loaded = rebuild_collection.rebuild(node, cls, source)
-    spans.check()
+    collection_tree.check_disjoint(name, spans)
     return loaded if target is None or blank else loaded.to(target)
 
 

@@ -27,6 +27,7 @@ limits, and the checks of metadata that is not trusted.
 
 from __future__ import annotations
 
+import itertools
 import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -164,35 +165,23 @@ def tensor_nodes(node: Any, path: Path = ()) -> Iterator[tuple[Path, str, Node]]
             yield from tensor_nodes(item, (*path, str(at)))
 
 
-class Spans:
-    """Byte ranges of tensors in one buffer, which must not overlap."""
+def check_disjoint(file: str, spans: list[tuple[int, int, Path]]) -> None:
+    """Raise if two tensors share bytes of a buffer, since writing to one would change the other.
 
-    def __init__(self, file: str) -> None:
-        self.file: str = file
-        self._found: list[tuple[int, int, Path]] = []
+    Args:
+        file: the file, for the error.
+        spans: start, end and key of each tensor; sorted in place.
 
-    def add(self, start: int, stop: int, path: Path) -> None:
-        """Add the byte range of a tensor."""
-        if start < stop:
-            self._found.append((start, stop, path))
-
-    def check(self) -> None:
-        """Raise if two tensors share bytes, since writing to one would change the other.
-
-        Raises:
-            FileError: two tensors share bytes.
-        """
-        self._found.sort()
-        last: tuple[int, int, Path] = (0, 0, ())
-        for span in self._found:
-            if span[0] < last[1]:
-                one, other = (".".join(path) for path in (last[2], span[2]))
-                shared = min(last[1], span[1]) - span[0]
-                raise FileError(
-                    f"{self.file}: {one} and {other} have {shared} bytes in common, from byte {span[0]} on; writing to "
-                    "one would change the other"
-                )
-            last = span
+    Raises:
+        FileError: two tensors share bytes.
+    """
+    spans.sort()
+    for (_, end, one), (start, stop, other) in itertools.pairwise(spans):
+        if start < end:
+            raise FileError(
+                f"{file}: {'.'.join(one)} and {'.'.join(other)} have {min(end, stop) - start} bytes in common, from "
+                f"byte {start} on; writing to one would change the other"
+            )
 
 
 def as_dict(given: object) -> dict[str, Any] | None:

@@ -215,7 +215,7 @@ class GroupEntry:
         """Read the items of a column at some ranges of positions, one after the other; all of them for ``None``."""
         rows = None
         if runs is not None:
-            rows = [Selection((slice(*run, 1),), (slice(None),), True) for run in runs or [[0, 0]]]
+            rows = [Selection((slice(start, stop, 1),), (slice(None),), True) for start, stop in runs or [[0, 0]]]
         if self.is_group:
             return self._column(rows)
         return self._read() if rows is None else torch.cat([self._read(one) for one in rows])
