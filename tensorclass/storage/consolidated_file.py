@@ -31,7 +31,7 @@ from tensorclass.td.leaves.leaf import has_spans
 from tensorclass.td.leaves.object_codes import CPU, nest_lists
 from tensorclass.td.memory import consolidated_buffer
 from tensorclass.td.memory.buffer_layout import BufferLayout, layout_of
-from tensorclass.td.memory.consolidated_buffer import TensorSpan, is_sharded, parts_of, spans_of, view, with_buffers
+from tensorclass.td.memory.consolidated_buffer import TensorSpan, is_sharded, parts_of, spans_of, with_buffers
 from tensorclass.td.memory.mapped_files import Filename, pieces
 from tensorclass.td.memory.shared_memory import share
 
@@ -274,20 +274,11 @@ def from_consolidated(
         blank = rebuild_collection.needs_no_values(target)
         with _disable_current_modes():
             memory = _mapped(file.fileno(), 0 if blank and not collection_tree.has_object_arrays(node) else size)
-    spans: list[tuple[int, int, collection_tree.Path]] = []
-
-    def read(where: collection_tree.Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
-        start, count = starts.get((where, buffer)), shape.numel() * dtype.itemsize
-        if type(start) is not int or not 0 <= start <= start + count <= size:
-            raise FileError(f"{name}: {'.'.join(where)}: its values are not in the file")
-        if count:
-            spans.append((start, start + count, where))
-        return view(memory, dtype, shape, start)
-
-    reader = rebuild_collection.blank_reader(target or CPU) if blank else read
-    source = TreeSource(name, reader, None, allow_pickle, strict, read_strings=read)
+    tensors = collection_tree.BufferReader(name, memory, size, starts, "its values are not in the file")
+    reader = rebuild_collection.blank_reader(target or CPU) if blank else tensors.read
+    source = TreeSource(name, reader, None, allow_pickle, strict, read_strings=tensors.read)
     loaded = rebuild_collection.rebuild(node, cls, source)
-    collection_tree.check_disjoint(name, spans)
+    tensors.check_disjoint()
     return loaded if target is None or blank else loaded.to(target)
 
 

@@ -30,7 +30,7 @@ from __future__ import annotations
 import itertools
 import re
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import torch
@@ -39,6 +39,7 @@ from torch import Size, Tensor
 from tensorclass.support.printable import printable
 from tensorclass.td import shapes
 from tensorclass.td.keys import dotted
+from tensorclass.td.memory.consolidated_buffer import view
 from tensorclass.td.memory.mapped_files import pieces
 
 Node: TypeAlias = dict[str, Any]
@@ -165,23 +166,45 @@ def tensor_nodes(node: Any, path: Path = ()) -> Iterator[tuple[Path, str, Node]]
             yield from tensor_nodes(item, (*path, str(at)))
 
 
-def check_disjoint(file: str, spans: list[tuple[int, int, Path]]) -> None:
-    """Raise if two tensors share bytes of a buffer, since writing to one would change the other.
+class BufferReader:
+    """Reads tensors that lie in one buffer.
 
     Args:
-        file: the file, for the error.
-        spans: start, end and key of each tensor; sorted in place.
-
-    Raises:
-        FileError: two tensors share bytes.
+        file: the source of the buffer, for errors.
+        memory: the buffer.
+        size: its bytes.
+        starts: the offset of each tensor, by path and buffer. It is not trusted.
+        absent: the error for a tensor that is not in the buffer.
     """
-    spans.sort()
-    for (_, end, one), (start, stop, other) in itertools.pairwise(spans):
-        if start < end:
-            raise FileError(
-                f"{file}: {'.'.join(one)} and {'.'.join(other)} have {min(end, stop) - start} bytes in common, from "
-                f"byte {start} on; writing to one would change the other"
-            )
+
+    def __init__(
+        self, file: str, memory: Tensor, size: int, starts: Mapping[tuple[Path, str], Any], absent: str
+    ) -> None:
+        self._file, self._memory, self._size, self._starts, self._absent = file, memory, size, starts, absent
+        self._found: list[tuple[int, int, Path]] = []  #: start, end and key of what was read
+
+    def read(self, path: Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
+        """Return a view of the buffer; see :class:`TensorReader`."""
+        start, count = self._starts.get((path, buffer)), shape.numel() * dtype.itemsize
+        if type(start) is not int or not 0 <= start <= start + count <= self._size:
+            raise FileError(f"{self._file}: {'.'.join(path)}: {self._absent}")
+        if count:
+            self._found.append((start, start + count, path))
+        return view(self._memory, dtype, shape, start)
+
+    def check_disjoint(self) -> None:
+        """Raise if two of the tensors share bytes, since writing to one would change the other.
+
+        Raises:
+            FileError: two tensors share bytes.
+        """
+        self._found.sort()
+        for (_, end, one), (start, stop, other) in itertools.pairwise(self._found):
+            if start < end:
+                raise FileError(
+                    f"{self._file}: {'.'.join(one)} and {'.'.join(other)} have {min(end, stop) - start} bytes in "
+                    f"common, from byte {start} on; writing to one would change the other"
+                )
 
 
 def as_dict(given: object) -> dict[str, Any] | None:

@@ -308,17 +308,9 @@ class FolderStore(Store):
 
     # -- the interface of zarr ----------------------------------------------------------------------------------------
 
-    @property
-    def supports_writes(self) -> bool:
-        return True
-
-    @property
-    def supports_deletes(self) -> bool:
-        return True
-
-    @property
-    def supports_listing(self) -> bool:
-        return True
+    supports_writes: bool = True
+    supports_deletes: bool = True
+    supports_listing: bool = True
 
     async def get(
         self, key: str, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None
@@ -355,9 +347,6 @@ class FolderStore(Store):
     async def delete_dir(self, prefix: str) -> None:
         self._check_writable()
         await asyncio.to_thread(self.remove, prefix)
-
-    async def clear(self) -> None:
-        await self.delete_dir("")
 
     async def getsize(self, key: str) -> int:
         *parents, name = self._parts(key)
