@@ -2,7 +2,6 @@
 from typing import Any
 from tensorclass.td.collection import DeviceLike
 from tensorclass.td.memory.mapped_files import Filename
-from tensorclass.storage.common.collection_tree import Node
 
 VERSION: int
 
@@ -24,4 +23,3 @@ def consolidate(
 def from_consolidated(
     cls: Any, filename: Filename, *, device: DeviceLike | None = None, allow_pickle: bool = False, strict: bool = True
 ) -> Any: ...
-def read_tree(path: Filename) -> Node: ...
