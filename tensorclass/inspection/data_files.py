@@ -118,7 +118,8 @@ class CollectionFile(DataFile, metaclass=ABCMeta):
             yield self.data[start : start + rows]
 
     def class_name(self) -> str | None:
-        named = described_class(dense_class(type(self.data))) or {}
+        cls: Any = dense_class(self.data.__class__)
+        named = described_class(cls) or {}
         return f"{named['module']}.{named['name']}" if {"module", "name"} <= named.keys() else None
 
     def verify(self) -> None:
