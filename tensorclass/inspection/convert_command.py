@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tensorclass.storage.common.unimported_classes import keep_class_names
 from tensorclass.support.atomic import swapped_folder, whole_path
 from tensorclass.support.nearest import did_you_mean
 from tensorclass.support.printable import printable
@@ -104,7 +103,7 @@ def convert_file(
         raise UnknownFormat(f"to: expected one of {', '.join(WRITERS)}, got {name!r}{did_you_mean(name, WRITERS)}")
     if made.exists() and not overwrite:
         raise FileExistsError(f"{made}: there is a file of this name; give another one, or --overwrite")
-    with keep_class_names(), opened(Path(source), nulls) as file:
+    with opened(Path(source), nulls) as file:
         total = file.rows()
         pieces = _with_progress(file, rows, total)
         first = next(pieces)

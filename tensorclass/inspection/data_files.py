@@ -10,10 +10,13 @@ from abc import ABC, ABCMeta, abstractmethod
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 
+from tensorclass.storage.common.file_paths import loader_of
+from tensorclass.storage.common.unimported_classes import described_class, keep_class_names
+from tensorclass.storage.hdf5_zarr.persistent_tensordict import PersistentTensorDict
 from tensorclass.support.extras import require
 from tensorclass.support.printable import printable
 from tensorclass.support.regular_files import content_of, reading_regular
@@ -22,6 +25,7 @@ from tensorclass.td.delegated.arguments import Nulls
 from tensorclass.td.keys import unravel_key_to_tuple
 from tensorclass.td.leaves.content import Content
 from tensorclass.td.leaves.leaf import content_kind
+from tensorclass.td.stores.store_classes import dense_class
 from tensorclass.td.tensordict import TensorDict
 
 #: rows that are read at once
@@ -41,19 +45,19 @@ class DataFile(ABC):
 
     #: the format, as ``--to`` takes it
     name: str = ""
+    #: the method that loads it, as :func:`.loader_of` finds it in the content
+    loader: str = ""
     #: ends of file names
     suffixes: tuple[str, ...] = ()
+    is_folder: bool = False
 
-    def __init_subclass__(cls, *, format: str = "", suffixes: tuple[str, ...] = ()) -> None:
-        cls.name, cls.suffixes = format, suffixes
+    def __init_subclass__(
+        cls, *, format: str = "", loader: str = "", suffixes: tuple[str, ...] = (), is_folder: bool = False
+    ) -> None:
+        cls.name, cls.loader, cls.suffixes, cls.is_folder = format, loader, suffixes, is_folder
 
     def __init__(self, path: Path) -> None:
         self.path = path
-
-    @classmethod
-    @abstractmethod
-    def recognises(cls, path: Path, start: bytes) -> bool:
-        """Return whether the file is of this format. ``start`` has its first bytes; none for a folder."""
 
     @abstractmethod
     def rows(self) -> int | None:
@@ -96,7 +100,7 @@ class CollectionFile(DataFile, metaclass=ABCMeta):
         self.data: Any = self._load(False)
 
     def _load(self, verify: bool) -> Any:
-        raise NotImplementedError
+        return getattr(TensorDict, self.loader)(self.path, verify=verify)
 
     def rows(self) -> int | None:
         size = self.data._batch_size
@@ -113,138 +117,65 @@ class CollectionFile(DataFile, metaclass=ABCMeta):
         for start in range(0, max(total, 1), rows):
             yield self.data[start : start + rows]
 
+    def class_name(self) -> str | None:
+        cls: Any = dense_class(self.data.__class__)
+        named = described_class(cls) or {}
+        return f"{named['module']}.{named['name']}" if {"module", "name"} <= named.keys() else None
+
     def verify(self) -> None:
         if self.checksums() is False:
             super().verify()
         else:
-            self._load(True)
+            self.close()
+            self.data = self._load(True)
 
-    def _notes(self) -> str:
-        """Return the text of the metadata, in which checksums have their key."""
-        return ""
-
-    def checksums(self) -> bool | None:
-        return '"crc32": [' in self._notes() or '"crc32":[' in self._notes()
+    def close(self) -> None:
+        if isinstance(self.data, PersistentTensorDict):
+            self.data.close()
 
 
-def _class_of(described: object) -> str | None:
-    """Return the class that a node of a file's metadata names."""
-    named = as_dict(as_dict(described).get("class"))
-    return f"{named['module']}.{named['name']}" if {"module", "name"} <= set(named) else None
-
-
-def as_dict(value: object) -> dict[str, Any]:
-    """Return a value of a JSON document if it is an object, else an empty one."""
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-class MemoryMapFolder(CollectionFile, format="memmap"):
+class MemoryMapFolder(CollectionFile, format="memmap", loader="load_memmap", is_folder=True):
     """A folder of memory maps."""
 
-    @classmethod
-    def recognises(cls, path: Path, start: bytes) -> bool:
-        return path.is_dir() and (path / "meta.json").is_file()
-
-    def _load(self, verify: bool) -> Any:
-        return TensorDict.load_memmap(self.path, verify=verify)
-
-    def _texts(self) -> dict[str, str]:
-        return {str(file): content_of(file).decode() for file in self.path.rglob("meta.json")}
-
-    def _notes(self) -> str:
-        return "".join(self._texts().values())
-
-    def class_name(self) -> str | None:
-        return _class_of(json.loads(content_of(self.path / "meta.json")).get("_tensorclass"))
+    def checksums(self) -> bool | None:
+        return any(map(_has_checksums, map(content_of, self.path.rglob("meta.json"))))
 
 
-class MemoryMapArchive(MemoryMapFolder, format="archive", suffixes=(".tdz", ".zip", ".td.zip")):
+def _has_checksums(metadata: bytes) -> bool:
+    """Return whether JSON of this package has checksums of values, which are lists."""
+    return b'"crc32": [' in metadata or b'"crc32":[' in metadata
+
+
+class MemoryMapArchive(CollectionFile, format="archive", loader="load_memmap", suffixes=(".tdz", ".zip", ".td.zip")):
     """A zip archive of a folder of memory maps."""
 
-    @classmethod
-    def recognises(cls, path: Path, start: bytes) -> bool:
-        from tensorclass.storage import is_memmap_archive
-
-        return start.startswith(b"PK") and is_memmap_archive(path)
-
-    def _texts(self) -> dict[str, str]:
+    def checksums(self) -> bool | None:
         with zipfile.ZipFile(self.path) as archive:
             names = [name for name in archive.namelist() if name.rsplit("/", 1)[-1] == "meta.json"]
-            return {name: archive.read(name).decode() for name in names}
-
-    def class_name(self) -> str | None:
-        texts = self._texts()
-        return _class_of(json.loads(texts[min(texts, key=len)]).get("_tensorclass"))
+            return any(map(_has_checksums, map(archive.read, names)))
 
 
-class SafetensorsFile(CollectionFile, format="safetensors", suffixes=(".safetensors",)):
+class SafetensorsFile(CollectionFile, format="safetensors", loader="load_safetensors", suffixes=(".safetensors",)):
     """A safetensors file, of this package or of others."""
 
-    @classmethod
-    def recognises(cls, path: Path, start: bytes) -> bool:
-        return len(start) > 9 and start[8:9] == b"{" and struct.unpack("<Q", start[:8])[0] <= path.stat().st_size
-
-    def _load(self, verify: bool) -> Any:
-        return TensorDict.load_safetensors(self.path, verify=verify)
-
-    def _metadata(self) -> dict[str, str]:
+    def checksums(self) -> bool | None:
         with reading_regular(self.path) as file:
             (size,) = struct.unpack("<Q", file.read(8))
-            found: dict[str, str] = json.loads(file.read(size)).get("__metadata__", {})
-            return found
-
-    def _notes(self) -> str:
-        return self._metadata().get("tensorclass", "")
-
-    def class_name(self) -> str | None:
-        return _class_of(json.loads(self._notes() or "{}").get("tree"))
+            metadata: dict[str, str] = json.loads(file.read(size)).get("__metadata__", {})
+        return _has_checksums(metadata.get("tensorclass", "").encode())
 
 
-class ConsolidatedFile(CollectionFile, format="consolidated", suffixes=(".td", ".tensordict")):
+class ConsolidatedFile(
+    CollectionFile, format="consolidated", loader="from_consolidated", suffixes=(".td", ".tensordict")
+):
     """A file that ``consolidate`` wrote."""
-
-    @classmethod
-    def recognises(cls, path: Path, start: bytes) -> bool:
-        if path.suffix in cls.suffixes or not path.is_file():
-            return path.is_file()
-        with reading_regular(path) as file:
-            file.seek(max(0, path.stat().st_size - 9))
-            return file.read(1) == b"}"
 
     def _load(self, verify: bool) -> Any:
         return TensorDict.from_consolidated(self.path)
 
-    def checksums(self) -> bool | None:
-        return None
 
-    def class_name(self) -> str | None:
-        from tensorclass.storage.consolidated_file import read_tree
-
-        return _class_of(read_tree(self.path))
-
-
-class _ArrayFile(CollectionFile, metaclass=ABCMeta):
-    """A file or folder whose values are read when they are asked for, and which has to be closed."""
-
-    def close(self) -> None:
-        self.data.close()
-
-    def verify(self) -> None:
-        if self.checksums():
-            self._load(True).close()
-        else:
-            super().verify()
-
-
-class HDF5File(_ArrayFile, format="h5", suffixes=(".h5", ".hdf5", ".hdf")):
+class HDF5File(CollectionFile, format="h5", loader="from_h5", suffixes=(".h5", ".hdf5", ".hdf")):
     """An HDF5 file, of this package or of others."""
-
-    @classmethod
-    def recognises(cls, path: Path, start: bytes) -> bool:
-        return start.startswith(b"\x89HDF\r\n\x1a\n")
-
-    def _load(self, verify: bool) -> Any:
-        return TensorDict.from_h5(self.path, verify=verify)
 
     def checksums(self) -> bool | None:
         def has_checksum(_: str, item: Any) -> bool | None:
@@ -253,37 +184,16 @@ class HDF5File(_ArrayFile, format="h5", suffixes=(".h5", ".hdf5", ".hdf")):
         with require("h5py", "", "HDF5").File(self.path) as file:
             return bool(file.visititems(has_checksum))
 
-    def class_name(self) -> str | None:
-        with require("h5py", "", "HDF5").File(self.path) as file:
-            text = file.attrs.get("tensorclass")
-        return None if text is None else _class_of(json.loads(bytes(text) if isinstance(text, bytes) else str(text)))
 
-
-class ZarrFolder(_ArrayFile, format="zarr", suffixes=(".zarr",)):
+class ZarrFolder(CollectionFile, format="zarr", loader="from_zarr", is_folder=True, suffixes=(".zarr",)):
     """A zarr folder, of this package or of others."""
-
-    @classmethod
-    def recognises(cls, path: Path, start: bytes) -> bool:
-        return path.is_dir() and ((path / "zarr.json").is_file() or (path / ".zgroup").is_file())
-
-    def _load(self, verify: bool) -> Any:
-        return TensorDict.from_zarr(self.path, verify=verify)
 
     def checksums(self) -> bool | None:
         return any(b"crc32" in content_of(file) for file in self.path.rglob("zarr.json"))
 
-    def class_name(self) -> str | None:
-        file = self.path / "zarr.json"
-        known = as_dict(json.loads(content_of(file))) if file.is_file() else {}
-        return _class_of(as_dict(known.get("attributes")).get("tensorclass"))
 
-
-class TorchFile(CollectionFile, format="torch", suffixes=(".pt", ".pth")):
+class TorchFile(CollectionFile, format="torch", loader="torch.load", suffixes=(".pt", ".pth")):
     """A file of ``torch.save`` that holds a collection, or a dict of tensors. Nothing of it is run."""
-
-    @classmethod
-    def recognises(cls, path: Path, start: bytes) -> bool:
-        return path.suffix in cls.suffixes and start.startswith(b"PK")
 
     def _load(self, verify: bool) -> Any:
         try:
@@ -295,9 +205,6 @@ class TorchFile(CollectionFile, format="torch", suffixes=(".pt", ".pth")):
                 f"that imports the module of its class ({printable(reason)})"
             ) from None
         return TensorDict.from_any(found)
-
-    def checksums(self) -> bool | None:
-        return None
 
 
 class TableFile(DataFile, metaclass=ABCMeta):
@@ -313,7 +220,8 @@ class TableFile(DataFile, metaclass=ABCMeta):
         self._nulls: Nulls = nulls
 
     def _batches(self, rows: int) -> Iterator[Any]:
-        raise NotImplementedError
+        read = getattr(TensorDict, self.loader.replace("from_", "iter_"))
+        return iter(read(self.path, batch_size=rows, nulls=self._nulls, progress=False))
 
     def first(self, count: int) -> Any:
         with closing(_generator(self._batches(max(count, 1)))) as batches:
@@ -331,56 +239,33 @@ def _generator(batches: Iterator[Any]) -> Generator[Any, None, None]:
     yield from batches
 
 
-class ParquetFile(TableFile, format="parquet", suffixes=(".parquet", ".pq")):
+class ParquetFile(TableFile, format="parquet", loader="from_parquet", suffixes=(".parquet", ".pq")):
     """A Parquet file."""
-
-    @classmethod
-    def recognises(cls, path: Path, start: bytes) -> bool:
-        return start.startswith(b"PAR1")
-
-    def _batches(self, rows: int) -> Iterator[Any]:
-        return iter(TensorDict.iter_parquet(self.path, batch_size=rows, nulls=self._nulls, progress=False))
 
     def rows(self) -> int | None:
         parquet = require("pyarrow.parquet", "arrow", f"reading {self.path.name}")
-        return int(parquet.read_metadata(self.path).num_rows)
+        try:
+            return int(parquet.read_metadata(self.path).num_rows)
+        except ValueError as error:
+            raise ValueError(f"{self.path}: {error}") from None
 
 
-class ArrowFile(TableFile, format="arrow", suffixes=(".feather", ".arrow", ".ipc")):
+class ArrowFile(TableFile, format="arrow", loader="from_feather", suffixes=(".feather", ".arrow", ".ipc")):
     """A Feather file: Arrow's table on a disk."""
 
-    @classmethod
-    def recognises(cls, path: Path, start: bytes) -> bool:
-        return start.startswith(b"ARROW1")
 
-    def _batches(self, rows: int) -> Iterator[Any]:
-        return iter(TensorDict.iter_feather(self.path, batch_size=rows, nulls=self._nulls))
-
-
-class CSVFile(TableFile, format="csv", suffixes=(".csv", ".csv.gz", ".tsv")):
+class CSVFile(TableFile, format="csv", loader="from_csv", suffixes=(".csv", ".csv.gz", ".tsv")):
     """A CSV file with names in its first line."""
 
-    @classmethod
-    def recognises(cls, path: Path, start: bytes) -> bool:
-        return path.name.endswith(cls.suffixes)
 
-    def _batches(self, rows: int) -> Iterator[Any]:
-        return iter(TensorDict.iter_csv(self.path, batch_size=rows, nulls=self._nulls, progress=False))
-
-
-class JSONLinesFile(TableFile, format="jsonl", suffixes=(".jsonl", ".ndjson", ".json", ".jsonl.gz")):
+class JSONLinesFile(
+    TableFile, format="jsonl", loader="from_json", suffixes=(".jsonl", ".ndjson", ".json", ".jsonl.gz")
+):
     """A file with one JSON object on each line."""
-
-    @classmethod
-    def recognises(cls, path: Path, start: bytes) -> bool:
-        return path.name.endswith(cls.suffixes) and not path.is_dir()
 
     def __init__(self, path: Path, nulls: Nulls = "mask") -> None:
         super().__init__(path, nulls)
         self._types: dict[tuple[str, ...], Any] = {}
-
-    def _batches(self, rows: int) -> Iterator[Any]:
-        return iter(TensorDict.iter_json(self.path, batch_size=rows, nulls=self._nulls))
 
     def rows(self) -> int | None:
         count = 0
@@ -418,24 +303,15 @@ def _of_types(types: dict[tuple[str, ...], Any], data: Any) -> Any:
     return data
 
 
-#: in the order in which a file is compared with them
+#: the formats, in the order of their table in the guide
 FORMATS: tuple[type[DataFile], ...] = (
-    ZarrFolder,
-    MemoryMapFolder,
-    MemoryMapArchive,
-    TorchFile,
-    HDF5File,
-    ParquetFile,
-    ArrowFile,
-    SafetensorsFile,
-    CSVFile,
-    JSONLinesFile,
-    ConsolidatedFile,
-)
+    ZarrFolder, MemoryMapFolder, MemoryMapArchive, TorchFile, HDF5File, ParquetFile, ArrowFile, SafetensorsFile,
+    CSVFile, JSONLinesFile, ConsolidatedFile,
+)  # fmt: skip
 
 
 def format_of(path: Path) -> type[DataFile]:
-    """Return the format of a file, found in its content.
+    """Return the format of a file, found in its content, or else by the end of its name.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -443,16 +319,18 @@ def format_of(path: Path) -> type[DataFile]:
     """
     if not path.exists():
         raise FileNotFoundError(2, os.strerror(2), str(path))
-    start = b""
-    if not path.is_dir():
+    is_folder, is_empty = path.is_dir(), False
+    if not is_folder:
         with reading_regular(path) as file:
-            start = file.read(64)
+            is_empty = not file.read(1)
+    loader = loader_of(str(path))
     for one in FORMATS:
-        if (path.is_dir() or start or one is CSVFile) and one.recognises(path, start):
+        is_meant = one.loader == loader if loader is not None else path.name.endswith(one.suffixes)
+        if is_meant and one.is_folder is is_folder and (not is_empty or one is CSVFile):
             return one
     raise UnknownFormat(
         f"{path}: an unknown format; known are {', '.join(one.name for one in FORMATS)}"
-        + ("; the file is empty" if not start and not path.is_dir() else "")
+        + ("; the file is empty" if is_empty else "")
     )
 
 
@@ -465,5 +343,5 @@ def opened(path: Path, nulls: Nulls = "mask") -> Generator[DataFile, None, None]
         nulls: what becomes of nulls of tables.
     """
     found = format_of(path)
-    with closing(found(path, nulls) if issubclass(found, TableFile) else found(path)) as file:
+    with keep_class_names(), closing(found(path, nulls) if issubclass(found, TableFile) else found(path)) as file:
         yield file

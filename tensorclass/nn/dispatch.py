@@ -81,61 +81,6 @@ def collected(values: Mapping[FlatKey, Any], auto_batch_size: bool = True) -> Te
     return data.auto_batch_size_() if auto_batch_size else data
 
 
-class Dispatched:
-    """A configured :data:`dispatch` decorator.
-
-    Args:
-        separator: joins the names of a nested key to a keyword.
-        source: the keys to read, or the attribute that holds them.
-        dest: the keys to return, or the attribute that holds them.
-        auto_batch_size: infer the batch size of the TensorDict; otherwise it is empty.
-    """
-
-    def __init__(
-        self, separator: str, source: str | Sequence[NestedKey], dest: str | Sequence[NestedKey], auto_batch_size: bool
-    ) -> None:
-        self.separator: str = separator
-        self.source: str | list[FlatKey] = source if isinstance(source, str) else unravel_key_list(source)
-        self.dest: str | list[FlatKey] = dest if isinstance(dest, str) else unravel_key_list(dest)
-        self.auto_batch_size: bool = auto_batch_size
-
-    def get_source(self, func: Callable[..., Any], self_func: object) -> list[FlatKey]:
-        """Return the keys that a decorated method reads.
-
-        Args:
-            func: the method.
-            self_func: the object of the method; ``None`` for a function.
-
-        Example:
-            >>> from tensorclass.nn import dispatch
-            >>> dispatch(source=["a", "b"]).get_source(print, None)
-            ['a', 'b']
-        """
-        return _resolve_keys(self.source, self_func)
-
-    def __call__(self, func: F, /) -> F:
-        """Decorate a method or a function that takes a collection first."""
-        names = [*inspect.signature(func).parameters]
-        is_method = names[:1] == ["self"]
-        taken = names[is_method] if len(names) > is_method else ""
-
-        @functools.wraps(func)
-        def dispatched(*args: Any, **kwargs: Any) -> Any:
-            first = args[is_method] if len(args) > is_method else kwargs.get(taken)
-            if isinstance(first, (TensorCollection, Proxy)):  # torch.fx traces with a proxy
-                return func(*args, **kwargs)
-            owner = args[:is_method]
-            name = f"{type_name(owner[0])}.{func.__name__}" if owner else func.__name__
-            keys = self.get_source(func, owner[0] if owner else None)
-            values = given_values(name, keys, self.separator, args[is_method : is_method + len(keys)], kwargs)
-            rest = args[is_method + len(keys) :]
-            result = func(*owner, collected(values, self.auto_batch_size), *rest, **kwargs)
-            dest = _resolve_keys(self.dest, owner[0] if owner else None)
-            return as_outputs([result[key] for key in dest if key != DISCARDED])
-
-        return dispatched  # type: ignore[return-value]
-
-
 class Dispatch:
     """Let a method that takes a collection also take tensors, by position or by keyword, and return tensors.
 
@@ -172,20 +117,32 @@ class Dispatch:
     DEFAULT_SOURCE: str = "in_keys"
     DEFAULT_DEST: str = "out_keys"
 
+    def __init__(
+        self,
+        separator: str = DEFAULT_SEPARATOR,
+        source: str | Sequence[NestedKey] = DEFAULT_SOURCE,
+        dest: str | Sequence[NestedKey] = DEFAULT_DEST,
+        auto_batch_size: bool = True,
+    ) -> None:
+        self.separator: str = separator
+        self.source: str | list[FlatKey] = source if isinstance(source, str) else unravel_key_list(source)
+        self.dest: str | list[FlatKey] = dest if isinstance(dest, str) else unravel_key_list(dest)
+        self.auto_batch_size: bool = auto_batch_size
+
     def get_source(self, func: Callable[..., Any], self_func: object) -> list[FlatKey]:
-        """Return the keys that a method under ``@dispatch`` without arguments reads: ``in_keys`` of its object.
+        """Return the keys that a decorated method reads.
 
         Args:
             func: the method. Not used.
-            self_func: the object of the method.
+            self_func: the object of the method; ``None`` for a function.
 
         Example:
             >>> from tensorclass.nn import TensorDictModule, dispatch
             >>> module = TensorDictModule(lambda a: a + 1, in_keys=["a"], out_keys=["b"])
-            >>> dispatch.get_source(module.forward, module)
-            ['a']
+            >>> dispatch.get_source(module.forward, module), dispatch(source=["a", "c"]).get_source(print, None)
+            (['a'], ['a', 'c'])
         """
-        return _resolve_keys(self.DEFAULT_SOURCE, self_func)
+        return _resolve_keys(self.source, self_func)
 
     @overload
     def __call__(self, separator: F, /) -> F: ...
@@ -196,7 +153,7 @@ class Dispatch:
         source: str | Sequence[NestedKey] = "in_keys",
         dest: str | Sequence[NestedKey] = "out_keys",
         auto_batch_size: bool = True,
-    ) -> Dispatched: ...
+    ) -> Dispatch: ...
     def __call__(
         self,
         separator: Any = "_",
@@ -205,8 +162,30 @@ class Dispatch:
         auto_batch_size: bool = True,
     ) -> Any:
         if isinstance(separator, str):
-            return Dispatched(separator, source, dest, auto_batch_size)
-        return Dispatched("_", source, dest, auto_batch_size)(separator)  # @dispatch without parentheses
+            return Dispatch(separator, source, dest, auto_batch_size)
+        return self._decorated(separator)  # @dispatch without parentheses
+
+    def _decorated(self, func: Callable[..., Any]) -> Callable[..., Any]:
+        """Decorate a method or a function that takes a collection first."""
+        names = [*inspect.signature(func).parameters]
+        is_method = names[:1] == ["self"]
+        taken = names[is_method] if len(names) > is_method else ""
+
+        @functools.wraps(func)
+        def dispatched(*args: Any, **kwargs: Any) -> Any:
+            first = args[is_method] if len(args) > is_method else kwargs.get(taken)
+            if isinstance(first, (TensorCollection, Proxy)):  # torch.fx traces with a proxy
+                return func(*args, **kwargs)
+            owner = args[:is_method]
+            name = f"{type_name(owner[0])}.{func.__name__}" if owner else func.__name__
+            keys = self.get_source(func, owner[0] if owner else None)
+            values = given_values(name, keys, self.separator, args[is_method : is_method + len(keys)], kwargs)
+            rest = args[is_method + len(keys) :]
+            result = func(*owner, collected(values, self.auto_batch_size), *rest, **kwargs)
+            dest = _resolve_keys(self.dest, owner[0] if owner else None)
+            return as_outputs([result[key] for key in dest if key != DISCARDED])
+
+        return dispatched
 
 
 dispatch: Dispatch = Dispatch()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
@@ -15,7 +15,6 @@ from typing_extensions import Self
 from tensorclass.support.printable import type_name
 from tensorclass.td import pytree
 from tensorclass.td.collection import Collection
-from tensorclass.td.get import MISSING
 from tensorclass.td.safe_unpickling import allow_class, allow_function, found
 from tensorclass.td.state_dict import State
 from tensorclass.td.stores.store_classes import OnStore
@@ -24,8 +23,7 @@ from tensorclass.td.tensordict import TensorDict
 from .parameter_store import ModuleEntries
 
 if TYPE_CHECKING:
-    from tensorclass.td.get import IsLeaf
-    from tensorclass.td.keys import NestedKey
+    pass
 
 __all__ = ["Buffer", "TensorDictParams"]
 
@@ -126,82 +124,6 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
 
     _put = _set
 
-    def set(
-        self, key: NestedKey, item: Any, inplace: bool = False, *, non_blocking: bool = False, **kwargs: Any
-    ) -> Self:
-        """Register a value; with ``inplace`` copy it into the existing parameter. See ``TensorDict.set``.
-
-        Args:
-            key: the key.
-            item: the value. A floating point tensor becomes a parameter, unless ``no_convert`` was given.
-            inplace: keep the existing parameter and write its elements.
-            non_blocking: do not wait for copies between devices.
-            **kwargs: see ``TensorDict.set``.
-
-        Returns:
-            The module itself.
-
-        Example:
-            >>> import torch
-            >>> from tensorclass.nn import TensorDictParams
-            >>> params = TensorDictParams(weight=torch.zeros(2))
-            >>> params.set("bias", torch.ones(2))["bias"]
-            Parameter containing:
-            tensor([1., 1.], requires_grad=True)
-        """
-        with torch.set_grad_enabled(torch.is_grad_enabled() and not inplace):
-            return super().set(key, item, inplace, non_blocking=non_blocking, **kwargs)
-
-    def update(
-        self,
-        input_dict_or_td: Mapping[Any, Any] | Collection | None = None,
-        clone: bool = False,
-        inplace: bool = False,
-        *,
-        non_blocking: bool = False,
-        keys_to_update: Sequence[NestedKey] | None = None,
-        is_leaf: IsLeaf | None = None,
-        update_batch_size: bool = False,
-        ignore_lock: bool = False,
-        **kwargs: Any,
-    ) -> Self:
-        """Register values; with ``inplace`` copy them into the existing parameters without gradient.
-
-        Args:
-            input_dict_or_td: a mapping or a collection of values.
-            clone: copy the values first.
-            inplace: keep the existing parameters and write their elements.
-            non_blocking: do not wait for copies between devices.
-            keys_to_update: update these keys only; by default all.
-            is_leaf: decides which collections are replaced as a whole.
-            update_batch_size: take over the batch size.
-            ignore_lock: update a locked collection.
-            **kwargs: values by keyword.
-
-        Returns:
-            The module itself.
-
-        Example:
-            >>> import torch
-            >>> from tensorclass.nn import TensorDictParams
-            >>> params = TensorDictParams(weight=torch.zeros(2))
-            >>> params.update({"weight": torch.ones(2)}, inplace=True)["weight"]
-            Parameter containing:
-            tensor([1., 1.], requires_grad=True)
-        """
-        with torch.set_grad_enabled(torch.is_grad_enabled() and not inplace):
-            return super().update(
-                input_dict_or_td,
-                clone,
-                inplace,
-                non_blocking=non_blocking,
-                keys_to_update=keys_to_update,
-                is_leaf=is_leaf,
-                update_batch_size=update_batch_size,
-                ignore_lock=ignore_lock,
-                **kwargs,
-            )
-
     def _again(self, values: Any) -> Self:
         """Return a module of the same layout with other values: parameters stay parameters."""
         new = object.__new__(self.__class__)
@@ -267,40 +189,6 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
         """
         return self._again(self._densified().to(*args, **kwargs))
 
-    def cpu(self, **kwargs: Any) -> Any:
-        """Return a module in the main memory: the same as ``to("cpu")``.
-
-        Args:
-            **kwargs: keywords of :meth:`to`.
-
-        Example:
-            >>> import torch
-            >>> from tensorclass.nn import TensorDictParams
-            >>> TensorDictParams(weight=torch.zeros(2)).cpu()["weight"].device
-            device(type='cpu')
-        """
-        return self.to("cpu", **kwargs)
-
-    def cuda(self, device: int | str | torch.device | None = None, **kwargs: Any) -> Any:
-        """Return a module on a GPU.
-
-        Args:
-            device: the GPU, as a device or its index; by default the current one.
-            **kwargs: keywords of :meth:`to`.
-
-        Returns:
-            A new module. Tensors that are there already are shared.
-
-        Example:
-            >>> import torch
-            >>> from tensorclass.nn import TensorDictParams
-            >>> params = TensorDictParams(weight=torch.zeros(2))
-            >>> if torch.cuda.is_available():
-            ...     assert params.cuda()["weight"].is_cuda
-        """
-        device = torch.device("cuda", device) if isinstance(device, int) else device
-        return self.to("cuda" if device is None else device, **kwargs)
-
     def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Set whether the parameters need gradients. Buffers are left alone.
 
@@ -344,80 +232,6 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
                 given = hook(self, value)
                 value = value if given is None else given
         return value
-
-    def __getitem__(self, index: Any) -> Any:
-        value = super().__getitem__(index)
-        return self._read(value) if self._get_hooks else value
-
-    def get(self, key: NestedKey, default: Any = MISSING, **forms: Any) -> Any:
-        """Return the value at ``key`` after the hooks of :meth:`register_get_post_hook`.
-
-        Args:
-            key: the key.
-            default: returned if the key is missing; by default that is an error.
-            **forms: see ``TensorDict.get``.
-
-        Raises:
-            KeyError: the key is missing, and there is no default.
-
-        Example:
-            >>> import torch
-            >>> from tensorclass.nn import TensorDictParams
-            >>> TensorDictParams(weight=torch.zeros(2)).get("weight").shape
-            torch.Size([2])
-        """
-        value = super().get(key, default, **forms)
-        return self._read(value) if self._get_hooks else value
-
-    def values(
-        self,
-        include_nested: bool = False,
-        leaves_only: bool = False,
-        is_leaf: IsLeaf | None = None,
-        *,
-        sort: bool = False,
-    ) -> Iterator[Any]:
-        """Iterate over the values after the hooks of :meth:`register_get_post_hook`.
-
-        Args:
-            include_nested: also iterate over the values of nested collections.
-            leaves_only: leave out nested collections.
-            is_leaf: decides which classes are leaves; by default everything but collections.
-            sort: in the order of the keys.
-
-        Example:
-            >>> import torch
-            >>> from tensorclass.nn import TensorDictParams
-            >>> [value.shape for value in TensorDictParams(weight=torch.zeros(2)).values()]
-            [torch.Size([2])]
-        """
-        values = super().values(include_nested, leaves_only, is_leaf, sort=sort)
-        return iter([self._read(value) for value in values]) if self._get_hooks else values
-
-    def items(
-        self,
-        include_nested: bool = False,
-        leaves_only: bool = False,
-        is_leaf: IsLeaf | None = None,
-        *,
-        sort: bool = False,
-    ) -> Iterator[tuple[Any, Any]]:
-        """Iterate over keys and values after the hooks of :meth:`register_get_post_hook`.
-
-        Args:
-            include_nested: also iterate over the entries of nested collections.
-            leaves_only: leave out nested collections.
-            is_leaf: decides which classes are leaves; by default everything but collections.
-            sort: in the order of the keys.
-
-        Example:
-            >>> import torch
-            >>> from tensorclass.nn import TensorDictParams
-            >>> [(key, value.shape) for key, value in TensorDictParams(weight=torch.zeros(2)).items()]
-            [('weight', torch.Size([2]))]
-        """
-        items = super().items(include_nested, leaves_only, is_leaf, sort=sort)
-        return iter([(key, self._read(value)) for key, value in items]) if self._get_hooks else items
 
     # -- as a module --------------------------------------------------------------------------------------------------
 
@@ -547,24 +361,48 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
         return f"TensorDictParams(params={self._densified()._compact()})"
 
 
-def _without_gradients(name: str) -> Callable[..., Any]:
+def _without_gradients(name: str, always: bool) -> Callable[..., Any]:
+    """Return a method that runs outside of autograd: always, or if its third argument, ``inplace``, is true."""
     member = getattr(OnStore, name)
 
     @functools.wraps(member)
     def method(self: TensorDictParams, *args: Any, **kwargs: Any) -> Any:
-        with torch.no_grad():
+        fills = always or kwargs.get("inplace", len(args) > 2 and args[2])
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not fills):
             return member(self, *args, **kwargs)
 
     return method
 
 
-#: methods that overwrite the elements of parameters, as ``torch.nn.init`` does, outside of autograd
+#: methods that overwrite the elements of parameters, as ``torch.nn.init`` does
 _FILLING = (
     "__setitem__", "apply_", "set_", "set_at_", "update_", "update_at_", "copy_", "copy_at_", "fill_", "masked_fill_",
     "zero_",
 )  # fmt: skip
-for _name in _FILLING:
-    setattr(TensorDictParams, _name, _without_gradients(_name))
+for _name in (*_FILLING, "set", "update"):
+    setattr(TensorDictParams, _name, _without_gradients(_name, _name in _FILLING))
+
+
+def _through_hooks(name: str, passed: Callable[[TensorDictParams, Any], Any]) -> Callable[..., Any]:
+    """Return a method whose result ``passed`` takes through the hooks of :meth:`register_get_post_hook`, if any."""
+    member = getattr(OnStore, name)
+
+    @functools.wraps(member)
+    def method(self: TensorDictParams, *args: Any, **kwargs: Any) -> Any:
+        found = member(self, *args, **kwargs)
+        return passed(self, found) if self._get_hooks else found
+
+    return method
+
+
+_READING: dict[str, Callable[[TensorDictParams, Any], Any]] = {
+    "__getitem__": TensorDictParams._read,
+    "get": TensorDictParams._read,
+    "values": lambda self, found: iter([self._read(value) for value in found]),
+    "items": lambda self, found: iter([(key, self._read(value)) for key, value in found]),
+}
+for _name, _passed in _READING.items():
+    setattr(TensorDictParams, _name, _through_hooks(_name, _passed))
 
 # modules are hashable. Set by name, as a collection compares by element and has no hash for type checkers
 _HASH = "__hash__"

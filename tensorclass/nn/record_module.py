@@ -89,9 +89,7 @@ class TensorClassModuleBase(nn.Module, abc.ABC, Generic[In, Out]):
         """
 
     if TYPE_CHECKING:
-
-        def __call__(self, x: In, /) -> Out: ...
-
+        __call__ = forward
     else:
         __call__ = nn.Module.__call__
 

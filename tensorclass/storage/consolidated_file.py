@@ -32,7 +32,7 @@ from tensorclass.td.leaves.leaf import has_spans
 from tensorclass.td.leaves.object_codes import CPU, nest_lists
 from tensorclass.td.memory import consolidated_buffer
 from tensorclass.td.memory.buffer_layout import BufferLayout, layout_of
-from tensorclass.td.memory.consolidated_buffer import TensorSpan, is_sharded, parts_of, spans_of, view, with_buffers
+from tensorclass.td.memory.consolidated_buffer import TensorSpan, is_sharded, parts_of, spans_of, with_buffers
 from tensorclass.td.memory.mapped_files import Filename, pieces
 from tensorclass.td.memory.shared_memory import share
 
@@ -346,30 +346,12 @@ def from_consolidated(
         blank = rebuild_collection.needs_no_values(target)
         with _disable_current_modes():
             memory = _mapped(file.fileno(), 0 if blank and not collection_tree.has_object_arrays(node) else size)
-    spans = collection_tree.Spans(name)
-
-    def read(where: collection_tree.Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
-        start, count = starts.get((where, buffer)), shape.numel() * dtype.itemsize
-        if type(start) is not int or not 0 <= start <= start + count <= size:
-            raise FileError(f"{name}: {'.'.join(where)}: its values are not in the file")
-        spans.add(start, start + count, where)
-        return view(memory, dtype, shape, start)
-
-    reader = rebuild_collection.blank_reader(target or CPU) if blank else read
-    source = TreeSource(name, reader, None, allow_pickle, strict, read_strings=read)
+    tensors = collection_tree.BufferReader(name, memory, size, starts, "its values are not in the file")
+    reader = rebuild_collection.blank_reader(target or CPU) if blank else tensors.read
+    source = TreeSource(name, reader, None, allow_pickle, strict, read_strings=tensors.read)
     loaded = rebuild_collection.rebuild(node, cls, source)
-    spans.check()
+    tensors.check_disjoint()
     return loaded if target is None or blank else loaded.to(target)  # type: ignore[no-any-return]
-
-
-def read_tree(path: Filename) -> Node:
-    """Return the description of the collection in a file, without its values.
-
-    Raises:
-        FileError: this is no such file, or it is damaged.
-    """
-    with reading_regular(path) as file:
-        return _read(file, os.fspath(path))[1]
 
 
 def _read(file: IO[bytes], name: str) -> tuple[int, Node, dict[tuple[collection_tree.Path, str], Any]]:

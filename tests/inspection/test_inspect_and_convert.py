@@ -153,6 +153,23 @@ def test_a_collection_without_rows_and_one_without_batch_dimensions(tmp_path: Pa
     assert tc.load_safetensors(tmp_path / "whole.safetensors")["w"].tolist() == [1, 1]
 
 
+@pytest.mark.parametrize("name", ["stack", "stack.h5", "stack.zarr"])
+def test_a_lazy_stack_is_described_and_verified(name: str, tmp_path: Path) -> None:
+    stack = tc.lazy_stack([TensorDict({"w": torch.ones(2)}) for _ in range(3)])
+    write = {"stack": stack.memmap, "stack.h5": stack.to_h5, "stack.zarr": stack.to_zarr}[name]
+    write(tmp_path / name, checksum=True)
+    found = describe_file(tmp_path / name, verify=True)
+    assert (found.rows, found.fields[0].shape, found.verified) == (3, (2,), True)
+
+
+@pytest.mark.parametrize("name", ["rows.parquet", "rows.td", "rows.h5", "rows.safetensors", "rows.tdz"])
+def test_the_end_of_its_name_says_what_a_damaged_file_was(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("some text, and no rows")
+    with pytest.raises(ValueError, match=name) as error:
+        describe_file(tmp_path / name)
+    assert "unknown format" not in str(error.value)
+
+
 @pytest.mark.parametrize("folder", [False, True])
 def test_a_file_that_is_there_stays_unless_told(
     folder: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]

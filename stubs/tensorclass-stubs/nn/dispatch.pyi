@@ -18,23 +18,22 @@ def only_values(
 ) -> dict[FlatKey, Any]: ...
 def collected(values: Mapping[FlatKey, Any], auto_batch_size: bool = True) -> TensorDict: ...
 
-class Dispatched:
+class Dispatch:
     separator: str
     source: str | list[FlatKey]
     dest: str | list[FlatKey]
     auto_batch_size: bool
-
-    def __init__(
-        self, separator: str, source: str | Sequence[NestedKey], dest: str | Sequence[NestedKey], auto_batch_size: bool
-    ) -> None: ...
-    def get_source(self, func: Callable[..., Any], self_func: object) -> list[FlatKey]: ...
-    def __call__(self, func: F, /) -> F: ...
-
-class Dispatch:
     DEFAULT_SEPARATOR: str = "_"
     DEFAULT_SOURCE: str = "in_keys"
     DEFAULT_DEST: str = "out_keys"
 
+    def __init__(
+        self,
+        separator: str = ...,
+        source: str | Sequence[NestedKey] = ...,
+        dest: str | Sequence[NestedKey] = ...,
+        auto_batch_size: bool = True,
+    ) -> None: ...
     def get_source(self, func: Callable[..., Any], self_func: object) -> list[FlatKey]: ...
     @overload
     def __call__(self, separator: F, /) -> F: ...
@@ -45,7 +44,7 @@ class Dispatch:
         source: str | Sequence[NestedKey] = "in_keys",
         dest: str | Sequence[NestedKey] = "out_keys",
         auto_batch_size: bool = True,
-    ) -> Dispatched: ...
+    ) -> Dispatch: ...
 
 dispatch: Dispatch
 

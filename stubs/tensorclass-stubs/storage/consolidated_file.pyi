@@ -3,7 +3,6 @@ from typing import Literal, TypeVar, overload
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike
 from tensorclass.td.memory.mapped_files import Filename
-from tensorclass.storage.common.collection_tree import Node
 from concurrent.futures import Future
 
 METHODS_OF: str
@@ -22,4 +21,3 @@ def from_consolidated(
     allow_pickle: bool = False,
     strict: bool = True,
 ) -> C: ...
-def read_tree(path: Filename) -> Node: ...

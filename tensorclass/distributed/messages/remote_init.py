@@ -13,14 +13,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
-from torch import Size, Tensor
+from torch import Tensor
 from torch.distributed import distributed_c10d as c10d
 
 from tensorclass.distributed.process_groups import as_timeout, finish_pending
 from tensorclass.storage.common import collection_tree, describe_collection, rebuild_collection, sealed_json
 from tensorclass.storage.common.collection_tree import FileError, TreeSource, as_list
 from tensorclass.td.collection import DeviceLike, as_device
-from tensorclass.td.memory.consolidated_buffer import flat_of, gathered, spans_of, view
+from tensorclass.td.memory.consolidated_buffer import flat_of, gathered, spans_of
 
 from .byte_tensors import as_bytes, digest_of, to_bytes
 from .exchange import Endpoint, Exchange, endpoint_of, peer_of, translate
@@ -209,17 +209,9 @@ def _deserialize(
     if starts is None or len(starts) != len(keys):
         raise FileError(f"{origin}: its description is damaged")
     start_of = dict(zip(keys, starts, strict=True))
-    spans = collection_tree.Spans(origin)
-
-    def read(path: collection_tree.Path, component: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
-        start, count = start_of.get((path, component)), shape.numel() * dtype.itemsize
-        if type(start) is not int or not 0 <= start <= start + count <= len(memory):
-            raise FileError(f"{origin}: {'.'.join(path)}: its values were not sent")
-        spans.add(start, start + count, path)
-        return view(memory, dtype, shape, start)
-
-    received = rebuild_collection.rebuild(node, cls, TreeSource(origin, read, device, allow_pickle))
-    spans.check()
+    tensors = collection_tree.BufferReader(origin, memory, len(memory), start_of, "its values were not sent")
+    received = rebuild_collection.rebuild(node, cls, TreeSource(origin, tensors.read, device, allow_pickle))
+    tensors.check_disjoint()
     return received
 
 

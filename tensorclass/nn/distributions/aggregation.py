@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 
-from typing_extensions import Self
-
 from tensorclass.support.printable import type_name
 from tensorclass.td.modes import Mode, ProgramSetting
 
@@ -87,13 +85,3 @@ class set_composite_lp_aggregate(ProgramSetting[bool]):
             True
         """
         _AGGREGATE.everywhere = self._replaced
-
-    def clone(self) -> Self:
-        """Return a new setter with the same arguments.
-
-        Example:
-            >>> from tensorclass.nn import set_composite_lp_aggregate
-            >>> set_composite_lp_aggregate(True).clone().mode
-            True
-        """
-        return type(self)(self.mode, thread_local=self.thread_local)

@@ -27,9 +27,10 @@ limits, and the checks of metadata that is not trusted.
 
 from __future__ import annotations
 
+import itertools
 import re
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import torch
@@ -38,6 +39,7 @@ from torch import Size, Tensor
 from tensorclass.support.printable import printable
 from tensorclass.td import shapes
 from tensorclass.td.keys import dotted
+from tensorclass.td.memory.consolidated_buffer import view
 from tensorclass.td.memory.mapped_files import pieces
 
 Node: TypeAlias = dict[str, Any]
@@ -164,35 +166,45 @@ def tensor_nodes(node: Any, path: Path = ()) -> Iterator[tuple[Path, str, Node]]
             yield from tensor_nodes(item, (*path, str(at)))
 
 
-class Spans:
-    """Byte ranges of tensors in one buffer, which must not overlap."""
+class BufferReader:
+    """Reads tensors that lie in one buffer.
 
-    def __init__(self, file: str) -> None:
-        self.file: str = file
-        self._found: list[tuple[int, int, Path]] = []
+    Args:
+        file: the source of the buffer, for errors.
+        memory: the buffer.
+        size: its bytes.
+        starts: the offset of each tensor, by path and buffer. It is not trusted.
+        absent: the error for a tensor that is not in the buffer.
+    """
 
-    def add(self, start: int, stop: int, path: Path) -> None:
-        """Add the byte range of a tensor."""
-        if start < stop:
-            self._found.append((start, stop, path))
+    def __init__(
+        self, file: str, memory: Tensor, size: int, starts: Mapping[tuple[Path, str], Any], absent: str
+    ) -> None:
+        self._file, self._memory, self._size, self._starts, self._absent = file, memory, size, starts, absent
+        self._found: list[tuple[int, int, Path]] = []  #: start, end and key of what was read
 
-    def check(self) -> None:
-        """Raise if two tensors share bytes, since writing to one would change the other.
+    def read(self, path: Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
+        """Return a view of the buffer; see :class:`TensorReader`."""
+        start, count = self._starts.get((path, buffer)), shape.numel() * dtype.itemsize
+        if type(start) is not int or not 0 <= start <= start + count <= self._size:
+            raise FileError(f"{self._file}: {'.'.join(path)}: {self._absent}")
+        if count:
+            self._found.append((start, start + count, path))
+        return view(self._memory, dtype, shape, start)
+
+    def check_disjoint(self) -> None:
+        """Raise if two of the tensors share bytes, since writing to one would change the other.
 
         Raises:
             FileError: two tensors share bytes.
         """
         self._found.sort()
-        last: tuple[int, int, Path] = (0, 0, ())
-        for span in self._found:
-            if span[0] < last[1]:
-                one, other = (".".join(path) for path in (last[2], span[2]))
-                shared = min(last[1], span[1]) - span[0]
+        for (_, end, one), (start, stop, other) in itertools.pairwise(self._found):
+            if start < end:
                 raise FileError(
-                    f"{self.file}: {one} and {other} have {shared} bytes in common, from byte {span[0]} on; writing to "
-                    "one would change the other"
+                    f"{self._file}: {'.'.join(one)} and {'.'.join(other)} have {min(end, stop) - start} bytes in "
+                    f"common, from byte {start} on; writing to one would change the other"
                 )
-            last = span
 
 
 def as_dict(given: object) -> dict[str, Any] | None:

@@ -114,15 +114,16 @@ def loading(path: str, *own: str) -> Generator[None, None, None]:
 def loader_of(path: str) -> str | None:
     """Return the name of the method that loads a file or folder; ``None`` if its format is unknown."""
     if os.path.isdir(path):
-        return next((method for name, method in _IN_FOLDERS.items() if os.path.exists(os.path.join(path, name))), None)
+        return next((method for name, method in _IN_FOLDERS.items() if os.path.isfile(os.path.join(path, name))), None)
     try:
         with reading_regular(path) as file:
             begin = file.read(9)
             size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - 8))
-            peer_length = int.from_bytes(file.read(8), "little")
-            file.seek(max(0, size - 16 - peer_length))
-            mark = file.read(8)
+            file.seek(max(0, size - 9))
+            end = file.read(9)
+            last_text = size - 8 - int.from_bytes(end[1:], "little")  # JSON at the end of a consolidated file
+            file.seek(max(0, last_text))
+            is_consolidated = last_text >= 0 and file.read(1) + end[:1] == b"{}"
     except (OSError, ValueError, OverflowError):
         return None
     if begin.startswith(b"PK\3\4"):
@@ -130,7 +131,7 @@ def loader_of(path: str) -> str | None:
         if "meta.json" in names:
             return "load_memmap"
         return "torch.load" if any(name.endswith("/data.pkl") for name in names) else None
-    if mark == b"tensorcl":
+    if is_consolidated:
         return "from_consolidated"
     if len(begin) == 9 and begin[8:] == b"{" and int.from_bytes(begin[:8], "little") <= size - 8:
         return "load_safetensors"

@@ -19,6 +19,7 @@ from tensorclass.td.stores.write_back import WrittenBack
 
 from .array_backend import Note
 from .array_selection import select
+from .group_entry import GroupEntry
 from .group_store import GroupStore
 
 #: undoes a step of an append
@@ -61,16 +62,16 @@ def _check_room(data: Any, rows: Any, path: tuple[str, ...], problems: list[str]
         return
     for key in store:
         row, where = rows._store[key], ".".join((*path, key))
-        found = data._array(key)
-        if found is not None:
-            shape = store.shape(key, found[2])
+        found = data._entry(key, "tensor", "column", "object_rows")
+        if found is not None and found.kind == "tensor":
+            shape = found.shape
             if not isinstance(row, Tensor) or row.shape[1:] != shape[1:]:
                 problems.append(f"{where}: expected rows of shape {list(shape[1:])}, got {list(row.shape[1:])}")
-            elif not store.file.backend.can_resize(found[2]):
+            elif not store.file.backend.can_resize(found.node):
                 problems.append(f"{where}: its array has a fixed size; write the file with resizable=True")
-        elif (column := data._column(key)) is not None:
-            _check_column_room(store, key, column[2], row, where, problems)
-        elif holds_objects(row) and data._node(key, "object_rows") is not None:
+        elif found is not None and found.kind == "column":
+            _check_column_room(store.placeholder(key), found, row, where, problems)
+        elif found is not None and holds_objects(row):
             continue
         elif isinstance(store[key], WrittenBack) and isinstance(row, Collection):
             _check_room(store[key], row, (*path, key), problems)
@@ -80,8 +81,9 @@ def _check_room(data: Any, rows: Any, path: tuple[str, ...], problems: list[str]
             problems.append(f"{where}: a {type_name(store[key])} cannot get more rows in a file")
 
 
-def _check_column_room(store: GroupStore, key: str, group: Any, row: Any, where: str, problems: list[str]) -> None:
-    own = store.placeholder(key)
+def _check_column_room(own: Any, entry: GroupEntry, row: Any, where: str, problems: list[str]) -> None:
+    """Note why rows cannot be appended to a column; ``own`` has the shapes and dtypes of what is there."""
+    backend = entry.file.backend
     try:
         own._check_same_kind(row, f"{where}: cannot join")
     except RuntimeError as error:
@@ -93,17 +95,15 @@ def _check_column_room(store: GroupStore, key: str, group: Any, row: Any, where:
             problems.append(
                 f"{where}: expected rows of shape {list(own._batch_size[1:])}, got {list(row._batch_size[1:])}"
             )
-        values, _ = store.column_array(key, group, "values")
-        arrays = [store.column_array(key, group, "spans")[0]]
-        is_nested = store.file.backend.is_group(values)
-        if not is_nested:
-            arrays.append(values)
+        values, arrays = entry.part("values"), [entry.part("spans").node]
+        if not values.is_group:
+            arrays.append(values.node)
             if row._items.dtype != dtype and bool((row._spans()[..., 1] > 0).any()):  # without items it says nothing
                 problems.append(f"{where}: expected items of {dtype}, got {row._items.dtype}")
-        if not all(map(store.file.backend.can_resize, arrays)):
+        if not all(map(backend.can_resize, arrays)):
             problems.append(f"{where}: its arrays have a fixed size; write the file with resizable=True")
             return
-        group, row, own = values, row._items, own._items if is_nested else None
+        entry, row, own = values, row._items, own._items if values.is_group else None
 
 
 def _append_rows(data: Any, rows: Any, undo: list[Undo]) -> None:
@@ -111,22 +111,20 @@ def _append_rows(data: Any, rows: Any, undo: list[Undo]) -> None:
     store, before = data._store, data._batch_size[0]
     size = Size([before + rows._batch_size[0], *data._batch_size[1:]])
     for key in list(store):
-        found = data._array(key)
-        if found is not None:
-            undo.append(partial(_resize, store, found[2], before))
-            _resize(store, found[2], size[0])
-            node, note = store.find(key)
-            index = (slice(before, size[0]),)
-            store.write(key, node, note, rows._store[key], select(index, store.shape(key, node)))
-        elif (column := data._column(key)) is not None:
-            _, _, node, note = column
-            _append_to_column(data, key, node, note or {}, rows._store[key].to("cpu").compact(), undo)
-        elif _append_objects(data, key, rows._store[key], undo):
+        found, row = data._entry(key, "tensor", "column", "object_rows"), rows._store[key]
+        if found is not None and found.kind == "tensor":
+            undo.append(partial(_resize, store, found.node, before))
+            _resize(store, found.node, size[0])
+            found = store.find(key)
+            found.write(row, select((slice(before, size[0]),), found.shape))
+        elif found is not None and found.kind == "column":
+            _append_to_column(found, row.to("cpu").compact(), undo)
+        elif found is not None and _append_objects(found, row, undo):
             continue
         elif isinstance(store[key], WrittenBack):
-            _append_rows(store[key], rows._store[key], undo)
+            _append_rows(store[key], row, undo)
         else:
-            store[key] = torch.cat([store[key], rows._store[key]])
+            store[key] = torch.cat([store[key], row])
     undo.append(partial(_take_batch_size, data, data._batch_size))
     _take_batch_size(data, size)
 
@@ -147,44 +145,37 @@ def _take_batch_size(data: Any, size: Size) -> None:
         data._note()
 
 
-def _append_to_column(data: Any, key: str, group: Any, note: Note, rows: Any, undo: list[Undo]) -> None:
+def _append_to_column(entry: GroupEntry, rows: Any, undo: list[Undo]) -> None:
     """Append items, then spans, whose starts are shifted by the items that are there."""
-    store = data._store
-    values, values_note = store.column_array(key, group, "values")
-    spans, spans_note = store.column_array(key, group, "spans")
-    if store.file.backend.is_group(values):
-        before = store.column_size(key, values)[0]
-        _append_to_column(data, key, values, values_note or {}, rows._items, undo)
+    values, spans, note = entry.part("values"), entry.part("spans"), entry.note or {}
+    if values.is_group:
+        before = values.column_size[0]
+        _append_to_column(values, rows._items, undo)
     else:
-        before = store.shape(key, values)[0]
-        _append_to_array(data, key, values, values_note, rows._items, undo)
+        before = values.shape[0]
+        _append_to_array(values, rows._items, undo)
     own = rows.spans
     if not note["missing"] and bool((own[..., 1] < 0).any()):
-        undo.append(partial(_write_note, store, group, note))
-        _write_note(store, group, {**note, "missing": True})
-    _append_to_array(data, key, spans, spans_note, torch.stack((own[..., 0] + before, own[..., 1]), -1), undo)
+        undo.append(partial(_write_note, entry.store, entry.node, note))
+        _write_note(entry.store, entry.node, {**note, "missing": True})
+    _append_to_array(spans, torch.stack((own[..., 0] + before, own[..., 1]), -1), undo)
 
 
-def _append_objects(data: Any, key: str, rows: Any, undo: list[Undo]) -> bool:
+def _append_objects(entry: GroupEntry, rows: Any, undo: list[Undo]) -> bool:
     """Append objects to those in rows of text; return whether that is possible."""
-    found = data._node(key, "object_rows")
-    if found is None or not holds_objects(rows):
+    arrays = [entry.part(name).node for name in ("values", "spans")]
+    if not holds_objects(rows) or not all(map(entry.file.backend.can_resize, arrays)):
         return False
-    store, _, group, note = found
-    arrays = [store.column_array(key, group, name)[0] for name in ("values", "spans")]
-    if not all(map(store.file.backend.can_resize, arrays)):
-        return False
-    text = store.file.text_rows(rows, note.get("form"), (*store.path, key))
+    text = entry.file.text_rows(rows, (entry.note or {}).get("form"), entry.path)
     if text is None:
         return False
-    _append_to_column(data, key, group, note, text, undo)
+    _append_to_column(entry, text, undo)
     return True
 
 
-def _append_to_array(data: Any, key: str, array: Any, note: Note | None, rows: Tensor, undo: list[Undo]) -> None:
-    store = data._store
-    before = store.shape(key, array)[0]
-    undo.append(partial(_resize, store, array, before))
+def _append_to_array(entry: GroupEntry, rows: Tensor, undo: list[Undo]) -> None:
+    before = entry.shape[0]
+    undo.append(partial(_resize, entry.store, entry.node, before))
     if len(rows):
-        _resize(store, array, before + len(rows))
-        store.write(key, array, note, rows, select((slice(before, before + len(rows)),), store.shape(key, array)))
+        _resize(entry.store, entry.node, before + len(rows))
+        entry.write(rows, select((slice(before, before + len(rows)),), entry.shape))

@@ -34,6 +34,7 @@ from tensorclass.td.value_checks import BatchMismatch
 
 from .array_backend import Note, Replaced
 from .array_file import ArrayFile, FileOptions, check, escaped, is_record, make_backend
+from .group_entry import GroupEntry
 from .group_store import GroupStore
 
 METHODS_OF = "Files"
@@ -68,7 +69,7 @@ def load_root(cls: type[Any], file: ArrayFile, options: LoadOptions) -> Any:
         root = file.root
         if is_new:
             size = options.batch_size or options.default_batch_size or Size([])
-            result = loader.on_group(cls, GroupStore(file, (), open_group), size, None)
+            result = loader.on_group(cls, GroupStore(file, ()), size, None)
             result._note()
             return result
         with file.reading(()):
@@ -82,8 +83,11 @@ def load_root(cls: type[Any], file: ArrayFile, options: LoadOptions) -> Any:
 def open_group(parent: GroupStore, key: str, name: str, cls: type[Any]) -> Any:
     """Return the nested collection that was just written at a key."""
     loader = GroupLoader(parent.file, LoadOptions(device=parent.owner()._device))
-    node, note = parent.find(key)
-    return loader.load(dense_class(cls), node, note, (*parent.path, name), (key,))
+    entry = parent.find(key)
+    return loader.load(dense_class(cls), entry.node, entry.note, (*parent.path, name), (key,))
+
+
+GroupStore.open_group = open_group
 
 
 class GroupLoader:
@@ -109,7 +113,7 @@ class GroupLoader:
 
     def on_written(self, data: TensorDict, names: tuple[str, ...]) -> Any:
         """Make the collection of a group to which ``data`` was just written, without looking at the file."""
-        store = GroupStore(self.file, names, open_group)
+        store = GroupStore(self.file, names)
         result = self.on_group(TensorDict, store, data._batch_size, data._names)
         for key, value in data._now().items():
             if type(value) is TensorDict:
@@ -144,49 +148,48 @@ class GroupLoader:
                 raise self.source.damaged(path, f"the group is of the type {found}; {expected}")
         if cls is TensorDict:
             cls = stand_in((note or {}).get("class"))
-        store = GroupStore(file, names, open_group)
+        store = GroupStore(file, names)
         result = self.on_group(cls, store, Size([]), None)
         keys = store.keys_in_file()
         if is_record(cls):
             self._check_keys(cls, result, keys, path)
         together = file.backend.find_all(group)
-        nodes: dict[str, tuple[Any, Note | None]] = {}
+        entries: dict[str, GroupEntry] = {}
         for key, name in keys.items():
             if key in store.hidden:
                 continue
-            node, child_note = nodes[key] = store.find(key, together)
-            if file.backend.is_group(node) and (
-                child_note is None or child_note.get("type") in ("collection", "lazy_stack")
-            ):
+            entry = entries[key] = store.find(key, together)
+            below = entry.note
+            if entry.is_group and (below is None or below.get("type") in ("collection", "lazy_stack")):
                 nested_class = result._nested_class(key)
                 if nested_class is TensorDict:
-                    nested_class = rebuild_collection.target_class(child_note or {}, None)
-                store.children[key] = self.load(nested_class, node, child_note, (*names, name), (*path, key))
+                    nested_class = rebuild_collection.target_class(below or {}, None)
+                store.children[key] = self.load(nested_class, entry.node, below, (*names, name), (*path, key))
             elif self.options.verify:
-                store.verify(key, node, child_note)
-        self._set_batch_size(result, note, nodes, path)
+                entry.verify()
+        self._set_batch_size(result, note, entries, path)
         if is_record(cls):
             self._check_fields(cls, result, collection_tree.none_fields(note or {}), path)
         return result
 
     def _set_batch_size(
-        self, result: Any, note: Note | None, nodes: dict[str, tuple[Any, Note | None]], path: tuple[str, ...]
+        self, result: Any, note: Note | None, entries: dict[str, GroupEntry], path: tuple[str, ...]
     ) -> None:
         """Set batch size and dimension names of a collection; raise if a value does not fit."""
         store, options = result._store, self.options
         given = None if path or options.infer_batch_size else options.batch_size
         value_shapes: list[tuple[str, Size]] = []
-        for key, (node, child_note) in nodes.items():
-            kind = store.node_type(node, child_note)
+        for key, entry in entries.items():
+            kind = entry.kind
             child = store.children.get(key)
             if child is not None:
                 value_shapes.append((key, child._batch_size))
-            elif kind == "tensor" or (kind == "text" and node.shape):
-                value_shapes.append((key, store.shape(key, node)))
+            elif kind == "tensor" or (kind == "text" and entry.node.shape):
+                value_shapes.append((key, entry.shape))
             elif kind in ("column", "object_rows"):
-                value_shapes.append((key, store.column_size(key, node)))
+                value_shapes.append((key, entry.column_size))
             elif kind == "jagged":
-                rows = [(child_note or {}).get("rows")]
+                rows = [(entry.note or {}).get("rows")]
                 value_shapes.append((key, collection_tree.parse_size(rows, self.source, (*path, key))))
         if given is None and note is not None and not options.infer_batch_size:
             size = collection_tree.parse_size(note.get("batch_size"), self.source, path)
@@ -259,7 +262,7 @@ class GroupLoader:
             except (ValueError, TypeError, RuntimeError) as error:
                 wrong.append(str(error))
             if has_spans(value) and not cls._specs[key].optional and key not in store.in_memory:
-                note: Note | None = store.find(key)[1]
+                note: Note | None = store.find(key).note
                 if note is None or note.get("missing") is not False:
                     wrong.append(
                         f"{class_name(cls)}.{key}: some rows have no value, which its annotation does not allow"

@@ -14,7 +14,7 @@ import time
 import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -29,7 +29,6 @@ from .array_selection import piece_index, split_box
 from .restorable_file import AlreadyOpen, RestorableFile, check_unopened, close_root, open_root
 
 _TEXT = "__tensordict_str__"
-F = TypeVar("F", bound=Callable[..., Any])
 
 _VERSIONS = ("v108", "latest")  #: since HDF5 1.8 the metadata of a file has checksums
 _LONGEST_NOTE = 60_000  #: bytes of a note that HDF5 stores with a checksum
@@ -55,12 +54,14 @@ def _is_open_in_library(library: Any, path: str) -> bool:
     return False
 
 
-def _deferring_signals(method: F) -> F:
-    """Make interrupts wait for the end of a method if the file is open for writing.
+def _deferring_signals(name: str) -> Callable[..., Any]:
+    """Return a method for whose end interrupts wait if the file is open for writing.
 
     Any call of the library may call the file, and an exception there ends the process. So may dropping a node: nodes
     that a method returns are retained, and dropped here.
     """
+
+    method = getattr(HDF5, name)
 
     @functools.wraps(method)
     def call(self: HDF5, /, *given: Any, **options: Any) -> Any:
@@ -72,7 +73,7 @@ def _deferring_signals(method: F) -> F:
                 self._retain(found)
             return found
 
-    return cast("F", call)
+    return call
 
 
 def _reference_counts(nodes: list[Any]) -> list[int]:
@@ -150,7 +151,6 @@ class HDF5(ArrayBackend):
     def __getstate__(self) -> dict[str, Any]:
         return {"_nodes": []}  # another process opens the file anew
 
-    @_deferring_signals
     def flush_changes(self, root: Any, complete: bool) -> OSError | None:
         file = self._file
         if file is None:  # a group that the user has opened
@@ -166,11 +166,9 @@ class HDF5(ArrayBackend):
     def is_open(self, root: Any) -> bool:
         return bool(root)
 
-    @_deferring_signals
     def names(self, group: Any) -> list[str]:
         return list(group)
 
-    @_deferring_signals
     def find(self, group: Any, name: str) -> Any:
         library = _h5py()
         encoded = name.encode("utf-8", "surrogateescape")
@@ -186,20 +184,16 @@ class HDF5(ArrayBackend):
             raise ValueError("expected a group or a dataset")
         return found
 
-    @_deferring_signals
     def has(self, group: Any, name: str) -> bool:
         return bool(group.id.links.exists(name.encode("utf-8", "surrogateescape")))
 
-    @_deferring_signals
     def address(self, node: Any) -> object:
         h5o = _h5py().h5o
         return h5o.get_info(node.id).addr
 
-    @_deferring_signals
     def is_group(self, node: Any) -> bool:
         return not hasattr(node, "dtype")
 
-    @_deferring_signals
     def read_note(self, node: Any) -> Note | None:
         attributes = node.attrs
         if not len(attributes):
@@ -211,13 +205,11 @@ class HDF5(ArrayBackend):
             return {"type": "objects", "batch_size": list(node.shape), "form": "values"}
         return None
 
-    @_deferring_signals
     def write_note(self, node: Any, note: Note) -> None:
         text = json.dumps(note, allow_nan=False)
         # text of a fixed length is stored where HDF5 has checksums; a longer one does not fit there
         node.attrs[NOTE] = np.bytes_(text.encode()) if len(text) < _LONGEST_NOTE else text
 
-    @_deferring_signals
     def make_group(self, parent: Any, name: str) -> Any:
         return parent.create_group(name, track_order=True)
 
@@ -233,11 +225,9 @@ class HDF5(ArrayBackend):
     def zero_settings(self, settings: dict[str, Any]) -> dict[str, Any]:
         return {"fillvalue": 0, **settings}  # without it, values that are not written can be anything
 
-    @_deferring_signals
     def create_array(self, parent: Any, name: str, settings: dict[str, Any]) -> Any:
         return parent.create_dataset(name, **settings)
 
-    @_deferring_signals
     def replace(self, parent: Any, name: str, make: Any) -> Any:
         with suppress(KeyError):
             del parent[DRAFT]  # left by a process that was killed
@@ -252,31 +242,25 @@ class HDF5(ArrayBackend):
         parent.move(DRAFT, name)
         return made
 
-    @_deferring_signals
     def remove(self, parent: Any, name: str) -> None:
         del parent[name]
 
-    @_deferring_signals
     def read(self, array: Any, box: tuple[Any, ...]) -> np.ndarray[Any, Any]:
         parts = [array[piece] if piece or array.shape else array[()] for _, piece in split_box(box)]
         if len(parts) == 1:
             return np.asarray(parts[0])
         return np.concatenate(parts, [isinstance(item, slice) for item in box].index(False))
 
-    @_deferring_signals
     def write(self, array: Any, box: tuple[Any, ...], values: np.ndarray[Any, Any]) -> None:
         for where, piece in split_box(box):
             array[piece or ...] = values[piece_index(box, where)] if box else values
 
-    @_deferring_signals
     def resize(self, array: Any, length: int) -> None:
         array.resize(length, axis=0)
 
-    @_deferring_signals
     def can_resize(self, array: Any) -> bool:
         return bool(array.maxshape) and array.maxshape[0] is None
 
-    @_deferring_signals
     def write_texts(self, parent: Any, name: str, texts: Texts, note: Note) -> Any:
         library = _h5py()
         shape = () if isinstance(texts, str) else tuple(note["batch_size"])
@@ -293,7 +277,6 @@ class HDF5(ArrayBackend):
             made.attrs[STACK] = np.array(shape, dtype=np.int64)
         return made
 
-    @_deferring_signals
     def read_texts(self, array: Any) -> Any:
         library = _h5py()
         if array.shape is None:  # h5py.Empty
@@ -350,7 +333,6 @@ class HDF5(ArrayBackend):
     def shape_of_texts(self, array: Any, note: Note) -> Sequence[int]:
         return tuple(array.shape)
 
-    @_deferring_signals
     def is_text(self, array: Any) -> bool:
         library = _h5py()
         return array.shape is None or library.check_string_dtype(array.dtype) is not None
@@ -363,6 +345,16 @@ class HDF5(ArrayBackend):
         except UnicodeEncodeError:
             return False
         return True
+
+
+#: the methods that call the library while a file is open
+_CALLING = (
+    "flush_changes", "names", "find", "has", "address", "is_group", "read_note", "write_note", "make_group",
+    "create_array", "replace", "remove", "read", "write", "resize", "can_resize", "write_texts", "read_texts",
+    "is_text",
+)  # fmt: skip
+for _name in _CALLING:
+    setattr(HDF5, _name, _deferring_signals(_name))
 
 
 def _resolve_link(group: Any, name: bytes) -> Any:

@@ -30,9 +30,9 @@ from tensorclass.td.tensordict import TensorDict
 from tensorclass.td.value_checks import as_tensor as tensor_of
 
 from .append_rows import extend
-from .array_backend import Note
 from .array_file import ArrayFile, FileOptions, collection_note, make_backend
 from .array_selection import select
+from .group_entry import GroupEntry
 from .group_loader import LoadOptions, load_root, reopened, save
 from .group_store import GroupStore, Unreadable, snapshot, write_changed
 
@@ -341,15 +341,8 @@ class PersistentTensorDict(WrittenBack):
             raise TypeError(f"a {type_name(self)} without batch dimensions has no rows to iterate over")
         return (self[at] for at in range(self._batch_size[0]))
 
-    def _array(self, key: NestedKey) -> tuple[GroupStore, str, Any, Note | None] | None:
-        """Find the array of a tensor in the file: its store, key, node and note; ``None`` if the value is not one."""
-        return self._node(key, "tensor")
-
-    def _column(self, key: NestedKey) -> tuple[GroupStore, str, Any, Note | None] | None:
-        """Find the group of text or ragged rows in the file, as :meth:`_array` finds arrays."""
-        return self._node(key, "column")
-
-    def _node(self, key: NestedKey, kind: str) -> tuple[GroupStore, str, Any, Note | None] | None:
+    def _entry(self, key: NestedKey, *kinds: str) -> GroupEntry | None:
+        """Return the entry of a key in the file; ``None`` if there is none, or if it is not of one of these types."""
         *path, last = unravel_key_to_tuple(key)
         parent = self._find(tuple(path))
         if not isinstance(parent, PersistentTensorDict) or last in parent._store.in_memory:
@@ -357,8 +350,8 @@ class PersistentTensorDict(WrittenBack):
         store = parent._store
         if last in store.children or last not in store:
             return None
-        node, note = store.find(last)
-        return (store, last, node, note) if store.node_type(node, note) == kind else None
+        found = store.find(last)
+        return found if found.kind in kinds else None
 
     def get_at(self, key: NestedKey, index: Any, default: Any = MISSING) -> Any:
         """Return ``data.get(key)[index]``, reading only that part of the value from the file.
@@ -383,17 +376,14 @@ class PersistentTensorDict(WrittenBack):
             ...         data.get_at("x", slice(1, 3))
             tensor([1, 2])
         """
-        found = self._array(key)
+        found = self._entry(key, "tensor", "column", "object_rows")
         if found is None:
-            column = self._column(key) or self._node(key, "object_rows")
-            if column is None:
-                return super().get_at(key, index, default)
-            store, name, node, _ = column
-            rows = store.rows(name, prepare_index(index, store.column_size(name, node)))
-            return rows[()] if rows._batch_size else rows.unsqueeze(0)[0]
-        store, name, node, note = found
-        shape = store.shape(name, node)
-        return store.read(name, node, note, select(prepare_index(index, shape), shape))
+            return super().get_at(key, index, default)
+        if found.kind == "tensor":
+            shape = found.shape
+            return found.read(select(prepare_index(index, shape), shape))
+        rows = found.value(prepare_index(index, found.column_size))
+        return rows[()] if rows._batch_size else rows.unsqueeze(0)[0]
 
     def get_item_shape(self, key: NestedKey) -> Size:
         """Return the shape of the value at a key without reading the value.
@@ -412,11 +402,10 @@ class PersistentTensorDict(WrittenBack):
             ...         data.get_item_shape("x")
             torch.Size([3, 4])
         """
-        found = self._array(key)
+        found = self._entry(key, "tensor", "column")
         if found is None:
-            column = self._column(key)
-            return super().get_item_shape(key) if column is None else column[0].column_size(column[1], column[2])
-        return found[0].shape(found[1], found[2])
+            return super().get_item_shape(key)
+        return found.shape if found.kind == "tensor" else found.column_size
 
     def entry_class(self, key: NestedKey) -> type:
         """Return the class of the value at a key. A tensor is not read.
@@ -435,7 +424,7 @@ class PersistentTensorDict(WrittenBack):
             ...         data.entry_class("x").__name__, data.entry_class("text").__name__
             ('Tensor', 'NonTensorData')
         """
-        return super().entry_class(key) if self._array(key) is None else Tensor
+        return super().entry_class(key) if self._entry(key, "tensor") is None else Tensor
 
     def _nodes(self) -> Any:
         return [value for value in self._store.children.values() if isinstance(value, Collection)]
@@ -570,19 +559,18 @@ class PersistentTensorDict(WrittenBack):
         )
 
     def _set_at(self, key: str, value: Any, index: Any) -> None:
-        found = self._array(key)
+        found = self._entry(key, "tensor")
         rows = value
         if isinstance(value, (list, tuple)):
             rows = tensor_of(value)
         if found is None or not isinstance(rows, (Tensor, bool, int, float, complex)):
             super()._set_at(key, value, index)
             return
-        store, name, node, note = found
-        shape = store.shape(name, node)
-        store.write(name, node, note, rows, select(prepare_index(index, shape, writing=True), shape))
+        shape = found.shape
+        found.write(rows, select(prepare_index(index, shape, writing=True), shape))
 
     def _fill_at(self, key: str, value: Any) -> None:
-        if self._array(key) is None:
+        if self._entry(key, "tensor") is None:
             super()._fill_at(key, value)
         else:
             self._set_at(key, value, ...)
@@ -592,10 +580,9 @@ class PersistentTensorDict(WrittenBack):
         store.file.check_writable()
         for key in store:
             nested = store.children.get(key)
-            found = self._array(key)
             if nested is not None:
                 nested._fill(item, value)
-            elif found is not None:
+            elif self._entry(key, "tensor") is not None:
                 self._set_at(key, value, item)
             else:
                 entry: Any = store[key]
@@ -616,10 +603,9 @@ class PersistentTensorDict(WrittenBack):
                     store.allocate(key, shape, row.dtype)
                 else:
                     store[key] = row._allocated(shape)
-            found = self._array(key)
+            found = self._entry(key, "tensor")
             if found is not None and isinstance(row, Tensor):
-                _, name, node, note = found
-                store.write(name, node, note, row, select(index, store.shape(name, node)))
+                found.write(row, select(index, found.shape))
                 continue
             value: Any = store[key]
             if isinstance(value, Tensor):

@@ -356,9 +356,6 @@ class FolderStore(Store):
         self._check_writable()
         await asyncio.to_thread(self.remove, prefix)
 
-    async def clear(self) -> None:
-        await self.delete_dir("")
-
     async def getsize(self, key: str) -> int:
         *parents, name = self._parts(key)
         with self._folder(parents) as folder:

@@ -237,10 +237,7 @@ class Redis(ArrayBackend):
     def make_group(self, parent: Any, name: str) -> Any:
         made = RedisGroup(parent.server, _new_key(parent.server), f"{parent.name}/{name}", is_draft=True)
         made.note = {}
-        if parent.is_draft:
-            parent.entries[name] = made
-        else:
-            self._enter(parent, name, made)
+        parent.entries[name] = made  # the parent is a draft, as :meth:`replace` and :meth:`draft` make them
         return made
 
     def create_array(self, parent: Any, name: str, settings: dict[str, Any]) -> Any:

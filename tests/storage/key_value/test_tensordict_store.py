@@ -262,11 +262,10 @@ def test_another_clients_changes_are_noticed(server: dict[str, Any]) -> None:
         nested["new"] = torch.ones(10)
     with pytest.raises(FileError, match="another client"):
         list(nested.keys())
-    store = there._store
-    node, note = store.find("x")
+    entry = there._store.find("x")
     held["x"] = torch.ones(10, 3)
     with pytest.raises(FileError, match="x: nothing was written; another client"):
-        store.write("x", node, note, torch.zeros(10, 2))
+        entry.write(torch.zeros(10, 2))
     assert held["x"].unique().tolist() == [1.0]
 
 
