@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol, 
 
 from torch import Size, Tensor
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
+from typing_extensions import TypedDict, Unpack
 
 from tensorclass.contracts.checking import inferred_size
 from tensorclass.convert.conversion_errors import ConversionError, Problem
@@ -46,6 +47,20 @@ Path = tuple[str, ...]
 
 if TYPE_CHECKING:
 
+    class LoaderKwargs(TypedDict, total=False):
+        """Keyword arguments of torch's loader that say nothing about what it yields."""
+
+        pin_memory: bool
+        drop_last: bool
+        timeout: float
+        worker_init_fn: Callable[[int], None] | None
+        multiprocessing_context: Any
+        generator: Generator | None
+        prefetch_factor: int | None
+        persistent_workers: bool
+        pin_memory_device: str
+        in_order: bool
+
     class DataLoader(_DataLoader[B]):
         """``torch.utils.data.DataLoader``, of which type checkers know what it yields.
 
@@ -64,17 +79,7 @@ if TYPE_CHECKING:
             batch_sampler: Sampler[list[Any]] | Iterable[list[Any]] | None = None,
             num_workers: int = 0,
             collate_fn: None = None,
-            pin_memory: bool = False,
-            drop_last: bool = False,
-            timeout: float = 0,
-            worker_init_fn: Callable[[int], None] | None = None,
-            multiprocessing_context: Any = None,
-            generator: Generator | None = None,
-            *,
-            prefetch_factor: int | None = None,
-            persistent_workers: bool = False,
-            pin_memory_device: str = "",
-            in_order: bool = True,
+            **kwargs: Unpack[LoaderKwargs],
         ) -> None: ...
         @overload
         def __init__(
@@ -87,16 +92,7 @@ if TYPE_CHECKING:
             num_workers: int = 0,
             *,
             collate_fn: Callable[[R], B],
-            pin_memory: bool = False,
-            drop_last: bool = False,
-            timeout: float = 0,
-            worker_init_fn: Callable[[int], None] | None = None,
-            multiprocessing_context: Any = None,
-            generator: Generator | None = None,
-            prefetch_factor: int | None = None,
-            persistent_workers: bool = False,
-            pin_memory_device: str = "",
-            in_order: bool = True,
+            **kwargs: Unpack[LoaderKwargs],
         ) -> None: ...
         @overload
         def __init__(
@@ -109,16 +105,7 @@ if TYPE_CHECKING:
             num_workers: int = 0,
             *,
             collate_fn: Callable[[list[S]], B],
-            pin_memory: bool = False,
-            drop_last: bool = False,
-            timeout: float = 0,
-            worker_init_fn: Callable[[int], None] | None = None,
-            multiprocessing_context: Any = None,
-            generator: Generator | None = None,
-            prefetch_factor: int | None = None,
-            persistent_workers: bool = False,
-            pin_memory_device: str = "",
-            in_order: bool = True,
+            **kwargs: Unpack[LoaderKwargs],
         ) -> None: ...
         @overload
         def __init__(  # pyright: ignore[reportOverlappingOverload]
@@ -130,17 +117,7 @@ if TYPE_CHECKING:
             batch_sampler: Sampler[list[Any]] | Iterable[list[Any]] | None = None,
             num_workers: int = 0,
             collate_fn: None = None,
-            pin_memory: bool = False,
-            drop_last: bool = False,
-            timeout: float = 0,
-            worker_init_fn: Callable[[int], None] | None = None,
-            multiprocessing_context: Any = None,
-            generator: Generator | None = None,
-            *,
-            prefetch_factor: int | None = None,
-            persistent_workers: bool = False,
-            pin_memory_device: str = "",
-            in_order: bool = True,
+            **kwargs: Unpack[LoaderKwargs],
         ) -> None: ...
         def __init__(self, *args: Any, **kwargs: Any) -> None: ...
         def __iter__(self) -> Iterator[B]: ...  # type: ignore[override]

@@ -6,8 +6,6 @@ from functools import cache
 from importlib import import_module
 from typing import NamedTuple
 
-__all__ = ["PACKAGE", "PEER", "Counterpart", "counterpart", "is_peer_module", "reason_without"]
-
 PEER = "tensordict"
 PACKAGE = "tensorclass"
 

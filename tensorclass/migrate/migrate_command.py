@@ -19,8 +19,6 @@ from .source_files import dependency_lines, files_below, is_source
 if TYPE_CHECKING:
     from .migrated_source import Remark
 
-__all__ = ["run"]
-
 
 def run(arguments: Namespace) -> int:
     """Run the command.
