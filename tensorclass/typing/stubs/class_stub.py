@@ -12,7 +12,7 @@ from tensorclass.records.field_names import MEMBER_NAMES
 from .function_stub import parameter_types
 from .inference import SAME, Function, own_nodes, union
 from .public_names import RECORDS, Names, bound, is_constant
-from .statements import stubs_of
+from .statements import Scope, stubs_of
 from .stub_context import ELLIPSIS, EMPTY, Context, annotation, is_simple, shown, type_parameters
 
 
@@ -57,8 +57,7 @@ def class_stub(definition: ast.ClassDef, context: Context) -> ast.ClassDef:
     if options is not None:
         bases, keywords = _as_record(definition, options, context)
     bases, more = _without_subscripts(bases, names)
-    place = InClass(definition, kind, context)
-    body = stubs_of(definition.body, context, place)
+    body = stubs_of(definition.body, context, InClass(kind, context))
     body = _attributes(definition, kind, body, context) + body
     comment = ""
     if kind is ClassStyle.RECORD:
@@ -161,29 +160,12 @@ def _without_subscripts(bases: list[ast.expr], names: Names) -> tuple[list[ast.e
 # -- variables in its body --------------------------------------------------------------------------------------------
 
 
-class TopLevel:
-    """The top level of a module."""
-
-    is_class = False
-    has_self = False
-
-    def variable(self, name: str, value: ast.expr, known: set[str]) -> ast.stmt | None:
-        return None
-
-    def field(self, statement: ast.AnnAssign) -> ast.expr | None:
-        return None
-
-    def nested(self, definition: ast.ClassDef, context: Context) -> ast.ClassDef:
-        return class_stub(definition, context)
-
-
-class InClass:
+class InClass(Scope):
     """The body of a class, as a place for variables."""
 
-    is_class = True
+    is_class: bool = True
 
-    def __init__(self, definition: ast.ClassDef, kind: ClassStyle, context: Context) -> None:
-        self._definition = definition
+    def __init__(self, kind: ClassStyle, context: Context) -> None:
         self._kind = kind
         self._context = context
         self.has_self: bool = kind is not ClassStyle.META
@@ -210,9 +192,6 @@ class InClass:
             return self._field(value)
         makes_fields = self._kind is ClassStyle.OTHER  # by a function that only its checker knows
         return value if makes_fields and is_simple(value, self._context.names.bound | _BUILTIN) else ELLIPSIS
-
-    def nested(self, definition: ast.ClassDef, context: Context) -> ast.ClassDef:
-        return class_stub(definition, context)
 
     def _field(self, call: ast.Call) -> ast.expr | None:
         """A call of ``field``, as far as it says what the constructor takes."""

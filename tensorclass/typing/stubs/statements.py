@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Iterable, Sequence
-from typing import Protocol
 
 from .function_stub import function_stub, signature
 from .inference import union
@@ -16,29 +15,23 @@ _TYPING = ("typing", "typing_extensions")
 _BUILTINS = {*dir(builtins), "__name__", "__file__", "__doc__"}
 
 
-class StatementScope(Protocol):
-    """The scope that statements belong to: the top level of a module, or a class."""
+class Scope:
+    """The scope that statements belong to: the top level of a module. That of a class derives from it."""
 
-    @property
-    def is_class(self) -> bool: ...
-
-    @property
-    def has_self(self) -> bool:
-        """``True`` if functions are methods, whose first argument is a ``Self``."""
-        ...
+    is_class: bool = False
+    #: whether functions are methods, whose first argument is a ``Self``
+    has_self: bool = False
 
     def variable(self, name: str, value: ast.expr, known: set[str]) -> ast.stmt | None:
         """Return the stub of an assignment without annotation; ``None`` to apply the general rule."""
+        return None
 
     def field(self, statement: ast.AnnAssign) -> ast.expr | None:
         """Return the value of an annotated variable in the stub; ``None`` for no value."""
-
-    def nested(self, definition: ast.ClassDef, context: Context) -> ast.ClassDef:
-        """Return the stub of a class in this scope."""
-        ...
+        return None
 
 
-def stubs_of(body: Sequence[ast.stmt], context: Context, scope: StatementScope) -> list[ast.stmt]:
+def stubs_of(body: Sequence[ast.stmt], context: Context, scope: Scope) -> list[ast.stmt]:
     """Return the statements of the stub. Each name is bound once, apart from overloads and property accessors."""
     gone = _deleted(body)
     known = {*_BUILTINS, *context.names.bound, *bound(body)}
@@ -69,7 +62,7 @@ class _Block:
         known: names that a checker can look up.
     """
 
-    def __init__(self, context: Context, scope: StatementScope, known: set[str]) -> None:
+    def __init__(self, context: Context, scope: Scope, known: set[str]) -> None:
         self._context = context
         self._scope = scope
         self._known = known
@@ -85,7 +78,9 @@ class _Block:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 return [function_stub(statement, self._context, self._scope.has_self)]
             case ast.ClassDef():
-                return [self._scope.nested(statement, self._context)]
+                from .class_stub import class_stub  # which makes the stubs of what is in the class
+
+                return [class_stub(statement, self._context)]
             case ast.AnnAssign(target=ast.Name() as target):
                 if method := self._tabled(target.id, statement.annotation, statement.value):
                     return [*method]
