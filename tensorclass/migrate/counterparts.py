@@ -10,7 +10,7 @@ PEER = "tensordict"
 PACKAGE = "tensorclass"
 
 #: public modules of the peer, and the modules here that have their names
-MODULES = {
+MODULES: dict[str, str] = {
     f"tensordict{module}": here
     for here, modules in {
         "tensorclass": (

@@ -274,7 +274,9 @@ def _by(maker: Callable[..., Tensor]) -> Fill:
     return lambda shape, dtype, device, contract: maker(shape, dtype=dtype, device=device)
 
 
-zeros, ones, uninitialised = _by(torch.zeros), _by(torch.ones), _by(torch.empty)
+zeros: Fill = _by(torch.zeros)
+ones: Fill = _by(torch.ones)
+uninitialised: Fill = _by(torch.empty)
 
 
 class Drawn:

@@ -11,7 +11,7 @@ from tensorclass.records.field_names import MEMBER_NAMES
 
 from .function_stub import parameter_types
 from .inference import SAME, Function, own_nodes, union
-from .public_names import RECORDS, Names, bound, is_constant
+from .public_names import RECORDS, Names, bound, is_constant, standard
 from .statements import Scope, stubs_of
 from .stub_context import ELLIPSIS, EMPTY, Context, annotation, is_simple, shown, type_parameters
 
@@ -33,13 +33,8 @@ class ClassStyle(Enum):
 
 _BASES = {
     **{f"enum.{name}": ClassStyle.ENUM for name in ("Enum", "IntEnum", "StrEnum", "Flag", "IntFlag", "ReprEnum")},
-    **{
-        f"{typing}.{name}": ClassStyle.DECLARED
-        for typing in ("typing", "typing_extensions")
-        for name in ("NamedTuple", "TypedDict", "Protocol")
-    },
-    **{f"{typing}.Generic": ClassStyle.PLAIN for typing in ("typing", "typing_extensions")},
-    "abc.ABC": ClassStyle.PLAIN,
+    **dict.fromkeys(("typing.NamedTuple", "typing.TypedDict", "typing.Protocol"), ClassStyle.DECLARED),
+    **dict.fromkeys(("typing.Generic", "abc.ABC"), ClassStyle.PLAIN),
     **dict.fromkeys(("builtins.type", "abc.ABCMeta", "enum.EnumMeta", "enum.EnumType"), ClassStyle.META),
     **dict.fromkeys(RECORDS, ClassStyle.RECORD),
 }
@@ -113,7 +108,7 @@ def kind_of(definition: ast.ClassDef, names: Names, depth: int = 20) -> ClassSty
             kinds.append(kind_of(known[0], known[1], depth - 1))
         else:
             other = ClassStyle.PLAIN if origin.startswith(("builtins.", "collections.")) else ClassStyle.OTHER
-            kinds.append(_BASES.get(origin, other))
+            kinds.append(_BASES.get(standard(origin), other))
     return min(kinds, key=list(ClassStyle).index, default=ClassStyle.PLAIN)
 
 
@@ -132,7 +127,7 @@ def _as_record(
     """Return the bases and keywords of a decorated class, in the order that the decorator gives them."""
     names = context.names
     origins = {base: names.origin(base.value if isinstance(base, ast.Subscript) else base) for base in definition.bases}
-    generic = [base for base in origins if origins[base] in ("typing.Generic", "typing_extensions.Generic")]
+    generic = [base for base in origins if standard(origins[base]) == "typing.Generic"]
     bases = [base for base in origins if base not in generic and origins[base] != "builtins.object"]
     is_one = any(origin in RECORDS for origin in origins.values()) or any(
         kind_of(base, other) is ClassStyle.RECORD for base, other in names.bases(definition)
