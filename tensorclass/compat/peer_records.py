@@ -39,6 +39,7 @@ class LenientSpec(FieldSpec):
 
     kind: Kind | None
     types: tuple[type, ...]
+    literals: tuple[Any, ...]
 
     def _resolve(self, scope: Mapping[str, Any]) -> None:
         super()._resolve(scope)

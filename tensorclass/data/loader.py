@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol, 
 
 from torch import Size, Tensor
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
-from typing_extensions import TypedDict, Unpack
 
 from tensorclass.contracts.checking import inferred_size
 from tensorclass.convert.conversion_errors import ConversionError, Problem
@@ -47,20 +46,6 @@ Path = tuple[str, ...]
 
 if TYPE_CHECKING:
 
-    class LoaderKwargs(TypedDict, total=False):
-        """Keyword arguments of torch's loader that say nothing about what it yields."""
-
-        pin_memory: bool
-        drop_last: bool
-        timeout: float
-        worker_init_fn: Callable[[int], None] | None
-        multiprocessing_context: Any
-        generator: Generator | None
-        prefetch_factor: int | None
-        persistent_workers: bool
-        pin_memory_device: str
-        in_order: bool
-
     class DataLoader(_DataLoader[B]):
         """``torch.utils.data.DataLoader``, of which type checkers know what it yields.
 
@@ -68,6 +53,8 @@ if TYPE_CHECKING:
         of their class, one with ``collate_fn`` what that returns. Where that is unknown, say it:
         ``DataLoader[Sample](dataset, collate_fn=...)``. When the program runs, this *is* torch's class.
         """
+
+        # written out four times: ty reports no wrong keywords where they are a TypedDict
 
         @overload
         def __init__(
@@ -79,7 +66,17 @@ if TYPE_CHECKING:
             batch_sampler: Sampler[list[Any]] | Iterable[list[Any]] | None = None,
             num_workers: int = 0,
             collate_fn: None = None,
-            **kwargs: Unpack[LoaderKwargs],
+            pin_memory: bool = False,
+            drop_last: bool = False,
+            timeout: float = 0,
+            worker_init_fn: Callable[[int], None] | None = None,
+            multiprocessing_context: Any = None,
+            generator: Generator | None = None,
+            *,
+            prefetch_factor: int | None = None,
+            persistent_workers: bool = False,
+            pin_memory_device: str = "",
+            in_order: bool = True,
         ) -> None: ...
         @overload
         def __init__(
@@ -92,7 +89,16 @@ if TYPE_CHECKING:
             num_workers: int = 0,
             *,
             collate_fn: Callable[[R], B],
-            **kwargs: Unpack[LoaderKwargs],
+            pin_memory: bool = False,
+            drop_last: bool = False,
+            timeout: float = 0,
+            worker_init_fn: Callable[[int], None] | None = None,
+            multiprocessing_context: Any = None,
+            generator: Generator | None = None,
+            prefetch_factor: int | None = None,
+            persistent_workers: bool = False,
+            pin_memory_device: str = "",
+            in_order: bool = True,
         ) -> None: ...
         @overload
         def __init__(
@@ -105,7 +111,16 @@ if TYPE_CHECKING:
             num_workers: int = 0,
             *,
             collate_fn: Callable[[list[S]], B],
-            **kwargs: Unpack[LoaderKwargs],
+            pin_memory: bool = False,
+            drop_last: bool = False,
+            timeout: float = 0,
+            worker_init_fn: Callable[[int], None] | None = None,
+            multiprocessing_context: Any = None,
+            generator: Generator | None = None,
+            prefetch_factor: int | None = None,
+            persistent_workers: bool = False,
+            pin_memory_device: str = "",
+            in_order: bool = True,
         ) -> None: ...
         @overload
         def __init__(  # pyright: ignore[reportOverlappingOverload]
@@ -117,7 +132,17 @@ if TYPE_CHECKING:
             batch_sampler: Sampler[list[Any]] | Iterable[list[Any]] | None = None,
             num_workers: int = 0,
             collate_fn: None = None,
-            **kwargs: Unpack[LoaderKwargs],
+            pin_memory: bool = False,
+            drop_last: bool = False,
+            timeout: float = 0,
+            worker_init_fn: Callable[[int], None] | None = None,
+            multiprocessing_context: Any = None,
+            generator: Generator | None = None,
+            *,
+            prefetch_factor: int | None = None,
+            persistent_workers: bool = False,
+            pin_memory_device: str = "",
+            in_order: bool = True,
         ) -> None: ...
         def __init__(self, *args: Any, **kwargs: Any) -> None: ...
         def __iter__(self) -> Iterator[B]: ...  # type: ignore[override]

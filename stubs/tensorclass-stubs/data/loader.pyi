@@ -2,7 +2,6 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeVar, overload
 from torch.utils.data import DataLoader as _DataLoader, Dataset, IterableDataset, Sampler
-from typing_extensions import TypedDict, Unpack
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.dataset import Keys, Numbers
 from tensorclass.td.keys import NestedKey
@@ -13,18 +12,6 @@ B = TypeVar("B", covariant=True)
 R = TypeVar("R", bound=TensorCollection)
 S = TypeVar("S")
 Path = tuple[str, ...]
-
-class LoaderKwargs(TypedDict, total=False):
-    pin_memory: bool
-    drop_last: bool
-    timeout: float
-    worker_init_fn: Callable[[int], None] | None
-    multiprocessing_context: Any
-    generator: Generator | None
-    prefetch_factor: int | None
-    persistent_workers: bool
-    pin_memory_device: str
-    in_order: bool
 
 class DataLoader(_DataLoader[B]):
     @overload
@@ -37,7 +24,17 @@ class DataLoader(_DataLoader[B]):
         batch_sampler: Sampler[list[Any]] | Iterable[list[Any]] | None = None,
         num_workers: int = 0,
         collate_fn: None = None,
-        **kwargs: Unpack[LoaderKwargs],
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], None] | None = None,
+        multiprocessing_context: Any = None,
+        generator: Generator | None = None,
+        *,
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        pin_memory_device: str = "",
+        in_order: bool = True,
     ) -> None: ...
     @overload
     def __init__(
@@ -50,7 +47,16 @@ class DataLoader(_DataLoader[B]):
         num_workers: int = 0,
         *,
         collate_fn: Callable[[R], B],
-        **kwargs: Unpack[LoaderKwargs],
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], None] | None = None,
+        multiprocessing_context: Any = None,
+        generator: Generator | None = None,
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        pin_memory_device: str = "",
+        in_order: bool = True,
     ) -> None: ...
     @overload
     def __init__(
@@ -63,7 +69,16 @@ class DataLoader(_DataLoader[B]):
         num_workers: int = 0,
         *,
         collate_fn: Callable[[list[S]], B],
-        **kwargs: Unpack[LoaderKwargs],
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], None] | None = None,
+        multiprocessing_context: Any = None,
+        generator: Generator | None = None,
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        pin_memory_device: str = "",
+        in_order: bool = True,
     ) -> None: ...
     @overload
     def __init__(  # pyright: ignore[reportOverlappingOverload]
@@ -75,7 +90,17 @@ class DataLoader(_DataLoader[B]):
         batch_sampler: Sampler[list[Any]] | Iterable[list[Any]] | None = None,
         num_workers: int = 0,
         collate_fn: None = None,
-        **kwargs: Unpack[LoaderKwargs],
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], None] | None = None,
+        multiprocessing_context: Any = None,
+        generator: Generator | None = None,
+        *,
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        pin_memory_device: str = "",
+        in_order: bool = True,
     ) -> None: ...
     def __iter__(self) -> Iterator[B]: ...  # type: ignore[override]
 

@@ -49,7 +49,7 @@ def from_instance(adapter: ClassAdapter, cls: type[C], obj: Any, **kwargs: Unpac
 
 
 def to_record(adapter: ClassAdapter, obj: Any, *, dest_cls: type[Any] | None = None, **kwargs: Any) -> Any:
-    """Return the record of an instance, or the record class of a class; ``kwargs`` are :class:`RecordKwargs`."""
+    """Return the record of an instance, or the record class of a class; ``kwargs`` are options of both."""
     what = f"from_{adapter.name}"
     adapter.require(what)
     class_options = {name: kwargs.pop(name) for name in OPTIONS if name in kwargs}

@@ -28,9 +28,6 @@ from .class_adapters import ClassAdapter, ClassField, adapter_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from typing_extensions import TypedDict, Unpack
-
-    from tensorclass.convert.conversion_options import ConversionKwargs
     from tensorclass.td.collection import DeviceLike
 
     R = TypeVar("R", bound=TensorClass)
@@ -54,29 +51,52 @@ if TYPE_CHECKING:
         def __getattr__(self, name: str) -> Any: ...
         def __setattr__(self, name: str, value: Any) -> None: ...
 
-    class ClassKwargs(TypedDict, total=False):
-        """Options of a record class that is made at run time."""
-
-        frozen: bool
-        autocast: bool
-        nocast: bool
-        shadow: bool
-        tensor_only: bool
-
-    class RecordKwargs(ClassKwargs, ConversionKwargs, total=False):
-        """Options of a record and of its class."""
-
     class RecordFunction(Protocol):
         """A function that makes record classes of classes, and records of instances."""
+
+        # keywords are written out: ty reports no wrong ones where they are a TypedDict
 
         @overload
         def __call__(self, obj: type[R]) -> type[R]: ...  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]
         @overload
-        def __call__(self, obj: type[Any], **options: Unpack[ClassKwargs]) -> type[AnyRecord]: ...  # type: ignore[overload-overlap]
+        def __call__(  # type: ignore[overload-overlap]
+            self,
+            obj: type[Any],
+            *,
+            frozen: bool = ...,
+            autocast: bool = ...,
+            nocast: bool = ...,
+            shadow: bool = ...,
+            tensor_only: bool = ...,
+        ) -> type[AnyRecord]: ...
         @overload
-        def __call__(self, obj: object, *, dest_cls: type[R], **options: Unpack[ConversionKwargs]) -> R: ...
+        def __call__(
+            self,
+            obj: object,
+            *,
+            dest_cls: type[R],
+            auto_batch_size: bool = ...,
+            batch_dims: int | None = ...,
+            batch_size: Sequence[int] | int | None = ...,
+            device: DeviceLike | None = ...,
+            strict: bool = ...,
+        ) -> R: ...
         @overload
-        def __call__(self, obj: object, **options: Unpack[RecordKwargs]) -> AnyRecord: ...
+        def __call__(
+            self,
+            obj: object,
+            *,
+            auto_batch_size: bool = ...,
+            batch_dims: int | None = ...,
+            batch_size: Sequence[int] | int | None = ...,
+            frozen: bool = ...,
+            autocast: bool = ...,
+            nocast: bool = ...,
+            shadow: bool = ...,
+            tensor_only: bool = ...,
+            device: DeviceLike | None = ...,
+            strict: bool = ...,
+        ) -> AnyRecord: ...
 
 
 #: class with fields -> its record classes, by the names of their options

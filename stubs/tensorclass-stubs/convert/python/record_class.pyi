@@ -2,8 +2,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeVar, overload
 from tensorclass.records.record import RecordMeta, TensorClass
-from typing_extensions import TypedDict, Unpack
-from tensorclass.convert.conversion_options import ConversionKwargs
 from tensorclass.td.collection import DeviceLike
 
 R = TypeVar("R", bound=TensorClass)
@@ -23,24 +21,48 @@ class AnyRecord(TensorClass, metaclass=AnyMembers):
     def __getattr__(self, name: str) -> Any: ...
     def __setattr__(self, name: str, value: Any) -> None: ...
 
-class ClassKwargs(TypedDict, total=False):
-    frozen: bool
-    autocast: bool
-    nocast: bool
-    shadow: bool
-    tensor_only: bool
-
-class RecordKwargs(ClassKwargs, ConversionKwargs, total=False): ...
-
 class RecordFunction(Protocol):
     @overload
     def __call__(self, obj: type[R]) -> type[R]: ...  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]
     @overload
-    def __call__(self, obj: type[Any], **options: Unpack[ClassKwargs]) -> type[AnyRecord]: ...  # type: ignore[overload-overlap]
+    def __call__(  # type: ignore[overload-overlap]
+        self,
+        obj: type[Any],
+        *,
+        frozen: bool = ...,
+        autocast: bool = ...,
+        nocast: bool = ...,
+        shadow: bool = ...,
+        tensor_only: bool = ...,
+    ) -> type[AnyRecord]: ...
     @overload
-    def __call__(self, obj: object, *, dest_cls: type[R], **options: Unpack[ConversionKwargs]) -> R: ...
+    def __call__(
+        self,
+        obj: object,
+        *,
+        dest_cls: type[R],
+        auto_batch_size: bool = ...,
+        batch_dims: int | None = ...,
+        batch_size: Sequence[int] | int | None = ...,
+        device: DeviceLike | None = ...,
+        strict: bool = ...,
+    ) -> R: ...
     @overload
-    def __call__(self, obj: object, **options: Unpack[RecordKwargs]) -> AnyRecord: ...
+    def __call__(
+        self,
+        obj: object,
+        *,
+        auto_batch_size: bool = ...,
+        batch_dims: int | None = ...,
+        batch_size: Sequence[int] | int | None = ...,
+        frozen: bool = ...,
+        autocast: bool = ...,
+        nocast: bool = ...,
+        shadow: bool = ...,
+        tensor_only: bool = ...,
+        device: DeviceLike | None = ...,
+        strict: bool = ...,
+    ) -> AnyRecord: ...
 
 def record_class_of(cls: type[Any], options: Mapping[str, bool]) -> type[TensorClass]: ...
 def source_class_of(cls: type[Any]) -> type[Any] | None: ...
