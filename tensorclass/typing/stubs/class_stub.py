@@ -161,6 +161,7 @@ class InClass(Scope):
     is_class: bool = True
 
     def __init__(self, kind: ClassStyle, context: Context) -> None:
+        super().__init__(class_stub)
         self._kind = kind
         self._context = context
         self.has_self: bool = kind is not ClassStyle.META

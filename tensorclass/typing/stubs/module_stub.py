@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
+from .class_stub import class_stub
 from .formatting import written
 from .inference import Inference
 from .module_paths import Module, found_at
@@ -165,7 +166,7 @@ class Draft:
         need = Needed(self.names)
         inference = Inference(self.names, need)
         self._context = Context(self.names, need, inference, suppressions(decode(source)), table)
-        self.body = stubs_of(self.tree.body, self._context, Scope())
+        self.body = stubs_of(self.tree.body, self._context, Scope(class_stub))
         #: the names that the module hands on although it imports them
         self.exported: set[str] = _exported(self.tree)
         if module.is_package:

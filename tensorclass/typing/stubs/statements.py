@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from .function_stub import function_stub, signature
 from .inference import union
@@ -20,6 +20,10 @@ class Scope:
     is_class: bool = False
     #: whether functions are methods, whose first argument is a ``Self``
     has_self: bool = False
+
+    def __init__(self, class_stub: Callable[[ast.ClassDef, Context], ast.ClassDef]) -> None:
+        #: makes the stub of a class in this scope
+        self.class_stub = class_stub
 
     def variable(self, name: str, value: ast.expr, known: set[str]) -> ast.stmt | None:
         """Return the stub of an assignment without annotation; ``None`` to apply the general rule."""
@@ -77,9 +81,7 @@ class _Block:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 return [function_stub(statement, self._context, self._scope.has_self)]
             case ast.ClassDef():
-                from .class_stub import class_stub  # which makes the stubs of what is in the class
-
-                return [class_stub(statement, self._context)]
+                return [self._scope.class_stub(statement, self._context)]
             case ast.AnnAssign(target=ast.Name() as target):
                 if method := self._tabled(target.id, statement.annotation, statement.value):
                     return [*method]
