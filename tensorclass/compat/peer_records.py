@@ -39,6 +39,7 @@ class LenientSpec(FieldSpec):
 
     kind: Kind | None
     types: tuple[type, ...]
+    literals: tuple[Any, ...]
 
     def _resolve(self, scope: Mapping[str, Any]) -> None:
         super()._resolve(scope)
@@ -50,7 +51,7 @@ class LenientSpec(FieldSpec):
         is_open = self.kind is not Kind.COLUMN and not self._options["tensor_only"]
         if is_open and not (self.kind is Kind.OBJECT and self._options["autocast"]):
             self._converts = self._converted_classes()
-            self.kind, self._literals = Kind.ANY, ()
+            self.kind, self.literals = Kind.ANY, ()
             self.types = ()
 
     def _converted_classes(self) -> tuple[type, ...]:

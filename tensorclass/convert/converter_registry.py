@@ -87,12 +87,6 @@ def describe_source(obj: object) -> str:
     return f"a {name}, which from_list takes" if isinstance(obj, list) else f"a {name}"
 
 
-def is_struct_array(obj: object) -> bool:
-    """Return whether an object is a numpy array (or single item) of a structured dtype."""
-    entry = converter_of(obj)
-    return entry is not None and entry.package == "numpy"
-
-
 def is_dataframe(obj: object) -> bool:
     """Return whether an object is a table of pandas."""
     entry = converter_of(obj)

@@ -54,6 +54,8 @@ if TYPE_CHECKING:
         ``DataLoader[Sample](dataset, collate_fn=...)``. When the program runs, this *is* torch's class.
         """
 
+        # written out four times: ty reports no wrong keywords where they are a TypedDict
+
         @overload
         def __init__(
             self: DataLoader[R],

@@ -9,8 +9,6 @@ import libcst as cst
 from .import_rewriting import dotted_name
 from .source_names import Field, SourceNames
 
-__all__ = ["CollectionValues", "Value"]
-
 #: public classes and functions whose results are collections
 MAKERS = frozenset(
     (

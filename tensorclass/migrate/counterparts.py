@@ -6,40 +6,28 @@ from functools import cache
 from importlib import import_module
 from typing import NamedTuple
 
-__all__ = ["PACKAGE", "PEER", "Counterpart", "counterpart", "is_peer_module", "reason_without"]
-
 PEER = "tensordict"
 PACKAGE = "tensorclass"
 
 #: public modules of the peer, and the modules here that have their names
-MODULES = {
-    "tensordict": "tensorclass",
-    "tensordict.base": "tensorclass",
-    "tensordict.functional": "tensorclass",
-    "tensordict.memmap": "tensorclass",
-    "tensordict.persistent": "tensorclass",
-    "tensordict.tensorclass": "tensorclass",
-    "tensordict.tensordict": "tensorclass",
-    "tensordict.typedtensordict": "tensorclass",
-    "tensordict.nn": "tensorclass.nn",
-    "tensordict.nn.common": "tensorclass.nn",
-    "tensordict.nn.cudagraphs": "tensorclass.nn",
-    "tensordict.nn.distributions": "tensorclass.nn.distributions",
-    "tensordict.nn.distributions.composite": "tensorclass.nn.distributions",
-    "tensordict.nn.distributions.continuous": "tensorclass.nn.distributions",
-    "tensordict.nn.distributions.discrete": "tensorclass.nn.distributions",
-    "tensordict.nn.distributions.truncated_normal": "tensorclass.nn.distributions",
-    "tensordict.nn.ensemble": "tensorclass.nn",
-    "tensordict.nn.functional_modules": "tensorclass.nn",
-    "tensordict.nn.params": "tensorclass.nn",
-    "tensordict.nn.probabilistic": "tensorclass.nn",
-    "tensordict.nn.sequence": "tensorclass.nn",
-    "tensordict.nn.tensorclass_module": "tensorclass.nn",
-    "tensordict.nn.utils": "tensorclass.nn",
-    "tensordict.prototype": "tensorclass",
-    "tensordict.prototype.fx": "tensorclass",
-    "tensordict.store": "tensorclass",
-    "tensordict.utils": "tensorclass.utils",
+MODULES: dict[str, str] = {
+    f"tensordict{module}": here
+    for here, modules in {
+        "tensorclass": (
+            *("", ".base", ".functional", ".memmap", ".persistent", ".tensorclass", ".tensordict", ".typedtensordict"),
+            *(".prototype", ".prototype.fx", ".store"),
+        ),
+        "tensorclass.nn": (
+            *(".nn", ".nn.common", ".nn.cudagraphs", ".nn.ensemble", ".nn.functional_modules", ".nn.params"),
+            *(".nn.probabilistic", ".nn.sequence", ".nn.tensorclass_module", ".nn.utils"),
+        ),
+        "tensorclass.nn.distributions": (
+            *(".nn.distributions", ".nn.distributions.composite", ".nn.distributions.continuous"),
+            *(".nn.distributions.discrete", ".nn.distributions.truncated_normal"),
+        ),
+        "tensorclass.utils": (".utils",),
+    }.items()
+    for module in modules
 }
 
 #: modules of this package, in the order in which a name is looked up that the module above does not have

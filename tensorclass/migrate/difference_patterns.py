@@ -2,45 +2,26 @@
 
 from __future__ import annotations
 
-from abc import ABC, ABCMeta, abstractmethod
+from collections.abc import Callable
 from functools import cache
-from typing import ClassVar
+from typing import Any, NamedTuple
 
 import libcst as cst
 
 from .collection_values import CollectionValues, Value
 from .import_rewriting import dotted_name
 
-__all__ = [
-    "Block",
-    "Caught",
-    "Checked",
-    "ClassFields",
-    "Defined",
-    "Function",
-    "Membership",
-    "Method",
-    "Named",
-    "Pattern",
-]
 
-
-class Pattern(ABC):
+class Pattern(NamedTuple):
     """A description of a line of code."""
 
-    nodes: ClassVar[tuple[type[cst.CSTNode], ...]]  #: the types of nodes that it describes
-
-    @abstractmethod
-    def matches(self, node: cst.CSTNode, known: CollectionValues) -> bool:
-        """Return whether a node is what the pattern describes.
-
-        Args:
-            node: a node of one of the types ``nodes``.
-            known: the names and the variables of the module up to the node.
-        """
+    #: the types of nodes that it describes
+    nodes: tuple[type[cst.CSTNode], ...]
+    #: returns whether a node of these types is meant, given the names and the variables of the module up to the node
+    matches: Callable[[Any, CollectionValues], bool]
 
 
-class Method(Pattern):
+def method(*names: str, keywords: tuple[str, ...] = (), of: Value | None = None) -> Pattern:
     """A call of a method of collections.
 
     Where tensors, modules or dicts have a method of that name, too, the text must tell that its owner is a collection.
@@ -51,27 +32,22 @@ class Method(Pattern):
         of: the owner must be known to be that.
     """
 
-    nodes: ClassVar[tuple[type[cst.CSTNode], ...]] = (cst.Call,)
-
-    def __init__(self, *names: str, keywords: tuple[str, ...] = (), of: Value | None = None) -> None:
-        self.names = names
-        self.keywords = keywords
-        self.of = of
-
-    def matches(self, node: cst.CSTNode, known: CollectionValues) -> bool:
-        if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
+    def matches(node: cst.Call, known: CollectionValues) -> bool:
+        if not isinstance(node.func, cst.Attribute):
             return False
         name = node.func.attr.value
-        if name not in self.names or not _has_keyword(node, self.keywords):
+        if name not in names or not _has_keyword(node, keywords):
             return False
         owner = known.value(node.func.value) or known.of_class(node.func.value)
-        if self.of is not None:
-            return owner is self.of
+        if of is not None:
+            return owner is of
         foreign = known.names.qualified(node.func) and not known.names.public(node.func)
         return owner is not None or not (foreign or name in _names_of_others())
 
+    return Pattern((cst.Call,), matches)
 
-class Function(Pattern):
+
+def function(*names: str, keywords: tuple[str, ...] = ()) -> Pattern:
     """A call of a public function or class.
 
     Args:
@@ -79,123 +55,91 @@ class Function(Pattern):
         keywords: the call must have one of these arguments, if there are any.
     """
 
-    nodes: ClassVar[tuple[type[cst.CSTNode], ...]] = (cst.Call,)
-
-    def __init__(self, *names: str, keywords: tuple[str, ...] = ()) -> None:
-        self.names = names
-        self.keywords = keywords
-
-    def matches(self, node: cst.CSTNode, known: CollectionValues) -> bool:
-        if not isinstance(node, cst.Call) or not _has_keyword(node, self.keywords):
+    def matches(node: cst.Call, known: CollectionValues) -> bool:
+        if not _has_keyword(node, keywords):
             return False
-        if known.names.public(node.func) in self.names:
+        if known.names.public(node.func) in names:
             return True
         values = [known.value(arg.value) for arg in node.args]
-        return known.names.qualified(node.func) in self.names and any(values)
+        return known.names.qualified(node.func) in names and any(values)
+
+    return Pattern((cst.Call,), matches)
 
 
-class _OfNames(Pattern, metaclass=ABCMeta):
-    """A pattern for some names."""
-
-    def __init__(self, *names: str) -> None:
-        self.names = names
-
-
-class Named(_OfNames):
+def named(*names: str) -> Pattern:
     """A use of a public name, or of one of another package with its module."""
 
-    nodes: ClassVar[tuple[type[cst.CSTNode], ...]] = (cst.Name, cst.Attribute)
+    def matches(node: cst.Name | cst.Attribute, known: CollectionValues) -> bool:
+        return known.names.public(node) in names or known.names.qualified(node) in names
 
-    def matches(self, node: cst.CSTNode, known: CollectionValues) -> bool:
-        if not isinstance(node, (cst.Name, cst.Attribute)):
-            return False
-        return known.names.public(node) in self.names or known.names.qualified(node) in self.names
+    return Pattern((cst.Name, cst.Attribute), matches)
 
 
-class ClassFields(Pattern):
+def class_fields(*, numbers: bool = False) -> Pattern:
     """A field of a record class, by the type in its annotation.
 
     Args:
         numbers: fields of numbers of Python; otherwise fields of objects.
     """
 
-    nodes: ClassVar[tuple[type[cst.CSTNode], ...]] = (cst.AnnAssign,)
-
-    def __init__(self, *, numbers: bool = False) -> None:
-        self.numbers = numbers
-
-    def matches(self, node: cst.CSTNode, known: CollectionValues) -> bool:
+    def matches(node: cst.AnnAssign, known: CollectionValues) -> bool:
         field = known.record_field(node)
-        return field is not None and (field.holds_numbers if self.numbers else field.holds_objects)
+        return field is not None and (field.holds_numbers if numbers else field.holds_objects)
+
+    return Pattern((cst.AnnAssign,), matches)
 
 
-class Defined(Pattern):
+def defined(name: str) -> Pattern:
     """A method that a record class defines."""
-
-    nodes: ClassVar[tuple[type[cst.CSTNode], ...]] = (cst.FunctionDef,)
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def matches(self, node: cst.CSTNode, known: CollectionValues) -> bool:
-        return isinstance(node, cst.FunctionDef) and node.name.value == self.name and known.is_in_record()
+    return Pattern((cst.FunctionDef,), lambda node, known: node.name.value == name and known.is_in_record())
 
 
-class Block(Pattern):
+def block() -> Pattern:
     """A ``with`` statement on an operation of a collection, which writes back at its end."""
 
-    nodes: ClassVar[tuple[type[cst.CSTNode], ...]] = (cst.WithItem,)
-
-    def matches(self, node: cst.CSTNode, known: CollectionValues) -> bool:
-        if not isinstance(node, cst.WithItem) or not isinstance(node.item, cst.Call):
-            return False
-        made = node.item.func
+    def matches(node: cst.WithItem, known: CollectionValues) -> bool:
+        made = node.item.func if isinstance(node.item, cst.Call) else None
         return isinstance(made, cst.Attribute) and made.attr.value in _UNDONE and known.value(made.value) is not None
 
+    return Pattern((cst.WithItem,), matches)
 
-class Checked(_OfNames):
+
+def checked(*names: str) -> Pattern:
     """A check with ``isinstance`` for one of some classes."""
 
-    nodes: ClassVar[tuple[type[cst.CSTNode], ...]] = (cst.Call,)
-
-    def matches(self, node: cst.CSTNode, known: CollectionValues) -> bool:
-        if not isinstance(node, cst.Call) or dotted_name(node.func) != "isinstance" or len(node.args) != 2:
+    def matches(node: cst.Call, known: CollectionValues) -> bool:
+        if dotted_name(node.func) != "isinstance" or len(node.args) != 2:
             return False
-        return any(dotted_name(one.value).rpartition(".")[2] in self.names for one in _elements(node.args[1].value))
+        return any(dotted_name(one.value).rpartition(".")[2] in names for one in _elements(node.args[1].value))
+
+    return Pattern((cst.Call,), matches)
 
 
-class Membership(Pattern):
+def membership(method: str, keyword: str) -> Pattern:
     """``in`` on the result of a method with some argument."""
 
-    nodes: ClassVar[tuple[type[cst.CSTNode], ...]] = (cst.ComparisonTarget,)
-
-    def __init__(self, method: str, keyword: str) -> None:
-        self.method = method
-        self.keyword = keyword
-
-    def matches(self, node: cst.CSTNode, known: CollectionValues) -> bool:
-        if not isinstance(node, cst.ComparisonTarget) or not isinstance(node.operator, (cst.In, cst.NotIn)):
-            return False
+    def matches(node: cst.ComparisonTarget, known: CollectionValues) -> bool:
         right = node.comparator
-        named = isinstance(right, cst.Call) and dotted_name(right.func).rpartition(".")[2] == self.method
-        return named and _has_keyword(cst.ensure_type(right, cst.Call), (self.keyword,))
+        if not isinstance(node.operator, (cst.In, cst.NotIn)) or not isinstance(right, cst.Call):
+            return False
+        return dotted_name(right.func).rpartition(".")[2] == method and _has_keyword(right, (keyword,))
+
+    return Pattern((cst.ComparisonTarget,), matches)
 
 
-class Caught(_OfNames):
+def caught(*names: str) -> Pattern:
     """An error of some class that is caught or expected in a block that uses collections."""
 
-    nodes: ClassVar[tuple[type[cst.CSTNode], ...]] = (cst.With, cst.Try)
-
-    def matches(self, node: cst.CSTNode, known: CollectionValues) -> bool:
+    def matches(node: cst.With | cst.Try, known: CollectionValues) -> bool:
         if isinstance(node, cst.With):
             calls = [one.item for one in node.items if isinstance(one.item, cst.Call)]
             asked = [call.args[0].value for call in calls if dotted_name(call.func) == "pytest.raises" and call.args]
-        elif isinstance(node, cst.Try):
-            asked = [handler.type for handler in node.handlers if handler.type is not None]
         else:
-            return False
+            asked = [handler.type for handler in node.handlers if handler.type is not None]
         classes = [one.value for asking in asked for one in _elements(asking)]
-        return any(dotted_name(one) in self.names for one in classes) and _uses_collections(node.body, known)
+        return any(dotted_name(one) in names for one in classes) and _uses_collections(node.body, known)
+
+    return Pattern((cst.With, cst.Try), matches)
 
 
 _UNDONE = frozenset(

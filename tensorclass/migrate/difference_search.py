@@ -15,8 +15,6 @@ from .import_rewriting import dotted_name, imported_module
 from .known_differences import DIFFERENCES
 from .source_names import SourceNames
 
-__all__ = ["Remark", "remarks_on"]
-
 ENTRIES = "docs/differences.md"
 
 #: packages that ask for collections of the peer, and the page that tells how they get them

@@ -17,8 +17,6 @@ from libcst.metadata import MetadataWrapper, ProviderT, QualifiedNameProvider, Q
 
 from .counterparts import PACKAGE, PEER, counterpart, is_peer_module
 
-__all__ = ["ImportPlan", "ImportRewriter", "attribute_chain", "dotted_name", "imported_module"]
-
 Import = cst.Import | cst.ImportFrom
 Statements = Sequence[cst.BaseSmallStatement]
 

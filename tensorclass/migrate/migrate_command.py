@@ -17,9 +17,7 @@ from tensorclass.support.regular_files import content_of
 from .source_files import dependency_lines, files_below, is_source
 
 if TYPE_CHECKING:
-    from .migrated_source import Remark
-
-__all__ = ["run"]
+    from .difference_search import Remark
 
 
 def run(arguments: Namespace) -> int:

@@ -16,8 +16,6 @@ from .respelling import Rewriter
 from .source_files import mentions
 from .source_names import SourceNames
 
-__all__ = ["Migrated", "Project", "Remark"]
-
 
 class Migrated(NamedTuple):
     """The result for a file."""

@@ -10,8 +10,6 @@ from .counterparts import PEER
 from .import_rewriting import ImportPlan, ImportRewriter
 from .source_names import SourceNames
 
-__all__ = ["Rewriter"]
-
 #: methods that are public here
 METHODS = {"_get_sub_tensordict": "get_sub_tensordict"}
 

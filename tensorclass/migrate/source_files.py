@@ -9,8 +9,6 @@ from pathlib import Path
 
 from .counterparts import PEER
 
-__all__ = ["dependency_lines", "files_below", "is_source", "mentions"]
-
 SUFFIXES = (".py", ".pyi")
 
 #: files that name the packages a project needs, and notebooks: these are not rewritten

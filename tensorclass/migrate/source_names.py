@@ -12,8 +12,6 @@ from libcst.metadata import MetadataWrapper, QualifiedName, QualifiedNameProvide
 from .counterparts import PACKAGE, PEER, counterpart
 from .import_rewriting import attribute_chain, dotted_name
 
-__all__ = ["Field", "SourceNames", "decorated_or_derived", "public_name"]
-
 #: names of annotations whose values are objects: neither tensors nor collections
 OBJECTS: frozenset[str] = frozenset(
     ("Any", "Callable", "Dict", "List", "Mapping", "Path", "Sequence", "Set", "Tuple", "bytes", "complex", "dict")

@@ -209,13 +209,10 @@ def _maker(item_type: Any, is_random: bool) -> Maker | None:
 def _class_maker(cls: type[Any], is_random: bool) -> Maker | None:
     if issubclass(cls, enum.Enum):
         return _one_of([_constant(member) for member in cls]) if is_random else None
-    made: Any = cls
     if cls not in _EMPTY:
         return None
-    if not is_random:
-        return lambda draw: made()
-    found: Maker = _RANDOM.get(cls, lambda draw: made())
-    return found
+    make = _RANDOM.get(cls) if is_random else None
+    return lambda draw: cls() if make is None or draw is None else make(draw)
 
 
 def _constant(value: Any) -> Maker:
@@ -233,20 +230,11 @@ def _several(item: Maker, draw: Integers | None) -> list[Any]:
 #: classes whose call without arguments is an empty object
 _EMPTY = (str, bytes, int, float, complex, bool, list, dict, tuple, set, frozenset)
 
-
-def _drawn(function: Callable[[Integers], Any]) -> Maker:
-    def make(draw: Integers | None) -> Any:
-        assert draw is not None
-        return function(draw)
-
-    return make
-
-
-_RANDOM: dict[type, Maker] = {
-    str: _drawn(_word),
-    bytes: _drawn(lambda draw: _word(draw).encode()),
-    int: _drawn(lambda draw: draw(0, 99, 1)[0]),
-    float: _drawn(lambda draw: draw(0, 1 << 24, 1)[0] / (1 << 24)),
-    complex: _drawn(lambda draw: complex(*[one / (1 << 24) for one in draw(0, 1 << 24, 2)])),
-    bool: _drawn(lambda draw: bool(draw(0, 1, 1)[0])),
+_RANDOM: dict[type, Callable[[Integers], Any]] = {
+    str: _word,
+    bytes: lambda draw: _word(draw).encode(),
+    int: lambda draw: draw(0, 99, 1)[0],
+    float: lambda draw: draw(0, 1 << 24, 1)[0] / (1 << 24),
+    complex: lambda draw: complex(*[one / (1 << 24) for one in draw(0, 1 << 24, 2)]),
+    bool: lambda draw: bool(draw(0, 1, 1)[0]),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import torch
 from torch import Size
@@ -30,16 +30,11 @@ class Contracted(TensorCollection):
 
     __slots__ = ()
 
-    if TYPE_CHECKING:  # annotations that typing.get_type_hints shall not find
-        _specs: ClassVar[dict[str, FieldSpec]]
-        _item_ranks: ClassVar[dict[str, ItemRank]]
-        _checks: ClassVar[Checks | None]
-        _spec_class: ClassVar[type[FieldSpec]]
-    else:
-        _spec_class = FieldSpec  # the class of the analysed annotation of a field
-        _specs = {}
-        _item_ranks = {}  # dimensions of one item, by field: see item_ranks()
-        _checks = None  # None if the class has no contracts
+    # without annotations, which typing.get_type_hints would find
+    _spec_class = FieldSpec  # the class of the analysed annotation of a field
+    _specs = cast("dict[str, FieldSpec]", {})
+    _item_ranks = cast("dict[str, ItemRank]", {})  # dimensions of one item, by field: see item_ranks()
+    _checks = cast("Checks | None", None)  # None if the class has no contracts
 
     def _spec(self, key: str) -> FieldSpec:
         try:

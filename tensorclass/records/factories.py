@@ -5,7 +5,7 @@ First a plan of shapes is made, which collects everything that is missing. Then 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, overload
 
 import torch
@@ -269,21 +269,14 @@ def tensor_or_collection(spec: FieldSpec, cls: type[Contracted]) -> type[Any] | 
 # functions that fill the plan
 
 
-def zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device | None, contract: Contract) -> Tensor:
-    """A :data:`Fill`."""
-    return torch.zeros(shape, dtype=dtype, device=device)
+def _by(maker: Callable[..., Tensor]) -> Fill:
+    """Return a :data:`Fill` by a function of torch, whatever the contract is."""
+    return lambda shape, dtype, device, contract: maker(shape, dtype=dtype, device=device)
 
 
-def ones(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device | None, contract: Contract) -> Tensor:
-    """A :data:`Fill`."""
-    return torch.ones(shape, dtype=dtype, device=device)
-
-
-def uninitialised(
-    shape: tuple[int, ...], dtype: torch.dtype, device: torch.device | None, contract: Contract
-) -> Tensor:
-    """A :data:`Fill`."""
-    return torch.empty(shape, dtype=dtype, device=device)
+zeros: Fill = _by(torch.zeros)
+ones: Fill = _by(torch.ones)
+uninitialised: Fill = _by(torch.empty)
 
 
 class Drawn:

@@ -90,8 +90,8 @@ class FieldSpec:
     """
 
     __slots__ = (
-        "_annotation", "_column", "_literals", "_module", "_options", "contract", "default", "factory", "init", "kind",
-        "kw_only", "name", "optional", "owner", "row_contract", "stored_name", "types",
+        "_annotation", "_module", "_options", "column", "contract", "default", "factory", "init", "kind",
+        "kw_only", "literals", "name", "optional", "owner", "row_contract", "stored_name", "types",
     )  # fmt: skip
 
     def __init__(
@@ -122,8 +122,10 @@ class FieldSpec:
         self.contract: Contract | None = None
         #: length, item shape, dtype, range and device that the annotation requires of the rows of a Ragged
         self.row_contract: RowContract | None = None
-        self._literals: tuple[Any, ...] = ()
-        self._column: Declared | None = None
+        #: the objects of a ``Literal``, the only ones that the field accepts; empty for other fields
+        self.literals: tuple[Any, ...] = ()
+        #: the declaration of a field that holds a column; ``None`` for other fields
+        self.column: Declared | None = None
         self._annotation: Any = declared.type
         self._module = module
         self._options = options
@@ -147,7 +149,7 @@ class FieldSpec:
         module = sys.modules.get(self._module)
         space = {} if module is None else vars(module)
         try:
-            self.kind, self.types, optional, self._literals, row = classify(
+            self.kind, self.types, optional, self.literals, row = classify(
                 self._annotation, space, scope, scope.get(self.owner)
             )
             self.optional = self.optional or optional
@@ -157,7 +159,7 @@ class FieldSpec:
         self._only_tensors()
         self._check_contract()
         if self.kind is Kind.COLUMN:
-            self._column = self._declared_column(row, lambda text: _evaluated(text, space, scope))
+            self.column = self._declared_column(row, lambda text: _evaluated(text, space, scope))
 
     def _declared_column(self, row: Any, evaluate: Callable[[str], Any]) -> Declared:
         """Return the declaration of a column from the annotation of a row."""
@@ -188,11 +190,6 @@ class FieldSpec:
         return self.contract is not None or self.row_contract is not None
 
     @property
-    def column(self) -> Declared | None:
-        """The declaration of a field that holds a column; ``None`` for other fields."""
-        return self._column
-
-    @property
     def stored_class(self) -> type[TensorCollection] | None:
         """The collection class whose instances are stored as they are; ``None`` if there is none, or several."""
         return self.types[0] if self.kind is Kind.COLLECTION and len(self.types) == 1 else None
@@ -206,7 +203,7 @@ class FieldSpec:
     def default_value(self) -> Any:
         """Return the default for a new record. That of a column can be a row, which each row of the batch gets."""
         assert self.default is not None
-        return self.default() if self._column is None else self._column.default(self.default)
+        return self.default() if self.column is None else self.column.default(self.default)
 
     def _check_contract(self) -> None:
         """Raise if the contract is one for tensors and the field does not hold a tensor."""
@@ -231,17 +228,12 @@ class FieldSpec:
 
     def _only_tensors(self) -> None:
         if self._options["tensor_only"] and self.kind in (Kind.OBJECT, Kind.ANY):
-            self.kind, self.types, self._literals = Kind.TENSOR, (Tensor,), ()
+            self.kind, self.types, self.literals = Kind.TENSOR, (Tensor,), ()
 
     @property
     def shown(self) -> str:
         """The annotation, for messages."""
         return self._annotation if isinstance(self._annotation, str) else shown_annotation(self._annotation)
-
-    @property
-    def literals(self) -> tuple[Any, ...]:
-        """The objects of a ``Literal``, the only ones that the field accepts; empty for other fields."""
-        return self._literals
 
     def _known_kind(self, cls: type[Contracted], value: object = None) -> Kind | None:
         """Return the kind. Evaluate the annotation again if it was not known before; ``None`` if it still is not.
@@ -348,7 +340,7 @@ class FieldSpec:
 
     def fit_column(self, record: TensorCollection, value: Any, non_blocking: bool) -> Value:
         """:meth:`fit` for a field that holds a column."""
-        declared = self._column
+        declared = self.column
         assert declared is not None
         try:
             column = declared.made(value, record._batch_size)
@@ -485,7 +477,7 @@ class FieldSpec:
         if value._is_uniform:
             return (value._unwrapped(),)
         objects, codes = value._coded_objects()
-        if isinstance(objects, Deferred) and len(objects) and not (self._literals or objects.kind is None):
+        if isinstance(objects, Deferred) and len(objects) and not (self.literals or objects.kind is None):
             return (objects[0],)
         return objects if len(objects) == 1 else drop_unused(objects, codes)[0]
 
@@ -508,8 +500,8 @@ class FieldSpec:
         return self.optional if value is None else self._is_object(value)
 
     def _is_object(self, value: Any) -> bool:
-        if self._literals:
-            return any(type(value) is type(literal) and value == literal for literal in self._literals)
+        if self.literals:
+            return any(type(value) is type(literal) and value == literal for literal in self.literals)
         if not self.types or isinstance(value, self.types):
             return True
         # an int is accepted for a float, and both for a complex, as in type checkers

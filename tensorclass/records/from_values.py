@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence, ValuesView
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
 from torch.compiler import is_compiling
 from typing_extensions import Self
@@ -26,10 +26,7 @@ class FromValues(Contracted):
 
     __slots__ = ()
 
-    if TYPE_CHECKING:  # annotations that typing.get_type_hints shall not find
-        _takes_fields: ClassVar[bool]
-    else:
-        _takes_fields = False  # whether the constructor takes all fields and the metadata by name
+    _takes_fields = False  # whether the constructor takes all fields and the metadata by name
 
     def _set_up(self, values: Mapping[str, Any], batch_size: Any = None, device: Any = None, names: Any = None) -> None:
         """Set the metadata, and the fields from ``values`` or their defaults."""

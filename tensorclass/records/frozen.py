@@ -15,6 +15,20 @@ from tensorclass.td.base import TensorCollection
 IN_POST_INIT: Any = ((), None)
 
 
+def _size_property(doc: str) -> property:
+    """Return the batch size as a property of frozen classes."""
+
+    def read(self: Any) -> Size:
+        size: Size = self._batch_size
+        return size
+
+    def write(self: Any, batch_size: Any) -> None:
+        self._check_unlocked()
+        self._set_batch_size(batch_size)
+
+    return property(read, write, doc=doc)
+
+
 class _Frozen:
     """Members of frozen classes. They are copied into each, so that other classes do not pay for them."""
 
@@ -39,27 +53,10 @@ class _Frozen:
         """Raise an error: the class is frozen."""
         self._check_unlocked()
 
-    @property
-    def batch_size(self: Any) -> Size:
-        """The leading dimensions that all values share. It cannot be set: the class is frozen."""
-        size: Size = self._batch_size
-        return size
-
-    @batch_size.setter
-    def batch_size(self: Any, batch_size: Any) -> None:
-        self._check_unlocked()
-        self._set_batch_size(batch_size)
-
-    @property
-    def shape(self: Any) -> Size:
-        """The batch size, under the name that it has for tensors. It cannot be set: the class is frozen."""
-        size: Size = self._batch_size
-        return size
-
-    @shape.setter
-    def shape(self: Any, batch_size: Any) -> None:
-        self._check_unlocked()
-        self._set_batch_size(batch_size)
+    batch_size = _size_property("The leading dimensions that all values share. It cannot be set: the class is frozen.")
+    shape = _size_property(
+        "The batch size, under the name that it has for tensors. It cannot be set: the class is frozen."
+    )
 
     @property
     def is_locked(self: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import torch
 from torch import Size, Tensor
@@ -165,17 +165,13 @@ class TensorClass(FromValues, DataFrameNames, metaclass=RecordMeta, is_base=True
         batch_size: _BatchSize = dataclasses.field(default=None)  # type: ignore[assignment, override]
         device: _Device = dataclasses.field(default=None)  # type: ignore[assignment, override]
         names: _Names = dataclasses.field(default=None)  # type: ignore[assignment, override]
-        # not fields; typing.get_type_hints must not find these annotations
-        _options: ClassVar[dict[str, bool]]
-        _defined_at: ClassVar[DefinitionSite | None]
-        _cast_filter: ClassVar[CastFilter | None]
-        _CASTS_INTEGERS: ClassVar[bool]
         __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
-    else:
-        _options = dict(OPTIONS)
-        _defined_at = None  # for messages about classes of one name
-        _cast_filter = None
-        _CASTS_INTEGERS = False  # ids and masks are not cast
+
+    # not fields; without annotations, which typing.get_type_hints would find
+    _options = dict(OPTIONS)
+    _defined_at = cast("DefinitionSite | None", None)  # for messages about classes of one name
+    _cast_filter = cast("CastFilter | None", None)
+    _CASTS_INTEGERS = False  # ids and masks are not cast
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Set the given fields. Classes with a hand-written ``__init__`` call it; others have a generated one.

@@ -8,7 +8,7 @@ import re
 import sys
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import typing_extensions
 from torch import Tensor
@@ -123,18 +123,14 @@ class TypedTensorDict(  # pyright: ignore[reportIncompatibleVariableOverride]  #
 
     __slots__ = ()
 
-    if TYPE_CHECKING:
-        _columns: ClassVar[Mapping[str, FieldSpec]]
-        _defaults: ClassVar[Mapping[str, Any]]
-        _typed_options: ClassVar[frozenset[str]]
+    _columns = cast("Mapping[str, FieldSpec]", {})
+    _defaults = cast("Mapping[str, Any]", {})
+    _typed_options = frozenset[str]()
+    if TYPE_CHECKING:  # for stubs, which show them
         __required_keys__: ClassVar[frozenset[str]]
         __optional_keys__: ClassVar[frozenset[str]]
     else:
-        _columns = {}
-        _defaults = {}
-        _typed_options = frozenset()
-        __required_keys__ = frozenset()
-        __optional_keys__ = frozenset()
+        __required_keys__ = __optional_keys__ = frozenset()
 
     def __class_getitem__(cls, item: Any) -> Any:
         generic = getattr(super(), "__class_getitem__", None)

@@ -12,6 +12,7 @@ class LenientSpec(FieldSpec):
     __slots__ = ("_converts", "_numbers")
     kind: Kind | None
     types: tuple[type, ...]
+    literals: tuple[Any, ...]
 
     def fit(self, record: Contracted, value: Any, non_blocking: bool = False) -> Value: ...
 

@@ -4,7 +4,6 @@ from enum import Enum
 import libcst as cst
 from tensorclass.migrate.source_names import Field, SourceNames
 
-__all__ = ["CollectionValues", "Value"]
 MAKERS: frozenset[Incomplete]
 SAME: frozenset[Incomplete]
 TORCH: frozenset[Incomplete]

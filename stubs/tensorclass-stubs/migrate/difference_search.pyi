@@ -4,7 +4,6 @@ from typing import NamedTuple
 from libcst.metadata import MetadataWrapper
 from tensorclass.migrate.source_names import SourceNames
 
-__all__ = ["Remark", "remarks_on"]
 ENTRIES: str
 CLIENTS: dict[str, str]
 BY_NAME: frozenset[Incomplete]

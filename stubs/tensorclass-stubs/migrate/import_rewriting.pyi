@@ -4,7 +4,6 @@ from typing import ClassVar
 import libcst as cst
 from libcst.metadata import MetadataWrapper, ProviderT
 
-__all__ = ["ImportPlan", "ImportRewriter", "attribute_chain", "dotted_name", "imported_module"]
 Import = cst.Import | cst.ImportFrom
 Statements = Sequence[cst.BaseSmallStatement]
 

@@ -2,8 +2,6 @@
 from collections.abc import Mapping
 from tensorclass.migrate.difference_patterns import Pattern
 
-__all__ = ["DIFFERENCES", "Difference"]
-
 class Difference:
     says: str
     patterns: tuple[Pattern, ...]

@@ -2,9 +2,7 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
-from tensorclass.migrate.difference_search import Remark as Remark
-
-__all__ = ["Migrated", "Project", "Remark"]
+from tensorclass.migrate.difference_search import Remark
 
 class Migrated(NamedTuple):
     path: Path

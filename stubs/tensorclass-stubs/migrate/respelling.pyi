@@ -3,7 +3,6 @@ import libcst as cst
 from tensorclass.migrate.import_rewriting import ImportPlan, ImportRewriter
 from tensorclass.migrate.source_names import SourceNames
 
-__all__ = ["Rewriter"]
 METHODS: dict[str, str]
 ARGUMENTS: dict[str, dict[str, str]]
 

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-__all__ = ["dependency_lines", "files_below", "is_source", "mentions"]
 SUFFIXES: tuple[str, str]
 OTHERS = re.compile('(requirements.*\\.txt|constraints.*\\.txt|environment\\.ya?ml|pyproject\\.toml|setup\\.cfg|.*\\.ipynb)')
 SKIPPED: frozenset[Incomplete]

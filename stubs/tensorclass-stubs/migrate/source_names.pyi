@@ -5,7 +5,6 @@ from typing import NamedTuple
 import libcst as cst
 from libcst.metadata import MetadataWrapper
 
-__all__ = ["Field", "SourceNames", "decorated_or_derived", "public_name"]
 OBJECTS: frozenset[str]
 NUMBERS: frozenset[Incomplete]
 

@@ -42,19 +42,21 @@ class FieldSpec:
     types: tuple[type, ...]
     contract: Contract | None
     row_contract: RowContract | None
+    literals: tuple[Any, ...]
+    column: Declared | None
     kind: Kind | None
     __slots__ = (
         "_annotation",
-        "_column",
-        "_literals",
         "_module",
         "_options",
+        "column",
         "contract",
         "default",
         "factory",
         "init",
         "kind",
         "kw_only",
+        "literals",
         "name",
         "optional",
         "owner",
@@ -75,16 +77,12 @@ class FieldSpec:
     @property
     def has_contract(self) -> bool: ...
     @property
-    def column(self) -> Declared | None: ...
-    @property
     def stored_class(self) -> type[TensorCollection] | None: ...
     @property
     def holder(self) -> type[NonTensorData]: ...
     def default_value(self) -> Any: ...
     @property
     def shown(self) -> str: ...
-    @property
-    def literals(self) -> tuple[Any, ...]: ...
     def allows_none(self, record: Contracted) -> bool: ...
     def allows_none_in(self, cls: type[Contracted]) -> bool: ...
     @property

@@ -84,7 +84,7 @@ def from_dataclass(
     if as_tensorclass:
         if dest_cls is None and issubclass(cls, TensorClass) and not isinstance(dataclass, type):
             dest_cls = cls
-        return to_record(DATACLASS, dataclass, {}, dest_cls=dest_cls, **kwargs)
+        return to_record(DATACLASS, dataclass, dest_cls=dest_cls, **kwargs)
     if dest_cls is not None:
         raise ValueError(
             "from_dataclass: dest_cls is the class of a record, and needs as_tensorclass=True; or call "

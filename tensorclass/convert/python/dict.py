@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from torch import Tensor
 from typing_extensions import Unpack
 
 from tensorclass.convert.conversion_options import ConversionOptions, NamedKwargs
@@ -110,16 +109,6 @@ def from_dict_instance(instance: C, input_dict: Mapping[Any, Any] | Collection, 
     return _read(instance, input_dict, options)  # type: ignore[no-any-return]
 
 
-def _holds_tensors(source: dict[Any, Any]) -> bool:
-    """Return whether a dict has string keys and only tensors and such dicts: nothing to convert."""
-    for key, value in source.items():
-        if type(key) is not str:
-            return False
-        if type(value) is not Tensor and (type(value) is not dict or not _holds_tensors(value)):  # pyright: ignore[reportUnknownArgumentType]
-            return False
-    return True
-
-
 def _read(target: type[TensorCollection] | TensorCollection, source: Any, options: ConversionOptions) -> Any:
     if isinstance(source, Collection):
         cls = target if isinstance(target, type) else type(target)
@@ -134,6 +123,4 @@ def _read(target: type[TensorCollection] | TensorCollection, source: Any, option
             source = dict(source)
         except (TypeError, ValueError):
             raise TypeError(got) from None
-    if type(source) is dict and isinstance(target, type) and _holds_tensors(source):  # pyright: ignore[reportUnknownArgumentType]
-        return build(target, source, options)  # pyright: ignore[reportUnknownArgumentType]
     return build(target, convert_entries(source, target, options), options)  # pyright: ignore[reportUnknownArgumentType]

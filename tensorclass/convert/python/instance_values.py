@@ -18,7 +18,7 @@ from tensorclass.convert.conversion_errors import Problems
 from tensorclass.convert.conversion_options import ConversionKwargs, ConversionOptions
 from tensorclass.convert.conversion_steps import FAILED, C, from_entries
 from tensorclass.records.fields import shown_annotation
-from tensorclass.records.record import TensorClass
+from tensorclass.records.record import OPTIONS, TensorClass
 from tensorclass.support.printable import class_name, type_name
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
@@ -48,17 +48,11 @@ def from_instance(adapter: ClassAdapter, cls: type[C], obj: Any, **kwargs: Unpac
     return from_entries(cls, obj, options)
 
 
-def to_record(
-    adapter: ClassAdapter,
-    obj: Any,
-    class_options: Mapping[str, bool],
-    *,
-    dest_cls: type[Any] | None = None,
-    **kwargs: Unpack[ConversionKwargs],
-) -> Any:
-    """Return the record of an instance, or the record class of a class."""
+def to_record(adapter: ClassAdapter, obj: Any, *, dest_cls: type[Any] | None = None, **kwargs: Any) -> Any:
+    """Return the record of an instance, or the record class of a class; ``kwargs`` are options of both."""
     what = f"from_{adapter.name}"
     adapter.require(what)
+    class_options = {name: kwargs.pop(name) for name in OPTIONS if name in kwargs}
     options = ConversionOptions.of(what, **kwargs)
     if isinstance(obj, type):
         given: Any = obj

@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     class RecordFunction(Protocol):
         """A function that makes record classes of classes, and records of instances."""
 
+        # keywords are written out: ty reports no wrong ones where they are a TypedDict
+
         @overload
         def __call__(self, obj: type[R]) -> type[R]: ...  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]
         @overload

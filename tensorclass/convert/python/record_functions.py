@@ -82,12 +82,10 @@ def _record_from_dataclass(
     """
     if inplace:
         raise TypeError("from_dataclass: inplace=True is not supported: write @tensorclass over the class instead")
-    class_options = {
-        "frozen": frozen, "autocast": autocast, "nocast": nocast, "shadow": shadow, "tensor_only": tensor_only,
-    }  # fmt: skip
     return to_record(
-        DATACLASS, obj, class_options, dest_cls=dest_cls, auto_batch_size=auto_batch_size, batch_dims=batch_dims,
-        batch_size=batch_size, device=device, strict=strict,
+        DATACLASS, obj, dest_cls=dest_cls, frozen=frozen, autocast=autocast, nocast=nocast, shadow=shadow,
+        tensor_only=tensor_only, auto_batch_size=auto_batch_size, batch_dims=batch_dims, batch_size=batch_size,
+        device=device, strict=strict,
     )  # fmt: skip
 
 
@@ -109,12 +107,10 @@ def _record_function(adapter: ClassAdapter, doc: str) -> RecordFunction:
         device: DeviceLike | None = None,
         strict: bool = True,
     ) -> Any:
-        class_options = {
-            "frozen": frozen, "autocast": autocast, "nocast": nocast, "shadow": shadow, "tensor_only": tensor_only,
-        }  # fmt: skip
         return to_record(
-            adapter, obj, class_options, dest_cls=dest_cls, auto_batch_size=auto_batch_size, batch_dims=batch_dims,
-            batch_size=batch_size, device=device, strict=strict,
+            adapter, obj, dest_cls=dest_cls, frozen=frozen, autocast=autocast, nocast=nocast, shadow=shadow,
+            tensor_only=tensor_only, auto_batch_size=auto_batch_size, batch_dims=batch_dims, batch_size=batch_size,
+            device=device, strict=strict,
         )  # fmt: skip
 
     record_from.__doc__ = doc

@@ -15,7 +15,7 @@ from typing_extensions import Unpack
 
 from tensorclass.convert.conversion_errors import Problems
 from tensorclass.convert.conversion_options import ConversionOptions, TableKwargs, TableOptions, table_call_options
-from tensorclass.convert.conversion_steps import C, build
+from tensorclass.convert.conversion_steps import C, build, raise_problems, rows_of
 from tensorclass.convert.converter_registry import describe_source
 from tensorclass.support.extras import require
 from tensorclass.support.printable import class_name, type_name
@@ -270,15 +270,12 @@ def _has_lazy_rows(values: Mapping[str, Any]) -> bool:
 
 
 def _lazy_stack(cls: type[C], values: dict[str, Any], options: ConversionOptions, count: int) -> C:
-    from tensorclass.convert.conversion_steps import rows_of
-
     options.problems.check()
     size = None if options.batch_size is None else options.batch_size[1:]
     dims = None if options.batch_dims is None else max(options.batch_dims - 1, 0)
     rows = [_row(values, position) for position in range(count)]
     made = rows_of(cls, rows, options._replace(batch_size=size, batch_dims=dims), ())
-    options.problems.check()
-    options.problems.warn()
+    raise_problems(options)
     return made  # type: ignore[no-any-return]
 
 

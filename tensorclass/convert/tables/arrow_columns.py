@@ -279,27 +279,31 @@ def string_array(pa: Any, column: Text, wide: bool = False) -> Any:
     """Return a Text with one batch dimension as strings: large ones if asked for, or needed."""
     items, spans = column.cpu()._packed()
     wide = wide or len(items) > _NARROW
-    buffers = [_validity(pa, spans), _offset_buffer(pa, spans, wide), pa.py_buffer(items.contiguous().numpy())]
+    lengths = spans[:, 1]
+    buffers = [_validity(pa, lengths), _offset_buffer(pa, lengths, wide), pa.py_buffer(items.contiguous().numpy())]
     return pa.Array.from_buffers(pa.large_string() if wide else pa.string(), len(spans), buffers)
 
 
-def list_array(pa: Any, spans: Tensor, values: Any, arrow_type: Any = None) -> Any:
-    """Return packed rows as a list array. By default its offsets have 64 bits only if the values need them."""
+def list_array(pa: Any, lengths: Tensor, values: Any, arrow_type: Any = None) -> Any:
+    """Return packed rows as a list array. By default its offsets have 64 bits only if the values need them.
+
+    A negative length is that of a row that is null.
+    """
     if arrow_type is None:
         arrow_type = (pa.large_list if len(values) > _NARROW else pa.list_)(values.type)
     wide = pa.types.is_large_list(arrow_type)
-    buffers = [_validity(pa, spans), _offset_buffer(pa, spans, wide)]
-    return pa.Array.from_buffers(arrow_type, len(spans), buffers, children=[values])
+    buffers = [_validity(pa, lengths), _offset_buffer(pa, lengths, wide)]
+    return pa.Array.from_buffers(arrow_type, len(lengths), buffers, children=[values])
 
 
-def _offset_buffer(pa: Any, spans: Tensor, wide: bool) -> Any:
-    sizes = span_functions.counts_of(spans)
+def _offset_buffer(pa: Any, lengths: Tensor, wide: bool) -> Any:
+    sizes = lengths.clamp(min=0)
     offsets = torch.zeros(len(sizes) + 1, dtype=torch.int64 if wide else torch.int32)
     torch.cumsum(sizes, 0, out=offsets[1:]) if wide else offsets[1:].copy_(sizes.cumsum(0))
     return pa.py_buffer(offsets.numpy())
 
 
-def _validity(pa: Any, spans: Tensor) -> Any:
+def _validity(pa: Any, lengths: Tensor) -> Any:
     """Return the validity bitmap of the rows; ``None`` if all have a value."""
-    given = (spans[:, 1] >= 0).numpy()
+    given = (lengths >= 0).numpy()
     return None if given.all() else pa.array(given).buffers()[1]

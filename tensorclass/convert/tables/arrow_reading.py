@@ -329,7 +329,7 @@ class ArrowColumnReader(NumberReader, ColumnReader):
         return self.nested(dict(zip(names, given, strict=True)), schema.target, path)
 
     def _may_be_none(self, schema: ColumnSchema) -> bool:
-        return self.options.nulls == "default" and schema.spec is not None and _takes_none(schema)
+        return self.options.nulls == "default" and _takes_none(schema)
 
     def _structs_in_lists(self, column: Any, schema: ColumnSchema, path: tuple[str, ...]) -> ReadColumn:
         """Read lists of structs, of one length: a nested collection with more batch dimensions."""
@@ -349,8 +349,6 @@ class ArrowColumnReader(NumberReader, ColumnReader):
     def _all_null(self, count: int, schema: ColumnSchema) -> ReadColumn:
         """Read a column of nulls only."""
         mask = torch.zeros(count, dtype=torch.bool)
-        if self._may_be_none(schema) and schema.spec is not None and schema.spec.default is None:
-            return ReadColumn(None)
         default = _default(schema) if self.options.nulls == "default" and count else None
         if (tensor := _as_tensor(default)) is not None and schema.holds == "tensor":
             return ReadColumn(tensor.expand(count, *tensor.shape).clone())

@@ -201,25 +201,13 @@ class ColumnWriter:
             size = Size(dims).numel()
             storage = self._shaped(flat, count, [size], arrow_type.storage_type)
             return pa.ExtensionArray.from_storage(arrow_type, storage)
-        types = pa.types
-        buffers: list[Any]
-        if types.is_fixed_size_list(arrow_type):
-            if arrow_type.list_size != dims[0]:
-                raise misfit
-            buffers = [None]
-        elif self._is_list(arrow_type):
-            buffers = [None, self._offsets(torch.arange(count + 1) * dims[0], arrow_type)]
-        else:
+        is_fixed = pa.types.is_fixed_size_list(arrow_type)
+        if arrow_type.list_size != dims[0] if is_fixed else not self._is_list(arrow_type):
             raise misfit
         items = self._shaped(flat, count * dims[0], dims[1:], arrow_type.value_type)
-        return pa.Array.from_buffers(arrow_type, count, buffers, children=[items])
-
-    def _offsets(self, offsets: Tensor, arrow_type: Any) -> Any:
-        narrow = not self.pa.types.is_large_list(arrow_type)
-        if narrow and len(offsets) and int(offsets[-1]) > torch.iinfo(torch.int32).max:
-            got, hint = f"{int(offsets[-1])}", "ask for large lists in a schema"
-            raise UnwritableColumn("lists of less than 2**31 items", got, hint)
-        return self.pa.py_buffer(offsets.to(torch.int32 if narrow else torch.int64).contiguous().numpy())
+        if is_fixed:
+            return pa.Array.from_buffers(arrow_type, count, [None], children=[items])
+        return self._list_array(items, torch.full((count,), dims[0]), arrow_type)
 
     def _cast(self, array: Any, arrow_type: Any) -> Any:
         try:
@@ -230,11 +218,13 @@ class ColumnWriter:
     def _jagged(self, value: Any, arrow_type: Any) -> tuple[Any, dict[str, Any]]:
         if value.layout != torch.jagged or value._ragged_idx != 1 or value.lengths() is not None:
             return self._stacked(value.unbind(), arrow_type)
-        return self._lists(value.values(), value.offsets().cpu(), arrow_type)
+        offsets = value.offsets().cpu()
+        items = value.values()[int(offsets[0]) : int(offsets[-1])]
+        return self._lists(items, offsets.diff(), arrow_type)
 
-    def _lists(self, items: Tensor, offsets: Tensor, arrow_type: Any) -> tuple[Any, dict[str, Any]]:
+    def _lists(self, items: Tensor, lengths: Tensor, arrow_type: Any) -> tuple[Any, dict[str, Any]]:
         array, note = self._tensor(items, self._item_type(arrow_type))
-        return self._list_array(array, offsets, arrow_type), note
+        return self._list_array(array, lengths, arrow_type), note
 
     def _stacked(self, rows: Sequence[Tensor], arrow_type: Any) -> tuple[Any, dict[str, Any]]:
         """Write rows of different shapes as lists, with a level for each dimension in which they differ."""
@@ -242,12 +232,12 @@ class ColumnWriter:
         if len({row.ndim for row in rows}) > 1 or not rows[0].ndim:
             got = f"rows with {sorted({row.ndim for row in rows})}"
             raise UnwritableColumn("rows with one number of dimensions", got)
-        offsets = torch.tensor([0, *[len(row) for row in rows]]).cumsum(0)
+        lengths = torch.tensor([len(row) for row in rows])
         if len({row.shape[1:] for row in rows}) == 1:
-            return self._lists(torch.cat([row.detach() for row in rows]), offsets, arrow_type)
+            return self._lists(torch.cat([row.detach() for row in rows]), lengths, arrow_type)
         item_type = self._item_type(arrow_type)
         array, note = self._stacked([item for row in rows for item in row.unbind()], item_type)
-        return self._list_array(array, offsets, arrow_type), note
+        return self._list_array(array, lengths, arrow_type), note
 
     def _is_list(self, arrow_type: Any) -> bool:
         types = self.pa.types
@@ -261,11 +251,11 @@ class ColumnWriter:
             raise UnwritableColumn(f"a value for a column of {arrow_type}", "a ragged tensor")
         return arrow_type.value_type
 
-    def _list_array(self, items: Any, offsets: Tensor, arrow_type: Any) -> Any:
-        """Return lists of items, of a type if there is one."""
-        made = self.pa.list_(items.type) if arrow_type is None else arrow_type
-        buffers = [None, self._offsets(offsets, made)]
-        return self.pa.Array.from_buffers(made, len(offsets) - 1, buffers, children=[items])
+    def _list_array(self, items: Any, lengths: Tensor, arrow_type: Any) -> Any:
+        """Return lists of items, of a type if there is one. A row of a negative length is null."""
+        if arrow_type is not None and self.pa.types.is_list(arrow_type) and len(items) > torch.iinfo(torch.int32).max:
+            raise UnwritableColumn("lists of less than 2**31 items", f"{len(items)}", "ask for large lists in a schema")
+        return list_array(self.pa, lengths, items, arrow_type)
 
     # -- text and ragged rows -----------------------------------------------------------------------------------------
 
@@ -291,16 +281,13 @@ class ColumnWriter:
         return self._cast(array, arrow_type), {}
 
     def _ragged(self, value: Ragged[Any], arrow_type: Any) -> tuple[Any, dict[str, Any]]:
-        types = self.pa.types
         items, spans = value._packed()
         is_list = arrow_type is not None and self._is_list(arrow_type)
         if arrow_type is not None and not (is_list or getattr(arrow_type, "value_type", None) is not None):
             raise UnwritableColumn(f"a value for a column of {arrow_type}", "ragged rows")
         below = None if arrow_type is None else arrow_type.value_type
         array, note = self._tensor(items, below) if isinstance(items, Tensor) else self._ragged(items, below)
-        if is_list and types.is_list(arrow_type) and len(array) > torch.iinfo(torch.int32).max:
-            raise UnwritableColumn("lists of less than 2**31 items", f"{len(array)}", "ask for large lists in a schema")
-        made = list_array(self.pa, spans, array, arrow_type if is_list else None)
+        made = self._list_array(array, spans[:, 1], arrow_type if is_list else None)
         return (made if arrow_type is None or is_list else self._cast(made, arrow_type)), note
 
     def _below_batch(self, arrow_type: Any, sizes: Sequence[int]) -> tuple[Any, list[Any]]:
@@ -316,8 +303,8 @@ class ColumnWriter:
     def _in_batch_lists(self, array: Any, sizes: Sequence[int], list_types: Sequence[Any]) -> Any:
         """Return items in lists for the batch dimensions after the first."""
         for level in range(len(sizes) - 1, 0, -1):
-            offsets = torch.arange(Size(sizes[:level]).numel() + 1) * sizes[level]
-            array = self._list_array(array, offsets, list_types[level - 1])
+            lengths = torch.full((Size(sizes[:level]).numel(),), sizes[level])
+            array = self._list_array(array, lengths, list_types[level - 1])
         return array
 
     # -- objects ------------------------------------------------------------------------------------------------------

@@ -197,24 +197,15 @@ class _HuggingFaceSource:
         """Convert a column whose feature has more information than its Arrow type, such as names of classes."""
         if isinstance(feature, self.datasets.ClassLabel):
             declared = ColumnSchema.of(self.cls, key_of_columns(self.cls, [name]))
-            if declared is not None and declared.holds in ("object", "column") and declared.spec is not None:
-                return self._names(column, feature, declared)
+            # no codes: read, or refused, as what it is
+            if declared is not None and _takes_names(declared) and self.pa.types.is_integer(column.type):
+                codes = column.combine_chunks().to_pylist()
+                names = [None if code is None or code < 0 else feature.int2str(code) for code in codes]
+                return self.pa.array(names, self.pa.string())
         shape = getattr(feature, "shape", None)
         if isinstance(column.type, self.pa.BaseExtensionType) and shape and None not in shape:
             return self._arrays(column, tuple(shape))
         return column
-
-    def _names(self, column: Any, feature: Any, declared: ColumnSchema) -> Any:
-        """Replace codes by class names, for a field of text. No class (-1) becomes null."""
-        if declared.spec is None or not any(
-            issubclass(str, one) or issubclass(one, Text) for one in declared.spec.types
-        ):
-            return column
-        if not self.pa.types.is_integer(column.type):  # no codes: read, or refused, as what it is
-            return column
-        codes = column.combine_chunks().to_pylist()
-        names = [None if code is None or code < 0 else feature.int2str(code) for code in codes]
-        return self.pa.array(names, self.pa.string())
 
     def _arrays(self, column: Any, shape: tuple[int, ...]) -> Any:
         """Convert arrays of one shape, stored as lists of lists, to tensors on the same numbers."""
@@ -228,6 +219,12 @@ class _HuggingFaceSource:
         if len(values) != len(whole) * size or not size:
             return whole.storage
         return of_one_shape(self.pa, values, shape)
+
+
+def _takes_names(declared: ColumnSchema) -> bool:
+    """Return whether a field of text takes the names of classes instead of their codes. No class (-1) becomes null."""
+    types = () if declared.spec is None or declared.holds not in ("object", "column") else declared.spec.types
+    return any(issubclass(str, one) or issubclass(one, Text) for one in types)
 
 
 def _decoding_feature(feature: Any) -> str:

@@ -14,9 +14,13 @@ from torch import Size, Tensor
 from typing_extensions import Unpack
 
 from tensorclass.convert.conversion_errors import Problems
-from tensorclass.convert.conversion_options import ConversionKwargs, table_call_options
-from tensorclass.convert.conversion_steps import FAILED, C, build, object_column, with_metadata
-from tensorclass.convert.conversion_targets import target_class
+from tensorclass.convert.conversion_options import (
+    ConversionKwargs,
+    ConversionOptions,
+    TableOptions,
+    table_call_options,
+)
+from tensorclass.convert.conversion_steps import C, build, object_column, with_metadata
 from tensorclass.support.printable import class_name, type_name
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.columns.buffer_column import BufferColumn
@@ -29,8 +33,8 @@ from tensorclass.td.leaves.packed_tensor import as_packed_tensor
 from tensorclass.td.tensordict import TensorDict
 from tensorclass.td.value_checks import is_array
 
-from .column_names import keys_of_columns, named_items, renamed_columns
-from .column_reader import UnreadableColumn
+from .column_names import Path, named_items, renamed_columns
+from .column_reader import ColumnReader, ReadColumn, UnreadableColumn
 from .column_rows import declared_rows
 from .column_schema import ColumnSchema, fit_columns
 
@@ -94,7 +98,8 @@ def from_struct_array(
         tensors = _shared_tensors(struct_array)  # pyright: ignore[reportUnknownArgumentType]
         if tensors is not None:
             return TensorDict._on_store(tensors, Size(struct_array.shape))  # type: ignore[return-value]
-    options, table_options = table_call_options(f"{class_name(cls)}.from_struct_array", rename=rename, **kwargs)
+    what = f"{class_name(cls)}.from_struct_array"
+    options, table_options = table_call_options(what, copy=copy, rename=rename, **kwargs)
     given: Any = struct_array
     is_array: bool = isinstance(struct_array, (np.ndarray, np.void))
     if not is_array or given.dtype.names is None:
@@ -108,9 +113,9 @@ def from_struct_array(
             "numbers in their place"
         )
     array: Any = np.asarray(given)
-    values = fit_columns(
-        cls, _StructArrayReader(cls, array, copy, options.problems, table_options.rename).read(array, ()), array.shape
-    )
+    columns = renamed_columns({name: array[name] for name in array.dtype.names}, rename, options.problems)
+    values, _ = _StructArrayReader(options, table_options, array).values(columns, cls)
+    values = fit_columns(cls, values, array.shape)
     data: C = build(cls, values, options._replace(auto=False, batch_size=Size(array.shape), device=None))
     return with_metadata(data, options)
 
@@ -187,14 +192,11 @@ def _holds_numbers(dtype: Any) -> bool:
     return True
 
 
-class _StructArrayReader:
+class _StructArrayReader(ColumnReader):
     """Reads the fields of an array. Numbers share its memory, unless a copy is requested or needed."""
 
-    def __init__(
-        self, owner: Any, array: Any, copy: bool | None, problems: Problems, rename: Mapping[str, str] | None
-    ) -> None:
-        self.rename = rename
-        self.owner, self.copy, self.problems = owner, copy, problems
+    def __init__(self, options: ConversionOptions, table_options: TableOptions, array: Any) -> None:
+        super().__init__(options, table_options)
         #: why fields cannot share memory; ``None`` if they can
         self.copy_reason: str | None = None
         if not array.flags.writeable:
@@ -202,68 +204,43 @@ class _StructArrayReader:
         elif array.size and any(stride < 0 for stride in array.strides):
             self.copy_reason = "an array with negative strides"
 
-    def read(self, array: Any, path: tuple[str, ...]) -> dict[str, Any]:
-        values: dict[str, Any] = {}
-        given = renamed_columns(
-            {name: name for name in array.dtype.names}, None if path else self.rename, self.problems
-        )
-        names = keys_of_columns(self.class_at(path), given, path, self.problems)
-        for name, column in names.items():
-            part = array[column]
-            dtype = part.dtype
-            kind: str = dtype.kind
-            if kind in "biufc":
-                tensor = self.numbers(part, dtype, path, name)
-                if tensor is not None:
-                    values[name] = tensor
-            elif dtype.names is not None:  # its own batch size: a sub-array has more dimensions
-                values[name] = TensorDict(self.read(part, (*path, name)), part.shape)
-            else:
-                items = list(part.ravel()) if kind in "mM" else part.ravel().tolist()
-                schema = ColumnSchema.of(self.owner, (*path, name))
-                if schema is not None and (rows := self.rows(items, schema, part.shape, (*path, name))) is not None:
-                    if rows is not FAILED:
-                        values[name] = rows
-                    continue
-                values[name] = object_column(items, Size(part.shape), _EMPTY.get(kind))
-        return values
+    def check_type(self, column: Any) -> None:
+        """Do nothing: numpy runs no code of others."""
 
-    def class_at(self, path: tuple[str, ...]) -> Any:
-        """Return the class of the collection at a path."""
-        schema = ColumnSchema.of(self.owner, path)
-        return TensorDict if schema is None else target_class(schema.target)
+    def column(self, column: Any, schema: ColumnSchema, path: Path) -> ReadColumn:
+        """Read a field of the array."""
+        dtype, shape = column.dtype, Size(column.shape)
+        if dtype.kind in "biufc":
+            return ReadColumn(self._numbers(column, dtype))
+        if dtype.names is not None:  # its own batch size: a sub-array has more dimensions
+            below = {name: column[name] for name in dtype.names}
+            return ReadColumn(TensorDict(self.nested(below, schema.target, path).value, shape))
+        items = list(column.ravel()) if dtype.kind in "mM" else column.ravel().tolist()
+        if schema.holds == "column":
+            return declared_rows(items, schema, "default", shape)
+        made = _undeclared_rows(items) if schema.is_undeclared else None
+        return ReadColumn(object_column(items, shape, _EMPTY.get(dtype.kind)) if made is None else made.reshape(shape))
 
-    def rows(self, items: list[Any], schema: ColumnSchema, shape: Any, path: tuple[str, ...]) -> Any:
-        """Convert objects to a column: as the field declares it, or of strings or ragged numbers; else ``None``."""
-        try:
-            if schema.holds == "column":
-                return declared_rows(items, schema, "default", Size(shape)).value
-        except UnreadableColumn as error:
-            self.problems.add(path, *error.problem)
-            return FAILED
-        if not schema.is_undeclared:
-            return None
-        present = [item for item in items if item is not None]
-        made: Any = None
-        if present and all(is_array(item) and item.dtype.kind in "biufc" for item in present):
-            made = Ragged.from_list(items)
-        elif all(isinstance(item, str) for item in present) and (present or not items):
-            made = Text.from_list(items)
-        return None if made is None else made.reshape(shape)
-
-    def numbers(self, part: Any, dtype: Any, path: tuple[str, ...], name: str) -> Tensor | None:
+    def _numbers(self, part: Any, dtype: Any) -> Tensor:
         copy_reason = self.copy_reason or (None if dtype.isnative else "numbers in another byte order")
-        if copy_reason and self.copy is False:
+        if copy_reason and self.options.copy is False:
             hint = "leave out copy=False" + ("" if part.flags.writeable else ", or map a file with mmap_mode='c'")
-            self.problems.add((*path, name), "numbers that can be read without a copy", copy_reason, hint)
-            return None
+            raise UnreadableColumn("numbers that can be read without a copy", copy_reason, hint)
         try:
-            if copy_reason or self.copy:
+            if copy_reason or self.options.copy:
                 return as_packed_tensor(part.astype(dtype.newbyteorder("="), order="C"))
             return as_packed_tensor(part)
         except TypeError:
-            self.problems.add((*path, name), "a dtype that torch has", str(dtype), "convert it first, with .astype")
-            return None
+            raise UnreadableColumn("a dtype that torch has", str(dtype), "convert it first, with .astype") from None
+
+
+def _undeclared_rows(items: list[Any]) -> Any:
+    """Convert objects to a column of strings or of ragged numbers; ``None`` for others."""
+    present = [item for item in items if item is not None]
+    if present and all(is_array(item) and item.dtype.kind in "biufc" for item in present):
+        return Ragged.from_list(items)
+    is_text = all(isinstance(item, str) for item in present) and (present or not items)
+    return Text.from_list(items) if is_text else None
 
 
 # -- out --------------------------------------------------------------------------------------------------------------

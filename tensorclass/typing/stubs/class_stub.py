@@ -11,8 +11,8 @@ from tensorclass.records.field_names import MEMBER_NAMES
 
 from .function_stub import parameter_types
 from .inference import SAME, Function, own_nodes, union
-from .public_names import RECORDS, Names, bound, is_constant
-from .statements import stubs_of
+from .public_names import RECORDS, Names, bound, is_constant, standard
+from .statements import Scope, stubs_of
 from .stub_context import ELLIPSIS, EMPTY, Context, annotation, is_simple, shown, type_parameters
 
 
@@ -33,13 +33,8 @@ class ClassStyle(Enum):
 
 _BASES = {
     **{f"enum.{name}": ClassStyle.ENUM for name in ("Enum", "IntEnum", "StrEnum", "Flag", "IntFlag", "ReprEnum")},
-    **{
-        f"{typing}.{name}": ClassStyle.DECLARED
-        for typing in ("typing", "typing_extensions")
-        for name in ("NamedTuple", "TypedDict", "Protocol")
-    },
-    **{f"{typing}.Generic": ClassStyle.PLAIN for typing in ("typing", "typing_extensions")},
-    "abc.ABC": ClassStyle.PLAIN,
+    **dict.fromkeys(("typing.NamedTuple", "typing.TypedDict", "typing.Protocol"), ClassStyle.DECLARED),
+    **dict.fromkeys(("typing.Generic", "abc.ABC"), ClassStyle.PLAIN),
     **dict.fromkeys(("builtins.type", "abc.ABCMeta", "enum.EnumMeta", "enum.EnumType"), ClassStyle.META),
     **dict.fromkeys(RECORDS, ClassStyle.RECORD),
 }
@@ -57,8 +52,7 @@ def class_stub(definition: ast.ClassDef, context: Context) -> ast.ClassDef:
     if options is not None:
         bases, keywords = _as_record(definition, options, context)
     bases, more = _without_subscripts(bases, names)
-    place = InClass(definition, kind, context)
-    body = stubs_of(definition.body, context, place)
+    body = stubs_of(definition.body, context, InClass(kind, context))
     body = _attributes(definition, kind, body, context) + body
     comment = ""
     if kind is ClassStyle.RECORD:
@@ -114,7 +108,7 @@ def kind_of(definition: ast.ClassDef, names: Names, depth: int = 20) -> ClassSty
             kinds.append(kind_of(known[0], known[1], depth - 1))
         else:
             other = ClassStyle.PLAIN if origin.startswith(("builtins.", "collections.")) else ClassStyle.OTHER
-            kinds.append(_BASES.get(origin, other))
+            kinds.append(_BASES.get(standard(origin), other))
     return min(kinds, key=list(ClassStyle).index, default=ClassStyle.PLAIN)
 
 
@@ -133,7 +127,7 @@ def _as_record(
     """Return the bases and keywords of a decorated class, in the order that the decorator gives them."""
     names = context.names
     origins = {base: names.origin(base.value if isinstance(base, ast.Subscript) else base) for base in definition.bases}
-    generic = [base for base in origins if origins[base] in ("typing.Generic", "typing_extensions.Generic")]
+    generic = [base for base in origins if standard(origins[base]) == "typing.Generic"]
     bases = [base for base in origins if base not in generic and origins[base] != "builtins.object"]
     is_one = any(origin in RECORDS for origin in origins.values()) or any(
         kind_of(base, other) is ClassStyle.RECORD for base, other in names.bases(definition)
@@ -161,29 +155,13 @@ def _without_subscripts(bases: list[ast.expr], names: Names) -> tuple[list[ast.e
 # -- variables in its body --------------------------------------------------------------------------------------------
 
 
-class TopLevel:
-    """The top level of a module."""
-
-    is_class = False
-    has_self = False
-
-    def variable(self, name: str, value: ast.expr, known: set[str]) -> ast.stmt | None:
-        return None
-
-    def field(self, statement: ast.AnnAssign) -> ast.expr | None:
-        return None
-
-    def nested(self, definition: ast.ClassDef, context: Context) -> ast.ClassDef:
-        return class_stub(definition, context)
-
-
-class InClass:
+class InClass(Scope):
     """The body of a class, as a place for variables."""
 
-    is_class = True
+    is_class: bool = True
 
-    def __init__(self, definition: ast.ClassDef, kind: ClassStyle, context: Context) -> None:
-        self._definition = definition
+    def __init__(self, kind: ClassStyle, context: Context) -> None:
+        super().__init__(class_stub)
         self._kind = kind
         self._context = context
         self.has_self: bool = kind is not ClassStyle.META
@@ -210,9 +188,6 @@ class InClass:
             return self._field(value)
         makes_fields = self._kind is ClassStyle.OTHER  # by a function that only its checker knows
         return value if makes_fields and is_simple(value, self._context.names.bound | _BUILTIN) else ELLIPSIS
-
-    def nested(self, definition: ast.ClassDef, context: Context) -> ast.ClassDef:
-        return class_stub(definition, context)
 
     def _field(self, call: ast.Call) -> ast.expr | None:
         """A call of ``field``, as far as it says what the constructor takes."""

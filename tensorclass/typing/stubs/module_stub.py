@@ -9,12 +9,12 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from .class_stub import TopLevel
+from .class_stub import class_stub
 from .formatting import written
 from .inference import Inference
 from .module_paths import Module, found_at
 from .public_names import Names, Neighbours
-from .statements import stubs_of
+from .statements import Scope, stubs_of
 from .stub_context import Context, Needed, Table, suppressions
 
 __all__ = ["HEADER", "Draft", "Syntax", "decorated", "stub"]
@@ -166,7 +166,7 @@ class Draft:
         need = Needed(self.names)
         inference = Inference(self.names, need)
         self._context = Context(self.names, need, inference, suppressions(decode(source)), table)
-        self.body = stubs_of(self.tree.body, self._context, TopLevel())
+        self.body = stubs_of(self.tree.body, self._context, Scope(class_stub))
         #: the names that the module hands on although it imports them
         self.exported: set[str] = _exported(self.tree)
         if module.is_package:

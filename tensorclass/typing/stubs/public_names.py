@@ -169,6 +169,11 @@ class Names:
 _MAX_HANDS = 10
 
 
+def standard(origin: str) -> str:
+    """Return a dotted name with ``typing`` in place of ``typing_extensions``."""
+    return origin.replace("typing_extensions.", "typing.")
+
+
 def is_constant(expression: ast.expr, value: bool | None) -> bool:
     """Return whether an expression is ``True``, ``False`` or ``None``."""
     return isinstance(expression, ast.Constant) and expression.value is value

@@ -4,41 +4,37 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Sequence
 
 from .function_stub import function_stub, signature
 from .inference import union
-from .public_names import blocks, bound, bound_by, inside
+from .public_names import blocks, bound, bound_by, inside, standard
 from .stub_context import ELLIPSIS, Context, annotation, is_simple, shown
 
-_TYPING = ("typing", "typing_extensions")
 _BUILTINS = {*dir(builtins), "__name__", "__file__", "__doc__"}
 
 
-class StatementScope(Protocol):
-    """The scope that statements belong to: the top level of a module, or a class."""
+class Scope:
+    """The scope that statements belong to: the top level of a module. That of a class derives from it."""
 
-    @property
-    def is_class(self) -> bool: ...
+    is_class: bool = False
+    #: whether functions are methods, whose first argument is a ``Self``
+    has_self: bool = False
 
-    @property
-    def has_self(self) -> bool:
-        """``True`` if functions are methods, whose first argument is a ``Self``."""
-        ...
+    def __init__(self, class_stub: Callable[[ast.ClassDef, Context], ast.ClassDef]) -> None:
+        #: makes the stub of a class in this scope
+        self.class_stub = class_stub
 
     def variable(self, name: str, value: ast.expr, known: set[str]) -> ast.stmt | None:
         """Return the stub of an assignment without annotation; ``None`` to apply the general rule."""
+        return None
 
     def field(self, statement: ast.AnnAssign) -> ast.expr | None:
         """Return the value of an annotated variable in the stub; ``None`` for no value."""
-
-    def nested(self, definition: ast.ClassDef, context: Context) -> ast.ClassDef:
-        """Return the stub of a class in this scope."""
-        ...
+        return None
 
 
-def stubs_of(body: Sequence[ast.stmt], context: Context, scope: StatementScope) -> list[ast.stmt]:
+def stubs_of(body: Sequence[ast.stmt], context: Context, scope: Scope) -> list[ast.stmt]:
     """Return the statements of the stub. Each name is bound once, apart from overloads and property accessors."""
     gone = _deleted(body)
     known = {*_BUILTINS, *context.names.bound, *bound(body)}
@@ -69,7 +65,7 @@ class _Block:
         known: names that a checker can look up.
     """
 
-    def __init__(self, context: Context, scope: StatementScope, known: set[str]) -> None:
+    def __init__(self, context: Context, scope: Scope, known: set[str]) -> None:
         self._context = context
         self._scope = scope
         self._known = known
@@ -85,7 +81,7 @@ class _Block:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 return [function_stub(statement, self._context, self._scope.has_self)]
             case ast.ClassDef():
-                return [self._scope.nested(statement, self._context)]
+                return [self._scope.class_stub(statement, self._context)]
             case ast.AnnAssign(target=ast.Name() as target):
                 if method := self._tabled(target.id, statement.annotation, statement.value):
                     return [*method]
@@ -99,7 +95,7 @@ class _Block:
             case ast.Assign(targets=targets, value=value):
                 stubs = [stub for target in targets for stub in self._assigned(target, value)]
                 others = dict.fromkeys(bound_by(statement)).keys() - set(bound(stubs))  # by := in the value
-                return [*(_unknown(name, self._context) for name in sorted(others)), *stubs]
+                return [*(_variable(name, None, self._context) for name in sorted(others)), *stubs]
             case ast.AugAssign(target=ast.Name(id="__all__")):
                 return [statement]
             case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="__all__")))):
@@ -108,23 +104,25 @@ class _Block:
                 return self._conditional(statement)
             case ast.Expr() | ast.Pass() | ast.Delete() | ast.AugAssign() | ast.Assert():
                 names = list(bound_by(statement)) if not isinstance(statement, (ast.Delete, ast.AugAssign)) else []
-                return [_unknown(name, self._context) for name in names]  # bound by :=
+                return [_variable(name, None, self._context) for name in names]  # bound by :=
             case _ if type(statement).__name__ == "TypeAlias":
                 return [statement]
             case _:
                 # statements that run at import: as if the first block had run to its end
-                own: list[ast.stmt] = [_unknown(name, self._context) for name in bound_by(statement)]
+                own: list[ast.stmt] = [_variable(name, None, self._context) for name in bound_by(statement)]
                 return self._alternatives(own, blocks(statement))
 
     def _conditional(self, statement: ast.If) -> list[ast.stmt]:
-        origin = self._context.names.origin
+        def is_type_checking(test: ast.expr) -> bool:
+            return standard(self._context.names.origin(test)) == "typing.TYPE_CHECKING"
+
         if is_for_checkers(statement.test, self._context):
             body, orelse = self._merged(statement.body), self._merged(statement.orelse)
             return [ast.If(statement.test, body or [ast.Pass()], orelse)] if body or orelse else []
         match statement.test:
-            case test if origin(test) in _FOR_CHECKERS:
+            case test if is_type_checking(test):
                 return self._merged(statement.body)
-            case ast.UnaryOp(op=ast.Not(), operand=operand) if origin(operand) in _FOR_CHECKERS:
+            case ast.UnaryOp(op=ast.Not(), operand=operand) if is_type_checking(operand):
                 return self._merged(statement.orelse)
             case ast.Compare(left=ast.Name(id="__name__")):
                 return self._merged(statement.orelse)
@@ -153,10 +151,10 @@ class _Block:
         """The value of an annotated variable in the stub: its type, or that a field has a default, depends on it."""
         if statement.value is None:
             return None
-        kind = self._context.names.origin(_named(statement.annotation))
-        if kind in [f"{typing}.TypeAlias" for typing in _TYPING]:
+        kind = standard(self._context.names.origin(_named(statement.annotation)))
+        if kind == "typing.TypeAlias":
             return statement.value
-        if kind in [f"{typing}.Final" for typing in _TYPING]:
+        if kind == "typing.Final":
             if isinstance(statement.value, (ast.Name, ast.Attribute)) and is_simple(statement.value, self._known):
                 return statement.value  # its type is that of what it names
             plain = shown(statement.value)
@@ -178,7 +176,7 @@ class _Block:
                 for stub in (
                     self._assigned(item, part)
                     if part is not None
-                    else [_unknown(name, self._context) for name in _names(item)]
+                    else [_variable(name, None, self._context) for name in _names(item)]
                 )
             ]
         if not isinstance(target, ast.Name):
@@ -199,10 +197,7 @@ class _Block:
         found = None if is_named else self._context.inference.of(value)
         if found is not None:
             return [_variable(name, found, self._context)]
-        return [ast.Assign([target], value) if is_simple(value, self._known) else _unknown(name, self._context)]
-
-
-_FOR_CHECKERS = [f"{typing}.TYPE_CHECKING" for typing in _TYPING]
+        return [ast.Assign([target], value) if is_simple(value, self._known) else _variable(name, None, self._context)]
 
 
 def is_for_checkers(test: ast.expr, context: Context) -> bool:
@@ -272,32 +267,22 @@ def _is_alias(value: ast.expr, context: Context) -> bool:
                 for side in (left, right)
             )
         case ast.Call(func=func):
-            origin = context.names.origin(func)
-            return origin.partition(".")[0] in (*_TYPING, "collections", "enum") and origin in _SPECIAL_FORMS
+            return standard(context.names.origin(func)) in _SPECIAL_FORMS
         case _:
             return False
 
 
 _SPECIAL_FORMS = {
-    *[
-        f"{typing}.{name}"
-        for typing in _TYPING
-        for name in ("TypeVar", "ParamSpec", "TypeVarTuple", "NewType", "NamedTuple", "TypedDict", "TypeAliasType")
-    ],
-    "collections.namedtuple",
-    *[f"enum.{name}" for name in ("Enum", "IntEnum", "StrEnum", "Flag", "IntFlag")],
-}
+    "typing.TypeVar", "typing.ParamSpec", "typing.TypeVarTuple", "typing.NewType", "typing.NamedTuple",
+    "typing.TypedDict", "typing.TypeAliasType", "collections.namedtuple", "enum.Enum", "enum.IntEnum", "enum.StrEnum",
+    "enum.Flag", "enum.IntFlag",
+}  # fmt: skip
 
 
-def _variable(name: str, kind: str, context: Context) -> ast.AnnAssign:
-    stub = ast.AnnAssign(ast.Name(name, ast.Store()), annotation(kind), None, 1)
+def _variable(name: str, kind: str | None, context: Context) -> ast.AnnAssign:
+    """Return the declaration of a variable of an inferred type; ``None`` if that is not known."""
+    stub = ast.AnnAssign(ast.Name(name, ast.Store()), annotation(kind or context.inference.unknown), None, 1)
     context.inferred[stub] = kind
-    return stub
-
-
-def _unknown(name: str, context: Context) -> ast.AnnAssign:
-    stub = ast.AnnAssign(ast.Name(name, ast.Store()), annotation(context.inference.unknown), None, 1)
-    context.inferred[stub] = None
     return stub
 
 
@@ -361,15 +346,14 @@ def _united(name: str, old: ast.Assign | ast.AnnAssign, new: ast.Assign | ast.An
     if isinstance(old, ast.Assign) and isinstance(new, ast.Assign):
         if ast.dump(old.value) == ast.dump(new.value) or name in _KEPT:
             return new
-        return _unknown(name, context)
+        return _variable(name, None, context)
     both = union([context.inferred.get(old), context.inferred.get(new)])
-    return _variable(name, both, context) if both is not None else _unknown(name, context)
+    return _variable(name, both, context)
 
 
 def _is_overload(function: ast.FunctionDef | ast.AsyncFunctionDef, context: Context) -> bool:
     return function in context.overloads or any(
-        context.names.origin(decorator) in ("typing.overload", "typing_extensions.overload")
-        for decorator in function.decorator_list
+        standard(context.names.origin(decorator)) == "typing.overload" for decorator in function.decorator_list
     )
 
 

@@ -17,7 +17,8 @@ from jaxtyping import Float32
 from torch import Tensor
 
 import tensorclass as tc
-from tensorclass import Ragged, TensorClass, TensorDict
+from tensorclass import Ragged, TensorClass, TensorDict, lazy_stack
+from tensorclass.convert.tables import arrow_columns
 from tests.convert.samples import Inner, Sample, values
 from tests.convert.sides import both
 
@@ -344,3 +345,14 @@ def test_tensors_without_values_are_an_error_that_names_their_keys() -> None:
     with pytest.raises(tc.ConversionError, match=r"(?s)device meta.*exclude") as caught:
         data.to_arrow()
     assert [problem.path for problem in caught.value.problems] == [("a",), ("n", "b")]
+
+
+@pytest.mark.parametrize("kind", ["jagged", "stacked"])
+def test_rows_with_many_items_are_large_lists(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrow_columns, "_NARROW", 4)  # as if 32-bit offsets reached four items
+    rows = [torch.arange(2), torch.arange(3)]
+    value: Any = torch.nested.nested_tensor(rows, layout=torch.jagged)
+    data = TensorDict({"x": value}, [2]) if kind == "jagged" else lazy_stack([TensorDict({"x": row}) for row in rows])
+    table = data.to_arrow()
+    assert table.schema.field("x").type == pa.large_list(pa.int64())
+    assert table.column("x").to_pylist() == [[0, 1], [0, 1, 2]]
