@@ -77,8 +77,8 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """One process more than there are cores: some tests wait for processes that hang, start or end."""
-    return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) + 1
+    """The number of workers for this machine."""
+    return scheduling.workers()
 
 
 if find_spec("zarr") is None:  # there is none for Python 3.10

@@ -18,6 +18,7 @@ import struct
 import sys
 import time
 import warnings
+import weakref
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -43,6 +44,16 @@ def order(nodeid: str) -> int:
     parts = nodeid.partition("::")[0].split("/")
     folder = parts[1] if parts[0] == "tests" and len(parts) > 2 else ""
     return LONGEST_FIRST.index(folder) if folder in LONGEST_FIRST else len(LONGEST_FIRST)
+
+
+def workers() -> int:
+    """One more than there are cores, as some tests wait for processes that hang, start or end; more where others work.
+
+    Two busy processes of others take as much of the machine as two workers, so that each two bring another worker.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    busy = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    return cores + 1 + min(cores, int(busy / 2))
 
 
 def configure(config: pytest.Config) -> None:
@@ -220,6 +231,7 @@ class Workers:
 
     def _work(self, number: int, first: list[int], reports: Connection) -> None:
         os.environ["PYTEST_XDIST_WORKER"] = f"gw{number}"
+        weakref.finalize._registry.clear()  # type: ignore[attr-defined]  # folders that the process removes which made them
         plugins = self.config.pluginmanager
         plugins.unregister(name="terminalreporter")
         plugins.unregister(self)
@@ -232,6 +244,7 @@ class Workers:
         factory = self.config._tmp_path_factory  # type: ignore[attr-defined]
         factory._basetemp = factory.getbasetemp() / f"worker{number}-{os.getpid()}"
         factory._basetemp.mkdir(mode=0o700)
+        factory._exit_stack.pop_all()  # that process removes folders of earlier runs, too
         session = self.items[0].session
         try:
             taken = self._taken(first)

@@ -13,9 +13,13 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 FILES = {
     "pytest.ini": "[pytest]\n",
     "conftest.py": """
+        import tempfile
         from tests import scheduling
+        folder = tempfile.TemporaryDirectory(dir=".", prefix="kept-")
         def pytest_configure(config):
             scheduling.configure(config)
+        def pytest_unconfigure():
+            print("still there:", sorted(path.name for path in __import__("pathlib").Path().glob("kept-*")))
         """,
     "test_crash.py": """
         import os, signal
@@ -86,6 +90,10 @@ def test_a_failure_comes_with_its_output_and_a_folder_of_its_worker(output: str)
     assert "UserWarning: careful" in output
 
 
+def test_a_worker_removes_nothing_that_was_made_before_it(output: str) -> None:
+    assert "still there: ['kept-" in output
+
+
 def test_the_run_is_broken_off_where_pytest_says_so(tmp_path: Path) -> None:
     output = run(tmp_path, "-x", "test_outcomes.py", "test_behind.py")
     assert "stopping after 1 failures" in output
@@ -95,6 +103,13 @@ def test_the_run_is_broken_off_where_pytest_says_so(tmp_path: Path) -> None:
 def test_all_reports_are_sent_where_a_file_is_written(tmp_path: Path) -> None:
     run(tmp_path, "--junitxml=report.xml", "test_outcomes.py")
     assert 'errors="1" failures="1" skipped="1" tests="4"' in (tmp_path / "report.xml").read_text()
+
+
+@pytest.mark.parametrize("busy, expected", [(0.0, 3), (1.9, 3), (2.0, 4), (4.3, 5), (40.0, 5)])
+def test_a_busy_machine_gets_more_workers(monkeypatch: pytest.MonkeyPatch, busy: float, expected: int) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1}, raising=False)
+    monkeypatch.setattr("os.getloadavg", lambda: (busy, 0.0, 0.0))
+    assert scheduling.workers() == expected
 
 
 def test_folders_that_take_long_come_first() -> None:
