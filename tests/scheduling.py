@@ -244,7 +244,8 @@ class Workers:
         factory = self.config._tmp_path_factory  # type: ignore[attr-defined]
         factory._basetemp = factory.getbasetemp() / f"worker{number}-{os.getpid()}"
         factory._basetemp.mkdir(mode=0o700)
-        factory._exit_stack.pop_all()  # that process removes folders of earlier runs, too
+        if stack := getattr(factory, "_exit_stack", None):  # of pytest 9
+            stack.pop_all()  # that process removes folders of earlier runs, too
         session = self.items[0].session
         try:
             taken = self._taken(first)
