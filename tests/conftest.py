@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -26,20 +25,6 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 def pytest_configure(config: pytest.Config) -> None:
     """Forks run the tests; see ``tests/scheduling.py``."""
     scheduling.configure(config)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_report_to_serializable() -> Iterator[None]:
-    """Escape surrogates in the report of a failure: the process that gathers reports gets them as UTF-8."""
-    return _in_utf8((yield))
-
-
-def _in_utf8(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-8", "backslashreplace").decode()
-    if isinstance(value, dict):
-        return {_in_utf8(key): _in_utf8(item) for key, item in value.items()}
-    return type(value)(map(_in_utf8, value)) if isinstance(value, (list, tuple)) else value
 
 
 def pytest_report_header() -> str:
