@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 # Code in C++, built where there is a compiler: tests and benchmarks run with it. TENSORCLASS_NATIVE=0 leaves it out.
 NATIVE := tensorclass/td/native/.built
-# Test processes: one more than there are cores (tests/conftest.py); `make test JOBS=0` runs all tests in one process, as a
+# Test processes: one more than there are cores (tests/scheduling.py); `make test JOBS=0` runs all tests in one process, as a
 # debugger needs it.
 JOBS   ?= auto
 # The versions of every package; `make test CONSTRAINTS=` takes the newest that pyproject.toml allows.

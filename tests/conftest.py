@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -22,24 +21,10 @@ settings.register_profile("ci", _common, derandomize=True, print_blob=True)
 settings.register_profile("thorough", _common, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
-# Workers share the cores: a thread pool in each would only have them wait for one another.
-if "PYTEST_XDIST_WORKER" in os.environ:
-    torch.set_num_threads(1)
-    os.environ["OMP_NUM_THREADS"] = "1"  # for the processes that a test starts
 
-
-@pytest.hookimpl(wrapper=True)
-def pytest_report_to_serializable() -> Iterator[None]:
-    """Escape surrogates in the report of a failure: the process that gathers reports gets them as UTF-8."""
-    return _in_utf8((yield))
-
-
-def _in_utf8(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-8", "backslashreplace").decode()
-    if isinstance(value, dict):
-        return {_in_utf8(key): _in_utf8(item) for key, item in value.items()}
-    return type(value)(map(_in_utf8, value)) if isinstance(value, (list, tuple)) else value
+def pytest_configure(config: pytest.Config) -> None:
+    """Forks run the tests; see ``tests/scheduling.py``."""
+    scheduling.configure(config)
 
 
 def pytest_report_header() -> str:
@@ -77,20 +62,8 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """One process more than there are cores: some tests wait for processes that hang, start or end."""
-    return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) + 1
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Files go to workers whole."""
-    return scheduling.make_scheduler(config, log)
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Files that take long come first where workers share the tests."""
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        items.sort(key=lambda item: scheduling.order(item.nodeid))
+    """The number of workers for this machine."""
+    return scheduling.workers()
 
 
 if find_spec("zarr") is None:  # there is none for Python 3.10

@@ -11,7 +11,12 @@ from torch import Tensor
 from tests.records.classes import MakeForm, Point
 
 
-def test_fields_are_given_by_position_in_the_order_of_declaration(form: MakeForm) -> None:
+@pytest.mark.parametrize(
+    "make",
+    [lambda Pair, a, b: Pair(a, b, batch_size=[2]), lambda Pair, a, b: Pair(second=b, first=a, batch_size=[2])],
+    ids=["position", "keyword"],
+)
+def test_fields_are_given_by_position_in_the_order_of_declaration_or_by_keyword(form: MakeForm, make: Any) -> None:
     decorate, base, _ = form()
 
     @decorate
@@ -19,20 +24,7 @@ def test_fields_are_given_by_position_in_the_order_of_declaration(form: MakeForm
         first: Tensor
         second: Tensor
 
-    pair = Pair(torch.zeros(2), torch.ones(2), batch_size=[2])
-    assert pair.first.tolist() == [0, 0]
-    assert pair.second.tolist() == [1, 1]
-
-
-def test_fields_are_given_by_keyword(form: MakeForm) -> None:
-    decorate, base, _ = form()
-
-    @decorate
-    class Pair(base):
-        first: Tensor
-        second: Tensor
-
-    pair = Pair(second=torch.ones(2), first=torch.zeros(2), batch_size=[2])
+    pair = make(Pair, torch.zeros(2), torch.ones(2))
     assert (pair.first.tolist(), pair.second.tolist()) == ([0, 0], [1, 1])
 
 

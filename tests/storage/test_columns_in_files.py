@@ -299,19 +299,25 @@ def test_progress_counts_the_bytes_of_the_rows(backend: str, path: Path, monkeyp
     assert totals == [2 + 16 + 16 + 16 + 4]
 
 
+def counted_reads(file: Any, patch: pytest.MonkeyPatch) -> list[int]:
+    """The numbers of bytes that the library of a file reads from now on."""
+    library, counts = type(file._store.file.backend), []
+    read = library.read
+
+    def counted(self: Any, array: Any, box: Any) -> Any:
+        values = read(self, array, box)
+        counts.append(values.nbytes)
+        return values
+
+    patch.setattr(library, "read", counted)
+    return counts
+
+
 @pytest.mark.parametrize("backend", ["h5", "zarr"])
 def test_a_row_is_read_without_the_others(backend: str, path: Path, monkeypatch: Any) -> None:
     data = TensorDict({"text": Text(["x" * 10_000, "short", "y" * 10_000, "z" * 10_000])}, [4])
     with getattr(data, f"to_{backend}")(path) as file:
-        library = type(file._store.file.backend)
-        read, counts = library.read, []
-
-        def counted(self: Any, array: Any, box: Any) -> Any:
-            values = read(self, array, box)
-            counts.append(values.nbytes)
-            return values
-
-        monkeypatch.setattr(library, "read", counted)
+        counts = counted_reads(file, monkeypatch)
         assert file[1]["text"] == "short"
         assert sum(counts) == 16 + 5
         assert file.get_at("text", 1) == "short"
@@ -331,15 +337,7 @@ def test_some_of_many_objects_are_read_without_the_others(
 
     data: Any = Sample(many) if declared else TensorDict({"objects": NonTensorStack(*many)}, [len(many)])
     with getattr(data, f"to_{backend}")(path) as file:
-        library = type(file._store.file.backend)
-        read, counts = library.read, []
-
-        def counted(self: Any, array: Any, box: Any) -> Any:
-            values = read(self, array, box)
-            counts.append(values.nbytes)
-            return values
-
-        monkeypatch.setattr(library, "read", counted)
+        counts = counted_reads(file, monkeypatch)
         assert file[1:3].get("objects").tolist() == objects[1:]
         assert repr(file[2].get("objects")) == repr(data[2].get("objects"))
         assert repr(file.get_at("objects", 1)) == repr(data.get_at("objects", 1))
@@ -384,16 +382,8 @@ def test_extending_many_objects_reads_none_of_the_others(backend: str, form: str
     many: list[Any] = [f"é{at}" if form == "text" else [f"é{at}"] for at in range(2000)]
     data = TensorDict({"objects": NonTensorStack(*many)}, [2000])
     with getattr(data[:1500], f"to_{backend}")(path, resizable=True, checksum=True) as file:
-        library = type(file._store.file.backend)
-        read, counts = library.read, []
-
-        def counted(self: Any, array: Any, box: Any) -> Any:
-            values = read(self, array, box)
-            counts.append(values.nbytes)
-            return values
-
         with monkeypatch.context() as patch:
-            patch.setattr(library, "read", counted)
+            counts = counted_reads(file, patch)
             file.extend(data[1500:1900])
             file.extend(data[1900:])
             file.extend(TensorDict({"objects": NonTensorData(many[0], batch_size=[2])}, [2]))

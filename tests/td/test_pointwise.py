@@ -470,20 +470,12 @@ def assert_leaves(result: TensorDict, leaves: dict[Any, Tensor], data: TensorDic
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("op", ARITHMETIC + COMPARISON + LOGIC, ids=lambda op: op.__name__)
-def test_an_operator_with_the_collection_on_the_left(op: Operator, kind: str) -> None:
+def test_an_operator_with_the_collection_on_the_left_and_on_the_right(op: Operator, kind: str) -> None:
     data, other = collection(dtype_for(op)), operands_for(kind, dtype_for(op), 0.3)
-    with Unchanged(data):
-        result = op(data, other)
-    assert_leaves(result, per_leaf(op, data, other), data)
-
-
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "collection"])
-@pytest.mark.parametrize("op", ARITHMETIC + COMPARISON + LOGIC, ids=lambda op: op.__name__)
-def test_an_operator_with_a_number_or_a_tensor_on_the_left(op: Operator, kind: str) -> None:
-    data, other = collection(dtype_for(op)), operands_for(kind, dtype_for(op), 0.3)
-    with Unchanged(data):
-        result = op(other, data)
-    assert_leaves(result, per_leaf(op, data, other, swapped=True), data)
+    for swapped in (False, True) if kind != "collection" else (False,):
+        with Unchanged(data):
+            result = op(other, data) if swapped else op(data, other)
+        assert_leaves(result, per_leaf(op, data, other, swapped=swapped), data)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -397,7 +397,7 @@ def test_extremes_without_indices_are_amax_and_amin(name: str) -> None:
     assert getattr(data, name)().batch_size == ()
 
 
-@pytest.mark.parametrize("name", EXTREMES)
+@pytest.mark.parametrize("name", [*EXTREMES, "cummax", "cummin"])
 def test_the_extremes_of_all_tensors_joined(name: str) -> None:
     data = alike()
     joined = torch.cat(list(data.values(True, True)), 1)
@@ -439,16 +439,6 @@ def test_running_extremes_come_with_their_indices(name: str, dim: int) -> None:
             got, data, lambda leaf, _, part=part: getattr(torch, name)(leaf, dim % 2)[part], lambda size: size
         )
     assert (getattr(data, name)(dim, return_indices=False) == values).all()
-
-
-@pytest.mark.parametrize("name", ["cummax", "cummin"])
-def test_running_extremes_of_all_tensors_joined(name: str) -> None:
-    data = alike()
-    wanted = getattr(torch, name)(torch.cat(list(data.values(True, True)), 1), 1)
-    values, indices = getattr(data, name)(1, reduce=True)
-    assert torch.equal(values, wanted.values)
-    assert torch.equal(indices, wanted.indices)
-    assert torch.equal(getattr(data, name)(1, reduce=True, return_indices=False), wanted.values)
 
 
 @pytest.mark.parametrize("dim", [2, -3])

@@ -197,26 +197,17 @@ def test_a_class_that_is_gone_is_an_error() -> None:
         found(None, TensorClass)
 
 
-def test_a_record_of_a_script_comes_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "definition, name",
+    [("class Own(TensorClass):\n    x: Tensor\n", "Own"),
+     ("class Outer:\n    class Own(TensorClass):\n        x: Tensor\n", "Outer.Own")],
+)  # fmt: skip
+def test_a_record_of_a_class_of_a_script_comes_back(tmp_path: Path, definition: str, name: str) -> None:
     script = tmp_path / "script.py"
     script.write_text(
-        "import sys, torch\nfrom torch import Tensor\nfrom tensorclass import TensorClass\n"
-        "class Own(TensorClass):\n    x: Tensor\n"
-        "if sys.argv[1] == 'write': torch.save(Own(torch.ones(2), batch_size=[2]), sys.argv[2])\n"
-        "else: print(type(torch.load(sys.argv[2])) is Own)\n"
-    )
-    for task in ("write", "read"):
-        done = fresh_python.run([str(script), task, str(tmp_path / "f")], check=True)
-    assert done.stdout == "True\n"
-
-
-def test_a_record_of_a_class_in_a_class_of_a_script_comes_back(tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(
-        "import sys, torch\nfrom torch import Tensor\nfrom tensorclass import TensorClass\n"
-        "class Outer:\n    class Own(TensorClass):\n        x: Tensor\n"
-        "if sys.argv[1] == 'write': torch.save(Outer.Own(torch.ones(2), batch_size=[2]), sys.argv[2])\n"
-        "else: print([type(torch.load(sys.argv[2], weights_only=only)) is Outer.Own for only in (True, False)])\n"
+        f"import sys, torch\nfrom torch import Tensor\nfrom tensorclass import TensorClass\n{definition}"
+        f"if sys.argv[1] == 'write': torch.save({name}(torch.ones(2), batch_size=[2]), sys.argv[2])\n"
+        f"else: print([type(torch.load(sys.argv[2], weights_only=only)) is {name} for only in (True, False)])\n"
     )
     for task in ("write", "read"):
         done = fresh_python.run([str(script), task, str(tmp_path / "f")], check=True)

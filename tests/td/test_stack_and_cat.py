@@ -349,21 +349,14 @@ def test_different_objects_are_kept_for_each_position() -> None:
 @pytest.mark.parametrize(
     "names, stacked", [(["x", "x"], "x"), (["x", "y"], None), (["x", None], None), ([None, "x"], None)], ids=repr
 )
-def test_dimension_names_stay_in_a_stack_of_items_that_have_the_same(names: Any, stacked: str | None) -> None:
+def test_a_stack_has_the_dimension_names_of_all_and_cat_those_of_the_first(names: Any, stacked: str | None) -> None:
     items = [
         TensorDict({"a": torch.zeros(2), "n": {"b": torch.zeros(2), "t": "t"}}, [2], names=[name]) for name in names
     ]
     assert stack(items).names == [None, stacked]
-    assert_consistent(stack(items))
-
-
-@pytest.mark.parametrize("names", [["x", "x"], ["x", "y"], ["x", None], [None, "x"]], ids=repr)
-def test_items_are_appended_to_the_first_and_get_its_dimension_names(names: Any) -> None:
-    items = [
-        TensorDict({"a": torch.zeros(2), "n": {"b": torch.zeros(2), "t": "t"}}, [2], names=[name]) for name in names
-    ]
     assert cat(items).names == [names[0]]
-    assert_consistent(cat(items))
+    for result in (stack(items), cat(items)):
+        assert_consistent(result)
 
 
 @both

@@ -12,7 +12,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.typing.checkers import CACHE, PLUGIN_CACHE, REPOSITORY, Outcome, Project, Report, check, settings
+from tests.typing.checkers import REPOSITORY, Outcome, Project, Report, check, settings
 from tests.typing.forms import decorated
 from tests.typing.known_faults import KNOWN_FAULTS, KnownFault
 
@@ -105,7 +105,7 @@ def _project(checker: str, form: str, sources: dict[str, str], inline: bool) -> 
     for name, source in sources.items():
         (folder / f"{name}.py").write_text(source)
     (folder / "pyproject.toml").write_text(settings(decorated=form == "decorated"))
-    project = Project(folder, inline, PLUGIN_CACHE if form == "decorated" else CACHE)
+    project = Project(folder, inline, decorated=form == "decorated")
     project.install()
     if form == "decorated" and checker != "mypy":
         command = [sys.executable, "-m", "tensorclass.cli", "stubs", "records.py"]

@@ -8,17 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.typing.checkers import SCRIPTS, Project
+from tests.typing.checkers import NODE, SCRIPTS, Project
 
 
 @pytest.mark.parametrize("inline", [True, False], ids=["source", "stubs"])
 def test_every_exported_symbol_has_a_known_type(tmp_path: Path, inline: bool) -> None:
     project = Project(tmp_path, inline=inline)
     project.install()
+    path = f"{project.python.parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         [SCRIPTS / "pyright", "--verifytypes", "tensorclass", "--ignoreexternal", "--outputjson"],
         cwd=tmp_path,
-        env={**os.environ, "PATH": f"{project.python.parent}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": ""},
+        env={**os.environ, **NODE, "PATH": path, "PYTHONPATH": ""},
         capture_output=True,
         text=True,
     )

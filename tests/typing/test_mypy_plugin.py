@@ -17,7 +17,7 @@ from filelock import FileLock
 
 from tensorclass import TensorClass
 from tensorclass.typing import mypy_plugin
-from tests.typing.checkers import PLUGIN_CACHE, PYTHON
+from tests.typing.checkers import CACHE, PLUGIN, PYTHON
 
 pytestmark = [
     pytest.mark.slow,
@@ -27,11 +27,11 @@ pytestmark = [
 ROOT = Path(__file__).parents[2]
 CONFIG = f"""\
 [mypy]
-plugins = tensorclass.typing.mypy_plugin
+plugins = {PLUGIN}
 strict = true
 python_version = {PYTHON}
 cache_fine_grained = true
-cache_dir = {PLUGIN_CACHE}
+cache_dir = {CACHE}
 """
 HEADER = """\
 from dataclasses import InitVar, replace
@@ -662,7 +662,7 @@ FORMS = {"decorated": lambda source: source, "derived": derived}
 def mypy(directory: Path, *arguments: str, program: str = "mypy") -> str:
     """What mypy prints when it runs in a directory."""
     command = [sys.executable, "-m", program, *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TENSORCLASS_PLUGIN": "1"}
     with FileLock(directory / "mypy.lock"):  # one process at a time writes the cache
         done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, timeout=300)
     assert not done.stderr, done.stderr

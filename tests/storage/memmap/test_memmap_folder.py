@@ -257,17 +257,15 @@ def test_a_folder_without_a_collection_is_told_apart(tmp_path: Path) -> None:
         TensorDict.load_memmap(tmp_path)
 
 
-def test_a_short_file_is_an_error_that_names_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "damage, message",
+    [(lambda file: os.truncate(file, 8), r"saved/a\.memmap: expected 24 bytes"), (os.unlink, r"a\.memmap")],
+    ids=["short", "missing"],
+)
+def test_a_short_or_missing_file_is_an_error_that_names_it(tmp_path: Path, damage: Any, message: str) -> None:
     a_tree().memmap(tmp_path / "saved")
-    os.truncate(tmp_path / "saved" / "a.memmap", 8)
-    with pytest.raises(FileError, match=r"saved/a\.memmap: expected 24 bytes"):
-        TensorDict.load_memmap(tmp_path / "saved")
-
-
-def test_a_missing_file_is_an_error_that_names_it(tmp_path: Path) -> None:
-    a_tree().memmap(tmp_path / "saved")
-    (tmp_path / "saved" / "a.memmap").unlink()
-    with pytest.raises(FileError, match=r"a\.memmap"):
+    damage(tmp_path / "saved" / "a.memmap")
+    with pytest.raises(FileError, match=message):
         TensorDict.load_memmap(tmp_path / "saved")
 
 
