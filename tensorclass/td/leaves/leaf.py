@@ -297,7 +297,15 @@ class Leaf(ValueOperations):
         """
         return self._shallow()
 
-    def _to(self, device: torch.device | None, dtype: Any, non_blocking: bool, *options: Any) -> Self:
+    def _to(
+        self,
+        device: torch.device | None,
+        dtype: torch.dtype | None,
+        non_blocking: bool,
+        copy: bool,
+        memory_format: torch.memory_format | None,
+        numbers: bool = True,
+    ) -> Self:
         return self._shallow() if device is None else self._to_device(device, non_blocking)
 
     def _unchanged(self, *args: Any, **kwargs: Any) -> Self:
@@ -423,7 +431,11 @@ class FullLeaf(Leaf, TensorCollection):
     def _merges(self, source: object) -> bool:
         return False
 
-    _keys_into = _items_into = Leaf._walk_into
+    def _keys_into(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    def _items_into(self, *args: Any, **kwargs: Any) -> None:
+        pass
 
     def _selected(self, tree: Any, strict: bool) -> Store:
         if strict and tree:
