@@ -297,7 +297,15 @@ class Leaf(ValueOperations):
         """
         return self._shallow()
 
-    def _to(self, device: torch.device | None, dtype: Any, non_blocking: bool, *options: Any) -> Self:
+    def _to(
+        self,
+        device: torch.device | None,
+        dtype: torch.dtype | None,
+        non_blocking: bool,
+        copy: bool,
+        memory_format: torch.memory_format | None,
+        numbers: bool = True,
+    ) -> Self:
         return self._shallow() if device is None else self._to_device(device, non_blocking)
 
     def _unchanged(self, *args: Any, **kwargs: Any) -> Self:
