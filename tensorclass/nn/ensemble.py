@@ -114,7 +114,13 @@ class EnsembleModule(TensorDictModuleBase):
         return as_outputs([result._get_key(key) for key in self.out_keys])
 
     if TYPE_CHECKING:
-        __call__ = forward
+
+        @overload
+        def __call__(self, tensordict: T) -> T: ...
+        @overload
+        def __call__(self, *args: Tensor, **kwargs: Tensor) -> Any: ...
+        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
     else:
         __call__ = nn.Module.__call__
 

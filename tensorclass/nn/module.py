@@ -228,7 +228,15 @@ class TensorDictModule(TensorDictModuleBase):
         return out
 
     if TYPE_CHECKING:
-        __call__ = forward
+
+        @overload
+        def __call__(self, tensordict: T, *, tensordict_out: None = None, **kwargs: Any) -> T: ...
+        @overload
+        def __call__(self, tensordict: TensorCollection, *, tensordict_out: T, **kwargs: Any) -> T: ...
+        @overload
+        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
     else:
         __call__ = nn.Module.__call__
 

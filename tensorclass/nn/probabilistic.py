@@ -407,7 +407,15 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         return self._run(tensordict, *args, **kwargs)
 
     if TYPE_CHECKING:
-        __call__ = forward
+
+        @overload
+        def __call__(self, tensordict: T, tensordict_out: None = None, _requires_sample: bool = True) -> T: ...
+        @overload
+        def __call__(self, tensordict: TensorCollection, tensordict_out: T, _requires_sample: bool = True) -> T: ...
+        @overload
+        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
     else:
         __call__ = nn.Module.__call__
 

@@ -413,7 +413,17 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
         return self._forward(tensordict, *args, **kwargs)
 
     if TYPE_CHECKING:
-        __call__ = forward
+
+        @overload
+        def __call__(self, tensordict: T, tensordict_out: None = None, _requires_sample: bool | None = None) -> T: ...
+        @overload
+        def __call__(
+            self, tensordict: TensorCollection, tensordict_out: T, _requires_sample: bool | None = None
+        ) -> T: ...
+        @overload
+        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...  # pyright: ignore[reportIncompatibleMethodOverride]
+
     else:
         __call__ = nn.Module.__call__
 

@@ -89,7 +89,9 @@ class TensorClassModuleBase(nn.Module, abc.ABC, Generic[In, Out]):
         """
 
     if TYPE_CHECKING:
-        __call__ = forward
+
+        def __call__(self, x: In, /) -> Out: ...
+
     else:
         __call__ = nn.Module.__call__
 

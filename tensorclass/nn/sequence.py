@@ -173,7 +173,15 @@ class TensorDictSequential(TensorDictModuleBase):
         return result
 
     if TYPE_CHECKING:
-        __call__ = forward
+
+        @overload
+        def __call__(self, tensordict: T, tensordict_out: None = None) -> T: ...
+        @overload
+        def __call__(self, tensordict: TensorCollection, tensordict_out: T) -> T: ...
+        @overload
+        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
     else:
         __call__ = nn.Module.__call__
 
