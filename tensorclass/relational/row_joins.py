@@ -36,12 +36,12 @@ How: TypeAlias = Literal["inner", "left", "right", "full", "semi", "anti"]
 
 
 @overload
-def join(self: C, other: TensorCollection, on: Keys, *, into: type[Into]) -> Into: ...
+def join(self: TensorCollection, other: TensorCollection, on: Keys, *, into: type[Into]) -> Into: ...
 @overload
 def join(self: C, other: TensorCollection, on: Keys, how: Literal["semi", "anti"], *, into: None = ...) -> C: ...
 @overload
 def join(
-    self: C,
+    self: TensorCollection,
     other: TensorCollection,
     on: Keys,
     how: Literal["inner", "left", "right", "full"] = ...,
@@ -49,7 +49,7 @@ def join(
     into: None = ...,
 ) -> TensorDict: ...
 def join(
-    self: C,
+    self: TensorCollection,
     other: TensorCollection,
     on: Keys,
     how: Literal["inner", "left", "right", "full", "semi", "anti"] = "inner",

@@ -126,7 +126,7 @@ class Creation(Collection):
         if in_file:
             filename = kwargs.pop("filename")
             given = {name: kwargs.pop(name) for name in ("allow_pickle", "resizable") if name in kwargs}
-            return save(result, filename, storage, device=device, values=False, options=kwargs, **given)  # type: ignore[no-any-return]
+            return save(result, filename, storage, device=device, values=False, options=kwargs, **given)  # type: ignore[no-any-return, arg-type]
         if storage == "memmap":
             return result.memmap_like(**kwargs)  # type: ignore[no-any-return]
         return result.share_memory_() if storage == "shared" else result  # type: ignore[no-any-return]

@@ -10,12 +10,12 @@ Into = TypeVar("Into", bound="TensorCollection")
 How: TypeAlias = Literal["inner", "left", "right", "full", "semi", "anti"]
 
 @overload
-def join(self: C, other: TensorCollection, on: Keys, *, into: type[Into]) -> Into: ...
+def join(self: TensorCollection, other: TensorCollection, on: Keys, *, into: type[Into]) -> Into: ...
 @overload
 def join(self: C, other: TensorCollection, on: Keys, how: Literal["semi", "anti"], *, into: None = ...) -> C: ...
 @overload
 def join(
-    self: C,
+    self: TensorCollection,
     other: TensorCollection,
     on: Keys,
     how: Literal["inner", "left", "right", "full"] = ...,

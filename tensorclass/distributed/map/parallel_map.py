@@ -46,7 +46,7 @@ def map(data: C, fn: Callable[[C], Rows], *, out: None = ...) -> Rows: ...  # ty
 @overload
 def map(data: C, fn: Callable[[C], Result], *, out: None = ...) -> list[Result]: ...
 def map(
-    data: C,
+    data: TensorCollection,
     fn: Callable[[Any], Any],
     dim: int = 0,
     num_workers: int | None = None,

@@ -57,12 +57,11 @@ class Map(Collection):
     ) -> list[Result]: ...
     @delegated("tensorclass.distributed.map.parallel_map")
     def map(
-        self: Self, fn: Callable[[Any], Any], dim: int = 0, num_workers: int | None = None,
-        chunksize: int | None = None, num_chunks: int | None = None, pool: Any = None,
-        generator: torch.Generator | None = None, max_tasks_per_child: int | None = None, worker_threads: int = 1,
-        mp_start_method: str | None = None, *, out: Any = None, index_with_generator: bool = False,
-        progress: bool | None = None, pbar: bool | None = None, executor: Any = None, timeout: float | None = None,
-        retries: int = 0
+        self: Map, fn: Callable[[Any], Any], dim: int = 0, num_workers: int | None = None, chunksize: int | None = None,
+        num_chunks: int | None = None, pool: Any = None, generator: torch.Generator | None = None,
+        max_tasks_per_child: int | None = None, worker_threads: int = 1, mp_start_method: str | None = None, *,
+        out: Any = None, index_with_generator: bool = False, progress: bool | None = None, pbar: bool | None = None,
+        executor: Any = None, timeout: float | None = None, retries: int = 0
     ) -> Any:
         """Call a function on chunks of the rows, in other processes, and join the results.
 

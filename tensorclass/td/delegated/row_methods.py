@@ -58,7 +58,7 @@ class RowOperations(Collection):
 
     @overload
     def join(
-        self: Self, other: TensorCollection, on: Keys,
+        self: RowOperations, other: TensorCollection, on: Keys,
         how: Literal["inner", "left", "right", "full", "semi", "anti"] = ..., *, right_on: Keys | None = ...,
         suffix: str = ..., fill: Mapping[str, Any] | None = ..., into: type[Into]
     ) -> Into: ...
@@ -69,12 +69,12 @@ class RowOperations(Collection):
     ) -> Self: ...
     @overload
     def join(
-        self: Self, other: TensorCollection, on: Keys, how: Literal["inner", "left", "right", "full"] = ..., *,
+        self: RowOperations, other: TensorCollection, on: Keys, how: Literal["inner", "left", "right", "full"] = ..., *,
         right_on: Keys | None = ..., suffix: str = ..., fill: Mapping[str, Any] | None = ..., into: None = ...
     ) -> TensorDict: ...
     @delegated("tensorclass.relational.row_joins")
     def join(
-        self: Self, other: TensorCollection, on: Keys,
+        self: RowOperations, other: TensorCollection, on: Keys,
         how: Literal["inner", "left", "right", "full", "semi", "anti"] = "inner", *, right_on: Keys | None = None,
         suffix: str = "_right", fill: Mapping[str, Any] | None = None, into: type[Into] | None = None
     ) -> Any:

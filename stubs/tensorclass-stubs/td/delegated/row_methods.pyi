@@ -19,7 +19,7 @@ class RowOperations(Collection):
     def group_by(self: Self, by: Keys) -> RowGroups[Self]: ...
     @overload
     def join(
-        self: Self,
+        self: RowOperations,
         other: TensorCollection,
         on: Keys,
         how: Literal["inner", "left", "right", "full", "semi", "anti"] = ...,
@@ -43,7 +43,7 @@ class RowOperations(Collection):
     ) -> Self: ...
     @overload
     def join(
-        self: Self,
+        self: RowOperations,
         other: TensorCollection,
         on: Keys,
         how: Literal["inner", "left", "right", "full"] = ...,
