@@ -360,7 +360,8 @@ class Reading(Collection):
             >>> TensorDict({"a": 1}).entry_class("a").__name__
             'Tensor'
         """
-        return type(self._found(key))
+        value: object = self._found(key)
+        return type(value)
 
     def is_non_tensor(self, key: NestedKey) -> bool:
         """Return whether the value at a key is non-tensor data.
