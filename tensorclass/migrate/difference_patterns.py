@@ -91,7 +91,11 @@ def class_fields(*, numbers: bool = False) -> Pattern:
 
 def defined(name: str) -> Pattern:
     """A method that a record class defines."""
-    return Pattern((cst.FunctionDef,), lambda node, known: node.name.value == name and known.is_in_record())
+
+    def matches(node: cst.FunctionDef, known: CollectionValues) -> bool:
+        return node.name.value == name and known.is_in_record()
+
+    return Pattern((cst.FunctionDef,), matches)
 
 
 def block() -> Pattern:

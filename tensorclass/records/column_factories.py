@@ -211,8 +211,9 @@ def _class_maker(cls: type[Any], is_random: bool) -> Maker | None:
         return _one_of([_constant(member) for member in cls]) if is_random else None
     if cls not in _EMPTY:
         return None
+    made: Any = cls
     make = _RANDOM.get(cls) if is_random else None
-    return lambda draw: cls() if make is None or draw is None else make(draw)
+    return lambda draw: made() if make is None or draw is None else make(draw)
 
 
 def _constant(value: Any) -> Maker:

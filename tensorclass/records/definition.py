@@ -39,7 +39,7 @@ def define(cls: Any, given: Mapping[str, Any]) -> None:
     options, kw_only = _combined_options(cls, given)
     cls._options = options
     cls._defined_at = DefinitionSite.of(_frame_of_the_class())
-    own: Mapping[str, Any] = vars(cls)
+    own = _attributes_of(cls)
     annotations = annotations_of(cls)
     check_usable(cls, [name for name, annotation in annotations.items() if not is_class_variable(annotation)])
     _refuse_hidden_fields(cls, annotations)
@@ -112,7 +112,7 @@ def _assignable(cls: type) -> frozenset[str]:
 def redefine(cls: Any, given: Mapping[str, Any]) -> None:
     """Give more options to a class that is a record already: ``@tensorclass`` over a class derived from a record."""
     _check_options(cls, given)
-    own: Mapping[str, Any] = vars(cls)
+    own = _attributes_of(cls)
     for name in annotations_of(cls):
         f = cls.__dataclass_fields__.get(name)
         if f is not None and f._field_type is dataclasses._FIELD:  # type: ignore[attr-defined]
@@ -129,6 +129,11 @@ def redefine(cls: Any, given: Mapping[str, Any]) -> None:
     if getattr(own.get("__init__"), "__generated__", False):
         del cls.__init__
     define(cls, {**_changed(cls._options), **given})
+
+
+def _attributes_of(cls: type) -> Mapping[str, Any]:
+    """Return the attributes of a class itself, without inherited ones."""
+    return vars(cls)
 
 
 def _check_options(cls: Any, given: Mapping[str, Any]) -> None:
@@ -179,7 +184,7 @@ def annotations_of(cls: Any) -> dict[str, Any]:
 
 def _refuse_hidden_fields(cls: Any, annotations: Mapping[str, Any]) -> None:
     """Raise if a class attribute would hide an inherited field."""
-    own: Mapping[str, Any] = vars(cls)
+    own = _attributes_of(cls)
     for base in cls.__bases__:
         for name in getattr(base, "_specs", ()):
             if name in own and name not in annotations and "_specs" not in own:
@@ -233,7 +238,7 @@ def scope_of(cls: Any, annotations: Mapping[str, Any]) -> dict[str, Any]:
     while frame is not None and not frame.f_code.co_flags & _OPTIMIZED and frame.f_code.co_name != "<module>":
         frame = frame.f_back  # the body of an outer class: Python does not look names up there
     module = getattr(sys.modules.get(cls.__module__), "__dict__", {})
-    own: Mapping[str, Any] = vars(cls)
+    own = _attributes_of(cls)
     scope = {
         name: value
         for name, value in own.items()
