@@ -10,6 +10,7 @@ from typing_extensions import TypedDict, Unpack
 from tensorclass import TensorClass
 from tensorclass.scores.bootstrap import bootstrap_difference, bootstrap_interval
 from tensorclass.scores.intervals import Interval, interval_of_ratio
+from tensorclass.scores.limits import is_never_negative
 from tensorclass.scores.paired import McNemar, PairedDifference, agreeing_ends, mcnemar, paired_difference
 from tensorclass.scores.power import detectable_difference
 from tensorclass.scores.tally import Sample, Tally
@@ -26,6 +27,7 @@ __all__ = [
     "estimate",
     "estimate_difference",
     "estimate_of",
+    "lowest_end",
     "show",
     "show_interval",
 ]
@@ -169,11 +171,18 @@ def estimate(part: Tally | Sample, *, interval: str = "auto", **settings: Unpack
         found = interval_of_ratio(
             units.numerator, units.denominator, name=part.name, interval=interval, share=is_share, **settings
         )
+        found = found._replace(low=lowest_end(found.low, part))
         count, prompts = float(part.denominator.sum()), part.prompts
         clusters = None if part.cluster is None else units.prompts
     return estimate_of(
         found, count=count, prompts=prompts, unit=part.unit, clusters=clusters, missing=part.missed
     )
+
+
+def lowest_end(low: float, part: Tally) -> float:
+    """The lower end of an interval, not below 0 for a metric that never is."""
+    is_above = part.unit != "%" and is_never_negative(part.name) and bool((part.numerator >= 0).all())
+    return max(low, 0.0) if is_above and low == low else low
 
 
 def estimate_of(

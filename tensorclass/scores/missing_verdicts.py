@@ -19,7 +19,7 @@ from tensorclass.scores.metrics import Mean, declared_metrics
 from tensorclass.scores.readers import PromptText, Run
 from tensorclass.scores.repeated_runs import RepeatedTally
 from tensorclass.scores.run_figures import run_figures
-from tensorclass.scores.run_grid import model_of, runs_by_task
+from tensorclass.scores.run_grid import runs_by_task
 from tensorclass.scores.score_data import ScoreData
 from tensorclass.scores.tally import Sample, Tally
 
@@ -78,7 +78,7 @@ def settle_missing(
             worst = max((gap.share for gap in gaps), default=0.0)
             if how == "error" and worst > most:
                 gap = next(gap for gap in gaps if gap.share == worst)
-                where = f"{model_of(run)} on {task}" if not run.files else f"{run.files[0]}: {task}"
+                where = f"{run.name}, {task}"
                 raise MissingVerdictsError(
                     f"{where}: {gap}, more than --max-missing {100 * most:g}%; --missing wrong counts them as wrong, "
                     "--missing drop leaves them out (of the other runs as well), or leave the run out"

@@ -8,7 +8,7 @@ from typing import Final
 
 from tensorclass.scores.identity import prompt_keys
 from tensorclass.scores.readers import Run
-from tensorclass.scores.run_grid import model_of, runs_by_task
+from tensorclass.scores.run_grid import runs_by_task
 
 __all__ = ["ConditionsDifferError", "check_conditions"]
 
@@ -62,7 +62,8 @@ def check_conditions(runs: Sequence[Run], across: Collection[str] = ()) -> list[
             if name == "prompt_hash":
                 text = f"prompt_hash: {next(iter(values))}"
             else:
-                text = f"{name} is " + " and ".join(f"{value} in {_listed(who)}" for value, who in values.items())
+                each = sorted(values.items(), key=lambda item: len(item[1]))
+                text = f"{name} is " + " and ".join(f"{value} in {_listed(who)}" for value, who in each)
             is_strict = name in _OF_PROMPTS and (name != "chat_template" or "none" in values)
             if is_strict and not {name, "all"} & set(across):
                 refused.append((name, f"{task}: {text}"))
@@ -85,11 +86,10 @@ def _said(runs: Sequence[Run]) -> dict[str, dict[str, list[str]]]:
     """The values of each condition, with the runs that say them."""
     found: dict[str, dict[str, list[str]]] = {}
     for run in runs:
-        who = run.files[0] if run.files else model_of(run)
         filters = {} if run.filter is None else {"filter": run.filter}
         for name, value in {**run.conditions, **filters}.items():
             if name != "seed":
-                found.setdefault(name, {}).setdefault(value, []).append(who)
+                found.setdefault(name, {}).setdefault(value, []).append(run.name)
     return found
 
 
@@ -112,12 +112,10 @@ def _other_prompts(runs: Sequence[Run]) -> str:
         shared = own.keys() & first[1].keys()
         apart = sum(own[key] != first[1][key] for key in shared)
         if apart:
-            names = [one.files[0] if one.files else one.name for one in (first[0], run)]
-            return f"{apart} of {len(shared)} prompts have another text in {names[1]} than in {names[0]}"
+            return f"{apart} of {len(shared)} prompts have another text in {run.name} than in {first[0].name}"
     return ""
 
 
 def _listed(names: Sequence[str]) -> str:
     distinct = list(dict.fromkeys(names))
-    more = len(distinct) - _MOST_RUNS
-    return ", ".join(distinct[:_MOST_RUNS]) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(distinct) if len(distinct) <= _MOST_RUNS else f"{len(distinct)} runs"

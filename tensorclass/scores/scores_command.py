@@ -20,6 +20,7 @@ from tensorclass.scores.leaderboard_sheets import leaderboard_sheets
 from tensorclass.scores.model_names import find_model, renamed, short_names, told_apart
 from tensorclass.scores.missing_verdicts import MissingVerdictsError, settle_missing
 from tensorclass.scores.readers import Run
+from tensorclass.scores.repeat_passes import with_passes
 from tensorclass.scores.run_conditions import ConditionsDifferError, check_conditions
 from tensorclass.scores.run_figures import aggregate_run, compare_runs
 from tensorclass.scores.run_grid import model_of, runs_by_task
@@ -111,6 +112,8 @@ def _prepared(arguments: Namespace, runs: list[Run]) -> list[Run]:
         raise CommandError("; and ".join(problems))
     how, pattern = (arguments.seeds, None) if arguments.seeds in SEEDS else ("random", arguments.seeds)
     runs = told_apart(with_seeds(runs, how, pattern))
+    if arguments.k is not None:
+        runs = [with_passes(run, arguments.k) for run in runs]
     if arguments.names is not None:
         runs = renamed(runs, arguments.names, pooled=how == "pooled")
     if notes:  # of tasks; the runs of a task are those that they are about

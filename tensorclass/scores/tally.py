@@ -148,6 +148,7 @@ class Sample:
         biased: whether the figure lies on average above its truth; see
             :func:`~tensorclass.scores.bootstrap.bootstrap_interval`.
         fewest: the number of prompts (or clusters) that an interval needs, by its level.
+        about: what a reader should know of the figure, such as the number of its bins.
     """
 
     name: str
@@ -159,6 +160,7 @@ class Sample:
     cluster: NDArray[np.int64] | None = None
     biased: bool = False
     fewest: Callable[[float], int] = lambda confidence: 2
+    about: str = ""
 
     @property
     def held(self) -> int:

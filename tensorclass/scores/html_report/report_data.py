@@ -17,7 +17,14 @@ from tensorclass.scores.report import Comparison, Report
 from tensorclass.scores.run_figures import aggregate_run, compare_runs
 from tensorclass.scores.run_grid import run_grid, task_figures
 
-__all__ = ["ReportData", "ReportOptions", "is_better_when_higher", "reference_of", "report_data"]
+__all__ = [
+    "ReportData",
+    "ReportOptions",
+    "compared_pair",
+    "is_better_when_higher",
+    "reference_of",
+    "report_data",
+]
 
 
 @dataclass(frozen=True)
@@ -125,6 +132,12 @@ def reference_of(board: Leaderboard) -> str:
     return board.models[0] if board.baseline is None else board.baseline
 
 
+def compared_pair(board: Leaderboard) -> tuple[str, str]:
+    """Of two models, the one that is subtracted and the other: the baseline, else the worse one, comes first."""
+    best, other = board.models
+    return (best, other) if board.baseline == best else (other, best)
+
+
 def _leaderboard(
     runs: Sequence[Run], grid: Mapping[str, Mapping[str, Run]], options: ReportOptions
 ) -> Leaderboard | None:
@@ -149,8 +162,7 @@ def _comparisons(
     """By task, the differences of all figures of two models; none of more models."""
     if len(board.models) != 2:
         return {}
-    a = reference_of(board)
-    (b,) = (model for model in board.models if model != a)
+    a, b = compared_pair(board)
     return {
         task: compare_runs(own[a], own[b], cluster=options.cluster, **options.settings)
         for task, own in grid.items()
