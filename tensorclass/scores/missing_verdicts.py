@@ -73,6 +73,8 @@ def settle_missing(
         counted = {name for run in own for name, count in _counts(run).items() if count}
         for run, of_run in zip(own, keys, strict=True):
             lacking = np.setdiff1d(union, of_run) if union is not None and of_run is not None else _NONE
+            if of_run is not None and len(lacking) and not np.isin(of_run, _others(of_run, known)).any():
+                lacking = _NONE  # runs that share no prompt are of other documents, which comparing them says
             absent = max(len(lacking), (run.expected or 0) - len(run.scores))
             gaps = [gap for gap in _gaps(run, absent) if gap.figure in counted and metric in (None, gap.figure)]
             worst = max((gap.share for gap in gaps), default=0.0)
@@ -95,6 +97,11 @@ def settle_missing(
                         filled = _extended(filled, [other for other in own if other is not run], lacking)
                 result[id(run)] = dataclasses.replace(filled, notes=(*run.notes, *_sentences(gaps, verb)))
     return [result[id(run)] for run in runs]
+
+
+def _others(own: NDArray[np.int64], known: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """The prompts of the other runs."""
+    return np.concatenate([keys for keys in known if keys is not own])
 
 
 @dataclasses.dataclass(frozen=True)

@@ -99,12 +99,18 @@ def test_figures_are_those_with_random_repeats() -> None:
 
 
 def test_a_run_without_seeds_varies_as_the_other_one_does() -> None:
-    (a,) = with_seeds(of_model("a", 0.5))
-    b = of_model("b", 0.6)[0]
+    rng = np.random.default_rng(0)
+    own = [
+        run_of(f"/runs/a/seed{seed}/scores.csv", (rng.random(400) < rate).astype(float), "a")
+        for seed, rate in enumerate((0.4, 0.5, 0.6))
+    ]
+    (a,) = with_seeds(own)
+    b = run_of("/runs/b/scores.csv", (rng.random(400) < 0.7).astype(float), "b")
     one = compare_runs(a, b, **SETTINGS)["exact_match"]
-    alone = compare(a.scores[:60], b.scores)["exact_match"]
     assert one.interval == "crossed t"
-    assert one.high - one.low > 0.9 * (alone.high - alone.low)
+    assert compare(own[2].scores, b.scores)["exact_match"].p_value < 0.05
+    assert one.p_value > 0.05
+    assert one.stderr.item() == pytest.approx(0.1 * (1 + 1 / 3) ** 0.5, rel=0.25)  # of seeds, for both runs
 
 
 def test_prompts_that_a_seed_lacks_are_missing() -> None:
