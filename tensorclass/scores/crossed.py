@@ -256,7 +256,7 @@ def crossed_average(
         >>> above = np.array([[1.0] * 14 + [0.0] * 6, [1.0] * 8 + [0.0] * 12, [1.0] * 11 + [0.0] * 9])
         >>> found = crossed_average([Sums(above, np.ones((3, 20)))] * 2, [0.5, 0.5])
         >>> f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]"
-        '0.55 [0.22, 0.88]'
+        '0.55 [0.27, 0.83]'
     """
     check_confidence(confidence)
     if not all(one.below.any() for one in tasks):

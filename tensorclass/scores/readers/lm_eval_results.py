@@ -45,7 +45,7 @@ def short_text(value: object) -> str:
 
     Example:
         >>> short_text(None), short_text("chatml"), short_text(["a" * 100])
-        ('none', 'chatml', "['aaaaaaaaaaaaaaaaaaaa... (f6e1d6d2)")
+        ('none', 'chatml', "['aaaaaaaaaaaaaaaaaaaa... (dd4e1582)")
     """
     text = "none" if value is None or value == "" else str(value)
     if len(text) <= 24:
