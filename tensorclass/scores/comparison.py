@@ -198,7 +198,9 @@ def _runs(
     rows = RecordRows(record, dim, keys)
     each = rows.each()
     notes = [f"{name}{place}: {note}" for place, note in pooling_notes(each)]
-    return _Runs(rows.runs, [ComparedFigures(one.keys, one.prompts, tallies(one, cluster=cluster)) for one in each], notes)
+    return _Runs(
+        rows.runs, [ComparedFigures(one.keys, one.prompts, tallies(one, cluster=cluster)) for one in each], notes
+    )
 
 
 class _PairOfRuns:

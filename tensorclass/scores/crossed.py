@@ -297,9 +297,7 @@ def crossed_average_difference(
     numbers = prompts, sum(a for a, _ in counts), sum(b for _, b in counts)
     if not all(a and b for a, b in counts):
         return PairedDifference(nan, nan, nan, nan, nan, nan, *numbers, "none", "none", NOTHING)
-    a, b = (
-        sum(weight * both[run].value for weight, both in zip(weights, pooled, strict=True)) for run in (0, 1)
-    )
+    a, b = (sum(weight * both[run].value for weight, both in zip(weights, pooled, strict=True)) for run in (0, 1))
     value = b - a
     moments = _weighted([difference_moments(*both) for both in pooled], weights)
     runs = [_seed_variances([both[run] for both in tasks], weights) for run in (0, 1)]

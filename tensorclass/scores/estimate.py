@@ -174,9 +174,7 @@ def estimate(part: Tally | Sample, *, interval: str = "auto", **settings: Unpack
         found = found._replace(low=lowest_end(found.low, part))
         count, prompts = float(part.denominator.sum()), part.prompts
         clusters = None if part.cluster is None else units.prompts
-    return estimate_of(
-        found, count=count, prompts=prompts, unit=part.unit, clusters=clusters, missing=part.missed
-    )
+    return estimate_of(found, count=count, prompts=prompts, unit=part.unit, clusters=clusters, missing=part.missed)
 
 
 def lowest_end(low: float, part: Tally) -> float:
@@ -223,9 +221,7 @@ def estimate_difference(a: Tally | Sample, b: Tally | Sample, **settings: Unpack
     raise ValueError(f"expected the same metric in both runs, got {type_name(a)} and {type_name(b)}")
 
 
-def _tally_difference(
-    a: Tally, b: Tally, lacking: tuple[int, int], **settings: Unpack[IntervalKwargs]
-) -> Difference:
+def _tally_difference(a: Tally, b: Tally, lacking: tuple[int, int], **settings: Unpack[IntervalKwargs]) -> Difference:
     check_same_clusters(a, b)
     held = (a.denominator > 0) | (b.denominator > 0)
     units_a, units_b = a.by_cluster(), b.by_cluster()

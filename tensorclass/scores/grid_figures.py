@@ -67,9 +67,7 @@ class GridFigures:
         else:
             assert not isinstance(one, RepeatedTally) and not isinstance(other, RepeatedTally)
             found = estimate_difference(one, other, **self._at(confidence))
-        return found.replace(
-            missing_a=torch.tensor(task.missing[a]), missing_b=torch.tensor(task.missing[b])
-        )
+        return found.replace(missing_a=torch.tensor(task.missing[a]), missing_b=torch.tensor(task.missing[b]))
 
     def macro(self, model: str) -> Estimate:
         """The mean of a model's figures over the averaged tasks."""

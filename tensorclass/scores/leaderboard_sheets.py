@@ -145,7 +145,9 @@ def _differences(board: Leaderboard, found: Sequence[PairedRuns], shown: Mapping
             styles={place: style, place + 2: style},
         )
     if is_corrected:
-        sheet.caption = f"p-values and intervals, {_CORRECTED[board.correction]} for the {len(found)} rows; p is uncorrected."
+        sheet.caption = (
+            f"p-values and intervals, {_CORRECTED[board.correction]} for the {len(found)} rows; p is uncorrected."
+        )
     yield sheet
 
 

@@ -103,7 +103,11 @@ def renamed(runs: Sequence[Run], names: str, *, pooled: bool = False) -> list[Ru
         groups.setdefault((new[model_of(run)], run.task), []).append(run)
     several = len({task for _, task in groups}) > 1
     return [
-        replace(joined(own, () if pooled else [run.name for run in own]), model=model, name=f"{model}/{task}" if several else model)
+        replace(
+            joined(own, () if pooled else [run.name for run in own]),
+            model=model,
+            name=f"{model}/{task}" if several else model,
+        )
         for (model, task), own in groups.items()
     ]
 

@@ -172,7 +172,9 @@ class ScoreData(TensorClass, stack_objects=True):
             found = [tallies(run, metrics, cluster) for run in each_run]
             notes = [f"run {place}: {note}" if place else note for place, note in pooling_notes(each_run)]
             parts = {name: part for run in found for name, part in run.figures.items()}
-            notes += [f"{name}: {part.about}" for name, part in parts.items() if isinstance(part, Sample) and part.about]
+            notes += [
+                f"{name}: {part.about}" for name, part in parts.items() if isinstance(part, Sample) and part.about
+            ]
 
         def one_of(part: Tally | Sample | RepeatedTally) -> Estimate:
             if isinstance(part, RepeatedTally):

@@ -90,7 +90,9 @@ class Outcome:
         shares = [f"{100 * count / self.data_sets:6.2f} %" for count in (self.winners, self.refused)]
         bound = f"at most {100 * LEVEL:.1f} %" if self.expected is None else f"power says {100 * self.expected:.1f} %"
         verdict = "" if self.holds else "  FAILS"
-        return f"{self.name:44} {shares[0]}  ({bound})  refused {shares[1]}  contradictions {self.contradictions}{verdict}"
+        return (
+            f"{self.name:44} {shares[0]}  ({bound})  refused {shares[1]}  contradictions {self.contradictions}{verdict}"
+        )
 
 
 def run_of(model: str, scores: ScoreData, task: str = "task") -> Run:

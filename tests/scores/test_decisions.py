@@ -56,9 +56,7 @@ def results(tmp_path: Path, log_row: Make, monkeypatch: pytest.MonkeyPatch) -> P
 
 
 @pytest.mark.parametrize("options", COMMANDS.values(), ids=COMMANDS)
-def test_the_commands_refuse_and_say_why(
-    results: Path, capsys: pytest.CaptureFixture[str], options: list[str]
-) -> None:
+def test_the_commands_refuse_and_say_why(results: Path, capsys: pytest.CaptureFixture[str], options: list[str]) -> None:
     assert main(["scores", "results", *options]) == 2
     out, err = capsys.readouterr()
     assert out == ""

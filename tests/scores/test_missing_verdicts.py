@@ -62,8 +62,6 @@ def test_repeats_that_are_missing_are_counted_and_their_prompt_is_kept() -> None
     assert compare(scores, scores)["exact_match"].prompts.item() == 2
 
 
-
-
 def test_groups_are_paired_as_well() -> None:
     from tensorclass import field
     from tensorclass.scores import codes
@@ -217,7 +215,9 @@ def test_the_command_takes_the_options_that_the_message_names(
     assert main(["scores", str(unscored), "--leaderboard", "--missing", option]) == 0
     out = capsys.readouterr().out
     assert len(re.findall(rf"^[AB] +\d +1 to 2 +{figure} ", out, re.MULTILINE)) == 2
-    assert f"60 of 400 verdicts of acc are missing (15.00 %), and {'left out' if missing else 'counted as wrong'}" in out
+    assert (
+        f"60 of 400 verdicts of acc are missing (15.00 %), and {'left out' if missing else 'counted as wrong'}" in out
+    )
     assert main(["scores", str(unscored), "--compare", "--missing", option, "--json"]) == 0
     (one,) = json.loads(capsys.readouterr().out)["comparisons"][0]["metrics"]
     assert (one["difference"], one["missing_b"]) == (0.0, missing)

@@ -79,7 +79,9 @@ def test_seeds_may_be_pooled_or_models_or_named_by_a_pattern() -> None:
 
 
 def test_a_seed_that_the_log_says_is_one() -> None:
-    runs = [replace(run, files=(f"/{n}.eval",), conditions={"seed": str(n)}) for n, run in enumerate(of_model("a", 0.5))]
+    runs = [
+        replace(run, files=(f"/{n}.eval",), conditions={"seed": str(n)}) for n, run in enumerate(of_model("a", 0.5))
+    ]
     (found,) = with_seeds(runs)
     assert [name for name, _ in found.seeds] == ["seed 0", "seed 1", "seed 2"]
 

@@ -100,11 +100,17 @@ def worse_gates(board: Leaderboard, margin: float | None) -> list[Gate]:
         difference = one.difference
         value, unit = float(difference.value), difference.unit
         worse = sign * value < 0
-        passed = not (worse and is_significant(one.p_adjusted, board.confidence)) if margin is None else sign * value >= -margin
+        passed = (
+            not (worse and is_significant(one.p_adjusted, board.confidence))
+            if margin is None
+            else sign * value >= -margin
+        )
         where = "macro average" if one.task == MACRO else f"{one.task}, {board.metrics[one.task]}"
         p_value = "-" if one.p_adjusted != one.p_adjusted else f"{one.p_adjusted:.2g}"
         reason = f"{one.b} beside {one.a}, {where}: {show(value, unit, sign=True)} {unit}".rstrip()
-        reason += f", p = {p_value}{' (corrected)' if board.correction != 'none' else ''}, {compared(difference)} prompts"
+        reason += (
+            f", p = {p_value}{' (corrected)' if board.correction != 'none' else ''}, {compared(difference)} prompts"
+        )
         gates.append(Gate(condition, passed and value == value, reason))
     return gates
 

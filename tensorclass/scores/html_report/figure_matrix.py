@@ -104,7 +104,8 @@ class _Matrix:
         columns = [
             Column(kind, "text"),
             Column("n", "number", "number", note="prompts"),
-            *[Column("rows", "number", "number", note="what the figure counts, if a prompt has several")] * self._has_rows,
+            *[Column("rows", "number", "number", note="what the figure counts, if a prompt has several")]
+            * self._has_rows,
             *(Column(breakable(short), "number", "number model", note=model) for model, short in self._models.items()),
             *_drawing_column(self._axis),
         ]

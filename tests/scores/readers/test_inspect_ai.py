@@ -272,7 +272,9 @@ def test_a_part_of_the_samples_is_an_error_unless_some_may_be_missing(tmp_path: 
     log = archive(
         tmp_path / "a.eval", [sample(1, {"match": "C"})], {"header.json": header(results={"total_samples": 79})}
     )
-    with pytest.raises(ScoreFileError, match="holds 1 of the 79 rows of its run: it is unfinished, or a part of the log"):
+    with pytest.raises(
+        ScoreFileError, match="holds 1 of the 79 rows of its run: it is unfinished, or a part of the log"
+    ):
         read_run(log)
     run = read_run(log, max_missing=None)
     assert (len(run.scores), run.expected) == (1, 79)
@@ -304,9 +306,7 @@ def test_the_spec_of_the_evaluation_says_its_conditions(tmp_path: Path) -> None:
         "model_generate_config": {"temperature": 0.5},
     }
     plan = {"steps": [{"solver": "generate", "params": {}}], "config": {"max_tokens": 100}}
-    log = archive(
-        tmp_path / "a.eval", [sample(1, {"match": "C"})], {"header.json": header(eval=evaluation, plan=plan)}
-    )
+    log = archive(tmp_path / "a.eval", [sample(1, {"match": "C"})], {"header.json": header(eval=evaluation, plan=plan)})
     assert read_run(log).conditions == {
         "version": "2",
         "task_args": "{'cot': True}",
